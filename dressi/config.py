@@ -1,0 +1,153 @@
+"""Settings of the process and the place of the project's own files.
+
+Every setting is an environment variable; a program can override it, for good or for the length of a block::
+
+    from dressi.config import config
+
+    config.debug                    # 0, or what DRESSI_DEBUG says
+    with config(debug=2, cache=None):
+        ...                         # nested blocks are fine; leaving one restores what was before
+
+| name   | environment    | meaning |
+|--------|----------------|---------|
+| debug  | DRESSI_DEBUG   | 0 silent, 1 device and plan summary, 2 rewrites and ms per stage, 3 the plan, 4 GLSL |
+| check  | DRESSI_CHECK   | verify the graph after every pass |
+| dump   | DRESSI_DUMP    | folder that receives dot, GLSL and SPIR-V; empty: none |
+| device | DRESSI_DEVICE  | name (or part of it) or index of the Vulkan device; empty: the best one |
+| cache  | DRESSI_CACHE   | folder of the SPIR-V and pipeline caches; `off`: no cache at all |
+| data   | DRESSI_DATA    | folder with meshes and photographs for tests and demonstrations |
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from dressi.errors import InputError
+
+_OFF = {"", "0", "off", "no", "false", "none"}
+
+
+def _integer(name: str) -> int:
+    text = os.environ.get(name, "").strip()
+    if text.lower() in _OFF:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{name}={text!r} is not a whole number; unset it or set it to 0 to 4") from None
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "").strip().lower() not in _OFF
+
+
+def _text(name: str) -> str | None:
+    return os.environ.get(name, "").strip() or None
+
+
+def _folder(name: str) -> Path | None:
+    text = os.environ.get(name, "").strip()
+    return Path(text).expanduser() if text else None
+
+
+def default_cache() -> Path:
+    """The platform's folder for files that can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dressi"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "dressi"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dressi"
+
+
+def _cache() -> Path | None:
+    text = os.environ.get("DRESSI_CACHE", "").strip()
+    if not text:
+        return default_cache()
+    return None if text.lower() in _OFF else Path(text).expanduser()
+
+
+class _Override:
+    """One `with config(...)` block; the values hold from the call on, so that `config(debug=1)` alone also sets."""
+
+    def __init__(self, owner: "Config", values: dict[str, Any]):
+        self._owner = owner
+        self._before = dict(owner._values)
+        owner._values.update(values)
+
+    def __enter__(self) -> "Config":
+        return self._owner
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._owner._values.clear()
+        self._owner._values.update(self._before)
+
+
+class Config:
+    """The settings; read them as attributes. The environment is read at each access, so late changes count."""
+
+    debug: int
+    check: bool
+    dump: Path | None
+    device: str | int | None
+    cache: Path | None
+    data: Path | None
+
+    _readers: ClassVar[dict[str, Callable[[], Any]]] = {
+        "debug": lambda: _integer("DRESSI_DEBUG"),
+        "check": lambda: _flag("DRESSI_CHECK"),
+        "dump": lambda: _folder("DRESSI_DUMP"),
+        "device": lambda: _text("DRESSI_DEVICE"),
+        "cache": _cache,
+        "data": lambda: _folder("DRESSI_DATA"),
+    }
+
+    _values: dict[str, Any]
+
+    def __new__(cls) -> Self:
+        self = super().__new__(cls)
+        object.__setattr__(self, "_values", {})
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for names that are not found the usual way, that is, for the settings.
+        if name not in self._readers:
+            raise AttributeError(f"config has no setting {name!r}; there are {', '.join(self._readers)}")
+        return self._values[name] if name in self._values else self._readers[name]()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self(**{name: value})
+
+    def __call__(self, **values: Any) -> _Override:
+        """Override settings. As a `with` block they are restored at its end. Raises InputError on unknown names."""
+        for name, value in values.items():
+            if name not in self._readers:
+                raise InputError(f"config has no setting {name!r}; there are {', '.join(self._readers)}")
+            if name in ("dump", "cache", "data") and value is not None:
+                values[name] = Path(value)
+        return _Override(self, values)
+
+
+config = Config()
+
+
+def shader_path(name: str) -> Path:
+    """The file `name` of the GLSL that ships with the package, e.g. `shader_path("fullscreen.vert")`.
+
+    An installed wheel has it in `dressi/shaders`, a checkout (and an editable install) in `shaders` beside `dressi`.
+    Raises InputError when there is none.
+    """
+    package = Path(__file__).resolve().parent
+    for folder in (package / "shaders", package.parent / "shaders"):
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"the shader file {name!r} is not in {package / 'shaders'}; install dressi again")
+
+
+def shader_text(name: str) -> str:
+    """The text of `shader_path(name)`."""
+    return shader_path(name).read_text(encoding="utf-8")

@@ -1,0 +1,37 @@
+"""Every exception that dressi raises on purpose.
+
+All derive from :class:`DressiError`, so a program can show ``str(error)`` to its user: the message names the
+thing that is wrong and the cure.
+"""
+
+
+class DressiError(Exception):
+    """Base of all errors raised by dressi."""
+
+
+class GraphError(DressiError, ValueError):
+    """Types, sizes or batches of a Function do not fit, or a derivative does not exist."""
+
+
+class PlanError(DressiError):
+    """A graph cannot be packed under the limits of the device."""
+
+
+class DeviceError(DressiError):
+    """A Vulkan call failed, or the device cannot do what is asked."""
+
+
+class NoDriverError(DeviceError):
+    """There is no Vulkan loader or no Vulkan driver on this machine."""
+
+
+class DeviceNotFoundError(DeviceError):
+    """A device was asked for by name or index and is not there."""
+
+
+class ShaderError(DeviceError):
+    """A shader did not compile; the message holds the compiler's log and the GLSL."""
+
+
+class InputError(DressiError, ValueError):
+    """A file, an array or an option given by the user cannot be used."""
