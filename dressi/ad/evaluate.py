@@ -1,0 +1,148 @@
+"""The CPU executor: what every Function means, in NumPy. The oracle of every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import GraphError
+from .graph import At, Domain, Function, ScatterFunction, Variable, topological_order
+from .program import Program
+
+
+@lru_cache(maxsize=64)
+def coordinates(domain: Domain) -> At:
+    """The texels of a domain: x, y and tile as axes that broadcast to (batch, H, W)."""
+    (width, height), batch = domain
+    return At(
+        np.arange(width).reshape(1, 1, -1),
+        np.arange(height).reshape(1, -1, 1),
+        np.arange(batch).reshape(-1, 1, 1),
+    )
+
+
+def working_domain(function: Function) -> Domain:
+    """Where a Function runs: over its output, a scatter over its source."""
+    return function.source if isinstance(function, ScatterFunction) else function.output.domain
+
+
+def apply(function: Function, at: At, inputs: Sequence[np.ndarray], dtype: Any = np.float64) -> np.ndarray:
+    """The values of one Function at ``at``; integers are int64, floats ``dtype``. Axes of extent 1 may stay so."""
+    result = np.asarray(function.evaluate(at, *inputs))
+    return result.astype(np.int64 if function.output.vtype.is_int else dtype, copy=False)
+
+
+def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
+    """``given`` or else the leaf's own data, as an array of its shape. Raises GraphError when there is neither."""
+    if given is not None:
+        return leaf.conform(given)
+    if leaf.data is None:
+        raise GraphError(
+            f"{leaf} has no values: send it, pass it to evaluate, or give it data= (made at {leaf.where})"
+        )
+    return leaf.data
+
+
+class Evaluator:
+    """Evaluates ``outputs`` for ever new values of the leaves; intermediates are dropped after their last use."""
+
+    def __init__(self, outputs: Iterable[Variable], dtype: Any = np.float64):
+        self.outputs = tuple(outputs)
+        self.dtype = np.dtype(dtype)
+        self.order = topological_order(self.outputs)
+        last: dict[Variable, int] = {}
+        for k, function in enumerate(self.order):
+            last[function.output] = k
+            for x in function.inputs:
+                last[x] = k
+        kept = set(self.outputs)
+        self.drop: list[list[Variable]] = [[] for _ in self.order]
+        for variable, k in last.items():
+            if variable not in kept:
+                self.drop[k].append(variable)
+
+    def __call__(self, values: Mapping[Variable, Any] | None = None) -> list[np.ndarray]:
+        """Arrays of the full shape of each output; they may be read-only views."""
+        values = values or {}
+        arrays: dict[Variable, np.ndarray] = {}
+        with np.errstate(all="ignore"):
+            for function, drop in zip(self.order, self.drop, strict=True):
+                for x in function.inputs:
+                    if x not in arrays:
+                        arrays[x] = self._leaf(x, values)
+                arrays[function.output] = self._run(function, [arrays[x] for x in function.inputs])
+                for x in drop:
+                    del arrays[x]
+        return [arrays[v] if v in arrays else self._leaf(v, values) for v in self.outputs]
+
+    def _leaf(self, leaf: Variable, values: Mapping[Variable, Any]) -> np.ndarray:
+        array = leaf_value(leaf, values.get(leaf))
+        return array if leaf.vtype.is_int else array.astype(self.dtype, copy=False)
+
+    def _run(self, function: Function, inputs: list[np.ndarray]) -> np.ndarray:
+        shape = function.output.shape
+        result = apply(function, coordinates(working_domain(function)), inputs, self.dtype)
+        if result.shape == shape:
+            return result
+        try:
+            return np.broadcast_to(result, shape)
+        except ValueError:
+            raise function.fail(f"evaluates to shape {result.shape}, not {shape}") from None
+
+
+def evaluate(
+    outputs: Sequence[Variable], values: Mapping[Variable, Any] | None = None, dtype: Any = np.float64
+) -> list[np.ndarray]:
+    """Values of ``outputs``, arrays of shape (batch, H, W) + vtype.shape; integers are int64.
+
+    Leaves take their values from ``values``, else from their own data. Raises GraphError that names a leaf which
+    has neither. Division by zero and overflow follow IEEE 754 silently, as on a device.
+    """
+    for variable in values or ():
+        if not variable.is_leaf:
+            raise GraphError(f"{variable} is computed; only leaves take values")
+    return Evaluator(outputs, dtype)(values)
+
+
+class NumpyExecutor:
+    """Runs a Program on the CPU in float64, with the protocol of every executor: send, recv, run, close."""
+
+    def __init__(self, program: Program, dtype: Any = np.float64):
+        program.check()
+        self.program = program
+        self._leaves = set(program.leaves)
+        self._state: dict[Variable, np.ndarray] = {}
+        self._results: dict[Variable, np.ndarray] = {}
+        self._evaluator = Evaluator(program.roots, dtype)
+
+    def send(self, variable: Variable, array: Any) -> None:
+        """Sets the values of a leaf. Raises GraphError when they do not fit or the program does not read it."""
+        if variable not in self._leaves:
+            raise GraphError(f"{variable} is not a leaf of this program")
+        self._state[variable] = variable.conform(array)
+
+    def recv(self, variable: Variable) -> np.ndarray:
+        """A leaf as it is now, or an output as the last run computed it (before that run's updates)."""
+        if variable in self._leaves and variable.is_leaf:
+            return np.array(leaf_value(variable, self._state.get(variable)))
+        if variable not in self._results:
+            known = variable in set(self.program.roots)
+            raise GraphError(
+                f"{variable} is not computed yet; run first" if known else f"{variable} is no output"
+            )
+        return np.array(self._results[variable])
+
+    def run(self, n: int = 1) -> None:
+        """Computes all outputs, then applies all updates at once; ``n`` times."""
+        for _ in range(n):
+            results = self._evaluator(self._state)
+            self._results = dict(zip(self.program.roots, results, strict=True))
+            self._state.update({leaf: leaf.conform(self._results[new]) for leaf, new in self.program.updates})
+
+    def close(self) -> None:
+        """Drops all values; the executor can be closed again."""
+        self._state.clear()
+        self._results.clear()

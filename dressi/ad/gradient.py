@@ -1,0 +1,171 @@
+"""The backward graph (gradient) and the forward one (jvp), built from the local derivatives of each Function.
+
+Gradients keep the small domain they are born with: the gradient of a mean is one texel, not an image. Wherever
+values broadcast, the gradient is summed over the axes on which its input had extent 1; an axis on which the
+gradient itself has extent 1 is "summed" by a factor.
+
+    y = a + b, a one texel, b 4x4, loss = sum(y):  gy = 1 (one texel);  d/da = 16 * gy,  d/db = gy (broadcasts)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import GraphError
+from . import functional as F
+from .graph import Domain, Function, PixelFunction, ScatterFunction, Variable, topological_order
+from .pointwise import Pointwise, scaled
+from .types import FLOAT, Access, VType
+
+
+def gradient(loss: Variable, wrt: Sequence[Variable], seed: Variable | None = None) -> list[Variable]:
+    """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its Variable.
+
+    loss: FLOAT, one texel, batch 1; with ``seed`` of the same type and domain (or one that broadcasts to it) the
+    loss may be any image and the result is the gradient of sum(seed * loss). Zeros where the loss does not depend
+    on a Variable. Integer Variables have no gradient and none flows through them. Raises GraphError.
+    """
+    if seed is None:
+        if loss.vtype is not FLOAT or loss.domain != Domain((1, 1), 1):
+            raise GraphError(
+                f"the gradient needs a FLOAT loss of one texel, not {loss}; use F.sum or F.mean, or a seed"
+            )
+        seed = F.constant(1.0)
+    elif loss.vtype.is_int or seed.vtype is not loss.vtype:
+        raise GraphError(
+            f"the seed {seed} of the gradient must have the type of the loss {loss}, and not be integer"
+        )
+    for x in wrt:
+        if x.vtype.is_int:
+            raise GraphError(f"{x} holds integers: there is no gradient by it")
+    order = topological_order([loss])
+    active = _depending(order, wrt)
+    parts: dict[Variable, list[Variable]] = {loss: [seed]} if loss in active else {}
+    totals: dict[Variable, Variable] = {}
+    for function in reversed(order):
+        if function.output in parts:
+            gy = totals[function.output] = _total(parts.pop(function.output))
+            for x, g in _pull(function, gy, active):
+                parts.setdefault(x, []).append(g)
+    totals.update((x, _total(g)) for x, g in parts.items())
+    return [_fill(totals[x] if x in totals else F.zeros_like(x), x.vtype, x.domain) for x in wrt]
+
+
+def jvp(
+    outputs: Sequence[Variable], inputs: Sequence[Variable], tangents: Sequence[Variable | None]
+) -> list[Variable]:
+    """Derivative of each output along ``tangents`` of ``inputs``; types and domains are those of the outputs.
+
+    A tangent has the type and domain of its input or broadcasts to them; None is zero. Raises GraphError.
+    """
+    known: dict[Variable, Variable] = {}
+    for x, t in zip(inputs, tangents, strict=True):
+        if x.vtype.is_int or (t is not None and t.vtype not in (x.vtype, FLOAT)):
+            raise GraphError(f"{t} cannot be the tangent of {x}")
+        if t is not None:
+            known[x] = t
+    for function in topological_order(outputs):
+        if function.output in known or not any(x in known for x in function.inputs):
+            continue
+        if function.output.vtype.is_int:
+            continue
+        local = [known.get(x) for x in function.inputs]
+        if not _is_local(function):
+            local = [
+                None if t is None else _fill(t, x.vtype, x.domain) for t, x in zip(local, function.inputs)
+            ]
+        tangent = function.jvp(local)
+        if tangent is not None:
+            known[function.output] = _widen(tangent, function.output.vtype)
+    return [_fill(known[y] if y in known else F.zeros_like(y), y.vtype, y.domain) for y in outputs]
+
+
+def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variable]:
+    """The Variables through which a gradient has to flow to reach ``wrt``."""
+    active = set(wrt)
+    for function in order:
+        if not function.output.vtype.is_int and not active.isdisjoint(function.inputs):
+            active.add(function.output)
+    return active
+
+
+def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple[Variable, Variable]]:
+    """(input, contribution to its gradient) for the active inputs, in the order of the inputs."""
+    gy = _widen(gy, function.output.vtype)
+    if not _is_local(function):
+        gy = _fill(gy, function.output.vtype, function.output.domain)
+    wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
+    if type(function).vjp in (Function.vjp, Pointwise.vjp):
+        # The same as calling vjp for each input, but the partials are built once.
+        partials = function.partials(*function.inputs)
+        found = [(i, None if p is None else scaled(gy, p)) for i in wanted for p in (partials[i],)]
+    else:
+        found = [(i, function.vjp(gy, i)) for i in wanted]
+    ran_over = function.source if isinstance(function, ScatterFunction) else function.output.domain
+    result = []
+    for i, g in found:
+        if g is not None:
+            x = function.inputs[i]
+            if function.access[i] is Access.SAME_PIXEL:
+                g = _unbroadcast(g, x, ran_over)
+            elif g.vtype is not x.vtype:
+                raise function.fail(f"the gradient {g} of its input {x} has another type")
+            result.append((x, g))
+    return result
+
+
+def _is_local(function: Function) -> bool:
+    """Whether each texel depends on the same texel of the inputs alone, so that derivatives may stay small."""
+    return isinstance(function, PixelFunction) and all(a is Access.SAME_PIXEL for a in function.access)
+
+
+def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
+    """Sums ``g``, the gradient at every texel of ``ran_over``, over all that ``x`` was broadcast to."""
+    if x.vtype is FLOAT and g.vtype is not FLOAT:
+        g = _sum_components(g)
+    factor, axes = 1, ""
+    for axis, whole, own, extent in zip(
+        "xyn", (*ran_over.size, ran_over.batch), (*x.size, x.batch), (*g.size, g.batch), strict=True
+    ):
+        if own == 1 and whole > 1:
+            if extent == 1:
+                factor *= whole
+            else:
+                axes += axis
+    if axes:
+        g = F.sum(g, axes)
+    if factor > 1:
+        g = g * float(factor)
+    return _widen(g, x.vtype)
+
+
+def _sum_components(g: Variable) -> Variable:
+    columns = [F.column(g, j) for j in range(g.vtype.shape[1])] if g.vtype.is_matrix else [g]
+    ones = F.constant((1.0,) * g.vtype.shape[0])
+    return _total([F.dot(c, ones) for c in columns])
+
+
+def _widen(g: Variable, vtype: VType) -> Variable:
+    """A FLOAT that stands for a whole vector or matrix, as one."""
+    if g.vtype is vtype:
+        return g
+    if g.vtype is not FLOAT:
+        raise GraphError(f"the derivative {g} must be of type {vtype} or FLOAT (at {g.where})")
+    ones = F.constant((1.0,) * vtype.shape[0])
+    if vtype.is_matrix:
+        column = g * ones
+        return {2: F.mat2, 3: F.mat3, 4: F.mat4}[vtype.shape[0]](*[column] * vtype.shape[1])
+    return g * ones
+
+
+def _fill(g: Variable, vtype: VType, domain: Domain) -> Variable:
+    """``g`` with its broadcasting carried out."""
+    g = _widen(g, vtype)
+    return g if g.domain == domain else F.expand(g, domain.batch, domain.size)
+
+
+def _total(parts: Sequence[Variable]) -> Variable:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

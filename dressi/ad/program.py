@@ -1,0 +1,49 @@
+"""A Program: what is computed in one step, and what the next step starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..errors import GraphError
+from .graph import Function, Variable, leaves, topological_order
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Named outputs, and pairs (leaf, new value): after a run every leaf takes its new value, all at once.
+
+    Outputs and new values are computed from the leaves as they were before the run.
+    """
+
+    outputs: Mapping[str, Variable] = field(default_factory=dict)
+    updates: tuple[tuple[Variable, Variable], ...] = ()
+
+    @cached_property
+    def roots(self) -> tuple[Variable, ...]:
+        """Everything that is computed: outputs, then new values, each once."""
+        return tuple(dict.fromkeys((*self.outputs.values(), *(new for _, new in self.updates))))
+
+    @cached_property
+    def leaves(self) -> tuple[Variable, ...]:
+        """Leaves that are read or updated, in the order they were made."""
+        found = {*leaves(self.roots), *(leaf for leaf, _ in self.updates)}
+        return tuple(sorted(found, key=lambda v: v.id))
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """All Functions, producers first."""
+        return tuple(topological_order(self.roots))
+
+    def check(self) -> None:
+        """Raises GraphError when an update does not fit its leaf, or a leaf is updated twice."""
+        seen: set[Variable] = set()
+        for leaf, new in self.updates:
+            if not leaf.is_leaf:
+                raise GraphError(f"{leaf} is computed and cannot be updated; only leaves can")
+            if leaf in seen:
+                raise GraphError(f"{leaf} is updated twice in one program; combine the two new values")
+            seen.add(leaf)
+            if (leaf.vtype, leaf.domain) != (new.vtype, new.domain):
+                raise GraphError(f"the new value {new} of {leaf} must have its type, size and batch")

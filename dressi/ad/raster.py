@@ -1,0 +1,347 @@
+"""Rasterization: which face wins each pixel.
+
+Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and the
+centre of pixel (x, y) is (x + 0.5, y + 0.5). The result is one INT image and has no derivative: whatever depends
+smoothly on the geometry is computed again from the winning face by ordinary Functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import GraphError
+from .evaluate import apply
+from .graph import (
+    At,
+    Domain,
+    Function,
+    PixelFunction,
+    RasterFunction,
+    ReduceFunction,
+    Variable,
+    as_variable,
+    topological_order,
+)
+from .types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType
+
+PAIRS = 1 << 19
+"""(triangle, pixel) candidates the oracle holds at a time."""
+
+Fragment = Callable[[Variable], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentGraph:
+    """What runs in every fragment, over placeholders: leaf Variables that stand for the face and the externals.
+
+    face: INT, the number of the face.  formals: one leaf for each external input of the rasterization, in order.
+    depth: FLOAT in [0, 1].  keep: FLOAT mask, zero discards the fragment; None keeps all.
+    Graphs of the same structure are equal, whoever built them.
+    """
+
+    face: Variable
+    formals: tuple[Variable, ...]
+    depth: Variable
+    keep: Variable | None
+
+    @property
+    def roots(self) -> tuple[Variable, ...]:
+        return (self.depth,) if self.keep is None else (self.depth, self.keep)
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """The Functions inside, producers first."""
+        return tuple(topological_order(self.roots))
+
+    @cached_property
+    def fetched(self) -> tuple[bool, ...]:
+        """For each formal, whether any Function inside reads other texels of it than the fragment's own."""
+        found = {
+            x
+            for f in self.functions
+            for x, a in zip(f.inputs, f.access, strict=True)
+            if a is not Access.SAME_PIXEL
+        }
+        return tuple(x in found for x in self.formals)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        number = {v: k for k, v in enumerate((self.face, *self.formals))}
+        lines: list[Any] = [(v.vtype, v.domain) for v in number]
+        for f in self.functions:
+            lines.append((type(f), f.attributes, *(number[x] for x in f.inputs)))
+            number[f.output] = len(number)
+        return (*lines, *(number[v] for v in self.roots))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FragmentGraph) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"FragmentGraph({len(self.functions)} functions, {len(self.formals)} externals)"
+
+
+class Rasterize(RasterFunction):
+    """See :func:`rasterize`."""
+
+    def __init__(
+        self,
+        position: Variable,
+        faces: Variable | None,
+        externals: tuple[Variable, ...],
+        size: Size,
+        batch: int,
+        triangles: int,
+        triangles_per_face: int,
+        fragment: FragmentGraph | None,
+    ):
+        self.indexed = faces is not None
+        self.size, self.batch = size, batch
+        self.triangles, self.triangles_per_face = triangles, triangles_per_face
+        self.fragment = fragment
+        super().__init__(position, *((faces,) if faces is not None else ()), *externals)
+
+    @property
+    def drawn(self) -> int:
+        """How many inputs the vertex shader pulls: position and faces, or position alone."""
+        return 2 if self.indexed else 1
+
+    @property
+    def externals(self) -> tuple[Variable, ...]:
+        """The images that the fragment sub-graph reads, one for each of its formals."""
+        return self.inputs[self.drawn :]
+
+    @property
+    def access(self) -> tuple[Access, ...]:
+        fetched = self.fragment.fetched if self.fragment else ()
+        return (Access.PULL,) * self.drawn + tuple(Access.FETCH if f else Access.SAME_PIXEL for f in fetched)
+
+    def infer(self) -> tuple[VType, Domain]:
+        position, domain = self.inputs[0], Domain(self.size, self.batch)
+        if position.vtype is not VEC4:
+            raise self.fail("positions are VEC4 in clip space")
+        if self.indexed and self.inputs[1].vtype is not IVEC3:
+            raise self.fail("faces are IVEC3, three numbers of positions each")
+        for x, access in zip(self.inputs, self.access, strict=True):
+            if x.batch not in (1, self.batch):
+                raise self.fail(f"{x} must have batch 1 or {self.batch}")
+            if access is Access.SAME_PIXEL and any(
+                n not in (1, m) for n, m in zip(x.size, self.size, strict=True)
+            ):
+                raise self.fail(f"{x} is read at the fragment's own pixel and must have size 1x1 or {domain}")
+        last = self.inputs[1] if self.indexed else position
+        held = last.size[0] * last.size[1] // (1 if self.indexed else 3)
+        if not 1 <= self.triangles <= held:
+            raise self.fail(f"cannot draw {self.triangles} triangles of a list of {held}")
+        if self.triangles_per_face < 1 or self.triangles % self.triangles_per_face:
+            raise self.fail(f"{self.triangles} triangles do not make faces of {self.triangles_per_face} each")
+        return INT, domain
+
+    def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
+        corners = self._corners(x)
+        width, height = self.size
+        depths = np.full(self.batch * height * width, np.inf, np.float32)
+        winners = np.full(self.batch * height * width, -1, np.int64)
+        triangles = corners.shape[1]
+        for tile, triangle, px, py, z in _covered(corners.reshape(-1, 3, 4), triangles, self.size):
+            face = triangle // self.triangles_per_face
+            depth = z
+            if self.fragment is not None:
+                depth, keep = self._fragments(
+                    At(*(a.reshape(1, 1, -1) for a in (px, py, tile))), face, x[self.drawn :]
+                )
+                alive = (keep != 0) & ~np.isnan(depth)
+                depth, face, px, py, tile = (a[alive] for a in (np.clip(depth, 0, 1), face, px, py, tile))
+            # Depths are compared as the device stores them, so that faces that meet in an edge tie there too.
+            depth, pixel = depth.astype(np.float32), (tile * height + py) * width + px
+            order = np.lexsort((face, depth, pixel))
+            first = order[np.diff(pixel[order], prepend=-1) != 0]
+            pixel, depth, face = pixel[first], depth[first], face[first]
+            held, holder = depths[pixel], winners[pixel]
+            better = (depth < held) | ((depth == held) & (face < holder)) | (holder < 0)
+            depths[pixel[better]], winners[pixel[better]] = depth[better], face[better]
+        return winners.reshape(self.batch, height, width)
+
+    def _corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Clip positions of every corner, (batch, triangles, 3, 4). Indices out of range give zeros."""
+        position = x[0].reshape(x[0].shape[0], -1, 4)
+        if not self.indexed:
+            corners = position[:, : 3 * self.triangles].reshape(len(position), self.triangles, 3, 4)
+            return np.broadcast_to(corners, (self.batch, self.triangles, 3, 4))
+        faces = x[1].reshape(x[1].shape[0], -1, 3)[:, : self.triangles]
+        position = np.broadcast_to(position, (self.batch, *position.shape[1:]))
+        faces = np.broadcast_to(faces, (self.batch, *faces.shape[1:]))
+        valid = (faces >= 0) & (faces < position.shape[1])
+        tile = np.arange(self.batch).reshape(-1, 1, 1)
+        return np.where(valid[..., None], position[tile, np.where(valid, faces, 0)], 0)
+
+    def _fragments(self, at: At, face: np.ndarray, externals: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
+        """depth and keep of fragments at the flattened pixels ``at``, each of shape (fragments,)."""
+        graph = self.fragment
+        assert graph is not None
+        whole = dict(zip(graph.formals, externals, strict=True))
+        here: dict[Variable, np.ndarray] = {graph.face: face.reshape(1, 1, -1)}
+        dtype = np.result_type(externals[0].dtype, np.float32) if externals else np.float64
+
+        def read(v: Variable, access: Access) -> np.ndarray:
+            if access is not Access.SAME_PIXEL:
+                return whole[v]
+            if v not in here:
+                here[v] = _gather(whole[v], at)
+            return here[v]
+
+        for function in graph.functions:
+            inputs = [read(v, a) for v, a in zip(function.inputs, function.access, strict=True)]
+            here[function.output] = apply(function, at, inputs, dtype)
+        depth, keep = read(graph.depth, Access.SAME_PIXEL), 1.0
+        if graph.keep is not None:
+            keep = read(graph.keep, Access.SAME_PIXEL)
+        return tuple(np.broadcast_to(v, (1, 1, face.size)).reshape(-1) for v in (depth, keep))
+
+
+def _gather(image: np.ndarray, at: At) -> np.ndarray:
+    """The values of ``image`` at the given texels; axes of extent 1 broadcast."""
+    tile, y, x = (c if n > 1 else 0 for c, n in zip((at.tile, at.y, at.x), image.shape[:3], strict=True))
+    values = image[tile, y, x]
+    return values if values.ndim >= 3 and image.shape[:3] != (1, 1, 1) else image
+
+
+def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[np.ndarray, ...]]:
+    """(tile, triangle, x, y, depth) of covered pixels, in chunks of bounded memory.
+
+    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge is covered from both sides. A triangle with
+    a corner that is not finite or has w <= 0, or without area, covers nothing; depths outside [0, 1] are clipped.
+    """
+    clip = np.asarray(corners, np.float64)
+    w = clip[..., 3]
+    good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (w > 0).all(axis=1))
+    ndc = clip[good, :, :3] / w[good][..., None]
+    xy = (ndc[..., :2] * 0.5 + 0.5) * np.array(size)
+    z = ndc[..., 2]
+    edge1, edge2 = xy[:, 1] - xy[:, 0], xy[:, 2] - xy[:, 0]
+    area = edge1[:, 0] * edge2[:, 1] - edge1[:, 1] * edge2[:, 0]
+    low = np.clip(np.ceil(xy.min(axis=1) - 0.5), 0, size).astype(np.int64)
+    high = np.clip(np.floor(xy.max(axis=1) - 0.5) + 1, 0, size).astype(np.int64)
+    extent = np.maximum(high - low, 0)
+    count = extent.prod(axis=1) * ((area != 0) & np.isfinite(area))
+    start = np.concatenate([[0], np.cumsum(count)])
+    at = 0
+    while at < len(good):
+        end = max(int(np.searchsorted(start, start[at] + PAIRS, side="right")) - 1, at + 1)
+        n = count[at:end]
+        k = np.repeat(np.arange(at, end), n)
+        offset = np.arange(k.size) - (start[k] - start[at])
+        px = low[k, 0] + offset % extent[k, 0]
+        py = low[k, 1] + offset // extent[k, 0]
+        weights = _barycentric(xy[k], area[k], px + 0.5, py + 0.5)
+        inside = (weights >= 0).all(axis=0)
+        k, px, py, weights = k[inside], px[inside], py[inside], weights[:, inside]
+        depth = (weights * z[k].T).sum(axis=0)
+        kept = (depth >= 0) & (depth <= 1)
+        k, px, py, depth = k[kept], px[kept], py[kept], depth[kept]
+        if k.size:
+            yield good[k] // triangles, good[k] % triangles, px, py, depth
+        at = end
+
+
+def _barycentric(xy: np.ndarray, area: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Screen-space barycentric coordinates, (3, pairs), of the points (x, y) in the triangles ``xy``."""
+    dx, dy = xy[..., 0] - x[:, None], xy[..., 1] - y[:, None]
+    return np.stack([dx[:, i] * dy[:, j] - dx[:, j] * dy[:, i] for i, j in ((1, 2), (2, 0), (0, 1))]) / area
+
+
+def rasterize(
+    position: Variable,
+    faces: Variable | None = None,
+    *,
+    size: Size,
+    triangles: int | None = None,
+    triangles_per_face: int = 1,
+    fragment: Fragment | None = None,
+) -> Variable:
+    """The number of the winning face at every pixel, -1 where there is none; INT of ``size``, without derivative.
+
+    position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch of
+    the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how many are
+    drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is culled, both
+    sides are drawn. Collapse triangles that reach behind the eye (w <= 0) first: devices clip them, the oracle
+    drops them.
+
+    Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)`` gives
+    ``(depth, keep)``: the FLOAT to order by, in [0, 1], and a FLOAT mask (or None) that is zero where the fragment
+    is discarded. It may use any outer Variables, and PixelFunctions over ``face`` (INT); what does not depend on
+    ``face`` is computed once a pixel, outside. On equal depths the lower face wins. Raises GraphError.
+    """
+    size = (int(size[0]), int(size[1]))
+    if triangles is None:
+        held = faces if faces is not None else position
+        triangles = held.size[0] * held.size[1] // (1 if faces is not None else 3)
+    batch = max(position.batch, faces.batch if faces is not None else 1)
+    graph, externals = None, ()
+    if fragment is not None:
+        face = Variable(INT, size, batch, name="face")
+        depth, keep = fragment(face)
+        roots = [as_variable(depth)] + ([] if keep is None else [as_variable(keep)])
+        graph, externals = _split(face, roots)
+        batch = max(batch, *(x.batch for x in externals), 1)
+    return Rasterize(position, faces, externals, size, batch, triangles, triangles_per_face, graph).output
+
+
+def _split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[Variable, ...]]:
+    """The fragment graph of ``roots``, and the outer Variables its formals stand for."""
+    for root in roots:
+        if root.vtype is not FLOAT:
+            raise GraphError(f"depth and keep of a fragment are FLOAT, not {root} (at {root.where})")
+    order = topological_order(roots)
+    moving: set[Variable] = {face}
+    free: set[Variable] = set()
+    for f in order:
+        local = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction)
+        for x, access in zip(f.inputs, f.access, strict=True):
+            if x in moving and (access is not Access.SAME_PIXEL or not local):
+                raise f.fail("inside a fragment the face can only be used texel by texel, by PixelFunctions")
+        if not moving.isdisjoint(f.inputs):
+            moving.add(f.output)
+            continue
+        # Constants and coordinates are cheaper to compute in the fragment than to read.
+        local = local and all(a is Access.SAME_PIXEL for a in f.access)
+        if local and f.output.domain in (face.domain, Domain((1, 1), 1)) and free.issuperset(f.inputs):
+            free.add(f.output)
+    inner = moving | free
+    needed: set[Variable] = set()
+    stack = [r for r in roots if r in inner]
+    formals: dict[Variable, Variable] = {}
+    while stack:
+        v = stack.pop()
+        if v not in needed and v is not face:
+            needed.add(v)
+            assert v.creator is not None
+            stack.extend(
+                x
+                for x, a in zip(v.creator.inputs, v.creator.access, strict=True)
+                if x in inner and a is Access.SAME_PIXEL
+            )
+    built: dict[Variable, Variable] = {face: face}
+
+    def formal(v: Variable) -> Variable:
+        if v not in formals:
+            formals[v] = Variable(v.vtype, v.size, v.batch, name=v.name or f"external{len(formals)}")
+        return formals[v]
+
+    for f in order:
+        if f.output in needed:
+            built[f.output] = f.rebuild(
+                *(
+                    built[x] if x in inner and a is Access.SAME_PIXEL else formal(x)
+                    for x, a in zip(f.inputs, f.access, strict=True)
+                )
+            ).output
+    depth, *keep = [built[r] if r in inner else formal(r) for r in roots]
+    return FragmentGraph(face, tuple(formals.values()), depth, keep[0] if keep else None), tuple(formals)
