@@ -119,10 +119,10 @@ def test_an_empty_list_needs_no_compiler(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_results_come_from_the_cache_and_damaged_files_do_not(
-    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+    compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     first = compile_many(SHADERS)
-    files = sorted((config.cache / "spirv").rglob("*.spv"))
+    files = sorted((tmp_path / "cache" / "spirv").rglob("*.spv"))
     assert len(files) == len(SHADERS)
 
     compiled: list[Shader] = []
@@ -154,12 +154,12 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path):
         assert compile_glsl(VERTEX, "vertex", "v")
 
 
-def test_the_static_libraries_are_linked_once():
+def test_the_static_libraries_are_linked_once(tmp_path: Path):
     folders = [folder for folder in pyglslang._library_folders() if (folder / "libglslang.a").is_file()]
     if not folders:
         pytest.skip("there are no static libraries of glslang")
     target = pyglslang.link_static(folders[0])
-    assert target.parent == config.cache / "glslang" and len(list(target.parent.iterdir())) == 1
+    assert target.parent == tmp_path / "cache" / "glslang" and len(list(target.parent.iterdir())) == 1
     written = target.stat().st_mtime_ns
     assert pyglslang.link_static(folders[0]) == target and target.stat().st_mtime_ns == written
     assert GlslangLibrary(target).compile(SHADERS[:1])[0][:4] == b"\x03\x02\x23\x07"

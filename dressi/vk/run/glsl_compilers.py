@@ -68,100 +68,15 @@ def shader_error(shader: Shader, log: str) -> ShaderError:
 
 # glslang's DefaultTBuiltInResource, for libraries that do not export it: 102 limits, then nine "true" switches. The
 # tail of ones lets a later release put further limits between them and still read sensible numbers.
-LIMITS = (
-    [
-        32,
-        6,
-        32,
-        32,
-        64,
-        4096,
-        64,
-        32,
-        80,
-        32,
-        4096,
-        32,
-        128,
-        8,
-        16,
-        16,
-        15,
-        -8,
-        7,
-        8,
-        65535,
-        65535,
-        65535,
-        1024,
-        1024,
-        64,
-    ]
-    + [
-        1024,
-        16,
-        8,
-        8,
-        1,
-        60,
-        64,
-        64,
-        128,
-        128,
-        8,
-        8,
-        8,
-        0,
-        0,
-        0,
-        0,
-        0,
-        8,
-        8,
-        16,
-        256,
-        1024,
-        1024,
-        64,
-        128,
-        128,
-        16,
-        1024,
-    ]
-    + [
-        4096,
-        128,
-        128,
-        16,
-        1024,
-        120,
-        32,
-        64,
-        16,
-        0,
-        0,
-        0,
-        0,
-        8,
-        8,
-        1,
-        0,
-        0,
-        0,
-        0,
-        1,
-        1,
-        16384,
-        4,
-        64,
-        8,
-        8,
-        4,
-        256,
-        512,
-    ]
-    + [32, 1, 1, 32, 1, 1, 4, 256, 256, 128, 128, 128, 128, 128, 128, 4, 1]
-)
+LIMITS = [
+    int(number)
+    for number in """
+32 6 32 32 64 4096 64 32 80 32 4096 32 128 8 16 16 15 -8 7 8 65535 65535 65535 1024 1024 64 1024 16
+8 8 1 60 64 64 128 128 8 8 8 0 0 0 0 0 8 8 16 256 1024 1024 64 128 128 16 1024 4096 128 128 16 1024
+120 32 64 16 0 0 0 0 8 8 1 0 0 0 0 1 1 16384 4 64 8 8 4 256 512 32 1 1 32 1 1 4 256 256 128 128 128
+128 128 128 4 1
+""".split()
+]
 
 
 class _Input(ctypes.Structure):
@@ -219,9 +134,9 @@ class GlslangLibrary(Compiler):
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(library, f"glslang_{name}")
             function.restype, function.argtypes = result, arguments
-            setattr(self, "_" + name, function)
+        self._library = library
         self._resource = self._default_resource(library, path)
-        if not self._initialize_process():
+        if not library.glslang_initialize_process():
             raise OSError(f"glslang in {path} does not initialise")
 
     def _default_resource(self, library: ctypes.CDLL, path: Path) -> int:
@@ -260,24 +175,29 @@ class GlslangLibrary(Compiler):
             messages=_MESSAGES,
             resource=self._resource,
         )
-        unit = self._shader_create(job)
+        glslang = self._library
+        unit = glslang.glslang_shader_create(job)
         program = None
         try:
-            if not self._shader_preprocess(unit, job) or not self._shader_parse(unit, job):
-                raise shader_error(shader, self._shader_get_info_log(unit).decode(errors="replace"))
-            program = self._program_create()
-            self._program_add_shader(program, unit)
-            if not self._program_link(program, _MESSAGES):
-                raise shader_error(shader, self._program_get_info_log(program).decode(errors="replace"))
-            self._program_SPIRV_generate(program, stage)
-            words = self._program_SPIRV_get_size(program)
+            if not glslang.glslang_shader_preprocess(unit, job) or not glslang.glslang_shader_parse(
+                unit, job
+            ):
+                raise shader_error(shader, glslang.glslang_shader_get_info_log(unit).decode(errors="replace"))
+            program = glslang.glslang_program_create()
+            glslang.glslang_program_add_shader(program, unit)
+            if not glslang.glslang_program_link(program, _MESSAGES):
+                raise shader_error(
+                    shader, glslang.glslang_program_get_info_log(program).decode(errors="replace")
+                )
+            glslang.glslang_program_SPIRV_generate(program, stage)
+            words = glslang.glslang_program_SPIRV_get_size(program)
             if not words:
                 raise shader_error(shader, "glslang generated no SPIR-V")
-            return ctypes.string_at(self._program_SPIRV_get_ptr(program), 4 * words)
+            return ctypes.string_at(glslang.glslang_program_SPIRV_get_ptr(program), 4 * words)
         finally:
             if program:  # before the shader: it refers to the shader's tree
-                self._program_delete(program)
-            self._shader_delete(unit)
+                glslang.glslang_program_delete(program)
+            glslang.glslang_shader_delete(unit)
 
 
 _SHADERC_KINDS = {"vertex": 0, "fragment": 1, "compute": 2}

@@ -10,6 +10,7 @@
 The results are kept in `config.cache` under the hash of source, stage and compiler.
 """
 
+import atexit
 import hashlib
 import os
 import shutil
@@ -190,6 +191,12 @@ _STATIC = ["glslang", "MachineIndependent", "GenericCodeGen", "OSDependent", "OG
 _STATIC_PLAIN = ["SPIRV-Tools-opt", "SPIRV-Tools"]
 
 
+def _temporary_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="dressi-glslang-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
 def link_static(folder: Path) -> Path:
     """One shared library out of the static ones in `folder`, made once and kept in the cache.
 
@@ -201,7 +208,7 @@ def link_static(folder: Path) -> Path:
     if not whole or whole[0].name != "libglslang.a":
         raise OSError(f"no libglslang.a in {folder}")
     suffix = "dylib" if sys.platform == "darwin" else "so"
-    cached = config.cache / "glslang" if config.cache else Path(tempfile.mkdtemp(prefix="dressi-glslang-"))
+    cached = config.cache / "glslang" if config.cache else _temporary_folder()
     target = cached / f"libglslang-{fingerprint(whole + plain)}.{suffix}"
     if target.is_file():
         return target
@@ -216,7 +223,7 @@ def link_static(folder: Path) -> Path:
     try:
         cached.mkdir(parents=True, exist_ok=True)
     except OSError:  # a read-only home: link again in each process
-        target = Path(tempfile.mkdtemp(prefix="dressi-glslang-")) / target.name
+        target = _temporary_folder() / target.name
     temporary = target.with_name(f"{os.getpid()}-{target.name}")
     result = subprocess.run(
         [linker, "-shared", "-o", str(temporary), *inputs], capture_output=True, check=False
