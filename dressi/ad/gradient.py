@@ -15,6 +15,7 @@ from ..errors import GraphError
 from . import functional as F
 from .graph import Domain, Function, PixelFunction, ScatterFunction, Variable, topological_order
 from .pointwise import Pointwise, scaled
+from .reduce import Expand, Sum
 from .types import FLOAT, Access, VType
 
 
@@ -48,7 +49,7 @@ def gradient(loss: Variable, wrt: Sequence[Variable], seed: Variable | None = No
             for x, g in _pull(function, gy, active):
                 parts.setdefault(x, []).append(g)
     totals.update((x, _total(g)) for x, g in parts.items())
-    return [_fill(totals[x] if x in totals else F.zeros_like(x), x.vtype, x.domain) for x in wrt]
+    return [F.fit(totals[x], x) if x in totals else F.zeros_like(x) for x in wrt]
 
 
 def jvp(
@@ -71,13 +72,11 @@ def jvp(
             continue
         local = [known.get(x) for x in function.inputs]
         if not _is_local(function):
-            local = [
-                None if t is None else _fill(t, x.vtype, x.domain) for t, x in zip(local, function.inputs)
-            ]
+            local = [None if t is None else F.fit(t, x) for t, x in zip(local, function.inputs)]
         tangent = function.jvp(local)
         if tangent is not None:
             known[function.output] = _widen(tangent, function.output.vtype)
-    return [_fill(known[y] if y in known else F.zeros_like(y), y.vtype, y.domain) for y in outputs]
+    return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
 
 
 def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variable]:
@@ -92,10 +91,12 @@ def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variab
 def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple[Variable, Variable]]:
     """(input, contribution to its gradient) for the active inputs, in the order of the inputs."""
     gy = _widen(gy, function.output.vtype)
-    if not _is_local(function):
-        gy = _fill(gy, function.output.vtype, function.output.domain)
+    if not _is_local(function) and not isinstance(function, Sum):
+        gy = F.fit(gy, function.output)
     wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
-    if type(function).vjp in (Function.vjp, Pointwise.vjp):
+    if isinstance(function, Sum):
+        found = [(0, gy)]  # what its transpose, an Expand, would make of it, but still small
+    elif type(function).vjp in (Function.vjp, Pointwise.vjp):
         # The same as calling vjp for each input, but the partials are built once.
         partials = function.partials(*function.inputs)
         found = [(i, None if p is None else scaled(gy, p)) for i in wanted for p in (partials[i],)]
@@ -106,7 +107,7 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
     for i, g in found:
         if g is not None:
             x = function.inputs[i]
-            if function.access[i] is Access.SAME_PIXEL:
+            if function.access[i] is Access.SAME_PIXEL and not isinstance(function, Expand):
                 g = _unbroadcast(g, x, ran_over)
             elif g.vtype is not x.vtype:
                 raise function.fail(f"the gradient {g} of its input {x} has another type")
@@ -116,13 +117,15 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
 
 def _is_local(function: Function) -> bool:
     """Whether each texel depends on the same texel of the inputs alone, so that derivatives may stay small."""
-    return isinstance(function, PixelFunction) and all(a is Access.SAME_PIXEL for a in function.access)
+    if isinstance(function, Expand) or not isinstance(function, PixelFunction):
+        return False
+    return all(a is Access.SAME_PIXEL for a in function.access)
 
 
 def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
     """Sums ``g``, the gradient at every texel of ``ran_over``, over all that ``x`` was broadcast to."""
     if x.vtype is FLOAT and g.vtype is not FLOAT:
-        g = _sum_components(g)
+        g = F.sum_components(g)
     factor, axes = 1, ""
     for axis, whole, own, extent in zip(
         "xyn", (*ran_over.size, ran_over.batch), (*x.size, x.batch), (*g.size, g.batch), strict=True
@@ -139,29 +142,13 @@ def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
     return _widen(g, x.vtype)
 
 
-def _sum_components(g: Variable) -> Variable:
-    columns = [F.column(g, j) for j in range(g.vtype.shape[1])] if g.vtype.is_matrix else [g]
-    ones = F.constant((1.0,) * g.vtype.shape[0])
-    return _total([F.dot(c, ones) for c in columns])
-
-
 def _widen(g: Variable, vtype: VType) -> Variable:
-    """A FLOAT that stands for a whole vector or matrix, as one."""
+    """A FLOAT that stands for all components of a vector or matrix, as one."""
     if g.vtype is vtype:
         return g
     if g.vtype is not FLOAT:
         raise GraphError(f"the derivative {g} must be of type {vtype} or FLOAT (at {g.where})")
-    ones = F.constant((1.0,) * vtype.shape[0])
-    if vtype.is_matrix:
-        column = g * ones
-        return {2: F.mat2, 3: F.mat3, 4: F.mat4}[vtype.shape[0]](*[column] * vtype.shape[1])
-    return g * ones
-
-
-def _fill(g: Variable, vtype: VType, domain: Domain) -> Variable:
-    """``g`` with its broadcasting carried out."""
-    g = _widen(g, vtype)
-    return g if g.domain == domain else F.expand(g, domain.batch, domain.size)
+    return F.fill(g, vtype)
 
 
 def _total(parts: Sequence[Variable]) -> Variable:

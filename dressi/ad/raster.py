@@ -208,9 +208,11 @@ class Rasterize(RasterFunction):
 
 def _gather(image: np.ndarray, at: At) -> np.ndarray:
     """The values of ``image`` at the given texels; axes of extent 1 broadcast."""
-    tile, y, x = (c if n > 1 else 0 for c, n in zip((at.tile, at.y, at.x), image.shape[:3], strict=True))
-    values = image[tile, y, x]
-    return values if values.ndim >= 3 and image.shape[:3] != (1, 1, 1) else image
+    if image.shape[:3] == (1, 1, 1):
+        return image
+    return image[
+        tuple(c if n > 1 else 0 for c, n in zip((at.tile, at.y, at.x), image.shape[:3], strict=True))
+    ]
 
 
 def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[np.ndarray, ...]]:
