@@ -1,0 +1,175 @@
+"""An independent rasterizer of the face form of HardSoftRas: float64 NumPy, every (face, pixel) pair, no graph.
+
+The definitions it implements, one picture of ``width`` x ``height`` pixels, lengths in units of the image height:
+
+- vertex on the screen: ``x = (X / W * 0.5 + 0.5) * width / height``, ``y = Y / W * 0.5 + 0.5``, depth ``Z / W``;
+- dist(pixel centre, face): distance to the nearest of the three edges (as segments), positive inside and on
+  the face, negative outside;
+- a fragment exists where ``dist >= -radius``; its depth is ``0.5 depth`` for ``dist >= 0``, else
+  ``0.5 |dist| + 0.5`` (equation 3); layers 1..K are the K first by (depth, face number);
+- D = sigmoid(dist / sigma), S = (dist of layer 1 >= 0), E = 1 where the square window of +-delta around the
+  pixel (cut at the border of the image) holds both values of S;
+- silhouette = E (1 - prod(1 - D)) + (1 - E) S (equations 4 and 6).
+
+Faces are dropped when a corner has w <= 0 or lies in front of the near plane (z < 0), when a coordinate is not
+finite, when the projection has no area, and, with ``cull="back"``, when it is turned away from the viewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+W_MINIMUM = 1e-6
+AREA_MINIMUM = 1e-10
+
+
+def to_screen(clip: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Screen positions (V, 2) in units of the image height, depths (V,), and which vertices can be drawn."""
+    w = clip[:, 3]
+    good = np.isfinite(clip).all(1) & (w > W_MINIMUM) & (clip[:, 2] >= 0)
+    ndc = clip[:, :3] / np.where(good, w, 1.0)[:, None]
+    xy = (ndc[:, :2] * 0.5 + 0.5) * np.array([width / height, 1.0])
+    return np.where(good[:, None], xy, 0.0), np.where(good, ndc[:, 2], 0.0), good
+
+
+def double_area(xy: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Twice the signed area; positive when counter-clockwise for the viewer (y grows downward)."""
+    a, b, c = (xy[faces[:, i]] for i in range(3))
+    return (b[:, 1] - a[:, 1]) * (c[:, 0] - a[:, 0]) - (b[:, 0] - a[:, 0]) * (c[:, 1] - a[:, 1])
+
+
+@dataclass
+class Fragments:
+    """Pairs of a face and a pixel that the enlarged face reaches: parallel arrays."""
+
+    pixel: np.ndarray
+    face: np.ndarray
+    dist: np.ndarray
+    depth: np.ndarray
+    start: np.ndarray  # nearest edge: its end points (vertex numbers) ...
+    end: np.ndarray
+    weight: np.ndarray  # ... and how much of the nearest point is the second one
+    away: np.ndarray  # unit vector from the nearest point to the pixel
+
+    def __getitem__(self, keep: np.ndarray) -> Fragments:
+        return Fragments(*(getattr(self, name)[keep] for name in self.__dataclass_fields__))
+
+
+def fragments(clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], radius: float, cull: str) -> Fragments:
+    """Every fragment of every enlarged face, ordered by (pixel, depth, face)."""
+    width, height = size
+    xy, depths, good = to_screen(clip, width, height)
+    area = double_area(xy, faces)
+    drawn = good[faces].all(1) & (np.abs(area) > AREA_MINIMUM)
+    if cull == "back":
+        drawn &= area > 0
+    numbers = np.flatnonzero(drawn)
+    corners = xy[faces[numbers]]
+    low = np.ceil((corners.min(1) - radius) * height - 0.5 - 1e-9).astype(int).clip(0)
+    high = np.floor((corners.max(1) + radius) * height - 0.5 + 1e-9).astype(int)
+    span = (np.minimum(high, [width - 1, height - 1]) - low + 1).clip(0)
+    counts = span[:, 0] * span[:, 1]
+    which = np.repeat(np.arange(len(numbers)), counts)
+    inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    x = low[which, 0] + inner % np.maximum(span[which, 0], 1)
+    y = low[which, 1] + inner // np.maximum(span[which, 0], 1)
+    p = np.stack([x + 0.5, y + 0.5], 1) / height
+    face = numbers[which]
+    inside = np.ones(len(face), bool)
+    best = np.full(len(face), np.inf)
+    start = np.zeros(len(face), int)
+    end, weight, away = start.copy(), best.copy(), np.zeros((len(face), 2))
+    depth = np.zeros(len(face))
+    for i in range(3):
+        first, second, third = (faces[face, (i + j) % 3] for j in range(3))
+        a, b = np.minimum(first, second), np.maximum(first, second)
+        u, q = xy[b] - xy[a], p - xy[a]
+        cross = (u[:, 1] * q[:, 0] - u[:, 0] * q[:, 1]) * np.where(first < second, 1.0, -1.0)
+        inside &= cross * np.sign(area[face]) >= 0
+        depth += cross / area[face] * depths[third]
+        t = (q * u).sum(1) / np.maximum((u * u).sum(1), 1e-30)
+        nearest = np.where((t <= 0)[:, None], xy[a], np.where((t >= 1)[:, None], xy[b], xy[a] + t[:, None] * u))
+        offset = p - nearest
+        squared = (offset * offset).sum(1)
+        closer = squared < best
+        best = np.where(closer, squared, best)
+        start, end = np.where(closer, a, start), np.where(closer, b, end)
+        weight = np.where(closer, t.clip(0, 1), weight)
+        away = np.where(closer[:, None], offset, away)
+    length = np.sqrt(best)
+    dist = np.where(inside, length, -length)
+    away = away / np.maximum(length, 1e-30)[:, None]
+    shifted = np.where(inside, 0.5 * depth, 0.5 * length + 0.5)
+    found = Fragments(y * width + x, face, dist, shifted, start, end, weight, away)[dist >= -radius]
+    return found[np.lexsort((found.face, found.depth, found.pixel))]
+
+
+def dilate(image: np.ndarray, texels: int) -> np.ndarray:
+    """Maximum over the square window of +-texels, cut at the border."""
+    padded = np.pad(image, texels, constant_values=image.min())
+    columns = np.max([padded[:, i : i + image.shape[1]] for i in range(2 * texels + 1)], axis=0)
+    return np.max([columns[i : i + image.shape[0]] for i in range(2 * texels + 1)], axis=0)
+
+
+@dataclass
+class Picture:
+    """What is drawn. Layers are (K, height, width); ``face`` is -1 and ``d`` is 0 where a layer is empty."""
+
+    layers: list[Fragments]
+    face: np.ndarray
+    dist: np.ndarray
+    d: np.ndarray
+    hard: np.ndarray
+    edge: np.ndarray
+    silhouette: np.ndarray
+
+
+def render(
+    clip: np.ndarray,
+    faces: np.ndarray,
+    size: tuple[int, int],
+    *,
+    radius: float,
+    layers: int = 3,
+    sigma: float | None = None,
+    delta: float | None = None,
+    cull: str = "back",
+) -> Picture:
+    """Draw the mesh. ``clip`` (V, 4), ``faces`` (F, 3); lengths are fractions of the image height."""
+    width, height = size
+    sigma = radius / 7 if sigma is None else sigma
+    found = fragments(clip, faces, size, radius, cull)
+    first = np.searchsorted(found.pixel, found.pixel)
+    rank = np.arange(len(found.pixel)) - first
+    peeled = [found[rank == k] for k in range(layers)]
+    face = np.full((layers, height * width), -1)
+    dist = np.full((layers, height * width), -radius)
+    d = np.zeros((layers, height * width))
+    for k, layer in enumerate(peeled):
+        face[k, layer.pixel] = layer.face
+        dist[k, layer.pixel] = layer.dist
+        d[k, layer.pixel] = 1 / (1 + np.exp(-layer.dist / sigma))
+    shape = (layers, height, width)
+    face, dist, d = face.reshape(shape), dist.reshape(shape), d.reshape(shape)
+    hard = ((face[0] >= 0) & (dist[0] >= 0)).astype(float)
+    reach = int(np.floor((radius if delta is None else delta) * height + 0.5))
+    edge = dilate(hard, reach) * dilate(1 - hard, reach)
+    silhouette = edge * (1 - np.prod(1 - d, axis=0)) + (1 - edge) * hard
+    return Picture(peeled, face, dist, d, hard, edge, silhouette)
+
+
+def screen_gradient(picture: Picture, upstream: np.ndarray, vertices: int, sigma: float) -> np.ndarray:
+    """Gradient of ``sum(upstream * silhouette)`` by the screen positions (V, 2), winners and E held fixed."""
+    total = np.zeros((vertices, 2))
+    d = picture.d.reshape(len(picture.d), -1)
+    edge = (upstream * picture.edge).ravel()
+    for k, layer in enumerate(picture.layers):
+        others = np.prod(np.delete(1 - d, k, axis=0), axis=0)[layer.pixel]
+        value = d[k, layer.pixel]
+        slope = edge[layer.pixel] * others * value * (1 - value) / sigma
+        step = (-slope * np.where(layer.dist >= 0, 1.0, -1.0))[:, None] * layer.away
+        np.add.at(total, layer.start, step * (1 - layer.weight)[:, None])
+        np.add.at(total, layer.end, step * layer.weight[:, None])
+    return total
