@@ -1,0 +1,266 @@
+"""Pinhole cameras and their Vulkan clip matrices.
+
+A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is
+flipped anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5, 0.5) its
+centre, so that `clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dressi.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Camera:
+    """One view.
+
+    intrinsics: (3, 3) K = [[fx, s, cx], [0, fy, cy], [0, 0, 1]] in pixels, corner convention (see above).
+    rotation (3, 3), translation (3,): x_camera = rotation @ x_world + translation.
+    size: (W, H) in pixels.  near, far: depths that map to 0 and 1.
+    """
+
+    intrinsics: np.ndarray
+    rotation: np.ndarray
+    translation: np.ndarray
+    size: tuple[int, int]
+    near: float = 0.01
+    far: float = 100.0
+    name: str = "camera"
+
+    def __post_init__(self) -> None:
+        for field, shape in (("intrinsics", (3, 3)), ("rotation", (3, 3)), ("translation", (3,))):
+            try:
+                array = np.array(getattr(self, field), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise InputError(f"camera '{self.name}': {field} must be numbers of shape {shape}") from None
+            if array.shape != shape or not np.isfinite(array).all():
+                raise InputError(
+                    f"camera '{self.name}': {field} must be {shape} finite numbers, not {array.tolist()}"
+                )
+            object.__setattr__(self, field, array)
+        width, height = self.size
+        if width < 1 or height < 1:
+            raise InputError(f"camera '{self.name}': size {width}x{height} is empty; give at least 1x1")
+        object.__setattr__(self, "size", (int(width), int(height)))
+        if self.intrinsics[0, 0] <= 0 or self.intrinsics[1, 1] <= 0:
+            raise InputError(
+                f"camera '{self.name}': focal lengths must be positive, not {self.intrinsics.tolist()}"
+            )
+        if (
+            np.abs(self.rotation @ self.rotation.T - np.eye(3)).max() > 1e-3
+            or np.linalg.det(self.rotation) < 0
+        ):
+            raise InputError(
+                f"camera '{self.name}': rotation must be a rotation matrix, not {self.rotation.tolist()}"
+            )
+        if not 0 < self.near < self.far:
+            raise InputError(
+                f"camera '{self.name}': 0 < near < far is needed, not {self.near} and {self.far}"
+            )
+
+    @classmethod
+    def pinhole(
+        cls,
+        intrinsics: np.ndarray,
+        rotation: np.ndarray,
+        translation: np.ndarray,
+        size: tuple[int, int],
+        *,
+        pixel_center: float = 0.0,
+        near: float = 0.01,
+        far: float = 100.0,
+        name: str = "camera",
+    ) -> Camera:
+        """From a calibration. pixel_center: the coordinate that K gives to the centre of the first pixel, 0
+        (OpenCV, most calibrations) or 0.5 (corner convention)."""
+        k = np.array(intrinsics, dtype=np.float64)
+        if k.shape != (3, 3) or abs(k[2, 2]) < 1e-12:
+            raise InputError(f"camera '{name}': K must be a 3x3 matrix that ends in 1, not {k.tolist()}")
+        k = k / k[2, 2]
+        k[:2, 2] += 0.5 - pixel_center
+        return cls(k, rotation, translation, size, near, far, name)
+
+    @classmethod
+    def perspective(
+        cls,
+        fov_y: float,
+        size: tuple[int, int],
+        eye: Sequence[float] | np.ndarray,
+        target: Sequence[float] | np.ndarray,
+        *,
+        up: Sequence[float] | np.ndarray = (0.0, 1.0, 0.0),
+        near: float = 0.01,
+        far: float = 100.0,
+        name: str = "camera",
+    ) -> Camera:
+        """Centred camera at `eye` towards `target`. fov_y: vertical field of view in degrees; square pixels."""
+        if not 0 < fov_y < 180:
+            raise InputError(
+                f"camera '{name}': the field of view must be inside (0, 180) degrees, not {fov_y}"
+            )
+        width, height = size
+        focal = 0.5 * height / np.tan(np.radians(fov_y) / 2)
+        k = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
+        rotation, translation = look_at(eye, target, up)
+        return cls(k, rotation, translation, size, near, far, name)
+
+    @property
+    def center(self) -> np.ndarray:
+        """(3,) position in the world."""
+        return -self.rotation.T @ self.translation
+
+    @property
+    def up(self) -> np.ndarray:
+        """(3,) unit vector of the world that points to the top of the image."""
+        return -self.rotation[1]
+
+    @property
+    def forward(self) -> np.ndarray:
+        """(3,) unit viewing direction in the world."""
+        return self.rotation[2]
+
+    @property
+    def view(self) -> np.ndarray:
+        """(4, 4) world -> camera."""
+        matrix = np.eye(4)
+        matrix[:3, :3], matrix[:3, 3] = self.rotation, self.translation
+        return matrix
+
+    @property
+    def projection(self) -> np.ndarray:
+        """(4, 4) camera -> clip: w is the depth along the axis, z in [0, w] between near and far, y down."""
+        (width, height), k = self.size, self.intrinsics
+        scale = self.far / (self.far - self.near)
+        matrix = np.zeros((4, 4))
+        matrix[0, :3] = 2 * k[0] / width - (0, 0, 1)
+        matrix[1, :3] = 2 * k[1] / height - (0, 0, 1)
+        matrix[2, 2:] = scale, -self.near * scale
+        matrix[3, 2] = 1
+        return matrix
+
+    @property
+    def world_to_clip(self) -> np.ndarray:
+        """(4, 4) projection @ view."""
+        return self.projection @ self.view
+
+    def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Depths <= 0 are behind."""
+        local = np.asarray(points) @ self.rotation.T + self.translation
+        image = local @ self.intrinsics.T
+        depth = local[..., 2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return image[..., :2] / depth[..., None], depth
+
+    def rays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Origin (3,) and directions (H, W, 3) in the world through the pixel centres, one unit of depth long."""
+        width, height = self.size
+        x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+        local = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(self.intrinsics).T
+        return self.center, local @ self.rotation
+
+    def resized(self, size: tuple[int, int]) -> Camera:
+        """The same view on another number of pixels; each axis scales on its own."""
+        scale = np.diag([size[0] / self.size[0], size[1] / self.size[1], 1.0])
+        return replace(self, intrinsics=scale @ self.intrinsics, size=size)
+
+    def with_range(self, near: float, far: float) -> Camera:
+        """The same view with other clip depths."""
+        return replace(self, near=near, far=far)
+
+    def around(self, center: np.ndarray, radius: float) -> Camera:
+        """The same view with clip depths that hold four radii around an object, and never less than a twentieth
+        of the distance away: a mesh that is being fitted may swell without being cut."""
+        depth = float(self.forward @ (np.asarray(center) - self.center))
+        if depth <= 0:
+            raise InputError(
+                f"camera '{self.name}' looks away from the object; check its rotation and translation"
+            )
+        return self.with_range(max(depth - 4 * radius, depth / 20), depth + 4 * radius)
+
+
+class Cameras(Sequence[Camera]):
+    """N views of one size; the batch of a scene. Indexing by a slice or an index array gives Cameras."""
+
+    def __init__(self, cameras: Sequence[Camera]):
+        """Raises InputError when there is none or when sizes differ."""
+        self.cameras = tuple(cameras)
+        if not self.cameras:
+            raise InputError("no cameras; give at least one view")
+        for camera in self.cameras:
+            if camera.size != self.cameras[0].size:
+                raise InputError(
+                    "all views must have one size: camera '{}' has {}x{}, camera '{}' has {}x{}".format(
+                        self.cameras[0].name, *self.cameras[0].size, camera.name, *camera.size
+                    )
+                )
+
+    def __len__(self) -> int:
+        return len(self.cameras)
+
+    def __iter__(self) -> Iterator[Camera]:
+        return iter(self.cameras)
+
+    def __getitem__(self, index):  # int -> Camera, otherwise -> Cameras
+        if isinstance(index, (int, np.integer)):
+            return self.cameras[index]
+        if isinstance(index, slice):
+            return Cameras(self.cameras[index])
+        return Cameras([self.cameras[int(i)] for i in index])
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(W, H) of every view."""
+        return self.cameras[0].size
+
+    @cached_property
+    def matrices(self) -> np.ndarray:
+        """(N, 4, 4) world -> clip."""
+        return np.stack([camera.world_to_clip for camera in self.cameras])
+
+    @cached_property
+    def views(self) -> np.ndarray:
+        """(N, 4, 4) world -> camera."""
+        return np.stack([camera.view for camera in self.cameras])
+
+    @cached_property
+    def projections(self) -> np.ndarray:
+        """(N, 4, 4) camera -> clip."""
+        return np.stack([camera.projection for camera in self.cameras])
+
+    @cached_property
+    def centers(self) -> np.ndarray:
+        """(N, 3) positions in the world."""
+        return np.stack([camera.center for camera in self.cameras])
+
+    def resized(self, size: tuple[int, int]) -> Cameras:
+        return Cameras([camera.resized(size) for camera in self.cameras])
+
+    def around(self, center: np.ndarray, radius: float) -> Cameras:
+        return Cameras([camera.around(center, radius) for camera in self.cameras])
+
+
+def look_at(
+    eye: Sequence[float] | np.ndarray, target: Sequence[float] | np.ndarray, up: Sequence[float] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rotation (3, 3) and translation (3,) of a camera at `eye` that sees `target` in the middle, `up` upward.
+
+    Straight up and down any upward direction is right, so one is chosen. Raises InputError when eye is target.
+    """
+    eye, target, up = (np.asarray(v, dtype=np.float64) for v in (eye, target, up))
+    forward = target - eye
+    length = np.linalg.norm(forward)
+    if not length > 0:
+        raise InputError(f"a camera at {eye.tolist()} cannot look at itself; move it away from its target")
+    forward = forward / length
+    right = np.cross(forward, up)
+    if np.linalg.norm(right) < 1e-9 * max(float(np.linalg.norm(up)), 1e-30):
+        right = np.cross(forward, np.eye(3)[np.argmin(np.abs(forward))])
+    right = right / np.linalg.norm(right)
+    rotation = np.stack([right, np.cross(forward, right), forward])
+    return rotation, -rotation @ eye

@@ -1,0 +1,172 @@
+"""Visual hulls of silhouettes: how far masks alone determine a shape.
+
+The hull of some masks is the largest shape that fits into all of them. Its silhouettes in other views are the
+yardstick of a fit from silhouettes: whoever does better has used more than the masks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.camera import Camera, Cameras
+from dressi.render.metrics import iou
+
+
+def hull_iou(
+    train_masks: np.ndarray,
+    train_cameras: Cameras,
+    held_out_masks: np.ndarray,
+    held_out_cameras: Cameras,
+    bounds: np.ndarray,
+) -> float:
+    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W)."""
+    return iou(hull_masks(train_masks, train_cameras, held_out_cameras, bounds), held_out_masks)
+
+
+def hull_masks(
+    masks: np.ndarray, cameras: Cameras, views: Cameras, bounds: np.ndarray, *, step: float = 0.5
+) -> np.ndarray:
+    """(M, H, W) 0 or 1: silhouettes of the hull of masks (N, H', W') in other views, without voxels.
+
+    A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every mask. Rays
+    are sampled so densely that a point moves by `step` mask pixels. A point outside a mask's image is unknown there
+    and is not carved; a point that no camera sees is not in the hull.
+    """
+    return np.stack([_silhouette(np.asarray(masks) >= 0.5, cameras, view, bounds, step) for view in views])
+
+
+def inside_masks(masks: np.ndarray, cameras: Cameras, points: np.ndarray, least_seen: int = 1) -> np.ndarray:
+    """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras."""
+    alive = np.arange(len(points))
+    seen = np.zeros(len(points), dtype=np.int64)
+    for mask, camera in zip(masks, cameras, strict=True):
+        known, covered = _look_up(mask, camera, points[alive])
+        seen[alive] += known
+        alive = alive[covered | ~known]
+    inside = np.zeros(len(points), dtype=bool)
+    inside[alive] = True
+    return inside & (seen >= least_seen)
+
+
+def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.ndarray:
+    """(2, 3) box of the object that masks (N, H, W) show, from its coarse hull.
+
+    The search starts from the point nearest to the rays through the masks' centroids. Raises InputError naming the
+    view when a camera looks away from the object or stands inside it, and when fewer than two views are given.
+    """
+    if len(cameras) < 2:
+        raise InputError(
+            "one photograph does not say where the object is; give at least two, or a bounding box"
+        )
+    masks = np.asarray(masks) >= 0.5
+    center = _nearest_point(masks, cameras)
+    extents = []
+    for mask, camera in zip(masks, cameras, strict=True):
+        pixel, depth = camera.project(center)
+        if depth <= 0:
+            raise InputError(f"the camera of '{camera.name}' looks away from the object; check its matrices")
+        y, x = np.nonzero(mask)
+        reach = np.hypot(
+            (x + 0.5 - pixel[0]) / camera.intrinsics[0, 0], (y + 0.5 - pixel[1]) / camera.intrinsics[1, 1]
+        )
+        extents.append(reach.max() * depth)
+    distances = np.linalg.norm(cameras.centers - center, axis=1)
+    typical = float(np.median(extents))
+    if (distances < typical).any():
+        name = cameras[int(np.argmin(distances))].name
+        raise InputError(f"the camera of '{name}' is inside the object; check its matrices")
+    # Half of the distance is a bound, too: an object cannot reach behind most of its cameras.
+    half = 1.25 * min(max(extents), float(np.median(distances)))
+    axis = (np.arange(grid) + 0.5) / grid * 2 - 1
+    points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
+    found = points[inside_masks(masks, cameras, points, least_seen=(len(cameras) + 1) // 2)]
+    cell = 2 * half / grid
+    if len(found) == 0:
+        return np.stack([center - typical, center + typical])
+    return np.stack([found.min(0) - cell, found.max(0) + cell])
+
+
+def check_cameras(cameras: Cameras, bounds: np.ndarray) -> None:
+    """Raise InputError naming the view whose camera is inside the box, looks away from it, or misses it."""
+    center, radius = sphere_of(bounds)
+    for camera in cameras:
+        if ((camera.center > bounds[0]) & (camera.center < bounds[1])).all():
+            raise InputError(f"the camera of '{camera.name}' is inside the object's box; check its matrices")
+        pixel, depth = camera.project(center)
+        if depth <= 0:
+            raise InputError(f"the camera of '{camera.name}' has the object behind it; check its matrices")
+        reach = radius / depth * np.array([camera.intrinsics[0, 0], camera.intrinsics[1, 1]])
+        if (pixel + reach < 0).any() or (pixel - reach > camera.size).any():
+            raise InputError(
+                f"the camera of '{camera.name}' does not see the object; check its matrices and box"
+            )
+
+
+def sphere_of(bounds: np.ndarray) -> tuple[np.ndarray, float]:
+    """Centre and radius of the sphere through the corners of a box (2, 3)."""
+    return bounds.mean(0), float(np.linalg.norm(bounds[1] - bounds[0]) / 2)
+
+
+def _look_up(mask: np.ndarray, camera: Camera, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each point falls into the image, and whether the mask's pixel there is set."""
+    matrix = (camera.intrinsics @ camera.view[:3]).astype(points.dtype)
+    image = points @ matrix[:, :3].T + matrix[:, 3]
+    front = image[:, 2] > 0
+    depth = np.where(front, image[:, 2], 1)
+    # Clipped before the conversion: far outside, pixel numbers do not fit into an integer.
+    x = np.floor(np.clip(image[:, 0] / depth, -1, camera.size[0])).astype(np.int32)
+    y = np.floor(np.clip(image[:, 1] / depth, -1, camera.size[1])).astype(np.int32)
+    known = front & (x >= 0) & (y >= 0) & (x < camera.size[0]) & (y < camera.size[1])
+    return known, mask[np.where(known, y, 0), np.where(known, x, 0)] & known
+
+
+def _silhouette(
+    masks: np.ndarray, cameras: Cameras, view: Camera, bounds: np.ndarray, step: float
+) -> np.ndarray:
+    width, height = view.size
+    origin, directions = view.rays()
+    directions = directions.reshape(-1, 3)
+    with np.errstate(divide="ignore"):
+        near, far = ((bounds[k] - origin) / directions for k in (0, 1))
+    start = np.maximum(np.minimum(near, far).max(1), 0)
+    stop = np.maximum(near, far).min(1)
+    pixels = np.nonzero(start < stop)[0]
+    covered = np.zeros(width * height, dtype=np.float32)
+    count = _samples(cameras, bounds, step)
+    # From coarse to fine: most covered pixels are settled by few samples, and only the rest is looked at closely.
+    for samples in sorted({max(count // 16, 8), max(count // 4, 8), count}):
+        fractions = (np.arange(samples) + 0.5) / samples
+        chunk = max(1, 2_000_000 // samples)
+        for i in range(0, len(pixels), chunk):
+            rays = pixels[i : i + chunk]
+            depth = start[rays, None] + fractions * (stop - start)[rays, None]
+            points = origin + depth[..., None] * directions[rays, None]
+            hit = inside_masks(masks, cameras, points.reshape(-1, 3).astype(np.float32))
+            covered[rays] = hit.reshape(depth.shape).any(1)
+        pixels = pixels[covered[pixels] == 0]
+    return covered.reshape(height, width)
+
+
+def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:
+    """Samples for a ray through the whole box so that no image sees two of them further apart than `step` pixels."""
+    center, radius = sphere_of(bounds)
+    most = 0.0
+    for camera in cameras:
+        distance = max(float(np.linalg.norm(camera.center - center)) - radius / 2, 1e-9)
+        most = max(most, 2 * radius * camera.intrinsics[:2, :2].max() / distance)
+    return int(np.clip(np.ceil(most / step), 16, 4096))
+
+
+def _nearest_point(masks: np.ndarray, cameras: Cameras) -> np.ndarray:
+    """(3,) the point with the least squared distance to the rays through the masks' centroids."""
+    system, right = np.zeros((3, 3)), np.zeros(3)
+    for mask, camera in zip(masks, cameras, strict=True):
+        y, x = np.nonzero(mask)
+        pixel = np.array([x.mean() + 0.5, y.mean() + 0.5, 1.0])
+        direction = camera.rotation.T @ np.linalg.inv(camera.intrinsics) @ pixel
+        direction /= np.linalg.norm(direction)
+        across = np.eye(3) - np.outer(direction, direction)
+        system += across
+        right += across @ camera.center
+    return np.linalg.lstsq(system, right, rcond=None)[0]

@@ -1,0 +1,97 @@
+"""Where cameras stand around an object: the rings that `--target` is fitted and judged from, and turntables.
+
+Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.camera import Camera, Cameras
+
+DISTANCE = 2.7
+"""Distance of a ring's cameras from the centre, in bounding radii."""
+FOV_Y = 45.0
+"""Vertical field of view of a ring's cameras, in degrees."""
+
+
+def orbit(
+    center: np.ndarray,
+    radius: float,
+    azimuths: Sequence[float] | np.ndarray,
+    elevations: Sequence[float] | np.ndarray,
+    size: tuple[int, int],
+    *,
+    distance: float = DISTANCE,
+    fov_y: float = FOV_Y,
+    up: Sequence[float] | np.ndarray = (0.0, 1.0, 0.0),
+) -> Cameras:
+    """Cameras `distance` radii away from the centre, at azimuths and elevations in degrees."""
+    if not (np.isfinite(radius) and radius > 0):
+        raise InputError(f"the object's radius must be positive, not {radius}")
+    center = np.asarray(center, dtype=np.float64)
+    side, upward, front = _frame(np.asarray(up, dtype=np.float64))
+    cameras = []
+    for i, (azimuth, elevation) in enumerate(zip(azimuths, elevations, strict=True)):
+        a, e = np.radians(azimuth), np.radians(elevation)
+        direction = np.cos(e) * (np.sin(a) * side + np.cos(a) * front) + np.sin(e) * upward
+        eye = center + distance * radius * direction
+        camera = Camera.perspective(fov_y, size, eye, center, up=upward, name=f"view {i}")
+        cameras.append(camera.around(center, radius))
+    return Cameras(cameras)
+
+
+def ring(center: np.ndarray, radius: float, count: int, size: tuple[int, int]) -> Cameras:
+    """The views that a target is fitted from: azimuth i*360/count, elevation -25 and +35 degrees in turn."""
+    if count < 1:
+        raise InputError(f"{count} views cannot be fitted; give at least 1")
+    index = np.arange(count)
+    return orbit(center, radius, index * 360.0 / count, np.where(index % 2 == 0, -25.0, 35.0), size)
+
+
+def held_out_ring(center: np.ndarray, radius: float, size: tuple[int, int]) -> Cameras:
+    """The twelve views that a fit is judged from: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in turn."""
+    index = np.arange(12)
+    return orbit(center, radius, 15.0 + 30.0 * index, np.array([0.0, 20.0, -20.0, 45.0])[index % 4], size)
+
+
+def turntable(
+    center: np.ndarray,
+    radius: float,
+    count: int,
+    size: tuple[int, int],
+    *,
+    elevation: float = 15.0,
+    up: Sequence[float] | np.ndarray = (0.0, 1.0, 0.0),
+) -> Cameras:
+    """`count` views once around the object."""
+    index = np.arange(count)
+    return orbit(center, radius, index * 360.0 / count, np.full(count, elevation), size, up=up)
+
+
+def upward(cameras: Cameras) -> np.ndarray:
+    """(3,) a guess at the direction that photographs call up, as a unit vector.
+
+    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras around
+    the image's horizontal axis), it is the normal of the plane that the cameras lie in.
+    """
+    mean = np.mean([camera.up for camera in cameras], axis=0)
+    if np.linalg.norm(mean) > 0.3:
+        return mean / np.linalg.norm(mean)
+    offsets = cameras.centers - cameras.centers.mean(0)
+    normal = np.linalg.svd(offsets)[2][-1]
+    return normal * (1 if normal[np.argmax(np.abs(normal))] > 0 else -1)
+
+
+def _frame(up: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right-handed unit axes (side, up, front); (x, y, z) itself when y is up."""
+    upward_axis = up / np.linalg.norm(up)
+    front = np.array([0.0, 0.0, 1.0])
+    if abs(upward_axis @ front) > 0.9:
+        front = np.array([0.0, -1.0, 0.0])
+    front = front - (front @ upward_axis) * upward_axis
+    front /= np.linalg.norm(front)
+    return np.cross(upward_axis, front), upward_axis, front
