@@ -1,0 +1,159 @@
+"""Masks: comparisons, logic, selection. A mask is a FLOAT or VECn of 1.0 and 0.0; any nonzero value is true."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import functional as F
+from .constant import Like, floats, operands
+from .graph import PixelFunction, Variable
+from .pointwise import Pointwise
+from .types import VType, vector_type
+
+
+def _mask(test):
+    return staticmethod(lambda a, b: test(a, b).astype(np.float64))
+
+
+class Less(Pointwise):
+    expression, vector_expression = "float($0 < $1)", "$type(lessThan($0, $1))"
+    compute, integers, mask = _mask(np.less), True, True
+
+
+class LessEqual(Pointwise):
+    expression, vector_expression = "float($0 <= $1)", "$type(lessThanEqual($0, $1))"
+    compute, integers, mask = _mask(np.less_equal), True, True
+
+
+class Equal(Pointwise):
+    expression, vector_expression = "float($0 == $1)", "$type(equal($0, $1))"
+    compute, integers, mask = _mask(np.equal), True, True
+
+
+class NotEqual(Pointwise):
+    expression, vector_expression = "float($0 != $1)", "$type(notEqual($0, $1))"
+    compute, integers, mask = _mask(np.not_equal), True, True
+
+
+class LogicalAnd(Pointwise):
+    expression = "float($0 != 0.0 && $1 != 0.0)"
+    vector_expression = "$type(notEqual($0, $type(0.0))) * $type(notEqual($1, $type(0.0)))"
+    compute = _mask(np.logical_and)
+
+
+class LogicalOr(Pointwise):
+    expression = "float($0 != 0.0 || $1 != 0.0)"
+    vector_expression = "max($type(notEqual($0, $type(0.0))), $type(notEqual($1, $type(0.0))))"
+    compute = _mask(np.logical_or)
+
+
+class Select(PixelFunction):
+    """Inputs (condition, a, b): a where the condition is not 0, else b. What is not taken never leaks NaN.
+
+    The condition is a scalar (FLOAT, INT), or a vector as wide as the output and is then taken by components.
+    """
+
+    def infer(self):
+        condition, a, b = (x.vtype for x in self.inputs)
+        if a.is_int != b.is_int:
+            raise self.fail("both branches must be integers or both floats; use F.to_float or F.to_int")
+        if not (a == b or a.is_scalar or b.is_scalar):
+            raise self.fail("branches must have one type, or one of them is a scalar")
+        vtype = b if a.is_scalar else a
+        if condition.is_matrix or not (condition.is_scalar or condition.components == vtype.components):
+            if not (vtype.is_scalar and not condition.is_matrix):
+                raise self.fail(f"the condition must be a scalar or as wide as {vtype}")
+            vtype = vector_type(condition.components, integer=vtype.is_int)
+        if vtype.is_matrix and not condition.is_scalar:
+            raise self.fail("matrices are selected by a scalar condition")
+        return vtype, self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        out = self.output.vtype
+        condition, a, b = (x.vtype for x in self.inputs)
+        left, right = (
+            f"${i}" if x == out else (f"{out.glsl}(${i})" if not out.is_matrix else _filled(f"${i}", out))
+            for i, x in ((1, a), (2, b))
+        )
+        zero = "0" if condition.is_int else "0.0"
+        if condition.is_scalar:
+            return f"($0 != {zero} ? {left} : {right})"
+        return f"mix({right}, {left}, notEqual($0, {condition.glsl}({zero})))"
+
+    def eval(self, condition, a, b):
+        rank = len(self.output.vtype.shape)
+        condition, a, b = (
+            x.reshape(x.shape + (1,) * rank) if v.vtype.is_scalar else x
+            for x, v in zip((condition, a, b), self.inputs, strict=True)
+        )
+        return np.where(condition != 0, a, b)
+
+    def vjp(self, gy, i):
+        if i == 0 or self.output.vtype.is_int:
+            return None
+        condition = self.inputs[0]
+        return F.select(condition, gy, 0.0) if i == 1 else F.select(condition, 0.0, gy)
+
+    def jvp(self, tangents):
+        _, a, b = tangents
+        if (a is None and b is None) or self.output.vtype.is_int:
+            return None
+        zero = F.constant(0.0)
+        return F.fit(F.select(self.inputs[0], zero if a is None else a, zero if b is None else b), self.output)
+
+
+def _filled(scalar: str, matrix: VType) -> str:
+    column = f"{vector_type(matrix.shape[0]).glsl}({scalar})"
+    return f"{matrix.glsl}({', '.join([column] * matrix.shape[1])})"
+
+
+def less(a: Like, b: Like) -> Variable:
+    """Mask a < b. Derivative zero, as for all comparisons; integers give float masks too."""
+    return Less(*operands(a, b)).output
+
+
+def less_equal(a: Like, b: Like) -> Variable:
+    """Mask a <= b."""
+    return LessEqual(*operands(a, b)).output
+
+
+def greater(a: Like, b: Like) -> Variable:
+    """Mask a > b."""
+    return less(b, a)
+
+
+def greater_equal(a: Like, b: Like) -> Variable:
+    """Mask a >= b."""
+    return less_equal(b, a)
+
+
+def equal(a: Like, b: Like) -> Variable:
+    """Mask a == b, by components."""
+    return Equal(*operands(a, b)).output
+
+
+def not_equal(a: Like, b: Like) -> Variable:
+    """Mask a != b, by components."""
+    return NotEqual(*operands(a, b)).output
+
+
+def logical_and(a: Like, b: Like) -> Variable:
+    """Mask: both are not 0."""
+    return LogicalAnd(*floats(a, b)).output
+
+
+def logical_or(a: Like, b: Like) -> Variable:
+    """Mask: one of them is not 0."""
+    return LogicalOr(*floats(a, b)).output
+
+
+def select(condition: Like, a: Like, b: Like) -> Variable:
+    """a where the condition is not 0, else b: FLOAT (INT) condition for whole texels, VECn by components.
+
+    Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is NaN. (A factor
+    that is infinite inside that branch still makes 0 * inf in the backward pass: guard the argument there.)
+    """
+    (condition,) = floats(condition)
+    a, b = operands(a, b)
+    return Select(condition, a, b).output

@@ -1,0 +1,207 @@
+"""Reductions over the axes of an image, and their transpose: broadcasting to a domain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import GraphError
+from . import functional as F
+from .constant import Like, operands
+from .graph import At, Domain, ReduceFunction, Variable
+from .types import Access, Size, VType
+from .vector import Linear
+
+AXES = "xyn"
+
+
+def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
+    """``values[tile, y, x]`` at the texels of ``at`` (or the given ones); axes of length 1 broadcast."""
+    indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
+    return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
+
+
+class Reduce(ReduceFunction):
+    """All texels along one axis brought down to one: "x", "y", or "n" for the tiles of the batch."""
+
+    fields = ("axis",)
+
+    def __init__(self, x: Variable, axis: str):
+        self.axis = axis
+        super().__init__(x)
+
+    @property
+    def access(self):
+        return (Access.FETCH,)
+
+    @property
+    def extent(self) -> int:
+        """How many texels make one."""
+        (width, height), batch = self.inputs[0].domain
+        return {"x": width, "y": height, "n": batch}[self.axis]
+
+    def infer(self):
+        x = self.inputs[0]
+        (width, height), batch = x.domain
+        size = (1 if self.axis == "x" else width, 1 if self.axis == "y" else height)
+        return x.vtype, Domain(size, 1 if self.axis == "n" else batch)
+
+    def _read(self, i: str) -> str:
+        where = {"x": f"ivec2({i}, pixel.y), tile", "y": f"ivec2(pixel.x, {i}), tile", "n": f"pixel, {i}"}
+        return f"$0({where[self.axis]})"
+
+    def _loop(self, first: str, begin: int, update: str) -> str:
+        count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
+        return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ $y {update}; }}"
+
+    @property
+    def _axis(self) -> int:
+        return {"n": 0, "y": 1, "x": 2}[self.axis]
+
+    def evaluate(self, at, x):
+        return fetch(self.eval(x), at)
+
+
+class Sum(Reduce, Linear):
+    """The sum. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
+
+    @property
+    def glsl(self) -> str:
+        return self._loop("$type(0)", 0, f"+= {self._read('i')}")
+
+    def eval(self, x):
+        return x.sum(axis=self._axis, keepdims=True)
+
+    def transpose(self, gy):
+        return Expand(gy, self.inputs[0].domain).output
+
+
+class ReduceMax(Reduce):
+    """The largest, by components. Not differentiable."""
+
+    @property
+    def glsl(self) -> str:
+        return self._loop(self._read("0"), 1, f"= max($y, {self._read('i')})")
+
+    def eval(self, x):
+        return x.max(axis=self._axis, keepdims=True)
+
+
+class ReduceMin(Reduce):
+    """The smallest, by components. Not differentiable."""
+
+    @property
+    def glsl(self) -> str:
+        return self._loop(self._read("0"), 1, f"= min($y, {self._read('i')})")
+
+    def eval(self, x):
+        return x.min(axis=self._axis, keepdims=True)
+
+
+class Expand(Linear):
+    """A size or batch of 1 broadcast to ``domain``.
+
+    The transpose sums over the batch even where the batch is 1 already: a plan for one view then has the same
+    passes as a plan for many.
+    """
+
+    fields = ("domain",)
+    glsl = "$0"
+
+    def __init__(self, x: Variable, domain: Domain):
+        self.domain = domain
+        super().__init__(x)
+
+    def infer(self):
+        x = self.inputs[0]
+        for have, want in zip((*x.size, x.batch), (*self.domain.size, self.domain.batch), strict=True):
+            if have not in (1, want):
+                raise self.fail(f"{x.domain} does not broadcast to {self.domain}")
+        return x.vtype, self.domain
+
+    def eval(self, x):
+        return np.broadcast_to(x, self.output.shape)
+
+    def evaluate(self, at, x):
+        shape = np.broadcast_shapes(at.x.shape, at.y.shape, at.tile.shape)
+        return np.broadcast_to(x, shape + self.output.vtype.shape)
+
+    def transpose(self, gy):
+        x = self.inputs[0]
+        for axis, have, want in zip("xy", x.size, self.domain.size, strict=True):
+            if have != want:
+                gy = Sum(gy, axis).output
+        return Sum(gy, "n").output if x.batch == 1 else gy
+
+
+def _reduce(kind: type[Reduce], x: Variable, axes: str) -> Variable:
+    if set(axes) - set(AXES):
+        raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
+    for axis in AXES:
+        if axis in axes:
+            function = kind(x, axis)
+            x = function.output if function.extent > 1 else x
+    return x
+
+
+def sum(x: Like, axes: str = AXES) -> Variable:
+    """Sum over the axes named: "x" and "y" inside a tile, "n" over the batch, in this order. Default: all."""
+    return _reduce(Sum, *operands(x), axes)
+
+
+def mean(x: Like, axes: str = AXES) -> Variable:
+    """Mean over the axes named; see ``sum``."""
+    (x,) = operands(x)
+    total = sum(x, axes)
+    (width, height), batch = x.domain
+    count = (width if "x" in axes else 1) * (height if "y" in axes else 1) * (batch if "n" in axes else 1)
+    return total if count == 1 else total * (1.0 / count)
+
+
+def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
+    """The larger of two, or the largest texel.
+
+    ``max(a, b)``: by components, the gradient of ties goes to a.
+    ``max(a)``, ``max(a, "xy")``, ``max(a, axes="xy")``: the largest texel over the axes; not differentiable.
+    """
+    if b is None or isinstance(b, str):
+        return _reduce(ReduceMax, *operands(a), axes or b or AXES)
+    return F.maximum(a, b)
+
+
+def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
+    """The smaller of two, or the smallest texel.
+
+    ``min(a, b)``: by components, the gradient of ties goes to a.
+    ``min(a)``, ``min(a, "xy")``, ``min(a, axes="xy")``: the smallest texel over the axes; not differentiable.
+    """
+    if b is None or isinstance(b, str):
+        return _reduce(ReduceMin, *operands(a), axes or b or AXES)
+    return F.minimum(a, b)
+
+
+def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Variable:
+    """x broadcast to that batch and size (default: its own), explicitly: shared data for many views.
+
+    The transpose is a sum over the batch that stays in the graph for any batch, even 1.
+    """
+    (x,) = operands(x)
+    return Expand(x, Domain(size or x.size, batch or x.batch)).output
+
+
+def fit(x: Variable, like: Variable) -> Variable:
+    """x with the type and domain of ``like``, which it must broadcast to; x itself when it has them already."""
+    if x.vtype is not like.vtype:
+        x = F.fill(x, like.vtype)
+    return x if x.domain == like.domain else Expand(x, like.domain).output
+
+
+def zeros_like(x: Variable) -> Variable:
+    """Zeros of the type and domain of x: a constant, expanded where the domain is not 1x1."""
+    return zeros(x.vtype, x.domain)
+
+
+def zeros(vtype: VType, domain: Domain) -> Variable:
+    """Zeros of a type and domain: a constant, expanded where the domain is not 1x1."""
+    zero = F.constant(0, vtype)
+    return zero if domain == zero.domain else Expand(zero, domain).output
+

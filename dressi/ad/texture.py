@@ -1,0 +1,181 @@
+"""Textures: filtered sampling, and the inverse UV table for gradients without atomic additions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import GraphError
+from . import functional as F
+from .constant import Like, floats, operands
+from .graph import PixelFunction, Variable
+from .types import INT, IVEC2, VEC2, Access, Size
+
+
+class WrapTexel(PixelFunction):
+    """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
+
+    fields = ("size", "wrap")
+
+    def __init__(self, texel: Variable, size: Size, wrap: str):
+        self.size, self.wrap = size, wrap
+        super().__init__(texel)
+
+    def infer(self):
+        if self.wrap not in ("repeat", "clamp"):
+            raise self.fail(f"wrap is 'repeat' or 'clamp', not {self.wrap!r}")
+        if self.inputs[0].vtype is not IVEC2:
+            raise self.fail("takes IVEC2")
+        return IVEC2, self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        extent = f"ivec2({self.size[0]}, {self.size[1]})"
+        if self.wrap == "clamp":
+            return f"clamp($0, ivec2(0), {extent} - 1)"
+        # Division truncates, so the rest may be negative; GLSL leaves % undefined then.
+        return (
+            f"{{ ivec2 rest = $0 - ($0 / {extent}) * {extent};\n"
+            f"$y = rest + {extent} * ivec2(lessThan(rest, ivec2(0))); }}"
+        )
+
+    def eval(self, texel):
+        extent = np.array(self.size)
+        return texel % extent if self.wrap == "repeat" else np.clip(texel, 0, extent - 1)
+
+
+def _check(texture: Variable, uv: Variable) -> None:
+    if uv.vtype is not VEC2:
+        raise GraphError(f"uv must be VEC2, not {uv}")
+    if texture.vtype.is_int:
+        raise GraphError(f"a texture holds floats, not {texture}")
+
+
+def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "repeat") -> Variable:
+    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at
+    (i + 0.5) / W.
+
+    texture: float type, batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "bilinear" or "nearest".
+    wrap: "repeat" or "clamp". Differentiable in the texture (exactly: the transpose is ``scatter_add``) and, if
+    bilinear, in uv.
+    """
+    (uv,) = operands(uv)
+    _check(texture, uv)
+    size = (float(texture.size[0]), float(texture.size[1]))
+    if filter == "nearest":
+        return F.lookup(texture, WrapTexel(F.to_int(F.floor(uv * size)), texture.size, wrap).output)
+    if filter != "bilinear":
+        raise GraphError(f"filter is 'bilinear' or 'nearest', not {filter!r}")
+    place = uv * size - 0.5
+    corner = F.floor(place)
+    fraction = place - corner
+    first = F.to_int(corner)
+
+    def texel(dx: int, dy: int) -> Variable:
+        moved = F.add(first, (dx, dy)) if dx or dy else first
+        return F.lookup(texture, WrapTexel(moved, texture.size, wrap).output)
+
+    above = F.mix(texel(0, 0), texel(1, 0), fraction.x)
+    below = F.mix(texel(0, 1), texel(1, 1), fraction.x)
+    return F.mix(above, below, fraction.y)
+
+
+class GatherNumbered(PixelFunction):
+    """Inputs (x, number): the texel of x whose number, (tile * H + y) * W + x, is given; 0 for negative numbers."""
+
+    @property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL)
+
+    def infer(self):
+        if self.inputs[1].vtype is not INT:
+            raise self.fail("the number must be INT")
+        return self.inputs[0].vtype, self.inputs[1].domain
+
+    glsl = (
+        "{ int number = $1; ivec2 extent = $size0; int row = number / extent.x;\n"
+        "$y = number >= 0 && row < extent.y * $batch0"
+        " ? $0(ivec2(number % extent.x, row % extent.y), row / extent.y) : $type(0); }"
+    )
+
+    def evaluate(self, at, x, number):
+        inside = (number >= 0) & (number < x.shape[0] * x.shape[1] * x.shape[2])
+        safe = np.where(inside, number, 0)
+        values = x.reshape((-1, *x.shape[3:]))[safe]
+        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - 3)), values, 0)
+
+    def vjp(self, gy, i):
+        if i == 0 and not self.inputs[0].vtype.is_int:
+            raise self.fail("reads across tiles and has no transpose; sample with F.sample for second derivatives")
+        return None
+
+    def jvp(self, tangents):
+        if tangents[0] is None or self.inputs[0].vtype.is_int:
+            return None
+        return GatherNumbered(F.fit(tangents[0], self.inputs[0]), self.inputs[1]).output
+
+
+class InverseUVSample(PixelFunction):
+    """Inputs (value, texture, mask, table): the value; its gradient goes back to the texture through the table.
+
+    ``value`` is the texture sampled at uv (as if the texture were constant), ``table`` made by ``inverse_uv``.
+    """
+
+    glsl = "$0"
+
+    @property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH, Access.SAME_PIXEL, Access.FETCH)
+
+    def infer(self):
+        return self.inputs[0].vtype, self.broadcast(self.inputs[0], self.inputs[2])
+
+    def evaluate(self, at, value, texture, mask, table):
+        return value
+
+    def vjp(self, gy, i):
+        _, _, mask, table = self.inputs
+        if i == 0:
+            return gy
+        return GatherNumbered(F.select(mask, gy, 0.0), table).output if i == 1 else None
+
+    def jvp(self, tangents):
+        if tangents[1] is not None:
+            raise self.fail("has no forward derivative by its texture; use F.sample")
+        return None if tangents[0] is None else F.fit(tangents[0], self.output)
+
+
+def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), batch: int = 1) -> Variable:
+    """The inverse UV table (Dressi, algorithm 1): for each texel one screen pixel that shows it, -1 for none.
+
+    uv: VEC2 on the screen. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the texture (batch 1, or
+    that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``: a pixel is entered at the texel
+    ``floor(uv * size - 0.5 + jitter)``, one of the four that bilinear sampling reads, each as often as its weight;
+    the default enters it at the texel it falls into. Where several pixels claim a texel the largest number wins, whatever the order
+    of execution. Returns INT of domain (size, batch): the pixel's number (tile * H + y) * W + x. UV repeats. Not
+    differentiable.
+    """
+    uv, mask, jitter = floats(uv, mask, jitter)
+    if uv.vtype is not VEC2 or jitter.vtype is not VEC2:
+        raise GraphError(f"uv and jitter must be VEC2, not {uv} and {jitter}")
+    extent = (float(size[0]), float(size[1]))
+    texel = WrapTexel(F.to_int(F.floor(uv * extent - 0.5 + jitter)), tuple(size), "repeat").output
+    width, height = uv.size
+    number = F.linear_index(uv.size, uv.batch) + F.tile_index(uv.size, uv.batch) * (width * height)
+    return F.scatter_max(number, F.select(mask, texel, (-1, -1)), size, batch)
+
+
+def sample_inverse_uv(texture: Variable, uv: Variable, mask: Like, jitter: Like = (0.5, 0.5)) -> Variable:
+    """``sample(texture, uv)`` whose gradient by the texture goes through the inverse UV table (Dressi, 3.3.2).
+
+    Arguments as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact. A texel gets the
+    whole gradient of the one pixel the table holds for it, and each pixel enters the table at one of its four
+    texels with the probability of that texel's weight. So the mean over jitter uniform in [0, 1)^2 is the exact gradient
+    wherever no two pixels ever claim one texel at once: pixels at least one texel apart in the texture. Where the
+    texture is magnified, a texel is given one pixel instead of the sum over all that show it, which is too small
+    by about the number of pixels a texel covers. It needs neither atomic additions nor float blending.
+    """
+    uv, mask, jitter = floats(uv, mask, jitter)
+    _check(texture, uv)
+    table = inverse_uv(uv, mask, texture.size, jitter, texture.batch)
+    value = sample(F.stop_gradient(texture), uv)
+    return InverseUVSample(value, texture, mask, table).output

@@ -1,0 +1,402 @@
+"""Vectors: construction, components, products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import GraphError
+from . import functional as F
+from .constant import Like, floats, operands
+from .graph import PixelFunction, Variable
+from .pointwise import guarded
+from .types import VType, vector_type
+
+XYZW = "xyzw"
+
+
+class Linear(PixelFunction):
+    """A linear Function of one input: jvp is itself, vjp is ``transpose``."""
+
+    def transpose(self, gy: Variable) -> Variable:
+        raise NotImplementedError
+
+    def vjp(self, gy, i):
+        return None if self.output.vtype.is_int else self.transpose(gy)
+
+    def jvp(self, tangents):
+        (tangent,) = tangents
+        if tangent is None or self.output.vtype.is_int:
+            return None
+        return self.rebuild(F.fit(tangent, self.inputs[0])).output
+
+
+class Bilinear(PixelFunction):
+    """A Function linear in each of its two inputs."""
+
+    def jvp(self, tangents):
+        a, b = self.inputs
+        ta, tb = tangents
+        terms = []
+        if ta is not None:
+            terms.append(type(self)(ta, b).output)
+        if tb is not None:
+            terms.append(type(self)(a, tb).output)
+        return F.fit(sum(terms[1:], terms[0]), self.output) if terms else None
+
+
+class Construct(PixelFunction):
+    """A vector of the components of the inputs in order; one scalar alone fills all components."""
+
+    fields = ("vtype",)
+
+    def __init__(self, vtype: VType, *inputs: Variable):
+        self.vtype = vtype
+        super().__init__(*inputs)
+
+    @property
+    def fills(self) -> bool:
+        return len(self.inputs) == 1 and self.inputs[0].vtype.is_scalar
+
+    def infer(self):
+        width = 0
+        for x in self.inputs:
+            if x.vtype.is_matrix or x.vtype.is_int != self.vtype.is_int:
+                raise self.fail(f"{x} cannot be a part of {self.vtype}")
+            width += x.vtype.components
+        if not self.fills and width != self.vtype.components:
+            raise self.fail(f"{self.vtype} needs {self.vtype.components} components, not {width}")
+        return self.vtype, self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        return f"{self.vtype.glsl}({', '.join(f'${i}' for i in range(len(self.inputs)))})"
+
+    def eval(self, *x):
+        parts = [a[..., None] if v.vtype.is_scalar else a for a, v in zip(x, self.inputs, strict=True)]
+        if self.fills:
+            return np.repeat(parts[0], self.vtype.components, axis=-1)
+        shape = np.broadcast_shapes(*(a.shape[:-1] for a in parts))
+        return np.concatenate([np.broadcast_to(a, (*shape, a.shape[-1])) for a in parts], axis=-1)
+
+    def vjp(self, gy, i):
+        if self.vtype.is_int:
+            return None
+        if self.fills:
+            return F.sum_components(gy)
+        start = sum(x.vtype.components for x in self.inputs[:i])
+        return swizzle(gy, XYZW[start : start + self.inputs[i].vtype.components])
+
+    def jvp(self, tangents):
+        if self.vtype.is_int or all(t is None for t in tangents):
+            return None
+        parts = [
+            F.constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
+        ]
+        return F.fit(Construct(self.vtype, *parts).output, self.output)
+
+
+class Swizzle(Linear):
+    """Output component k is input component ``keys[k]``."""
+
+    fields = ("keys",)
+
+    def __init__(self, x: Variable, keys: tuple[int, ...]):
+        self.keys = keys
+        super().__init__(x)
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        if x.is_matrix or x.is_scalar:
+            raise self.fail("only vectors have components; use F.column for matrices")
+        if not 1 <= len(self.keys) <= 4 or not all(0 <= k < x.components for k in self.keys):
+            raise self.fail(f"{x} has no components {self.keys}")
+        return vector_type(len(self.keys), integer=x.is_int), self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        return "$0." + "".join(XYZW[k] for k in self.keys)
+
+    def eval(self, x):
+        return x[..., self.keys[0]] if len(self.keys) == 1 else x[..., list(self.keys)]
+
+    def transpose(self, gy):
+        return Spread(gy, self.keys, self.inputs[0].vtype.components).output
+
+
+class Spread(Linear):
+    """Transpose of Swizzle: input component k is added to output component ``keys[k]``, others are 0."""
+
+    fields = ("keys", "width")
+
+    def __init__(self, x: Variable, keys: tuple[int, ...], width: int):
+        self.keys, self.width = keys, width
+        super().__init__(x)
+
+    def infer(self):
+        if self.inputs[0].vtype is not vector_type(len(self.keys)):
+            raise self.fail(f"needs a float input of {len(self.keys)} components")
+        return vector_type(self.width), self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        names = ["$0"] if len(self.keys) == 1 else [f"$0.{XYZW[k]}" for k in range(len(self.keys))]
+        parts = []
+        for c in range(self.width):
+            terms = [name for name, k in zip(names, self.keys, strict=True) if k == c]
+            parts.append(" + ".join(terms) or "0.0")
+        return f"{vector_type(self.width).glsl}({', '.join(parts)})"
+
+    def eval(self, x):
+        x = x[..., None] if len(self.keys) == 1 else x
+        out = np.zeros((*x.shape[:-1], self.width), x.dtype)
+        for c, k in enumerate(self.keys):
+            out[..., k] += x[..., c]
+        return out
+
+    def transpose(self, gy):
+        return Swizzle(gy, self.keys).output
+
+
+class SumComponents(Linear):
+    """All components of a vector or matrix added to a scalar."""
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        return vector_type(1, integer=x.is_int), self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        x = self.inputs[0].vtype
+        if x.is_scalar:
+            return "$0"
+        if x.is_matrix:
+            rows, columns = x.shape
+            return " + ".join(f"$0[{j}].{XYZW[i]}" for j in range(columns) for i in range(rows))
+        return " + ".join(f"$0.{c}" for c in XYZW[: x.components])
+
+    def eval(self, x):
+        return x.sum(axis=tuple(range(3, x.ndim)))
+
+    def transpose(self, gy):
+        return F.fill(gy, self.inputs[0].vtype)
+
+
+class Dot(Bilinear):
+    """FLOAT: the products of the components, added."""
+
+    def infer(self):
+        a, b = (x.vtype for x in self.inputs)
+        if a != b or a.is_matrix or a.is_int:
+            raise self.fail("needs two vectors of one type")
+        return vector_type(1), self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        return "$0 * $1" if self.inputs[0].vtype.is_scalar else "dot($0, $1)"
+
+    def eval(self, a, b):
+        return a * b if self.inputs[0].vtype.is_scalar else (a * b).sum(axis=-1)
+
+    def vjp(self, gy, i):
+        return gy * self.inputs[1 - i]
+
+
+class Cross(Bilinear):
+    """VEC3: the vector product."""
+
+    glsl = "cross($0, $1)"
+
+    def infer(self):
+        if any(x.vtype is not vector_type(3) for x in self.inputs):
+            raise self.fail("needs two VEC3")
+        return vector_type(3), self.broadcast()
+
+    def eval(self, a, b):
+        return np.cross(a, b)
+
+    def vjp(self, gy, i):
+        a, b = self.inputs
+        return cross(b, gy) if i == 0 else cross(gy, a)
+
+
+class Length(PixelFunction):
+    """Euclidean length; the derivative at 0 is 0."""
+
+    glsl = "length($0)"
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        if x.is_matrix or x.is_int:
+            raise self.fail("takes float vectors")
+        return vector_type(1), self.broadcast()
+
+    def eval(self, x):
+        return np.abs(x) if self.inputs[0].vtype.is_scalar else np.sqrt((x * x).sum(axis=-1))
+
+    def vjp(self, gy, i):
+        return gy * normalize(self.inputs[0])
+
+    def jvp(self, tangents):
+        return None if tangents[0] is None else dot(tangents[0], normalize(self.inputs[0]))
+
+
+class Normalize(PixelFunction):
+    """x / length(x), and 0 where x is 0; the derivative there is 0 too."""
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        if x.is_matrix or x.is_int:
+            raise self.fail("takes float vectors")
+        return x, self.broadcast()
+
+    @property
+    def glsl(self) -> str:
+        if self.inputs[0].vtype.is_scalar:
+            return "sign($0)"
+        return "$0 * (dot($0, $0) > 0.0 ? inversesqrt(dot($0, $0)) : 0.0)"
+
+    def eval(self, x):
+        if self.inputs[0].vtype.is_scalar:
+            return np.sign(x)
+        norm = np.sqrt((x * x).sum(axis=-1, keepdims=True))
+        return np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
+
+    def _project(self, t: Variable) -> Variable:
+        """The derivative, a symmetric matrix (1 - y y^T) / length(x), applied to t."""
+        x, y = self.inputs[0], self.output
+        norm = length(x)
+        inverse = guarded(F.greater(norm, 0.0), 1.0 / norm)
+        return (t - y * dot(y, t)) * inverse
+
+    def vjp(self, gy, i):
+        return self._project(gy)
+
+    def jvp(self, tangents):
+        return None if tangents[0] is None else self._project(tangents[0])
+
+
+def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
+    variables = operands(*parts) if any(isinstance(p, Variable) for p in parts) else floats(*parts)
+    convert = F.to_int if vtype.is_int else F.to_float
+    variables = [convert(v) for v in variables]
+    if len(variables) == 1 and not variables[0].vtype.is_scalar:
+        (x,) = variables
+        if not x.vtype.is_matrix and x.vtype.components >= vtype.components:
+            return x if x.vtype is vtype else swizzle(x, XYZW[: vtype.components])
+    return Construct(vtype, *variables).output
+
+
+def vec2(*parts: Like) -> Variable:
+    """VEC2 of scalars, as in GLSL; integers are converted. vec2(s) fills, vec2(v) of a longer v cuts."""
+    return _vector(vector_type(2), parts)
+
+
+def vec3(*parts: Like) -> Variable:
+    """VEC3 of scalars and vectors, as in GLSL; integers are converted. vec3(s) fills, vec3(v) of a VEC4 cuts."""
+    return _vector(vector_type(3), parts)
+
+
+def vec4(*parts: Like) -> Variable:
+    """VEC4 of scalars and vectors, as in GLSL; integers are converted. vec4(s) fills."""
+    return _vector(vector_type(4), parts)
+
+
+def ivec2(*parts: Like) -> Variable:
+    """IVEC2 of scalars and vectors, as in GLSL; floats are truncated toward zero."""
+    return _vector(vector_type(2, integer=True), parts)
+
+
+def ivec3(*parts: Like) -> Variable:
+    """IVEC3 of scalars and vectors, as in GLSL; floats are truncated toward zero."""
+    return _vector(vector_type(3, integer=True), parts)
+
+
+def ivec4(*parts: Like) -> Variable:
+    """IVEC4 of scalars and vectors, as in GLSL; floats are truncated toward zero."""
+    return _vector(vector_type(4, integer=True), parts)
+
+
+def swizzle(x: Like, names: str) -> Variable:
+    """Components by name, ``"xyzw"`` or ``"rgba"``, in any order and repeated. Scalars have ``"x"`` only."""
+    (x,) = floats(x)
+    keys = tuple((XYZW if n in XYZW else "rgba").find(n) for n in names)
+    if x.vtype.is_scalar and set(keys) == {0}:
+        if len(keys) == 1:
+            return x
+        return Construct(vector_type(len(keys), integer=x.vtype.is_int), x).output
+    return x if keys == tuple(range(x.vtype.components)) and not x.vtype.is_matrix else Swizzle(x, keys).output
+
+
+def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
+    """``x[key]``: a component or a slice of a vector; a column, or with (row, column) an element of a matrix."""
+    if x.vtype.is_matrix:
+        if isinstance(key, tuple):
+            row, j = key
+            return component(F.column(x, j), row)
+        if isinstance(key, int):
+            return F.column(x, key)
+    elif isinstance(key, slice):
+        keys = tuple(range(x.vtype.components))[key]
+        return swizzle(x, "".join(XYZW[k] for k in keys))
+    elif isinstance(key, int) and -x.vtype.components <= key < x.vtype.components:
+        return swizzle(x, XYZW[range(x.vtype.components)[key]])
+    raise GraphError(f"{x} has no component {key!r}")
+
+
+def dot(a: Like, b: Like) -> Variable:
+    """FLOAT: scalar product of two vectors of one type."""
+    return Dot(*floats(a, b)).output
+
+
+def cross(a: Like, b: Like) -> Variable:
+    """VEC3: vector product of two VEC3."""
+    return Cross(*floats(a, b)).output
+
+
+def length(x: Like) -> Variable:
+    """FLOAT: Euclidean length. The derivative at 0 is 0."""
+    return Length(*floats(x)).output
+
+
+def distance(a: Like, b: Like) -> Variable:
+    """FLOAT: length(a - b)."""
+    return length(F.sub(a, b))
+
+
+def normalize(x: Like) -> Variable:
+    """x / length(x), and 0 (with derivative 0) where x is 0."""
+    return Normalize(*floats(x)).output
+
+
+def reflect(i: Like, n: Like) -> Variable:
+    """The direction i mirrored at a surface of unit normal n: i - 2 dot(n, i) n."""
+    i, n = floats(i, n)
+    return i - n * (2.0 * dot(n, i))
+
+
+def refract(i: Like, n: Like, eta: Like) -> Variable:
+    """The unit direction i refracted at unit normal n, eta the ratio of indices; 0 at total reflection."""
+    i, n, eta = floats(i, n, eta)
+    cosine = dot(n, i)
+    k = 1.0 - F.square(eta) * (1.0 - F.square(cosine))
+    bent = i * eta - n * (eta * cosine + F.sqrt(F.maximum(k, 0.0)))
+    return F.select(F.less(k, 0.0), 0.0, bent)
+
+
+def sum_components(x: Variable) -> Variable:
+    """FLOAT (INT): all components of a vector or matrix added."""
+    return x if x.vtype.is_scalar else SumComponents(x).output
+
+
+def max_component(x: Variable) -> Variable:
+    """FLOAT (INT): the largest component of a vector or matrix."""
+    if x.vtype.is_matrix:
+        columns = [F.column(x, j) for j in range(x.vtype.shape[1])]
+        best = columns[0]
+        for c in columns[1:]:
+            best = F.maximum(best, c)
+        return max_component(best)
+    best = component(x, 0) if not x.vtype.is_scalar else x
+    for k in range(1, x.vtype.components):
+        best = F.maximum(best, component(x, k))
+    return best
