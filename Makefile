@@ -1,0 +1,29 @@
+# make setup   the machine and .venv, ready to run
+# make test    the test suite, on lavapipe and SwiftShader with the validation layer (ARGS="-k sphere" for a part)
+# make demo    shape and texture of a pear from six pictures (TARGET=mesh.glb for another one), into out/demo
+# make lint    ruff and pyright
+# make format  ruff's formatter
+
+.PHONY: setup test demo lint format
+PYTHON_VENV := .venv/bin/python
+
+setup:
+	@.ci/setup run
+
+test:
+	@.ci/setup test
+	$(PYTHON_VENV) -m pytest $(ARGS)
+
+OUT ?= out/demo
+TARGET ?= pear
+demo:
+	@.ci/setup run
+	.venv/bin/dressi fit --target "$(TARGET)" --views 6 --size 256 --out "$(OUT)" $(ARGS)
+
+lint:
+	@.ci/setup test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+format:
+	.venv/bin/ruff format .

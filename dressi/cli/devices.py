@@ -1,0 +1,94 @@
+"""`dressi devices`: the Vulkan devices, their limits, and what is missing on the machine."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from dressi.errors import DressiError
+
+
+def devices(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the Vulkan devices, their limits, and what is missing."""
+    from dressi.config import config
+    from dressi.vk.run.device import choose, list_devices
+
+    found = list_devices()
+    # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.
+    notes = missing()
+    try:
+        chosen = choose(found, config.device).index
+    except DressiError as error:
+        chosen, notes = None, [*notes, f"DRESSI_DEVICE: {error}"]
+    compiler = _compiler()
+    entries = [
+        {**device.as_dict(), "chosen": device.index == chosen, "limits": _limits(device)} for device in found
+    ]
+    if as_json:
+        print(json.dumps({"devices": entries, "glsl_compiler": compiler, "missing": notes}, indent=2))
+        return
+    for entry in entries:
+        _print_device(entry)
+    print(f"GLSL compiler: {compiler or 'none'}")
+    for note in notes:
+        print(f"missing: {note}")
+
+
+def missing() -> list[str]:
+    """One sentence with its cure for everything that the program or its tests would like to have."""
+    from dressi.vk.run.instance import VALIDATION_LAYER, Instance
+    from dressi.vk.run.pyglslang import CURE
+
+    notes = []
+    compiler = _compiler()
+    if compiler is None:
+        notes.append(f"a GLSL compiler: {CURE}")
+    elif "glslc" in compiler or "glslangValidator" in compiler:
+        notes.append(f"glslang as a library (shaders compile slowly without): {CURE}")
+    vk = Instance.shared().vk
+    if VALIDATION_LAYER not in {layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()}:
+        notes.append(
+            "the Vulkan validation layer (only needed to test dressi itself): on Debian or Ubuntu "
+            "`apt-get install vulkan-validationlayers`, elsewhere the Vulkan SDK"
+        )
+    return notes
+
+
+def _compiler() -> str | None:
+    from dressi.errors import ShaderError
+    from dressi.vk.run.pyglslang import find_compiler
+
+    try:
+        return str(find_compiler())
+    except ShaderError:
+        return None
+
+
+def _limits(device: Any) -> dict[str, int]:
+    from dressi.vk.run.device import read_limits
+    from dressi.vk.run.instance import Instance
+
+    properties = Instance.shared().vk.vkGetPhysicalDeviceProperties(device.handle)
+    return read_limits(properties.limits).as_dict()
+
+
+def _print_device(entry: dict[str, Any]) -> None:
+    mark = "  (used unless --device or DRESSI_DEVICE says otherwise)" if entry["chosen"] else ""
+    print(f"{entry['index']}: {entry['name']}{mark}")
+    print(
+        f"   type {entry['type']}, driver {entry['driver']} {entry['driver_version']}, Vulkan {entry['api_version']}"
+    )
+    limits = {name.removeprefix("max_").replace("_", " "): value for name, value in entry["limits"].items()}
+    width = max(map(len, limits))
+    for name, value in limits.items():
+        print(f"   {name:<{width}}  {_number(value)}")
+    print()
+
+
+def _number(value: int) -> str:
+    """UNLIMITED as a word: drivers report numbers of descriptors that no shader reaches."""
+    from dressi.vk.plan.limits import UNLIMITED
+
+    return "no limit that matters" if value == UNLIMITED else str(value)

@@ -1,0 +1,140 @@
+"""Drivers, validation and data of the tests.
+
+lavapipe and SwiftShader are offered to the loader together, before it is first used, so that one process sees both;
+`VK_DRIVER_FILES` given by the user is respected, then the tests run on its best device (or on DRESSI_DEVICE). The
+validation layer, synchronization checks included, watches every test that uses `device`: a message fails that test.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dressi.config import config
+from dressi.errors import DeviceNotFoundError, NoDriverError
+
+if TYPE_CHECKING:
+    from dressi.vk.run.device import Device
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def _first(*patterns: str) -> Path | None:
+    root = Path("/")
+    return next((file for pattern in patterns for file in sorted(root.glob(pattern))), None)
+
+
+LAVAPIPE = _first("usr/share/vulkan/icd.d/lvp_icd*.json", "usr/local/share/vulkan/icd.d/lvp_icd*.json")
+SWIFTSHADER = _first("usr/lib*/chromium*/vk_swiftshader_icd.json")
+LAYER = _first("usr/lib*/chromium*/libVkLayer_khronos_validation.so")
+
+
+def _drivers() -> dict[str, str | None]:
+    """Names for the reports -> what `Device.open` looks for (None: the best device)."""
+    if os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES"):
+        return {"given": None}
+    found = {"lavapipe": (LAVAPIPE, "llvmpipe"), "swiftshader": (SWIFTSHADER, "SwiftShader")}
+    drivers = {name: wanted for name, (file, wanted) in found.items() if file}
+    if drivers:
+        os.environ["VK_DRIVER_FILES"] = os.pathsep.join(str(file) for file, _ in found.values() if file)
+    return drivers or {"given": None}
+
+
+def _prepare_validation() -> bool:
+    """Makes the layer that lies beside SwiftShader (it is current, but has no manifest) known to the loader."""
+    os.environ.setdefault("VK_LAYER_VALIDATE_SYNC", "1")
+    os.environ.setdefault("VK_LAYER_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1")
+    if os.environ.get("VK_LAYER_PATH"):
+        return True
+    if LAYER is None:
+        return False
+    layer = {
+        "name": "VK_LAYER_KHRONOS_validation",
+        "type": "GLOBAL",
+        "library_path": str(LAYER),
+        "api_version": "1.4.0",
+        "implementation_version": "1",
+        "description": "Khronos validation layer",
+        "instance_extensions": [
+            {"name": "VK_EXT_debug_utils", "spec_version": "2"},
+            {"name": "VK_EXT_validation_features", "spec_version": "6"},
+        ],
+    }
+    folder = tempfile.TemporaryDirectory(prefix="dressi-layer-")
+    globals()["_layer_folder"] = folder  # lives as long as the process
+    manifest = Path(folder.name) / "VkLayer_khronos_validation.json"
+    manifest.write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}))
+    # Not VK_ADD_LAYER_PATH: an older layer of the same name may be installed.
+    os.environ["VK_LAYER_PATH"] = folder.name
+    return True
+
+
+DRIVERS = _drivers()
+VALIDATION = _prepare_validation()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A cache that stays between runs of the tests but is not the user's own.
+    if "DRESSI_CACHE" not in os.environ and config.cache is not None:
+        os.environ["DRESSI_CACHE"] = str(config.cache.mkdir("dressi"))
+
+
+def pytest_report_header() -> list[str]:
+    missing = [name for name in ("lavapipe", "swiftshader") if name not in DRIVERS]
+    lines = [
+        f"vulkan: {', '.join(DRIVERS)}; validation layer: {os.environ['VK_LAYER_PATH'] if VALIDATION else 'none'}"
+    ]
+    if missing or not VALIDATION:
+        lines.append(
+            "vulkan: `make test` installs lavapipe, SwiftShader and the validation layer where it can"
+        )
+    return lines
+
+
+def _messages() -> list[str]:
+    """What the layer has said in this process; empty while no instance was made."""
+    module = sys.modules.get("dressi.vk.run.instance")
+    return (
+        [text for instance in module.Instance._shared.values() for text in instance.messages]
+        if module
+        else []
+    )
+
+
+@pytest.fixture(scope="session", params=DRIVERS)
+def device(request: pytest.FixtureRequest) -> Iterator["Device"]:
+    """An open device of each driver, validated; at the end nothing may be alive on it."""
+    from dressi.vk.run.device import Device
+
+    try:
+        device = Device.open(DRIVERS[request.param], validation=VALIDATION)
+    except (NoDriverError, DeviceNotFoundError) as error:
+        pytest.skip(str(error))
+    yield device
+    alive = device.live_objects()
+    device.close()
+    assert alive == [], f"{device.name}: objects that nobody destroyed: {alive}"
+
+
+@pytest.fixture(autouse=True)
+def validation_is_silent() -> Iterator[None]:
+    """Fails a test during which the validation layer said something."""
+    before = len(_messages())
+    yield
+    said = _messages()[before:]
+    if said:
+        pytest.fail("the validation layer says:\n" + "\n".join(said[:5]))
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder with meshes and photographs: DRESSI_DATA, or `../shared/data` beside the checkout."""
+    folder = config.data or REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no folder {folder}; set DRESSI_DATA")
+    return folder
