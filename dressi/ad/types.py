@@ -1,0 +1,91 @@
+"""Value types of images, and how a Function reads an input."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+Size = tuple[int, int]
+"""Width and height of one tile, in texels."""
+
+
+class VType(Enum):
+    """Type of one texel. Members are ``(GLSL name, NumPy shape)``.
+
+    NumPy arrays of a Variable have the shape ``(batch, height, width) + vtype.shape``; matrices are stored as
+    ``[row, column]`` in NumPy, while GLSL numbers columns first (``m[column][row]``).
+    """
+
+    FLOAT = ("float", ())
+    VEC2 = ("vec2", (2,))
+    VEC3 = ("vec3", (3,))
+    VEC4 = ("vec4", (4,))
+    MAT2 = ("mat2", (2, 2))
+    MAT3 = ("mat3", (3, 3))
+    MAT4 = ("mat4", (4, 4))
+    INT = ("int", ())
+    IVEC2 = ("ivec2", (2,))
+    IVEC3 = ("ivec3", (3,))
+    IVEC4 = ("ivec4", (4,))
+
+    def __init__(self, glsl: str, shape: tuple[int, ...]):
+        self.glsl = glsl
+        self.shape = shape
+
+    @property
+    def components(self) -> int:
+        """Scalars in one texel."""
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def is_int(self) -> bool:
+        return self.glsl.startswith("i")
+
+    @property
+    def is_matrix(self) -> bool:
+        return len(self.shape) == 2
+
+    @property
+    def is_scalar(self) -> bool:
+        return not self.shape
+
+    @property
+    def dtype(self) -> type:
+        """NumPy type of the values as a device stores them."""
+        return np.int32 if self.is_int else np.float32
+
+    @property
+    def planes(self) -> tuple[int, ...]:
+        """Scalars in each of the images that store this type: MAT3 and MAT4 take one image a column."""
+        if self.is_matrix and self.shape[0] > 2:
+            return (self.shape[0],) * self.shape[1]
+        return (self.components,)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+FLOAT, VEC2, VEC3, VEC4 = VType.FLOAT, VType.VEC2, VType.VEC3, VType.VEC4
+MAT2, MAT3, MAT4 = VType.MAT2, VType.MAT3, VType.MAT4
+INT, IVEC2, IVEC3, IVEC4 = VType.INT, VType.IVEC2, VType.IVEC3, VType.IVEC4
+
+
+def vector_type(components: int, *, integer: bool = False) -> VType:
+    """FLOAT, VEC2..4 (or INT, IVEC2..4) with that many components."""
+    return ((INT, IVEC2, IVEC3, IVEC4) if integer else (FLOAT, VEC2, VEC3, VEC4))[components - 1]
+
+
+def matrix_type(order: int) -> VType:
+    """MAT2, MAT3 or MAT4."""
+    return (MAT2, MAT3, MAT4)[order - 2]
+
+
+class Access(Enum):
+    """How a Function reads one of its inputs."""
+
+    SAME_PIXEL = "same pixel"  # the texel under the output texel; size and batch of 1 broadcast
+    FETCH = "fetch"  # any texels, by integer coordinates
+    SAMPLE = "sample"  # through a hardware sampler
+    PULL = "pull"  # by the vertex shader
+    UNIFORM = "uniform"  # one value for the whole tile or image

@@ -1,0 +1,102 @@
+"""What packing needs to know of a graph: order, users, which Functions are free to recompute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ...ad.graph import Domain, Function, Variable, topological_order
+from ...ad.types import Access
+from .substage import Mode, iteration_domain, mode_of
+
+_PLACE = re.compile(r"\b(pixel|tile)\b")
+
+
+class Analysis:
+    """Functions between ``given`` (Variables that have values already) and ``roots``.
+
+    ``free`` Functions depend on nothing stored (constants, coordinates and what is made of them): they are
+    recomputed in each consumer and only stored where somebody needs an image of them.
+    """
+
+    def __init__(self, roots: Sequence[Variable], given: Iterable[Variable] = (), *, recompute: bool = True):
+        self.roots = tuple(dict.fromkeys(roots))
+        self.given = set(given)
+        self.order = [f for f in topological_order(self.roots) if f.output not in self.given]
+        if self.given:
+            self.order = self._needed()
+        self.position = {f: k for k, f in enumerate(self.order)}
+        self.mode = {f: mode_of(f) for f in self.order}
+        self._find_free(recompute)
+        self._find_stored()
+
+    def _needed(self) -> list[Function]:
+        needed: set[Function] = set()
+        stack = [r.creator for r in self.roots if r.creator and r not in self.given]
+        while stack:
+            function = stack.pop()
+            if function in needed:
+                continue
+            needed.add(function)
+            stack.extend(x.creator for x in function.inputs if x.creator and x not in self.given)
+        return [f for f in self.order if f in needed]
+
+    def _find_free(self, recompute: bool) -> None:
+        self.free: set[Function] = set()
+        self.anywhere: set[Function] = set()  # free and the same at every pixel
+        for f in self.order:
+            if self.mode[f] is not Mode.FRAGMENT or any(a is not Access.SAME_PIXEL for a in f.access):
+                continue
+            makers = [x.creator for x in f.inputs]
+            if not all(m in self.free for m in makers):
+                continue
+            if makers and not recompute:
+                continue
+            constant = all(m in self.anywhere for m in makers) and not _PLACE.search(f.glsl)
+            if constant:
+                self.anywhere.add(f)
+            if constant or recompute:
+                self.free.add(f)
+
+    def inlined(self, function: Function | None, domain: Domain) -> bool:
+        """Whether a shader over ``domain`` recomputes the Function instead of reading its image."""
+        return function in self.free and (function in self.anywhere or function.output.domain == domain)
+
+    def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
+        """The inputs that must lie in images, with their accesses."""
+        domain = iteration_domain(function)
+        return [
+            (x, access)
+            for x, access in zip(function.inputs, function.access, strict=True)
+            if access is not Access.SAME_PIXEL or not self.inlined(x.creator, domain)
+        ]
+
+    def _find_stored(self) -> None:
+        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers."""
+        wanted: set[Function] = {r.creator for r in self.roots if r.creator in self.position}
+        self.users: dict[Function, list[Function]] = {f: [] for f in self.order}
+        for f in reversed(self.order):
+            if f in self.free and f not in wanted:
+                continue
+            for x, _ in self.stored_inputs(f):
+                if x.creator in self.position:
+                    wanted.add(x.creator)
+                    if f not in self.users[x.creator]:
+                        self.users[x.creator].append(f)
+        self.packed = [f for f in self.order if f in wanted]
+
+    def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
+        """The Functions and the free ones they need over ``domain``, producers first."""
+        found: set[Function] = set()
+        stack = list(functions)
+        while stack:
+            f = stack.pop()
+            if f in found:
+                continue
+            found.add(f)
+            stack.extend(
+                x.creator
+                for x, access in zip(f.inputs, f.access, strict=True)
+                if access is Access.SAME_PIXEL and self.inlined(x.creator, domain)
+            )
+        return tuple(sorted(found, key=self.position.__getitem__))

@@ -1,0 +1,21 @@
+"""Shaders of a SubStage by its mode."""
+
+from __future__ import annotations
+
+from .glsl_raster import raster_shaders
+from .glsl_scatter import scatter_shaders
+from .limits import DeviceLimits
+from .substage import Mode, SubStage
+from .writer import Shaders, ShaderText, compute_shaders, fragment_shaders
+
+_GENERATORS = {
+    Mode.FRAGMENT: fragment_shaders,
+    Mode.COMPUTE: compute_shaders,
+    Mode.RASTER: raster_shaders,
+    Mode.SCATTER: scatter_shaders,
+}
+
+
+def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """All shaders of a SubStage, with the descriptors they share."""
+    return _GENERATORS[s.mode](s, limits, shader_text)

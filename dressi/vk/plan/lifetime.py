@@ -1,0 +1,100 @@
+"""Which images exist, and which Variables share one because they never live at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...ad.graph import Variable
+from .limits import DeviceLimits
+from .substage import Stage
+
+
+@dataclass(frozen=True)
+class ImageSlot:
+    """One VkImage: format by scalars and kind of number, size in texels."""
+
+    components: int  # 1, 2 or 4
+    is_int: bool
+    width: int
+    height: int
+
+    @property
+    def bytes(self) -> int:
+        return 4 * self.components * self.width * self.height
+
+
+def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
+    """What one plane of a Variable needs."""
+    tiling = limits.tiling(variable)
+    components = {1: 1, 2: 2, 3: 4, 4: 4}[variable.vtype.planes[0]]
+    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height)
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """``slots``: all images; ``of``: the slot number of each plane of each stored Variable."""
+
+    slots: tuple[ImageSlot, ...]
+    of: dict[Variable, tuple[int, ...]]
+
+    @property
+    def bytes(self) -> int:
+        return sum(slot.bytes for slot in self.slots)
+
+
+def assign_images(
+    plans: Iterable[tuple[Stage, ...]],
+    persistent: Iterable[Variable],
+    replaces: dict[Variable, Variable],
+    limits: DeviceLimits,
+    *,
+    share: bool = True,
+) -> Images:
+    """Slots for everything stored. Persistent Variables have images of their own; a new value written in place has
+    its leaf's; the others take a free slot of their kind from the Stage that makes them to the last that reads
+    them. Transients of one plan are dead while another runs, so plans share their slots."""
+    slots: list[ImageSlot] = []
+    of: dict[Variable, tuple[int, ...]] = {}
+
+    def new(kind: ImageSlot) -> int:
+        slots.append(kind)
+        return len(slots) - 1
+
+    for v in dict.fromkeys(persistent):
+        if v not in replaces:
+            of[v] = tuple(new(slot_of(v, limits)) for _ in v.vtype.planes)
+    for v, leaf in replaces.items():
+        of[v] = of[leaf]
+    transient: dict[ImageSlot, list[int]] = {}
+    for stages in plans:
+        free = {kind: list(numbers) for kind, numbers in transient.items()}
+        last: dict[Variable, int] = {}
+        for k, stage in enumerate(stages):
+            for s in stage.sub_stages:
+                last.update((r.variable, k) for r in s.reads)
+                last.update((v, max(k, last.get(v, k))) for v in s.outputs)
+        ending: dict[int, list[Variable]] = {}
+        for v, k in last.items():
+            ending.setdefault(k, []).append(v)
+        for k, stage in enumerate(stages):
+            for s in stage.sub_stages:
+                for v in s.outputs:
+                    if v in of:
+                        continue
+                    kind = slot_of(v, limits)
+                    numbers = []
+                    for _ in v.vtype.planes:
+                        pool = free.setdefault(kind, [])
+                        if pool and share:
+                            numbers.append(pool.pop())
+                        else:
+                            numbers.append(new(kind))
+                            transient.setdefault(kind, []).append(numbers[-1])
+                    of[v] = tuple(numbers)
+            for v in ending.get(k, ()):
+                numbers = of.get(v, ())
+                kind = slots[numbers[0]] if numbers else None
+                if kind is not None and set(numbers) <= set(transient.get(kind, ())):
+                    free.setdefault(kind, []).extend(numbers)
+    return Images(tuple(slots), of)

@@ -1,0 +1,112 @@
+"""What a plan must respect, as plain data: read from a device, taken from a named profile, or given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...ad.graph import Domain, Variable
+from ...errors import InputError, PlanError
+
+if TYPE_CHECKING:
+    from .substage import SubStage
+
+UNLIMITED = 1 << 20
+
+
+@dataclass(frozen=True)
+class DeviceLimits:
+    """Limits of a device, by the names of Vulkan's. ``violation`` says in a sentence what does not fit."""
+
+    max_image_dimension: int = 16384
+    max_framebuffer_width: int = 16384
+    max_framebuffer_height: int = 16384
+    max_color_attachments: int = 8
+    max_input_attachments: int = UNLIMITED
+    max_sampled_images: int = UNLIMITED
+    max_storage_images: int = UNLIMITED
+    max_storage_buffers: int = 8
+    max_per_stage_resources: int = UNLIMITED
+    max_workgroup_invocations: int = 128
+    max_workgroup_count: int = 65535
+    max_storage_buffer_bytes: int = 1 << 27
+
+    def violation(self, sub_stage: SubStage) -> str | None:
+        """The sentence an error prints when the SubStage exceeds a limit, None when it fits."""
+        return self.violation_of(sub_stage.resources)
+
+    def violation_of(self, used: Mapping[str, int]) -> str | None:
+        for name, count in used.items():
+            allowed = getattr(self, f"max_{name}")
+            if count > allowed:
+                return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}"
+        return None
+
+    def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:
+        """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""
+        domain = getattr(variable_or_domain, "domain", variable_or_domain)
+        (width, height), batch = domain
+        high = min(self.max_image_dimension, self.max_framebuffer_height)
+        wide = min(self.max_image_dimension, self.max_framebuffer_width)
+        rows = min(batch, max(high // height, 1))
+        columns = -(-batch // rows)
+        if height > high or width * columns > wide:
+            raise PlanError(
+                f"an image of {domain} does not fit the device's limit of {wide}x{high} texels; "
+                f"use a smaller size or fewer views"
+            )
+        return Tiling(domain.size, batch, rows, columns)
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of one size in columns of ``rows`` tiles: tile t lies at column t // rows, row t % rows."""
+
+    size: tuple[int, int]
+    batch: int
+    rows: int
+    columns: int
+
+    @property
+    def width(self) -> int:
+        return self.size[0] * self.columns
+
+    @property
+    def height(self) -> int:
+        return self.size[1] * self.rows
+
+    def offset(self, tile: int) -> tuple[int, int]:
+        return (tile // self.rows) * self.size[0], (tile % self.rows) * self.size[1]
+
+
+PROFILES: dict[str, DeviceLimits] = {
+    "desktop": DeviceLimits(),
+    "uhd620": DeviceLimits(max_input_attachments=8),
+    "mali_g76": DeviceLimits(max_input_attachments=4, max_color_attachments=4),
+    "minimum": DeviceLimits(
+        max_image_dimension=4096,
+        max_framebuffer_width=4096,
+        max_framebuffer_height=4096,
+        max_color_attachments=4,
+        max_input_attachments=4,
+        max_sampled_images=16,
+        max_storage_images=4,
+        max_storage_buffers=4,
+    ),
+}
+
+
+def profile(name: str) -> DeviceLimits:
+    """Limits by name: ``desktop``, ``uhd620``, ``mali_g76``, ``minimum`` (what Vulkan guarantees)."""
+    if name not in PROFILES:
+        raise InputError(f"no limits profile named {name!r}; there are {', '.join(PROFILES)}")
+    return PROFILES[name]
+
+
+def most_restrictive(a: DeviceLimits, b: DeviceLimits) -> DeviceLimits:
+    """The smaller of each limit: a profile imposed on a device."""
+    return replace(a, **{name: min(value, getattr(b, name)) for name, value in asdict(a).items()})

@@ -1,0 +1,161 @@
+"""Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits of a device."""
+
+from __future__ import annotations
+
+import heapq
+
+from ...ad.graph import Domain, Function, Variable
+from ...ad.types import Access
+from ...errors import PlanError
+from .analysis import Analysis
+from .limits import DeviceLimits
+from .substage import Binding, Mode, Read, SubStage, iteration_domain, resources
+
+
+def pack_functions(analysis: Analysis, limits: DeviceLimits, *, fuse: bool = True) -> list[SubStage]:
+    """SubStages in the order of execution. ``fuse=False`` is the baseline: one Function a SubStage.
+
+    A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
+    mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
+    when none fits, it is closed and the ready Function nearest to the end opens the next.
+    """
+    levels = _levels(analysis)
+    pending = {f: len(analysis.users[f]) for f in analysis.packed}
+    ready: dict[tuple, list[tuple[int, int, Function]]] = {}
+
+    def push(f: Function) -> None:
+        entry = (levels[f], -analysis.position[f], f)
+        heapq.heappush(ready.setdefault(_key(analysis, f), []), entry)
+
+    for f in analysis.packed:
+        if pending[f] == 0:
+            push(f)
+    roots = set(analysis.roots)
+    closed: list[SubStage] = []
+    while ready:
+        key = min(ready, key=lambda k: ready[k][0][:2])
+        heap = ready.pop(key)
+        group = _Group(analysis, limits, roots)
+        refused: list[tuple[int, int, Function]] = []
+        while heap:
+            entry = heapq.heappop(heap)
+            if not group.accept(entry[2]):
+                refused.append(entry)
+                continue
+            for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(entry[2])):
+                maker = x.creator
+                if maker in pending:
+                    pending[maker] -= 1
+                    if pending[maker] == 0:
+                        push(maker)
+            heap += ready.pop(key, [])
+            heapq.heapify(heap)
+            if not fuse or group.mode is not Mode.FRAGMENT:
+                refused += heap
+                break
+        if refused:
+            ready[key] = refused + ready.pop(key, [])
+            heapq.heapify(ready[key])
+        closed.append(group.close())
+    return closed[::-1]
+
+
+def _key(analysis: Analysis, f: Function) -> tuple:
+    mode = analysis.mode[f]
+    domain = iteration_domain(f)
+    return (mode.value, domain) if mode is Mode.FRAGMENT else (mode.value, domain, analysis.position[f])
+
+
+def _levels(analysis: Analysis) -> dict[Function, int]:
+    """Distance from the end in SubStages: 0 for what nothing reads, +1 across every edge that cannot be fused."""
+    levels: dict[Function, int] = {}
+    for f in reversed(analysis.packed):
+        level = 0
+        for user in analysis.users[f]:
+            level = max(level, levels[user] + (0 if _fusable(analysis, f, user) else 1))
+        levels[f] = level
+    return levels
+
+
+def _fusable(analysis: Analysis, producer: Function, user: Function) -> bool:
+    return (
+        analysis.mode[producer] is Mode.FRAGMENT
+        and analysis.mode[user] is Mode.FRAGMENT
+        and producer.output.domain == user.output.domain
+        and all(
+            access is Access.SAME_PIXEL
+            for x, access in zip(user.inputs, user.access, strict=True)
+            if x is producer.output
+        )
+    )
+
+
+class _Group:
+    """The open SubStage: which images it reads and writes, counted up and down as Functions join."""
+
+    def __init__(self, analysis: Analysis, limits: DeviceLimits, roots: set[Variable]):
+        self.analysis, self.limits, self.roots = analysis, limits, roots
+        self.members: dict[Function, None] = {}
+        self.reads: dict[Variable, Binding] = {}
+        self.outputs: dict[Variable, None] = {}
+        self.count = dict.fromkeys(Binding, 0)
+        self.written = 0
+        self.mode = Mode.FRAGMENT
+        self.domain = Domain((1, 1), 1)
+
+    def accept(self, f: Function) -> bool:
+        """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
+        if not self.members:
+            self.mode, self.domain = self.analysis.mode[f], iteration_domain(f)
+        own = self.reads.get(f.output)
+        if own not in (None, Binding.ATTACHMENT):
+            return False  # a member fetches other texels of it
+        changed: dict[Variable, Binding] = {}
+        count = dict(self.count)
+        if own is not None:
+            count[own] -= len(f.output.vtype.planes)
+        for x, access in self.analysis.stored_inputs(f):
+            before = changed.get(x, self.reads.get(x))
+            after = _wider(before, self._binding(x, access))
+            if after is not before:
+                planes = len(x.vtype.planes)
+                count[after] += planes
+                if before is not None:
+                    count[before] -= planes
+                changed[x] = after
+        leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
+        written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
+        sentence = self.limits.violation_of(resources(self.mode, count, written))
+        if sentence and self.members:
+            return False
+        if sentence:
+            raise PlanError(f"{f!r} made at {f.where} cannot run on this device: {sentence}")
+        self.members[f] = None
+        self.reads.pop(f.output, None)
+        self.reads.update(changed)
+        self.count, self.written = count, written
+        if leaves_group:
+            self.outputs[f.output] = None
+        return True
+
+    def _binding(self, x: Variable, access: Access) -> Binding:
+        if access is Access.PULL:
+            return Binding.VERTEX
+        same = access is Access.SAME_PIXEL and x.domain == self.domain
+        return Binding.ATTACHMENT if same and self.mode in (Mode.FRAGMENT, Mode.RASTER) else Binding.TEXTURE
+
+    def close(self) -> SubStage:
+        functions = tuple(sorted(self.members, key=self.analysis.position.__getitem__))
+        return SubStage(
+            self.mode,
+            self.domain,
+            functions,
+            self.analysis.body(functions, self.domain),
+            tuple(Read(v, b) for v, b in sorted(self.reads.items(), key=lambda item: item[0].id)),
+            tuple(sorted(self.outputs, key=lambda v: v.id)),
+        )
+
+
+def _wider(a: Binding | None, b: Binding) -> Binding:
+    """One binding for two uses of an image: a texture serves both."""
+    return b if a is None or a is b else Binding.TEXTURE

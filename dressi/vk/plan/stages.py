@@ -1,0 +1,73 @@
+"""SubStages to Stages (paper A.9): subpasses of equal framebuffers share a render pass."""
+
+from __future__ import annotations
+
+from .limits import DeviceLimits
+from .substage import Binding, Stage, SubStage
+
+
+def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: bool = True) -> list[Stage]:
+    """Stages in the order of execution. ``fuse=False``: one SubStage a Stage.
+
+    Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
+    placed, nothing inside reads it as a texture, and nothing inside needs the image that it overwrites.
+    """
+    after = _dependents(sub_stages)
+    pending = [len(later) for later in after]
+    before: list[list[int]] = [[] for _ in sub_stages]
+    for k, later in enumerate(after):
+        for n in later:
+            before[n].append(k)
+    ready = {k for k, n in enumerate(pending) if n == 0}
+    stages: list[Stage] = []
+    while ready:
+        first = max(ready)
+        key = _framebuffer(sub_stages[first], limits) if fuse else None
+        members: list[int] = []
+        textures: set = set()
+        while True:
+            fitting = [
+                k
+                for k in ready
+                if not members
+                or (
+                    key is not None
+                    and _framebuffer(sub_stages[k], limits) == key
+                    and textures.isdisjoint(sub_stages[k].outputs)
+                )
+            ]
+            if not fitting:
+                break
+            k = first if not members else max(fitting)
+            ready.remove(k)
+            members.append(k)
+            textures.update(r.variable for r in sub_stages[k].reads if r.binding is not Binding.ATTACHMENT)
+            for p in before[k]:
+                pending[p] -= 1
+                if pending[p] == 0:
+                    ready.add(p)
+            if key is None:
+                break
+        stages.append(Stage(tuple(sub_stages[k] for k in reversed(members))))
+    return stages[::-1]
+
+
+def _framebuffer(s: SubStage, limits: DeviceLimits) -> tuple[int, int] | None:
+    if not s.draws:
+        return None
+    tiling = limits.tiling(s.domain)
+    return tiling.width, tiling.height
+
+
+def _dependents(sub_stages: list[SubStage]) -> list[set[int]]:
+    """For each SubStage those that must run later: readers of its outputs, and whoever overwrites what it reads."""
+    maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
+    overwriter = {leaf: k for k, s in enumerate(sub_stages) for leaf in s.replaces.values()}
+    after: list[set[int]] = [set() for _ in sub_stages]
+    for k, s in enumerate(sub_stages):
+        for read in s.reads:
+            if read.variable in maker:
+                after[maker[read.variable]].add(k)
+            if read.variable in overwriter and overwriter[read.variable] != k:
+                after[k].add(overwriter[read.variable])
+    return after

@@ -1,0 +1,128 @@
+"""SubStages, Stages and Plans: what packing produces. Frozen data, printable and comparable as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import singledispatch
+
+from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from ...ad.types import Access
+
+
+class Mode(Enum):
+    """What a SubStage is on the device."""
+
+    FRAGMENT = "fragment"  # a subpass that covers its framebuffer
+    COMPUTE = "compute"  # the same per-pixel work as a dispatch
+    SCATTER = "scatter"  # dispatches: accumulate, then resolve
+    RASTER = "raster"  # a subpass that draws triangles
+
+
+@singledispatch
+def mode_of(function: Function) -> Mode:
+    raise TypeError(f"no device mode for the kind of {function!r}; subclass one of the kinds")
+
+
+@mode_of.register
+def _(function: PixelFunction) -> Mode:
+    return Mode.FRAGMENT
+
+
+@mode_of.register
+def _(function: ScatterFunction) -> Mode:
+    return Mode.SCATTER
+
+
+@mode_of.register
+def _(function: RasterFunction) -> Mode:
+    return Mode.RASTER
+
+
+def iteration_domain(function: Function) -> Domain:
+    """The domain over which shader invocations run."""
+    return function.source if isinstance(function, ScatterFunction) else function.output.domain
+
+
+class Binding(Enum):
+    """How a shader gets at an image."""
+
+    ATTACHMENT = "input attachment"
+    TEXTURE = "texture"
+    VERTEX = "texture of the vertex shader"
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    variable: Variable
+    binding: Binding
+
+
+@dataclass(frozen=True, eq=False)
+class SubStage:
+    """One shader: a subpass or a dispatch.
+
+    ``functions`` are those packed here, producers first; ``body`` adds the free ones recomputed here.
+    ``replaces`` maps an output to the leaf whose image it overwrites.
+    """
+
+    mode: Mode
+    domain: Domain
+    functions: tuple[Function, ...]
+    body: tuple[Function, ...]
+    reads: tuple[Read, ...]
+    outputs: tuple[Variable, ...]
+    replaces: dict[Variable, Variable] = field(default_factory=dict)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it is a subpass of a render pass."""
+        return self.mode in (Mode.FRAGMENT, Mode.RASTER)
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Descriptors and attachments in use, by the names of DeviceLimits."""
+        count = dict.fromkeys(Binding, 0)
+        for read in self.reads:
+            count[read.binding] += len(read.variable.vtype.planes)
+        return resources(self.mode, count, sum(len(v.vtype.planes) for v in self.outputs))
+
+    def __str__(self) -> str:
+        names = ", ".join(type(f).__name__ for f in self.functions)
+        reads = ", ".join(f"{r.variable} [{r.binding.value}]" for r in self.reads)
+        outputs = ", ".join(str(v) for v in self.outputs)
+        return f"{self.mode.value} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
+
+
+def resources(mode: Mode, reads: dict[Binding, int], written: int) -> dict[str, int]:
+    """Descriptors and attachments of a SubStage that reads and writes so many images."""
+    used = {
+        "input_attachments": reads[Binding.ATTACHMENT],
+        "sampled_images": max(reads[Binding.TEXTURE], reads[Binding.VERTEX]),
+    }
+    if mode in (Mode.FRAGMENT, Mode.RASTER):
+        used["color_attachments"] = written
+    elif mode is Mode.COMPUTE:
+        used["storage_images"] = written
+    return used
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One render pass of several subpasses, or one dispatch."""
+
+    sub_stages: tuple[SubStage, ...]
+
+    @property
+    def draws(self) -> bool:
+        return self.sub_stages[0].draws
+
+
+def reads_same_pixel(function: Function, variable: Variable) -> bool:
+    """Whether the Function reads the Variable only at its own pixel and from an equal domain."""
+    domain = iteration_domain(function)
+    return all(
+        access is Access.SAME_PIXEL and variable.domain == domain
+        for x, access in zip(function.inputs, function.access, strict=True)
+        if x is variable
+    )

@@ -1,0 +1,280 @@
+"""GLSL of per-pixel SubStages, and the writer that all modes share. Switches on access, binding and mode, never on which Function it sees.
+
+Every temporary is ``precise``: a value does not depend on which other Functions share the shader, so a packed plan
+gives the bits of the baseline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...ad.graph import Domain, Function, Variable
+from ...ad.types import Access, VType
+from .limits import DeviceLimits
+from .substage import Binding, SubStage
+
+ShaderText = Callable[[str], str]
+"""Gives the text of a file of ``shaders/`` by name."""
+
+GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One descriptor of a shader set: an image plane, or the scatter buffer."""
+
+    kind: str  # "texture", "attachment", "storage", "buffer"
+    variable: Variable | None = None
+    plane: int = 0
+
+
+@dataclass(frozen=True)
+class Shaders:
+    """The shaders of one SubStage with their shared descriptor set, bindings numbered by position."""
+
+    resources: tuple[Resource, ...]
+    sources: dict[str, str]  # "vertex", "fragment", "compute", "resolve"
+
+
+_FORMATS = {
+    (1, False): "r32f",
+    (2, False): "rg32f",
+    (3, False): "rgba32f",
+    (4, False): "rgba32f",
+    (1, True): "r32i",
+    (2, True): "rg32i",
+    (3, True): "rgba32i",
+    (4, True): "rgba32i",
+}
+
+
+def storage_format(vtype: VType) -> str:
+    """GLSL name of the format that stores each plane of the type."""
+    return _FORMATS[vtype.planes[0], vtype.is_int]
+
+
+class Writer:
+    """Collects declarations and statements of one shader, names Variables in the order of use."""
+
+    def __init__(self, s: SubStage, limits: DeviceLimits, shader_text: ShaderText):
+        self.s, self.limits, self.shader_text = s, limits, shader_text
+        self.tiling = limits.tiling(s.domain)
+        self.names: dict[Variable, str] = {}  # Variables available as expressions
+        self.images: dict[Variable, str] = {}  # prefix of image names
+        self.fetches: dict[Variable, str] = {}
+        self.binding = {r.variable: r.binding for r in s.reads}
+        self.resources: list[Resource] = []
+        self.head: list[str] = []
+        self.includes: dict[str, None] = {}
+        self.lines: list[str] = []
+        self.locals = 0
+
+    # ---- declarations
+    def declare_reads(self) -> None:
+        attachment = 0
+        for k, read in enumerate(self.s.reads):
+            v = read.variable
+            overwritten = v in self.s.replaces.values()
+            name = self.images[v] = f"image{k}"
+            prefix = "i" if v.vtype.is_int else ""
+            for plane in range(len(v.vtype.planes)):
+                slot = len(self.resources)
+                full = f"{name}_{plane}"
+                if overwritten:
+                    continue  # declared with the outputs, as a storage image
+                if read.binding is Binding.ATTACHMENT:
+                    self.head.append(
+                        f"layout(input_attachment_index={attachment}, set=0, binding={slot}) uniform "
+                        f"{prefix}subpassInput {full};"
+                    )
+                    attachment += 1
+                    self.resources.append(Resource("attachment", v, plane))
+                else:
+                    self.head.append(f"layout(set=0, binding={slot}) uniform {prefix}texture2D {full};")
+                    self.resources.append(Resource("texture", v, plane))
+
+    def declare_storage(self, v: Variable, name: str, access: str = "") -> None:
+        """A storage image of each plane."""
+        prefix = "i" if v.vtype.is_int else ""
+        for plane in range(len(v.vtype.planes)):
+            slot = len(self.resources)
+            self.head.append(
+                f"layout(set=0, binding={slot}, {storage_format(v.vtype)}) uniform {access} "
+                f"{prefix}image2D {name}_{plane};"
+            )
+            self.resources.append(Resource("storage", v, plane))
+
+    # ---- reading
+    def texel(self, v: Variable, tile: str, texel: str) -> str:
+        """Coordinates in the image of a texel of a tile."""
+        tiling = self.limits.tiling(v)
+        if v.batch == 1:
+            return texel
+        width, height = v.size
+        if tiling.columns == 1:
+            return f"{texel} + ivec2(0, {tile} * {height})"
+        return f"{texel} + ivec2({tile} / {tiling.rows} * {width}, {tile} % {tiling.rows} * {height})"
+
+    def load(self, v: Variable, coordinates: str) -> str:
+        """An expression that reads all planes of a texel."""
+        swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
+        name = self.images[v]
+        parts = []
+        for plane in range(len(v.vtype.planes)):
+            full = f"{name}_{plane}"
+            if v in self.s.replaces.values():
+                call = f"imageLoad({full}, {coordinates})"
+            elif self.binding[v] is Binding.ATTACHMENT:
+                call = f"subpassLoad({full})"
+            else:
+                call = f"texelFetch({full}, {coordinates}, 0)"
+            parts.append(call + swizzle)
+        return f"{v.vtype.glsl}({', '.join(parts)})" if v.vtype.is_matrix else parts[0]
+
+    def fetch(self, v: Variable) -> str:
+        """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable."""
+        if v not in self.fetches:
+            name = self.fetches[v] = f"fetch_{self.images[v]}"
+            body = self.load(v, self.texel(v, "tile", "texel"))
+            self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
+        return self.fetches[v]
+
+    def value(self, v: Variable) -> str:
+        """The value of a Variable at this pixel, loaded once."""
+        if v not in self.names:
+            wide, high = v.size
+            x = "0" if wide == 1 else "pixel.x"
+            y = "0" if high == 1 else "pixel.y"
+            texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
+            if v.domain == self.s.domain:
+                coordinates = "place"
+            else:
+                coordinates = self.texel(v, "tile", texel)
+            name = self.names[v] = f"x{self._next()}"
+            self.lines.append(f"{v.vtype.glsl} {name} = {self.load(v, coordinates)};")
+        return self.names[v]
+
+    def _next(self) -> int:
+        self.locals += 1
+        return self.locals - 1
+
+    # ---- statements
+    def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
+        """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
+        actual = actual or {}
+        inputs = [actual.get(x, x) for x in f.inputs]
+        for name in f.includes:
+            self.includes[name] = None
+        words: dict[str, str] = {
+            "size": ivec2_text(f.output.size),
+            "batch": str(f.output.batch),
+            "type": f.output.vtype.glsl,
+        }
+        for k, (x, access) in enumerate(zip(inputs, f.access, strict=True)):
+            words[str(k)] = self.value(x) if access is Access.SAME_PIXEL else self.fetch(x)
+            words[f"size{k}"] = ivec2_text(x.size)
+            words[f"batch{k}"] = str(x.batch)
+            words[f"type{k}"] = x.vtype.glsl
+        name = words["y"] = f"x{self._next()}"
+        text = f.glsl
+        filled = re.sub(r"\$(\w+)", lambda m: words[m[1]], text)
+        vtype = f.output.vtype.glsl
+        if re.search(r"\$y\b", text):
+            self.lines.append(f"precise {vtype} {name};\n  {{ {filled.strip()} }}")
+        else:
+            self.lines.append(f"precise {vtype} {name} = {filled.strip()};")
+        self.names[f.output] = name
+
+    def place(self, *, from_place: bool = True) -> list[str]:
+        """Statements that set ``pixel`` and ``tile`` from ``place``, the texel of the framebuffer."""
+        (width, height), t = self.s.domain.size, self.tiling
+        if t.columns == 1:
+            tile = f"place.y / {height}" if self.s.domain.batch > 1 else "0"
+            pixel = f"ivec2(place.x, place.y - tile * {height})"
+        else:
+            tile = f"place.y / {height} + place.x / {width} * {t.rows}"
+            pixel = f"ivec2(place.x % {width}, place.y % {height})"
+        return [f"int tile = {tile};" if from_place else "", f"ivec2 pixel = {pixel};"]
+
+    def planes(self, v: Variable) -> Iterator[tuple[int, str]]:
+        """What is written into each plane of an output: four-component vectors."""
+        name, n, zero = self.names[v], v.vtype.planes[0], "ivec4" if v.vtype.is_int else "vec4"
+        for plane in range(len(v.vtype.planes)):
+            part = f"{name}[{plane}]" if len(v.vtype.planes) > 1 else name
+            if v.vtype is VType.MAT2:
+                part = f"{name}[0], {name}[1]"
+            yield plane, f"{zero}({', '.join([part] + ['0'] * (4 - n))})"
+
+    def text(self, main: list[str], layouts: list[str]) -> str:
+        extension = "#extension GL_EXT_samplerless_texture_functions : require"
+        body = "\n".join("  " + line for line in main if line)
+        includes = [self.shader_text(name) for name in self.includes]
+        head = "\n".join(layouts + includes + self.head)
+        return f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
+
+
+def ivec2_text(size: tuple[int, int]) -> str:
+    return f"ivec2({size[0]}, {size[1]})"
+
+
+FULL_SCREEN = """#version 450
+void main() {
+  // One triangle that covers the framebuffer.
+  gl_Position = vec4(gl_VertexIndex == 1 ? 3.0 : -1.0, gl_VertexIndex == 2 ? 3.0 : -1.0, 0.0, 1.0);
+}
+"""
+
+
+def fragment_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    for f in s.body:
+        w.emit(f)
+    layouts, stores = color_outputs(w, s)
+    main = ["ivec2 place = ivec2(gl_FragCoord.xy);", *w.place(), *w.lines, *stores]
+    return Shaders(tuple(w.resources), {"vertex": FULL_SCREEN, "fragment": w.text(main, layouts)})
+
+
+def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
+    layouts, stores = [], []
+    for v in s.outputs:
+        for _, expression in w.planes(v):
+            k = len(layouts)
+            layouts.append(f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} color{k};")
+            stores.append(f"color{k} = {expression};")
+    return layouts, stores
+
+
+def invocation(domain: Domain, limits: DeviceLimits) -> tuple[str, list[str]]:
+    """Layout and statements of a compute shader over a domain: one invocation a texel, in rows."""
+    t = limits.tiling(domain)
+    layout = f"layout(local_size_x={GROUP}) in;"
+    lines = [
+        "ivec2 place = ivec2(gl_GlobalInvocationID.xy);",
+        f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
+    ]
+    if t.rows * t.columns > domain.batch:
+        column = f"place.x / {domain.size[0]}"
+        row = f"place.y / {domain.size[1]}"
+        lines.append(f"if ({row} + {column} * {t.rows} >= {domain.batch}) return;")
+    return layout, lines
+
+
+def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    stores = []
+    for k, v in enumerate(s.outputs):
+        leaf = s.replaces.get(v)
+        name = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
+        w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
+        stores.append((v, name))
+    for f in s.body:
+        w.emit(f)
+    lines = [f"imageStore({name}_{p}, place, {e});" for v, name in stores for p, e in w.planes(v)]
+    layout, start = invocation(s.domain, limits)
+    return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines, *lines], [layout])})
+
+

@@ -1,0 +1,212 @@
+"""A logical device: the owner of every Vulkan object that dressi makes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from ...config import config
+from ...errors import DeviceError, DeviceNotFoundError
+from ..plan.limits import UNLIMITED, DeviceLimits
+from .instance import Instance, PhysicalDevice
+
+_open: list[Device] = []
+_PREFERENCE = {"discrete": 0, "integrated": 1, "virtual": 2, "other": 3, "cpu": 4}
+
+
+def list_devices() -> list[PhysicalDevice]:
+    """All physical devices of all drivers. Raises NoDriverError when there is none."""
+    return Instance.shared().physical_devices()
+
+
+def choose(devices: list[PhysicalDevice], wanted: str | int | None) -> PhysicalDevice:
+    """A device by index, by part of its name (any case), or the fastest kind. Raises DeviceNotFoundError."""
+    if wanted is None or wanted == "":
+        return min(devices, key=lambda d: (_PREFERENCE[d.type], "llvmpipe" not in d.name, d.index))
+    if isinstance(wanted, int) or wanted.isdigit():
+        for d in devices:
+            if d.index == int(wanted):
+                return d
+    else:
+        for d in devices:
+            if wanted.lower() in f"{d.name} {d.driver}".lower():
+                return d
+    names = "; ".join(f"{d.index}: {d.name}" for d in devices)
+    raise DeviceNotFoundError(f"there is no Vulkan device {wanted!r}; there are {names}")
+
+
+class Device:
+    """A device with one queue. Make it with ``Device.open``; use it from one thread of the process that made it.
+
+    Every object is made by ``create`` and remembered until ``destroy``; ``close`` (idempotent) destroys what is
+    left. ``live_objects`` lists it.
+    """
+
+    def __init__(self, instance: Instance, physical: PhysicalDevice):
+        vk = self.vk = instance.vk
+        self.instance, self.physical = instance, physical
+        self.name = physical.name
+        self._owner = (os.getpid(), threading.get_ident())
+        self._objects: dict[Any, str] = {}
+        families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical.handle)
+        both = vk.VK_QUEUE_GRAPHICS_BIT | vk.VK_QUEUE_COMPUTE_BIT
+        suited = [k for k, f in enumerate(families) if f.queueFlags & both == both]
+        if not suited:
+            raise DeviceError(f"{self.name} has no queue for both graphics and compute")
+        self.family = suited[0]
+        self.timestamp_bits = families[self.family].timestampValidBits
+        supported = vk.vkGetPhysicalDeviceFeatures(physical.handle)
+        if not supported.shaderStorageImageExtendedFormats:
+            raise DeviceError(f"{self.name} cannot store two-component images (shaderStorageImageExtendedFormats)")
+        features = vk.VkPhysicalDeviceFeatures(shaderStorageImageExtendedFormats=True)
+        queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, queueCount=1, pQueuePriorities=[1.0])
+        available = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical.handle, None)}
+        extensions = ["VK_KHR_portability_subset"] if "VK_KHR_portability_subset" in available else []
+        info = vk.VkDeviceCreateInfo(
+            queueCreateInfoCount=1,
+            pQueueCreateInfos=[queue],
+            pEnabledFeatures=features,
+            enabledExtensionCount=len(extensions),
+            ppEnabledExtensionNames=extensions,
+        )
+        try:
+            self.handle = vk.vkCreateDevice(physical.handle, info, None)
+        except Exception as error:
+            raise DeviceError(f"{self.name} cannot be opened: {type(error).__name__}") from error
+        self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
+        self.memory_properties = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+        properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
+        self.timestamp_period = properties.limits.timestampPeriod
+        self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
+        self.limits = read_limits(properties.limits)
+        self._namer = instance.procedure("vkSetDebugUtilsObjectNameEXT") if instance.names else None
+        _open.append(self)
+
+    @classmethod
+    def open(cls, wanted: str | int | None = None, *, validation: bool = False) -> Device:
+        """A device by index or part of its name; else DRESSI_DEVICE; else the fastest kind there is."""
+        instance = Instance.shared(validation)
+        return cls(instance, choose(instance.physical_devices(), config.device if wanted is None else wanted))
+
+    @property
+    def messages(self) -> list[str]:
+        """What the validation layer has said so far."""
+        return self.instance.messages
+
+    def check_thread(self) -> None:
+        """Raises DeviceError when used from another process or thread than the one that opened the device."""
+        if self.handle is None:
+            raise DeviceError(f"the device {self.name} is closed")
+        if self._owner != (os.getpid(), threading.get_ident()):
+            raise DeviceError(
+                "a Device belongs to the process and thread that opened it; open another one there (after a fork "
+                "start the process with the 'spawn' method)"
+            )
+
+    def create(self, kind: str, info: Any, name: str | None = None) -> Any:
+        """vkCreate<kind>, owned; e.g. ``create("Image", VkImageCreateInfo(...))``; "Memory" allocates."""
+        vk = self.vk
+        try:
+            if kind == "Memory":
+                handle = vk.vkAllocateMemory(self.handle, info, None)
+            else:
+                handle = getattr(vk, f"vkCreate{kind}")(self.handle, info, None)
+        except Exception as error:
+            raise DeviceError(
+                f"{self.name} could not make a {kind}{f' for {name}' if name else ''}: {type(error).__name__}"
+            ) from error
+        return self.adopt(kind, handle, name)
+
+    def adopt(self, kind: str, handle: Any, name: str | None = None) -> Any:
+        """Own an object made elsewhere."""
+        self._objects[handle] = kind
+        if name and self._namer is not None and kind in _OBJECT_TYPES:
+            vk = self.vk
+            info = vk.VkDebugUtilsObjectNameInfoEXT(
+                objectType=_OBJECT_TYPES[kind],
+                objectHandle=int(vk.ffi.cast("uint64_t", handle)),
+                pObjectName=name,
+            )
+            self._namer(self.handle, info)
+        return handle
+
+    def destroy(self, handle: Any) -> None:
+        """Destroy an owned object; None and objects already gone are ignored."""
+        kind = self._objects.pop(handle, None) if handle is not None else None
+        if kind == "Memory":
+            self.vk.vkFreeMemory(self.handle, handle, None)
+        elif kind is not None:
+            getattr(self.vk, f"vkDestroy{kind}")(self.handle, handle, None)
+
+    def live_objects(self) -> list[str]:
+        """Kinds of the objects that exist now."""
+        return sorted(self._objects.values())
+
+    def memory_type(self, allowed: int, *wanted: int) -> int:
+        """The first memory type among the allowed bits with all flags of the first satisfiable wish."""
+        types = self.memory_properties.memoryTypes
+        for flags in wanted:
+            for k in range(self.memory_properties.memoryTypeCount):
+                if allowed >> k & 1 and types[k].propertyFlags & flags == flags:
+                    return k
+        raise DeviceError(f"{self.name} has no suitable memory")
+
+    def wait(self) -> None:
+        if self.handle is not None:
+            self.vk.vkDeviceWaitIdle(self.handle)
+
+    def close(self) -> None:
+        """Destroy everything and the device. Idempotent."""
+        if self.handle is None:
+            return
+        self.wait()
+        for handle in reversed(list(self._objects)):
+            self.destroy(handle)
+        self.vk.vkDestroyDevice(self.handle, None)
+        self.handle = None
+        _open.remove(self)
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_OBJECT_TYPES = {"Image": 10, "Buffer": 9, "Pipeline": 19, "RenderPass": 18, "Framebuffer": 24, "ShaderModule": 15}
+
+
+def read_limits(limits: Any) -> DeviceLimits:
+    """DeviceLimits from VkPhysicalDeviceLimits."""
+
+    def capped(n: int) -> int:
+        return min(int(n), UNLIMITED)
+
+    resources = capped(limits.maxPerStageResources)
+    return DeviceLimits(
+        max_image_dimension=limits.maxImageDimension2D,
+        max_framebuffer_width=limits.maxFramebufferWidth,
+        max_framebuffer_height=limits.maxFramebufferHeight,
+        max_color_attachments=min(limits.maxColorAttachments, limits.maxFragmentOutputAttachments),
+        max_input_attachments=min(
+            capped(limits.maxPerStageDescriptorInputAttachments), capped(limits.maxDescriptorSetInputAttachments)
+        ),
+        max_sampled_images=min(
+            capped(limits.maxPerStageDescriptorSampledImages), capped(limits.maxDescriptorSetSampledImages), resources
+        ),
+        max_storage_images=min(
+            capped(limits.maxPerStageDescriptorStorageImages), capped(limits.maxDescriptorSetStorageImages)
+        ),
+        max_storage_buffers=capped(limits.maxPerStageDescriptorStorageBuffers),
+        max_per_stage_resources=resources,
+        max_workgroup_invocations=limits.maxComputeWorkGroupInvocations,
+        max_workgroup_count=min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
+        max_storage_buffer_bytes=limits.maxStorageBufferRange,
+    )
+
+
+def close_open_devices() -> None:
+    for device in list(_open):
+        if device._owner[0] == os.getpid():
+            device.close()

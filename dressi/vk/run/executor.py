@@ -1,0 +1,230 @@
+"""Runs a Plan on a device: the Vulkan member of the executors' common protocol."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...ad.graph import RasterFunction, ScatterFunction, Variable
+from ...ad.program import Program
+from ...config import config, shader_text
+from ...errors import GraphError, InputError
+from ..plan.glsl_scatter import limbs_of
+from ..plan.limits import DeviceLimits, most_restrictive
+from ..plan.plan import Plan, PlanOptions, Schedule, build_plan
+from ..plan.substage import Mode, Stage, SubStage
+from ..plan.writer import GROUP
+from .commands import Commands
+from .device import Device
+from .memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
+from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
+from .render_pass import DrawTarget, make_target
+
+
+class VulkanExecutor:
+    """``send`` leaves, ``run(n)`` steps, ``recv`` leaves and outputs, ``close``.
+
+    Values that no step can change are computed once after a ``send`` (reactive cache). Raises PlanError when the
+    program does not fit the limits.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        *,
+        options: PlanOptions = PlanOptions(),
+        limits: DeviceLimits | None = None,
+    ):
+        device.check_thread()
+        self.program, self.device = program, device
+        own = device.limits if limits is None else most_restrictive(device.limits, limits)
+        self.plan: Plan = build_plan(program, own, shader_text, options)
+        _debug(self.plan, device)
+        self.commands = Commands(device)
+        self._closed = False
+        self._images = [
+            make_image(device, slot, f"image {k}") for k, slot in enumerate(self.plan.images.slots)
+        ]
+        self._of: dict[Variable, list[DeviceImage]] = {
+            v: [self._images[k] for k in numbers] for v, numbers in self.plan.images.of.items()
+        }
+        self.commands.make_general(self._images)
+        words = [limbs_of(f).words for s in self.plan.sub_stages for f in _scatters(s)]
+        self._buffers = {
+            "buffer": DeviceBuffer(device, 4 * max(words, default=1), "scatter", host=False),
+            "status": DeviceBuffer(device, 4, "status", host=True),
+        }
+        self._cache = PipelineCache(device)
+        self._pool = make_pool(device, [self.plan.shaders[s] for s in self.plan.sub_stages])
+        self._maker = PipelineMaker(device, self._cache, self._pool)
+        self._targets: list[DrawTarget] = []
+        prepared = {id(sch): self._prepare(sch) for sch in (self.plan.static, self.plan.step)}
+        self._cache.release_modules()
+        self._static = self.commands.record(lambda b: self._write(b, prepared[id(self.plan.static)], self.plan.static))
+        self._step = self.commands.record(lambda b: self._write(b, prepared[id(self.plan.step)], self.plan.step))
+        self._prepared = prepared
+        self._static_leaves = _leaves_of(self.plan)
+        self._dirty = bool(self.plan.static.stages)
+        self._idle = False  # nothing has changed since the last run and no step changes anything
+        self._missing = {v for v in program.leaves if v.data is None}
+        self.send_many({v: v.data for v in program.leaves if v.data is not None})
+
+    # ---- values
+    def send(self, variable: Variable, values: Any) -> None:
+        """Set a leaf. Raises GraphError when the array does not fit or the Variable is not a leaf in use."""
+        self.send_many({variable: values})
+
+    def send_many(self, values: Mapping[Variable, Any]) -> None:
+        """Set several leaves in one submission."""
+        self._check_open()
+        pairs = []
+        for variable, array in values.items():
+            if not variable.is_leaf:
+                raise GraphError(f"{variable} is computed; only leaves can be sent")
+            if variable not in self._of:
+                raise GraphError(f"{variable} is not part of this program")
+            planes = to_planes(variable, variable.conform(array), self.plan.limits.tiling(variable))
+            pairs += list(zip(self._of[variable], planes, strict=True))
+            self._missing.discard(variable)
+            self._dirty = self._dirty or variable in self._static_leaves
+        self._idle = False
+        if pairs:
+            self.commands.upload(pairs)
+
+    def recv(self, variable: Variable) -> np.ndarray:
+        """The value of a leaf (after the last step) or an output (before its update), (batch, H, W) + shape."""
+        self._check_open()
+        readable = variable in self.program.leaves or variable in self.program.outputs.values()
+        if not readable or variable not in self._of:
+            raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
+        planes = self.commands.download(self._of[variable])
+        return from_planes(variable, planes, self.plan.limits.tiling(variable))
+
+    # ---- running
+    def run(self, n: int = 1) -> None:
+        """``n`` steps: one submission for many, one wait by whoever reads next."""
+        self._check_open()
+        if self._missing:
+            names = ", ".join(str(v) for v in sorted(self._missing, key=lambda v: v.id))
+            raise GraphError(f"nothing was ever sent to {names}; send an array or give the Variable data")
+        if n < 1 or self._idle:
+            return
+        if self._dirty:
+            self.commands.submit(self._static)
+            self._dirty = False
+        self._idle = not self.program.updates
+        self.commands.submit(self._step, 1 if self._idle else n)
+
+    def wait(self) -> None:
+        """Until all steps are done; warns when a scatter met values beyond its bound."""
+        self.commands.wait()
+        status = self._buffers["status"].mapped.view(np.int32)
+        if status[0]:
+            status[0] = 0
+            warnings.warn(
+                "a scatter_add met values beyond the bound it was given (or undefined ones); they were clamped",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    # ---- building
+    def _prepare(self, schedule: Schedule) -> list[tuple[Stage, DrawTarget | None, list[Pipelines]]]:
+        prepared = []
+        for k, stage in enumerate(schedule.stages):
+            name = f"stage {k} " + "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)[:80]
+            target = None
+            tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
+            if stage.draws:
+                size = (tiling.width, tiling.height)
+                target = make_target(self.device, stage, self._of, size, name)
+                self._targets.append(target)
+            pipelines = [
+                self._maker.make(
+                    s,
+                    self.plan.shaders[s],
+                    self._of,
+                    self._buffers,
+                    target.render_pass if target else None,
+                    j,
+                    (tiling.width, tiling.height),
+                    name,
+                )
+                for j, s in enumerate(stage.sub_stages)
+            ]
+            prepared.append((stage, target, pipelines))
+        return prepared
+
+    def _write(self, buffer: Any, prepared: Any, schedule: Schedule, after_stage: Any = None) -> None:
+        from .record import record_copies, record_stage
+
+        for k, (stage, target, pipelines) in enumerate(prepared):
+            record_stage(self, buffer, stage, target, pipelines)
+            self.commands.barrier(buffer)
+            if after_stage is not None:
+                after_stage(buffer, k)
+        record_copies(self, buffer, schedule.copies)
+
+    # ---- the end
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError("this executor is closed")
+        self.device.check_thread()
+
+    def close(self) -> None:
+        """Release everything on the device. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.device.handle is None:
+            return
+        self.commands.wait()
+        self._cache.save()
+        self._maker.destroy()
+        for target in self._targets:
+            for handle in (target.framebuffer, target.render_pass):
+                self.device.destroy(handle)
+            for image in target.depth_images:
+                image.destroy(self.device)
+        self.device.destroy(self._pool)
+        self.device.destroy(self._cache.handle)
+        for b in self._buffers.values():
+            b.destroy()
+        for image in self._images:
+            image.destroy(self.device)
+        self.commands.destroy()
+
+    def __enter__(self) -> VulkanExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _scatters(s: SubStage) -> list[ScatterFunction]:
+    return [f for f in s.functions if isinstance(f, ScatterFunction)]
+
+
+def _leaves_of(plan: Plan) -> set[Variable]:
+    """Leaves on which static values depend."""
+    found: set[Variable] = set()
+    stack = [f for s in plan.static.sub_stages for f in s.body]
+    for f in stack:
+        found.update(x for x in f.inputs if x.is_leaf)
+    return found
+
+
+def _debug(plan: Plan, device: Device) -> None:
+    if config.debug >= 1:
+        print(f"dressi: {device.name}: {str(plan).splitlines()[0]}")
+    if config.debug >= 3:
+        print(plan)
+    if config.debug >= 4:
+        for shaders in plan.shaders.values():
+            print("\n".join(shaders.sources.values()))
+
+
+__all__ = ["GROUP", "Mode", "RasterFunction", "VulkanExecutor"]

@@ -1,0 +1,255 @@
+"""Shader modules, descriptor sets and pipelines of SubStages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...ad.graph import RasterFunction, Variable
+from ...config import config
+from ..plan.substage import Mode, SubStage
+from ..plan.writer import Resource, Shaders
+from .device import Device
+from .memory import DeviceBuffer, DeviceImage
+from .pyglslang import compile_glsl
+
+
+@dataclass
+class Pipelines:
+    """Handles of one SubStage: its pipelines by shader (``draw``, ``compute``, ``resolve``) and descriptors."""
+
+    layout: Any
+    set: Any
+    handles: dict[str, Any]
+
+
+class PipelineCache:
+    """The driver's pipeline cache, kept on disk by device; and SPIR-V modules shared by equal sources."""
+
+    def __init__(self, device: Device):
+        vk = device.vk
+        self.device = device
+        self.path: Path | None = None
+        data = b""
+        if config.cache is not None:
+            key = f"{device.name}:{device.physical.driver_version}:{device.pipeline_cache_uuid}"
+            name = hashlib.sha256(key.encode()).hexdigest()[:24]
+            self.path = Path(config.cache) / "pipelines" / f"{name}.bin"
+            try:
+                data = self.path.read_bytes()
+            except OSError:
+                data = b""
+        buffer = vk.ffi.new("char[]", data) if data else None
+        info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(data), pInitialData=buffer)
+        self.handle = device.create("PipelineCache", info)
+        self.modules: dict[tuple[str, str], Any] = {}
+        self.loaded = len(data)
+
+    def module(self, source: str, stage: str, name: str) -> Any:
+        """A shader module, compiled once for equal text."""
+        if (source, stage) not in self.modules:
+            code = compile_glsl(source, stage, name)
+            info = self.device.vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code)
+            self.modules[source, stage] = self.device.create("ShaderModule", info, name)
+        return self.modules[source, stage]
+
+    def release_modules(self) -> None:
+        """Modules are not needed once pipelines are made."""
+        for module in self.modules.values():
+            self.device.destroy(module)
+        self.modules.clear()
+
+    def save(self) -> None:
+        """Write the driver's cache to disk when it grew; a full or read-only disk is no error."""
+        if self.path is None:
+            return
+        vk = self.device.vk
+        size = vk.ffi.new("size_t*")
+        vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, vk.ffi.NULL)
+        if size[0] <= self.loaded:
+            return
+        data = vk.ffi.new("char[]", size[0])
+        vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, data)
+        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(bytes(vk.ffi.buffer(data, size[0])))
+            os.replace(temporary, self.path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+        self.loaded = size[0]
+
+
+def descriptor_type(vk: Any, kind: str) -> int:
+    return {
+        "texture": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
+        "attachment": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
+        "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+        "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    }[kind]
+
+
+def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
+    """A descriptor pool for one set of each SubStage."""
+    vk = device.vk
+    counts: dict[int, int] = {}
+    for shaders in all_shaders:
+        for resource in shaders.resources:
+            kind = descriptor_type(vk, resource.kind)
+            counts[kind] = counts.get(kind, 0) + 1
+    sizes = [vk.VkDescriptorPoolSize(kind, count) for kind, count in counts.items()] or [
+        vk.VkDescriptorPoolSize(vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE, 1)
+    ]
+    info = vk.VkDescriptorPoolCreateInfo(
+        maxSets=max(len(all_shaders), 1), poolSizeCount=len(sizes), pPoolSizes=sizes
+    )
+    return device.create("DescriptorPool", info)
+
+
+class PipelineMaker:
+    """Makes the pipelines of one executor and remembers what must be destroyed with it."""
+
+    def __init__(self, device: Device, cache: PipelineCache, pool: Any):
+        self.device, self.cache, self.pool = device, cache, pool
+        self.owned: list[Any] = []
+
+    def _own(self, kind: str, info: Any, name: str) -> Any:
+        handle = self.device.create(kind, info, name)
+        self.owned.append(handle)
+        return handle
+
+    def make(
+        self,
+        s: SubStage,
+        shaders: Shaders,
+        images: dict[Variable, list[DeviceImage]],
+        buffers: dict[str, DeviceBuffer],
+        render_pass: Any,
+        subpass: int,
+        size: tuple[int, int],
+        name: str,
+    ) -> Pipelines:
+        """Pipelines and descriptor set of a SubStage; ``render_pass`` is None for dispatches."""
+        vk = self.device.vk
+        drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
+        flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
+        stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
+        bindings = [
+            vk.VkDescriptorSetLayoutBinding(
+                binding=k,
+                descriptorType=descriptor_type(vk, r.kind),
+                descriptorCount=1,
+                stageFlags=flags.get(r.kind, stage_flags),
+            )
+            for k, r in enumerate(shaders.resources)
+        ]
+        info = vk.VkDescriptorSetLayoutCreateInfo(bindingCount=len(bindings), pBindings=bindings)
+        set_layout = self._own("DescriptorSetLayout", info, name)
+        info = vk.VkPipelineLayoutCreateInfo(setLayoutCount=1, pSetLayouts=[set_layout])
+        layout = self._own("PipelineLayout", info, name)
+        descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
+        handles = {}
+        if s.draws:
+            handles["draw"] = self._graphics(s, shaders, layout, render_pass, subpass, size, name)
+        else:
+            for part in shaders.sources:
+                handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
+        return Pipelines(layout, descriptors, handles)
+
+    def _descriptors(self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any) -> Any:
+        vk = self.device.vk
+        info = vk.VkDescriptorSetAllocateInfo(
+            descriptorPool=self.pool, descriptorSetCount=1, pSetLayouts=[set_layout]
+        )
+        descriptors = vk.vkAllocateDescriptorSets(self.device.handle, info)[0]
+        writes, keep = [], []
+        for k, r in enumerate(resources):
+            if r.variable is None:
+                info = vk.VkDescriptorBufferInfo(buffers[r.kind].handle, 0, vk.VK_WHOLE_SIZE)
+                extra = {"pBufferInfo": [info]}
+            else:
+                info = vk.VkDescriptorImageInfo(
+                    None, images[r.variable][r.plane].view, vk.VK_IMAGE_LAYOUT_GENERAL
+                )
+                extra = {"pImageInfo": [info]}
+            keep.append((info, extra))
+            writes.append(
+                vk.VkWriteDescriptorSet(
+                    dstSet=descriptors,
+                    dstBinding=k,
+                    descriptorCount=1,
+                    descriptorType=descriptor_type(vk, r.kind),
+                    **extra,
+                )
+            )
+        if writes:
+            vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
+        return descriptors
+
+    def _stage(self, source: str, stage: str, flag: int, name: str) -> Any:
+        module = self.cache.module(source, stage, name)
+        return self.device.vk.VkPipelineShaderStageCreateInfo(stage=flag, module=module, pName="main")
+
+    def _compute(self, source: str, layout: Any, name: str) -> Any:
+        vk = self.device.vk
+        stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT, name)
+        info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
+        made = vk.vkCreateComputePipelines(self.device.handle, self.cache.handle, 1, [info], None)
+        self.owned.append(self.device.adopt("Pipeline", made[0], name))
+        return made[0]
+
+    def _graphics(
+        self, s: SubStage, shaders: Shaders, layout: Any, render_pass: Any, subpass: int, size: Any, name: str
+    ) -> Any:
+        vk = self.device.vk
+        stages = [
+            self._stage(shaders.sources["vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT, name),
+            self._stage(shaders.sources["fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT, name),
+        ]
+        targets = sum(len(v.vtype.planes) for v in s.outputs)
+        blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
+        raster = s.mode is Mode.RASTER
+        assert not raster or isinstance(s.functions[0], RasterFunction)
+        dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
+        parts = (
+            vk.VkPipelineVertexInputStateCreateInfo(),
+            vk.VkPipelineInputAssemblyStateCreateInfo(topology=vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST),
+            vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1),
+            vk.VkPipelineRasterizationStateCreateInfo(
+                polygonMode=vk.VK_POLYGON_MODE_FILL, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0
+            ),
+            vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT),
+            vk.VkPipelineDepthStencilStateCreateInfo(
+                depthTestEnable=raster, depthWriteEnable=raster, depthCompareOp=vk.VK_COMPARE_OP_LESS
+            ),
+            vk.VkPipelineColorBlendStateCreateInfo(attachmentCount=len(blend), pAttachments=blend),
+            vk.VkPipelineDynamicStateCreateInfo(dynamicStateCount=len(dynamic), pDynamicStates=dynamic),
+        )
+        info = vk.VkGraphicsPipelineCreateInfo(
+            stageCount=2,
+            pStages=stages,
+            pVertexInputState=parts[0],
+            pInputAssemblyState=parts[1],
+            pViewportState=parts[2],
+            pRasterizationState=parts[3],
+            pMultisampleState=parts[4],
+            pDepthStencilState=parts[5],
+            pColorBlendState=parts[6],
+            pDynamicState=parts[7],
+            layout=layout,
+            renderPass=render_pass,
+            subpass=subpass,
+            basePipelineIndex=-1,
+        )
+        made = vk.vkCreateGraphicsPipelines(self.device.handle, self.cache.handle, 1, [info], None)
+        self.owned.append(self.device.adopt("Pipeline", made[0], name))
+        return made[0]
+
+    def destroy(self) -> None:
+        for handle in reversed(self.owned):
+            self.device.destroy(handle)
+        self.owned.clear()

@@ -1,0 +1,99 @@
+"""Recording of Stages into a command buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...ad.graph import Domain, RasterFunction, ScatterFunction, Variable
+from ..plan.glsl_scatter import limbs_of
+from ..plan.substage import Mode, Stage, SubStage
+from ..plan.writer import GROUP
+from .pipeline import Pipelines
+from .render_pass import DrawTarget
+
+if TYPE_CHECKING:
+    from .executor import VulkanExecutor
+
+
+def record_stage(
+    run: VulkanExecutor, buffer: Any, stage: Stage, target: DrawTarget | None, pipelines: list[Pipelines]
+) -> None:
+    """A render pass with its subpasses, or a dispatch; barriers around it are the caller's."""
+    if target is None:
+        _dispatch(run, buffer, stage.sub_stages[0], pipelines[0])
+        return
+    vk = run.device.vk
+    info = vk.VkRenderPassBeginInfo(
+        renderPass=target.render_pass,
+        framebuffer=target.framebuffer,
+        renderArea=vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(*target.size)),
+        clearValueCount=len(target.clears),
+        pClearValues=target.clears,
+    )
+    vk.vkCmdBeginRenderPass(buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
+    for k, (s, p) in enumerate(zip(stage.sub_stages, pipelines, strict=True)):
+        if k:
+            vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
+        vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_GRAPHICS, p.handles["draw"])
+        vk.vkCmdBindDescriptorSets(
+            buffer, vk.VK_PIPELINE_BIND_POINT_GRAPHICS, p.layout, 0, 1, [p.set], 0, None
+        )
+        if s.mode is Mode.RASTER:
+            _draw_tiles(run, buffer, s)
+        else:
+            _viewport(vk, buffer, 0, 0, *target.size)
+            vk.vkCmdDraw(buffer, 3, 1, 0, 0)
+    vk.vkCmdEndRenderPass(buffer)
+
+
+def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int) -> None:
+    vk.vkCmdSetViewport(buffer, 0, 1, [vk.VkViewport(x, y, width, height, 0.0, 1.0)])
+    vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
+
+
+def _draw_tiles(run: VulkanExecutor, buffer: Any, s: SubStage) -> None:
+    """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport."""
+    f = s.functions[0]
+    assert isinstance(f, RasterFunction)
+    tiling = run.plan.limits.tiling(s.domain)
+    for tile in range(f.batch):
+        _viewport(run.device.vk, buffer, *tiling.offset(tile), *s.domain.size)
+        run.device.vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
+
+
+def _groups(run: VulkanExecutor, buffer: Any, domain: Domain) -> None:
+    tiling = run.plan.limits.tiling(domain)
+    run.device.vk.vkCmdDispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
+
+
+def _dispatch(run: VulkanExecutor, buffer: Any, s: SubStage, p: Pipelines) -> None:
+    vk = run.device.vk
+    point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+    scatter = s.functions[0] if isinstance(s.functions[0], ScatterFunction) else None
+    if scatter is not None:
+        empty = 0 if scatter.operation == "add" else 0xFFFFFFFF  # -1: nothing was put
+        words = run._buffers["buffer"].handle
+        vk.vkCmdFillBuffer(buffer, words, 0, 4 * limbs_of(scatter).words, empty)
+        run.commands.barrier(buffer)
+    vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
+    vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
+    _groups(run, buffer, s.domain)
+    if scatter is not None:
+        run.commands.barrier(buffer)
+        vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])
+        _groups(run, buffer, scatter.output.domain)
+
+
+def record_copies(run: VulkanExecutor, buffer: Any, copies: Sequence[tuple[Variable, Variable]]) -> None:
+    """New values into the leaves that could not be overwritten in place."""
+    vk = run.device.vk
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
+    for leaf, new in copies:
+        for target, source in zip(run._of[leaf], run._of[new], strict=True):
+            extent = vk.VkExtent3D(source.slot.width, source.slot.height, 1)
+            region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
+            vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])
+    if copies:
+        run.commands.barrier(buffer)
