@@ -4,7 +4,6 @@ Use as ``from dressi.ad import functional as F``. Arguments of type ``Like`` are
 numbers or small arrays. The docstring of each operation, beside its class, tells types, domains and derivatives.
 """
 
-# ruff: noqa: A004
 from .arithmetic import (
     add,
     atan2,
@@ -36,6 +35,14 @@ from .constant import (
     Like,
     constant,
     constant_value,
+)
+from .geometry import (
+    cross,
+    distance,
+    length,
+    normalize,
+    reflect,
+    refract,
 )
 from .image import (
     crop,
@@ -96,6 +103,9 @@ from .random import (
     random,
     sobol2,
 )
+from .raster import (
+    rasterize,
+)
 from .reduce import (
     expand,
     fit,
@@ -116,28 +126,17 @@ from .texture import (
 )
 from .vector import (
     component,
-    cross,
-    distance,
     dot,
     ivec2,
     ivec3,
     ivec4,
-    length,
     max_component,
-    normalize,
-    reflect,
-    refract,
     sum_components,
     swizzle,
     vec2,
     vec3,
     vec4,
 )
-
-try:
-    from .raster import rasterize
-except ModuleNotFoundError:
-    pass
 
 __all__ = [
     "Like",
@@ -208,7 +207,7 @@ __all__ = [
     "pixel_coordinates",
     "pow",
     "random",
-
+    "rasterize",
     "reflect",
     "refract",
     "resize",

@@ -213,8 +213,7 @@ class TakeTranspose(PixelFunction):
         return self.inputs[0].vtype, Domain(self.inputs[0].size, self.batch)
 
     glsl = (
-        "$y = $type(0);\n"
-        "for (int m = 0; m < $batch0; ++m) if ($1(ivec2(0), m) == tile) $y += $0(pixel, m);"
+        "$y = $type(0);\nfor (int m = 0; m < $batch0; ++m) if ($1(ivec2(0), m) == tile) $y += $0(pixel, m);"
     )
 
     def evaluate(self, at, gy, index):

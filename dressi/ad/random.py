@@ -14,7 +14,10 @@ MASK = np.uint64(0xFFFFFFFF)
 def _bits(index: np.ndarray, counter: np.ndarray, seed: np.ndarray) -> np.ndarray:
     """PCG3D of shaders/random.glsl on integers of any sign; 32 bits in uint64."""
     x, y, z = (
-        ((np.asarray(v, np.int64) & 0xFFFFFFFF).astype(np.uint64) * np.uint64(1664525) + np.uint64(1013904223))
+        (
+            (np.asarray(v, np.int64) & 0xFFFFFFFF).astype(np.uint64) * np.uint64(1664525)
+            + np.uint64(1013904223)
+        )
         & MASK
         for v in np.broadcast_arrays(index, counter, seed)
     )
@@ -37,9 +40,7 @@ class Random(PixelFunction):
 
     fields = ("domain",)
     includes = ("random.glsl",)
-    glsl = (
-        "unit_float(random_bits(uint((tile * $size.y + pixel.y) * $size.x + pixel.x), uint($1), uint($0)))"
-    )
+    glsl = "unit_float(random_bits(uint((tile * $size.y + pixel.y) * $size.x + pixel.x), uint($1), uint($0)))"
 
     def __init__(self, seed: Variable, counter: Variable, domain: Domain):
         self.domain = domain
@@ -48,7 +49,11 @@ class Random(PixelFunction):
     def infer(self):
         if any(x.vtype is not INT for x in self.inputs):
             raise self.fail("seed and counter must be INT")
-        for have, want in zip((*self.broadcast().size, self.broadcast().batch), (*self.domain.size, self.domain.batch), strict=True):
+        for have, want in zip(
+            (*self.broadcast().size, self.broadcast().batch),
+            (*self.domain.size, self.domain.batch),
+            strict=True,
+        ):
             if have not in (1, want):
                 raise self.fail(f"seed and counter do not broadcast to {self.domain}")
         return FLOAT, self.domain

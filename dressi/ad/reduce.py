@@ -204,4 +204,3 @@ def zeros(vtype: VType, domain: Domain) -> Variable:
     """Zeros of a type and domain: a constant, expanded where the domain is not 1x1."""
     zero = F.constant(0, vtype)
     return zero if domain == zero.domain else Expand(zero, domain).output
-

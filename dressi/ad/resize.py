@@ -53,7 +53,9 @@ class Resize(Fetching):
         for c, i in (("y", "j"), ("x", "i")):
             n_in, n_out = (f"$size.{c}", f"$size0.{c}") if self.transposed else (f"$size0.{c}", f"$size.{c}")
             p, q = (i, f"pixel.{c}") if self.transposed else (f"pixel.{c}", i)
-            axes.append((f"{name}(pixel.{c}, {n_in}, {n_out}, {f})", f"resize_weight({p}, {q}, {n_in}, {n_out}, {f})"))
+            axes.append(
+                (f"{name}(pixel.{c}, {n_in}, {n_out}, {f})", f"resize_weight({p}, {q}, {n_in}, {n_out}, {f})")
+            )
         (rows, row), (columns, column) = axes
         return (
             f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n$y = $type(0);\n"

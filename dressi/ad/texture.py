@@ -105,7 +105,9 @@ class GatherNumbered(PixelFunction):
 
     def vjp(self, gy, i):
         if i == 0 and not self.inputs[0].vtype.is_int:
-            raise self.fail("reads across tiles and has no transpose; sample with F.sample for second derivatives")
+            raise self.fail(
+                "reads across tiles and has no transpose; sample with F.sample for second derivatives"
+            )
         return None
 
     def jvp(self, tangents):

@@ -1,4 +1,4 @@
-"""Vectors: construction, components, products."""
+"""Vectors: construction, components, the scalar product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ..errors import GraphError
 from . import functional as F
 from .constant import Like, floats, operands
 from .graph import PixelFunction, Variable
-from .pointwise import guarded
 from .types import VType, vector_type
 
 XYZW = "xyzw"
@@ -201,80 +200,6 @@ class Dot(Bilinear):
         return gy * self.inputs[1 - i]
 
 
-class Cross(Bilinear):
-    """VEC3: the vector product."""
-
-    glsl = "cross($0, $1)"
-
-    def infer(self):
-        if any(x.vtype is not vector_type(3) for x in self.inputs):
-            raise self.fail("needs two VEC3")
-        return vector_type(3), self.broadcast()
-
-    def eval(self, a, b):
-        return np.cross(a, b)
-
-    def vjp(self, gy, i):
-        a, b = self.inputs
-        return cross(b, gy) if i == 0 else cross(gy, a)
-
-
-class Length(PixelFunction):
-    """Euclidean length; the derivative at 0 is 0."""
-
-    glsl = "length($0)"
-
-    def infer(self):
-        x = self.inputs[0].vtype
-        if x.is_matrix or x.is_int:
-            raise self.fail("takes float vectors")
-        return vector_type(1), self.broadcast()
-
-    def eval(self, x):
-        return np.abs(x) if self.inputs[0].vtype.is_scalar else np.sqrt((x * x).sum(axis=-1))
-
-    def vjp(self, gy, i):
-        return gy * normalize(self.inputs[0])
-
-    def jvp(self, tangents):
-        return None if tangents[0] is None else dot(tangents[0], normalize(self.inputs[0]))
-
-
-class Normalize(PixelFunction):
-    """x / length(x), and 0 where x is 0; the derivative there is 0 too."""
-
-    def infer(self):
-        x = self.inputs[0].vtype
-        if x.is_matrix or x.is_int:
-            raise self.fail("takes float vectors")
-        return x, self.broadcast()
-
-    @property
-    def glsl(self) -> str:
-        if self.inputs[0].vtype.is_scalar:
-            return "sign($0)"
-        return "$0 * (dot($0, $0) > 0.0 ? inversesqrt(dot($0, $0)) : 0.0)"
-
-    def eval(self, x):
-        if self.inputs[0].vtype.is_scalar:
-            return np.sign(x)
-        norm = np.sqrt((x * x).sum(axis=-1, keepdims=True))
-        return np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
-
-    def _project(self, t: Variable) -> Variable:
-        """The derivative, a symmetric matrix (1 - y y^T) / length(x), applied to t."""
-        x, y = self.inputs[0], self.output
-        norm = length(x)
-        inverse = guarded(F.greater(norm, 0.0), 1.0 / norm)
-        return (t - y * dot(y, t)) * inverse
-
-    def vjp(self, gy, i):
-        return self._project(gy)
-
-    def jvp(self, tangents):
-        return None if tangents[0] is None else self._project(tangents[0])
-
-
 def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
     variables = operands(*parts) if any(isinstance(p, Variable) for p in parts) else floats(*parts)
     convert = F.to_int if vtype.is_int else F.to_float
@@ -324,7 +249,9 @@ def swizzle(x: Like, names: str) -> Variable:
         if len(keys) == 1:
             return x
         return Construct(vector_type(len(keys), integer=x.vtype.is_int), x).output
-    return x if keys == tuple(range(x.vtype.components)) and not x.vtype.is_matrix else Swizzle(x, keys).output
+    return (
+        x if keys == tuple(range(x.vtype.components)) and not x.vtype.is_matrix else Swizzle(x, keys).output
+    )
 
 
 def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
@@ -346,41 +273,6 @@ def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
 def dot(a: Like, b: Like) -> Variable:
     """FLOAT: scalar product of two vectors of one type."""
     return Dot(*floats(a, b)).output
-
-
-def cross(a: Like, b: Like) -> Variable:
-    """VEC3: vector product of two VEC3."""
-    return Cross(*floats(a, b)).output
-
-
-def length(x: Like) -> Variable:
-    """FLOAT: Euclidean length. The derivative at 0 is 0."""
-    return Length(*floats(x)).output
-
-
-def distance(a: Like, b: Like) -> Variable:
-    """FLOAT: length(a - b)."""
-    return length(F.sub(a, b))
-
-
-def normalize(x: Like) -> Variable:
-    """x / length(x), and 0 (with derivative 0) where x is 0."""
-    return Normalize(*floats(x)).output
-
-
-def reflect(i: Like, n: Like) -> Variable:
-    """The direction i mirrored at a surface of unit normal n: i - 2 dot(n, i) n."""
-    i, n = floats(i, n)
-    return i - n * (2.0 * dot(n, i))
-
-
-def refract(i: Like, n: Like, eta: Like) -> Variable:
-    """The unit direction i refracted at unit normal n, eta the ratio of indices; 0 at total reflection."""
-    i, n, eta = floats(i, n, eta)
-    cosine = dot(n, i)
-    k = 1.0 - F.square(eta) * (1.0 - F.square(cosine))
-    bent = i * eta - n * (eta * cosine + F.sqrt(F.maximum(k, 0.0)))
-    return F.select(F.less(k, 0.0), 0.0, bent)
 
 
 def sum_components(x: Variable) -> Variable:
