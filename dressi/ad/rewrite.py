@@ -20,6 +20,16 @@ to a normal form, otherwise the driver stops with an error."""
 Pass = Callable[[Program], Program]
 
 
+def on(*kinds: type[Function]) -> Callable[[Rule], Rule]:
+    """Marks a rule that only applies to Functions of these classes."""
+
+    def mark(rule: Rule) -> Rule:
+        rule.kinds = kinds  # type: ignore[attr-defined]
+        return rule
+
+    return mark
+
+
 @dataclass
 class Rewriting:
     """What the driver did: the new Variable for each old one, and how often each rule fired, by its name."""
@@ -35,16 +45,19 @@ def rewrite(
     roots: Iterable[Variable],
     rules: Sequence[Rule] = (),
     replace: Mapping[Variable, Variable] | None = None,
+    commutative: frozenset[type[Function]] = frozenset(),
 ) -> Rewriting:
     """Rewrites all the roots depend on; equal Functions (class, attributes, inputs) become one.
 
     replace: Variables to exchange for others of the same type and domain before anything else; a replacement may
     be built over the Variables it replaces the consumers of, but not over itself.
+    commutative: classes of which f(a, b) and f(b, a) are equal.
     Leaves keep their identity. Iterative; linear in the number of Functions. Raises GraphError when rules run in
     circles.
     """
     done: dict[Variable, Variable] = {}
     forward: dict[Variable, Variable] = dict(replace or {})
+    table: dict[type[Function], list[Rule]] = {}
     unique: dict[tuple[Any, ...], Variable] = {}
     result = Rewriting(done)
     roots = list(roots)
@@ -75,7 +88,9 @@ def rewrite(
             stack.extend(reversed(missing))
             continue
         inputs = tuple(done[x] for x in function.inputs)
-        key = (type(function), function.attributes, v.vtype, v.domain, *inputs)
+        kind = type(function)
+        keyed = sorted(inputs, key=lambda x: x.id) if kind in commutative else inputs
+        key = (kind, function.attributes, v.vtype, v.domain, *keyed)
         same = unique.get(key)
         if same is not None:
             if same is not v:
@@ -84,7 +99,9 @@ def rewrite(
             continue
         if any(new is not old for new, old in zip(inputs, function.inputs, strict=True)):
             function = function.rebuild(*inputs)
-        new = _first(rules, function, result.fired)
+        if kind not in table:
+            table[kind] = [r for r in rules if issubclass(kind, getattr(r, "kinds", Function))]
+        new = _first(table[kind], function, result.fired)
         if new is None:
             done[v] = done[function.output] = unique[key] = function.output
             continue
