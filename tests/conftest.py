@@ -49,6 +49,8 @@ def _prepare_validation() -> bool:
     """Makes the layer that lies beside SwiftShader (it is current, but has no manifest) known to the loader."""
     os.environ.setdefault("VK_LAYER_VALIDATE_SYNC", "1")
     os.environ.setdefault("VK_LAYER_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1")
+    # By default the layer falls silent after ten messages of a kind, and the planted hazards would use them up.
+    os.environ.setdefault("VK_LAYER_ENABLE_MESSAGE_LIMIT", "0")
     if os.environ.get("VK_LAYER_PATH"):
         return True
     if LAYER is None:

@@ -68,7 +68,6 @@ def test_imports_follow_the_arrows(file: Path):
     wrong = []
     for imported in sorted(imports(file)):
         if imported.split(".")[0] == "dressi":
-            other = "dressi" if imported == "dressi" else part_of(imported)
             joined = imported == "dressi" and part != "dressi.cli"
             allowed = (ALLOWED[part] | {part} | EVERYWHERE) - {"dressi"}
             stranger = imported != "dressi" and not any(inside(imported, other) for other in allowed)

@@ -1,0 +1,201 @@
+"""The validation layer sees planted hazards: without these tests its silence elsewhere would prove nothing.
+
+A hazard is two accesses to one buffer or image without a barrier between them; the same with the barrier is silent.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dressi.vk.run.device import Device
+from dressi.vk.run.pyglslang import compile_glsl
+
+pytestmark = pytest.mark.vk
+
+COUNT = 64
+COMPUTE = """#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) buffer Numbers { uint number[]; };
+layout(set = 0, binding = 1, r32ui) uniform uimage2D picture;
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    number[i] += 1u;
+}
+"""
+STORE = COMPUTE.replace(
+    "number[i] += 1u;", "imageStore(picture, ivec2(i, 0), imageLoad(picture, ivec2(i, 0)) + 1u);"
+)
+
+
+class Bench:
+    """A buffer and an image, and pipelines that read and write them through descriptors."""
+
+    def __init__(self, device: Device):
+        vk = self.vk = device.vk
+        self.device = device
+        before = set(device._objects)
+        self.buffer = device.create("Buffer", vk.VkBufferCreateInfo(size=4 * COUNT, usage=0x20 | 0x2))
+        self.image = device.create(
+            "Image",
+            vk.VkImageCreateInfo(
+                imageType=vk.VK_IMAGE_TYPE_2D,
+                format=vk.VK_FORMAT_R32_UINT,
+                extent=vk.VkExtent3D(COUNT, 1, 1),
+                mipLevels=1,
+                arrayLayers=1,
+                samples=1,
+                usage=vk.VK_IMAGE_USAGE_STORAGE_BIT,
+            ),
+        )
+        for target, kind in ((self.buffer, "Buffer"), (self.image, "Image")):
+            needs = getattr(vk, f"vkGet{kind}MemoryRequirements")(device.handle, target)
+            info = vk.VkMemoryAllocateInfo(
+                allocationSize=needs.size, memoryTypeIndex=device.memory_type(needs.memoryTypeBits, 0)
+            )
+            getattr(vk, f"vkBind{kind}Memory")(device.handle, target, device.create("Memory", info), 0)
+        self.range = vk.VkImageSubresourceRange(1, 0, 1, 0, 1)
+        view = device.create(
+            "ImageView",
+            vk.VkImageViewCreateInfo(
+                image=self.image, viewType=1, format=vk.VK_FORMAT_R32_UINT, subresourceRange=self.range
+            ),
+        )
+        kinds = (vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE)
+        bindings = [vk.VkDescriptorSetLayoutBinding(k, kind, 1, 0x20) for k, kind in enumerate(kinds)]
+        layout = device.create("DescriptorSetLayout", vk.VkDescriptorSetLayoutCreateInfo(pBindings=bindings))
+        constants = [vk.VkPushConstantRange(0x20, 0, 4)]
+        self.layout = device.create(
+            "PipelineLayout",
+            vk.VkPipelineLayoutCreateInfo(pSetLayouts=[layout], pPushConstantRanges=constants),
+        )
+        sizes = [vk.VkDescriptorPoolSize(kind, 1) for kind in kinds]
+        pool = device.create("DescriptorPool", vk.VkDescriptorPoolCreateInfo(maxSets=1, pPoolSizes=sizes))
+        allocation = vk.VkDescriptorSetAllocateInfo(descriptorPool=pool, pSetLayouts=[layout])
+        self.set = vk.vkAllocateDescriptorSets(device.handle, allocation)[0]
+        whole = [vk.VkDescriptorBufferInfo(self.buffer, 0, 4 * COUNT)]
+        picture = [vk.VkDescriptorImageInfo(None, view, vk.VK_IMAGE_LAYOUT_GENERAL)]
+        writes = [
+            vk.VkWriteDescriptorSet(
+                dstSet=self.set, dstBinding=0, descriptorType=kinds[0], pBufferInfo=whole
+            ),
+            vk.VkWriteDescriptorSet(
+                dstSet=self.set, dstBinding=1, descriptorType=kinds[1], pImageInfo=picture
+            ),
+        ]
+        vk.vkUpdateDescriptorSets(device.handle, 2, writes, 0, None)
+        self.pipelines = {
+            name: self._pipeline(source) for name, source in (("buffer", COMPUTE), ("image", STORE))
+        }
+        self.pool = device.create("CommandPool", vk.VkCommandPoolCreateInfo(queueFamilyIndex=device.family))
+        self.submit(self._prepare_image)
+        self.made = [handle for handle in device._objects if handle not in before]
+
+    def _pipeline(self, source: str) -> Any:
+        vk, device = self.vk, self.device
+        spirv = compile_glsl(source, "compute", "planted hazard")
+        module = device.create("ShaderModule", vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv))
+        stage = vk.VkPipelineShaderStageCreateInfo(stage=0x20, module=module, pName="main")
+        info = [vk.VkComputePipelineCreateInfo(stage=stage, layout=self.layout)]
+        return device.adopt("Pipeline", vk.vkCreateComputePipelines(device.handle, None, 1, info, None)[0])
+
+    def _prepare_image(self, commands: Any) -> None:
+        vk = self.vk
+        barrier = vk.VkImageMemoryBarrier(
+            dstAccessMask=0x60,
+            newLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
+            srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+            dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+            image=self.image,
+            subresourceRange=self.range,
+        )
+        vk.vkCmdPipelineBarrier(commands, 0x1, 0x800, 0, 0, None, 0, None, 1, [barrier])
+
+    def submit(self, *writers: Callable[[Any], None]) -> None:
+        """Records and submits one command buffer with what the writers record."""
+        vk, handle = self.vk, self.device.handle
+        info = vk.VkCommandBufferAllocateInfo(commandPool=self.pool, level=0, commandBufferCount=1)
+        commands = vk.vkAllocateCommandBuffers(handle, info)[0]
+        vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
+        for writer in writers:
+            writer(commands)
+        vk.vkEndCommandBuffer(commands)
+        vk.vkQueueSubmit(self.device.queue, 1, [vk.VkSubmitInfo(pCommandBuffers=[commands])], None)
+
+    def dispatch(self, name: str) -> Callable[[Any], None]:
+        vk = self.vk
+
+        def write(commands: Any) -> None:
+            vk.vkCmdBindPipeline(commands, vk.VK_PIPELINE_BIND_POINT_COMPUTE, self.pipelines[name])
+            bind_point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+            vk.vkCmdBindDescriptorSets(commands, bind_point, self.layout, 0, 1, [self.set], 0, None)
+            vk.vkCmdDispatch(commands, COUNT // 64, 1, 1)
+
+        return write
+
+    def fill(self, commands: Any) -> None:
+        self.vk.vkCmdFillBuffer(commands, self.buffer, 0, 4 * COUNT, 0)
+
+    def barrier(self, commands: Any) -> None:
+        every = 0x10000  # all commands; reads and writes of memory
+        memory = [self.vk.VkMemoryBarrier(srcAccessMask=0x18000, dstAccessMask=0x18000)]
+        self.vk.vkCmdPipelineBarrier(commands, every, every, 0, 1, memory, 0, None, 0, None)
+
+    def said(self) -> list[str]:
+        """The messages since the last call. They are taken from the list: they are wanted here."""
+        self.device.wait()
+        gc.collect()
+        said = list(self.device.messages)
+        self.device.messages.clear()
+        return said
+
+    def close(self) -> None:
+        self.device.wait()
+        for handle in reversed(self.made):
+            self.device.destroy(handle)
+
+
+@pytest.fixture
+def bench(device: Device) -> Iterator[Bench]:
+    if not device.instance.validation:
+        pytest.skip("there is no validation layer")
+    assert device.messages == []
+    bench = Bench(device)
+    assert bench.said() == []
+    yield bench
+    bench.close()
+
+
+HAZARDS: dict[str, Callable[[Bench], list[Callable[[Any], None]]]] = {
+    "two transfers": lambda bench: [bench.fill, bench.fill],
+    "buffer through descriptors": lambda bench: [bench.dispatch("buffer"), bench.dispatch("buffer")],
+    "image through descriptors": lambda bench: [bench.dispatch("image"), bench.dispatch("image")],
+    "transfer, then shader": lambda bench: [bench.fill, bench.dispatch("buffer")],
+}
+
+
+@pytest.mark.parametrize("hazard", HAZARDS)
+@pytest.mark.parametrize("submissions", [1, 2])
+def test_a_missing_barrier_is_seen(bench: Bench, hazard: str, submissions: int):
+    first, second = HAZARDS[hazard](bench)
+    if submissions == 1:
+        bench.submit(first, second)
+    else:
+        bench.submit(first)
+        bench.submit(second)
+    assert any("hazard" in text.lower() for text in bench.said())
+
+    if submissions == 1:
+        bench.submit(bench.barrier, first, bench.barrier, second)
+    else:
+        bench.submit(bench.barrier, first)
+        bench.submit(bench.barrier, second)
+    assert bench.said() == []
+
+
+def test_a_wrong_call_is_seen(bench: Bench):
+    bench.submit(
+        lambda commands: bench.vk.vkCmdFillBuffer(commands, bench.buffer, 1, 4, 0)
+    )  # not a multiple of 4
+    assert any("VUID-vkCmdFillBuffer-dstOffset" in text or "dstOffset" in text for text in bench.said())
