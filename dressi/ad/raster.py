@@ -7,6 +7,7 @@ smoothly on the geometry is computed again from the winning face by ordinary Fun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -313,13 +314,11 @@ def _split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[
             moving.add(f.output)
             continue
         # Constants and coordinates are cheaper to compute in the fragment than to read.
-        local = local and all(a is Access.SAME_PIXEL for a in f.access)
-        if local and f.output.domain in (face.domain, Domain((1, 1), 1)) and free.issuperset(f.inputs):
+        if local and free.issuperset(f.inputs) and _movable(f, face.domain):
             free.add(f.output)
     inner = moving | free
     needed: set[Variable] = set()
     stack = [r for r in roots if r in inner]
-    formals: dict[Variable, Variable] = {}
     while stack:
         v = stack.pop()
         if v not in needed and v is not face:
@@ -331,6 +330,7 @@ def _split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[
                 if x in inner and a is Access.SAME_PIXEL
             )
     built: dict[Variable, Variable] = {face: face}
+    formals: dict[Variable, Variable] = {}
 
     def formal(v: Variable) -> Variable:
         if v not in formals:
@@ -347,3 +347,12 @@ def _split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[
             ).output
     depth, *keep = [built[r] if r in inner else formal(r) for r in roots]
     return FragmentGraph(face, tuple(formals.values()), depth, keep[0] if keep else None), tuple(formals)
+
+
+def _movable(f: Function, domain: Domain) -> bool:
+    """Whether f gives the same values computed in a fragment of ``domain`` as in an image of its own."""
+    if any(a is not Access.SAME_PIXEL for a in f.access):
+        return False
+    own, words = f.output.domain, set(re.findall(r"\w+", f.glsl))
+    same_size = own.size == domain.size or ("pixel" not in words and own.size == (1, 1))
+    return same_size and (own.batch == domain.batch or ("tile" not in words and own.batch == 1))
