@@ -89,3 +89,27 @@ class Access(Enum):
     SAMPLE = "sample"  # through a hardware sampler
     PULL = "pull"  # by the vertex shader
     UNIFORM = "uniform"  # one value for the whole tile or image
+
+
+LIST_WIDTH = 4096
+"""Lists (vertices, faces, corners) are images at most this wide, counted row by row: entry i is texel
+(i % W, i // W). Every Vulkan device has images of this size."""
+
+
+def list_size(count: int) -> Size:
+    """Size of the image that holds a list of ``count`` entries."""
+    return (min(count, LIST_WIDTH), -(-count // LIST_WIDTH))
+
+
+def list_image(values: np.ndarray) -> np.ndarray:
+    """A list (count, ...) as an image (1, H, W, ...); what is left of the last row is 0."""
+    values = np.asarray(values)
+    width, height = list_size(len(values))
+    image = np.zeros((width * height, *values.shape[1:]), values.dtype)
+    image[: len(values)] = values
+    return image.reshape(1, height, width, *values.shape[1:])
+
+
+def list_values(image: np.ndarray, count: int) -> np.ndarray:
+    """The ``count`` entries of a list from its image (N, H, W, ...): an array (N, count, ...)."""
+    return image.reshape(len(image), -1, *image.shape[3:])[:, :count]

@@ -1,0 +1,215 @@
+"""From clip space to the screen: projected vertices, visible faces, the hard raster, barycentric coordinates.
+
+Lengths on the screen are in units of the image height: x in [0, W / H], y in [0, 1], y down; the centre of pixel
+(x, y) is ((x + 0.5) / H, (y + 0.5) / H). Lists (vertices, faces) are images that wrap, counted row by row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ad import functional as F
+from ..ad.graph import At, Domain, PixelFunction, Variable
+from ..ad.types import IVEC3, VEC3, VEC4, Access, Size
+from ..errors import GraphError, InputError
+
+W_MINIMUM = 1e-6
+"""Vertices with w at most this are behind the viewer."""
+AREA_MINIMUM = 1e-10
+"""Faces with twice the projected area at most this, in square image heights, are dropped."""
+FARTHEST = 1e6
+"""Faces that reach farther than this from the screen, in image heights, are dropped: single precision ends."""
+CULLING = {"none": 0, "back": 1}
+
+
+class Projected(NamedTuple):
+    """Vertices on the screen: lists with the batch of the clip positions."""
+
+    screen: Variable
+    """VEC2, in units of the image height, (0, 0) for vertices that cannot be projected; differentiable."""
+    vertex: Variable
+    """VEC3 (x, y, depth), depth in [0, 1] or -1 for vertices that cannot be projected."""
+
+
+def project(position: Variable, size: Size) -> Projected:
+    """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
+
+    A vertex with w <= 0 or in front of the near plane (z < 0) has no place on the screen; whoever draws drops the
+    faces it belongs to. Raises GraphError when position is not VEC4.
+    """
+    if position.vtype is not VEC4:
+        raise GraphError(f"clip positions are VEC4, not {position} (at {position.where})")
+    aspect = size[0] / size[1]
+    w, z = position.w, position.z
+    valid = F.logical_and(F.greater(w, W_MINIMUM), F.greater_equal(z, 0.0))
+    w = F.select(valid, w, 1.0)  # a division by zero would put NaN into the gradient
+    screen = F.mul(position.xy / w, (0.5 * aspect, 0.5)) + (0.5 * aspect, 0.5)
+    screen = F.select(valid, screen, 0.0)
+    depth = F.select(valid, F.clamp(z / w, 0.0, 1.0), -1.0)
+    return Projected(screen, F.stop_gradient(F.vec3(screen, depth)))
+
+
+def pixel_centres(size: Size) -> Variable:
+    """VEC2 of ``size``: the centres of the pixels, in units of the image height."""
+    return (F.to_float(F.pixel_coordinates(size)) + 0.5) * (1.0 / size[1])
+
+
+class Faces(PixelFunction):
+    """What Functions that read whole faces share: inputs (..., faces IVEC3 list, vertex VEC3 list) by FETCH."""
+
+    includes = ("face.glsl",)
+
+    def check_lists(self, faces: Variable, vertex: Variable) -> None:
+        if faces.vtype is not IVEC3:
+            raise self.fail("faces are IVEC3, three numbers of vertices each")
+        if vertex.vtype is not VEC3:
+            raise self.fail("vertices are VEC3 (x, y, depth); use project()")
+
+    @staticmethod
+    def fetch_corners(f: str, faces: int, vertex: int) -> str:
+        """GLSL arguments: the three corners of the face ``f`` (ivec3)."""
+        read = f"${vertex}(face_texel({f}.%s, $size{vertex}), tile)"
+        return ", ".join(read % c for c in "xyz")
+
+    @staticmethod
+    def read_list(table: np.ndarray, tile: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Entries ``index`` of a list; indices outside read entry 0."""
+        flat = table.reshape(len(table), -1, *table.shape[3:])
+        index = np.where((index >= 0) & (index < flat.shape[1]), index, 0)
+        return flat[tile if len(flat) > 1 else np.zeros_like(tile), index]
+
+
+def face_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """u.y v.x - u.x v.y: twice the area spanned, positive when counter-clockwise for the viewer (y down)."""
+    return u[..., 1] * v[..., 0] - u[..., 0] * v[..., 1]
+
+
+def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarray:
+    """Which faces are not drawn: corners that cannot be projected, no area, turned away with ``cull`` 1."""
+    corners = np.stack([a, b, c])
+    good = (corners[..., 2] >= 0).all(0) & (np.abs(corners[..., :2]) < FARTHEST).all(axis=(0, -1))
+    area = face_cross(b[..., :2] - a[..., :2], c[..., :2] - a[..., :2])
+    return ~(good & ((area if cull else np.abs(area)) > AREA_MINIMUM))
+
+
+class DrawnFaces(Faces):
+    """Inputs (faces, vertex): the faces as they are, and (0, 0, 0), which has no area, for those not drawn."""
+
+    fields = ("cull",)
+
+    def __init__(self, faces: Variable, vertex: Variable, cull: int):
+        self.cull = cull
+        super().__init__(faces, vertex)
+
+    @property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH)
+
+    def infer(self):
+        faces, vertex = self.inputs
+        self.check_lists(faces, vertex)
+        if len({faces.batch, vertex.batch} - {1}) > 1:
+            raise self.fail("batches of faces and vertices must be equal or 1")
+        return IVEC3, Domain(faces.size, max(faces.batch, vertex.batch))
+
+    @property
+    def glsl(self) -> str:
+        corners = self.fetch_corners("f", 0, 1)
+        return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? ivec3(0) : f;"
+
+    def evaluate(self, at, faces, vertex):
+        tile = np.broadcast_to(at.tile, np.broadcast_shapes(at.x.shape, at.y.shape, at.tile.shape))
+        corners = [self.read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3)]
+        return np.where(dropped(*corners, self.cull)[..., None], 0, faces)
+
+
+def culling(cull: str) -> int:
+    """The number of a way of culling. Raises InputError."""
+    if cull not in CULLING:
+        raise InputError(f"cull is one of {', '.join(CULLING)}, not {cull!r}")
+    return CULLING[cull]
+
+
+def rasterize_hard(
+    position: Variable, faces: Variable, *, size: Size, face_count: int, cull: str = "none"
+) -> Variable:
+    """The nearest face at every pixel, -1 for none; INT of ``size``, batch of the positions, no derivative.
+
+    position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull: "none"
+    or "back" (faces turned away, clockwise for the viewer). Faces that reach in front of the near plane or behind
+    the viewer, or have no area, are dropped whole.
+    """
+    vertex = project(position, size).vertex
+    shown = DrawnFaces(faces, vertex, culling(cull)).output
+    return F.rasterize(position, shown, size=size, triangles=face_count)
+
+
+class Corners(NamedTuple):
+    """The numbers of the three corners of a face, INT; -1 where there is no face, so that lookups give 0."""
+
+    first: Variable
+    second: Variable
+    third: Variable
+
+
+def corners(face: Variable, faces: Variable) -> Corners:
+    """Corners of the face number at each pixel (INT, -1 for none) in a list of faces (IVEC3)."""
+    numbers = F.lookup(faces, face)
+    numbers = F.select(F.less(face, 0), -1, numbers)
+    return Corners(numbers.x, numbers.y, numbers.z)
+
+
+def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = False) -> Variable:
+    """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
+
+    position: VEC4 clip-space list (vertices behind the viewer are allowed). Outside of the face weights are
+    negative and extrapolate; with ``clamp`` they are cut at 0 and normalised, which stays on the face. (0, 0, 0)
+    where there is no face. Differentiable in position.
+    """
+    # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners
+    # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
+    table = F.swizzle(position, "xyw")
+    rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
+    w = F.column(rows, 2)
+    ray = pixel_centres(size) * (2.0 * size[1] / size[0], 2.0) - 1.0
+    areas = F.cross(F.column(rows, 0) - w * ray.x, F.column(rows, 1) - w * ray.y)
+    if clamp:
+        areas = F.maximum(areas * F.sign(F.stop_gradient(F.sum_components(areas))), 0.0)
+    total = F.sum_components(areas)
+    return F.select(F.not_equal(total, 0.0), areas / total, 0.0)
+
+
+def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:
+    """The attribute in ``table`` (list, FLOAT or vectors) of the three corners, weighted; 0 where there is no face.
+
+    ``at`` may come from another list of faces than the weights: texture coordinates with indices of their own.
+    Differentiable in the table and the weights.
+    """
+    parts = [F.lookup(table, index) * F.component(weights, i) for i, index in enumerate(at)]
+    return parts[0] + parts[1] + parts[2]
+
+
+def covered(face: Variable) -> Variable:
+    """FLOAT mask: 1 where there is a face."""
+    return F.greater_equal(face, 0)
+
+
+def at_points(at: At) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y and tile of the points, with one shape."""
+    x, y, tile = np.broadcast_arrays(at.x, at.y, at.tile)
+    return x, y, tile
+
+
+__all__ = [
+    "Corners",
+    "Projected",
+    "barycentric",
+    "corners",
+    "covered",
+    "interpolate",
+    "pixel_centres",
+    "project",
+    "rasterize_hard",
+]

@@ -1,0 +1,84 @@
+// Projected triangles: corners are (x, y, depth) with x and y in units of the image height, depth -1 where the
+// vertex cannot be projected.
+
+const float FACE_AREA_MINIMUM = 1e-10;
+const float FACE_FARTHEST = 1e6;
+
+ivec2 face_texel(int index, ivec2 extent) {
+    return ivec2(index % extent.x, index / extent.x);
+}
+
+float face_cross(vec2 u, vec2 v) {
+    precise float area = u.y * v.x - u.x * v.y;
+    return area;
+}
+
+// Whether nothing of the face is drawn. cull: 1 drops faces turned away from the viewer.
+bool face_dropped(vec3 a, vec3 b, vec3 c, int cull) {
+    vec2 low = min(min(a.xy, b.xy), c.xy), high = max(max(a.xy, b.xy), c.xy);
+    bool good = min(min(a.z, b.z), c.z) >= 0.0 && all(greaterThan(low, vec2(-FACE_FARTHEST)))
+        && all(lessThan(high, vec2(FACE_FARTHEST)));
+    float area = face_cross(b.xy - a.xy, c.xy - a.xy);
+    return !(good && (cull == 1 ? area : abs(area)) > FACE_AREA_MINIMUM);
+}
+
+// Corner 0 to 5 of the two triangles that cover everything within ``reach`` of a face: clip coordinates.
+// aspect: width over height of the image.
+vec4 face_enlarged(vec3 a3, vec3 b3, vec3 c3, int corner, float reach, float aspect, int cull) {
+    const vec4 nowhere = vec4(2.0, 2.0, 0.5, 1.0);
+    if (face_dropped(a3, b3, c3, cull)) return nowhere;
+    vec2 a = a3.xy, b = b3.xy, c = c3.xy;
+    vec3 side = vec3(distance(b, c), distance(c, a), distance(a, b));
+    float around = side.x + side.y + side.z;
+    float inner = abs(face_cross(b - a, c - a)) / around;
+    vec3 other = side.yzx * side.zxy;
+    vec3 cosine = (side.yzx * side.yzx + side.zxy * side.zxy - side * side) / (2.0 * other);
+    vec2 place;
+    // The smallest angle has the largest cosine; 0.8660254 is that of 30 degrees.
+    if (max(max(cosine.x, cosine.y), cosine.z) <= 0.8660254 && inner > 0.01 * reach) {
+        // Scaled about the centre of the inscribed circle, every side moves outward by the same length.
+        if (corner > 2) return nowhere;
+        vec2 centre = (side.x * a + side.y * b + side.z * c) / around;
+        vec2 start = corner == 0 ? a : corner == 1 ? b : c;
+        place = centre + (start - centre) * (1.0 + reach / inner);
+    } else {
+        vec2 low = clamp(min(min(a, b), c) - reach, vec2(-0.01), vec2(aspect, 1.0) + 0.01);
+        vec2 high = clamp(max(max(a, b), c) + reach, vec2(-0.01), vec2(aspect, 1.0) + 0.01);
+        bool right = corner == 1 || corner == 2 || corner == 4;
+        bool bottom = corner == 2 || corner == 4 || corner == 5;
+        place = vec2(right ? high.x : low.x, bottom ? high.y : low.y);
+    }
+    return vec4(place.x / aspect * 2.0 - 1.0, place.y * 2.0 - 1.0, 0.5, 1.0);
+}
+
+ivec3 face_sorted(ivec3 f) {
+    int low = min(min(f.x, f.y), f.z), high = max(max(f.x, f.y), f.z);
+    return ivec3(low, f.x ^ f.y ^ f.z ^ low ^ high, high);
+}
+
+// Squared distance of p = a + q to the segment from a to a + u; at the end points exactly that to the end point,
+// so that edges which meet there tie.
+float face_edge(vec2 p, vec2 a, vec2 b) {
+    precise vec2 u = b - a, q = p - a;
+    precise float t = (q.x * u.x + q.y * u.y) / max(u.x * u.x + u.y * u.y, 1e-30);
+    precise vec2 away = t <= 0.0 ? q : t >= 1.0 ? p - b : q - t * u;
+    precise float squared = away.x * away.x + away.y * away.y;
+    return squared;
+}
+
+// (signed distance, shifted depth, numbers of the two ends of the nearest edge) of a face with ascending corners.
+vec4 face_nearest(vec2 p, ivec3 f, vec3 a, vec3 b, vec3 c) {
+    precise float area = face_cross(b.xy - a.xy, c.xy - a.xy);
+    precise vec3 cross = vec3(face_cross(c.xy - b.xy, p - b.xy), -face_cross(c.xy - a.xy, p - a.xy),
+                              face_cross(b.xy - a.xy, p - a.xy));
+    bool inside = all(greaterThanEqual(cross * sign(area), vec3(0.0)));
+    vec3 squared = vec3(face_edge(p, a.xy, b.xy), face_edge(p, b.xy, c.xy), face_edge(p, a.xy, c.xy));
+    vec2 ends = vec2(f.xy);
+    float best = squared.x;
+    if (squared.y < best) { best = squared.y; ends = vec2(f.yz); }
+    if (squared.z < best) { best = squared.z; ends = vec2(f.xz); }
+    precise float away = sqrt(best);
+    precise float depth = (cross.x * a.z + cross.y * b.z + cross.z * c.z) / area;
+    precise float shifted = inside ? 0.5 * clamp(depth, 0.0, 1.0) : 0.5 + 0.5 * away;
+    return vec4(inside ? away : -away, shifted, ends);
+}
