@@ -15,10 +15,15 @@ test:
 	$(PYTHON_VENV) -m pytest $(ARGS)
 
 OUT ?= out/demo
-TARGET ?= pear
-demo:
+PEAR = from dressi.render.io import save_mesh; from dressi.render.primitives import pear; save_mesh("$@", pear())
+demo: $(if $(TARGET),,$(OUT)/pear.glb)
 	@.ci/setup run
-	.venv/bin/dressi fit --target "$(TARGET)" --views 6 --size 256 --out "$(OUT)" $(ARGS)
+	.venv/bin/dressi fit --target "$(or $(TARGET),$(OUT)/pear.glb)" --views 6 --size 256 --out "$(OUT)" $(ARGS)
+
+$(OUT)/pear.glb:
+	@.ci/setup run
+	@mkdir -p "$(@D)"
+	$(PYTHON_VENV) -c '$(PEAR)'
 
 lint:
 	@.ci/setup test
