@@ -65,6 +65,8 @@ class VType(Enum):
     def __repr__(self) -> str:
         return self.name
 
+    __str__ = __repr__
+
 
 FLOAT, VEC2, VEC3, VEC4 = VType.FLOAT, VType.VEC2, VType.VEC3, VType.VEC4
 MAT2, MAT3, MAT4 = VType.MAT2, VType.MAT3, VType.MAT4

@@ -1,0 +1,210 @@
+"""Pictures of a computation: a listing, Graphviz dot, SVG."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Sequence
+from html import escape
+
+from .constant import Constant
+from .graph import (
+    Function,
+    RasterFunction,
+    ReduceFunction,
+    ScatterFunction,
+    Variable,
+    leaves,
+    topological_order,
+)
+from .program import Program
+from .types import Access
+
+Shown = Program | Sequence[Variable] | Variable
+
+
+def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
+    """The roots, and what each of them is called: outputs by name, new values as ``-> leaf``."""
+    labels: dict[Variable, list[str]] = {}
+    if isinstance(shown, Program):
+        for name, v in shown.outputs.items():
+            labels.setdefault(v, []).append(name)
+        for leaf, new in shown.updates:
+            labels.setdefault(new, []).append(f"-> {leaf.name or f'#{leaf.id}'}")
+        return list(shown.roots), labels
+    roots = [shown] if isinstance(shown, Variable) else list(shown)
+    for i, v in enumerate(roots):
+        labels.setdefault(v, []).append(v.name or f"out{i}")
+    return roots, labels
+
+
+def _numbers(roots: Sequence[Variable]) -> dict[Variable, str]:
+    """A name for each Variable that stays the same from run to run: $name for leaves, numbers, %0, %1, ..."""
+    names: dict[Variable, str] = {}
+    count = itertools.count()
+    for leaf in leaves(roots):
+        name = leaf.name or "leaf"
+        names[leaf] = f"${name}" if f"${name}" not in names.values() else f"${name}.{len(names)}"
+    for f in topological_order(roots):
+        names[f.output] = _number(f) if isinstance(f, Constant) else f"%{next(count)}"
+    return names
+
+
+def _number(f: Constant) -> str:
+    return repr(f).removeprefix("Constant(").removesuffix(")")
+
+
+def _operation(f: Function, names: dict[Variable, str]) -> str:
+    marks = {Access.FETCH: "[]", Access.SAMPLE: "[~]", Access.PULL: "[v]", Access.UNIFORM: "[1]"}
+    inputs = ", ".join(names[x] + marks.get(a, "") for x, a in zip(f.inputs, f.access, strict=True))
+    return f"{_title(f)}({inputs})" if f.inputs else _title(f)
+
+
+def _title(f: Function) -> str:
+    if isinstance(f, Constant):
+        return repr(f)
+    values = ", ".join(f"{k}={_value(v)}" for k, v in zip(f.fields, f.attributes, strict=True))
+    return type(f).__name__ + (f"<{values}>" if values else "")
+
+
+def _value(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def listing(shown: Shown) -> str:
+    """One line a Function, producers first: ``%3  FLOAT 64x64 x 2  Mul(%1, %2)  : loss``.
+
+    ``$name`` is a leaf. ``[]`` marks an input that is read at other texels, ``[v]`` one read by the vertex shader.
+    """
+    roots, labels = _parts(shown)
+    names = _numbers(roots)
+    rows = [(names[v], v, "leaf") for v in leaves(roots)]
+    rows += [
+        (names[f.output], f.output, _operation(f, names))
+        for f in topological_order(roots)
+        if not isinstance(f, Constant) or f.output in labels
+    ]
+    width = max((len(name) for name, _, _ in rows), default=0)
+    types = max((len(f"{v.vtype} {v.domain}") for _, v, _ in rows), default=0)
+    lines = []
+    for name, v, operation in rows:
+        called = f"  : {', '.join(labels[v])}" if v in labels else ""
+        lines.append(f"{name:<{width}}  {f'{v.vtype} {v.domain}':<{types}}  {operation}{called}")
+    return "\n".join(lines) + "\n"
+
+
+def _kind(f: Function) -> str:
+    kinds = ((RasterFunction, "raster"), (ScatterFunction, "scatter"), (ReduceFunction, "reduce"))
+    return next((name for kind, name in kinds if isinstance(f, kind)), "pixel")
+
+
+COLOURS = {
+    "leaf": "#d8e8f8",
+    "pixel": "#f4f4f4",
+    "reduce": "#f8ecc8",
+    "scatter": "#f8d8d0",
+    "raster": "#d8f0d0",
+}
+
+
+def _nodes(shown: Shown) -> tuple[list[tuple[str, str, str, Variable]], list[tuple[str, str, bool]]]:
+    """([(name, kind, text, Variable)], [(from, to, fetched)]); constants are written into their consumers."""
+    roots, labels = _parts(shown)
+    names = _numbers(roots)
+    nodes, edges = [], []
+    for v in leaves(roots):
+        nodes.append((names[v], "leaf", f"{v.name or 'leaf'}\n{v.vtype} {v.domain}", v))
+    shown_roots = set(roots)
+    for f in topological_order(roots):
+        if isinstance(f, Constant) and f.output not in shown_roots:
+            continue
+        text = f"{_title(f)}\n{f.output.vtype} {f.output.domain}"
+        constants = [_number(x.creator) for x in f.inputs if isinstance(x.creator, Constant)]
+        text += f"\nwith {', '.join(constants)}" if constants else ""
+        text += f"\n{', '.join(labels[f.output])}" if f.output in labels else ""
+        nodes.append((names[f.output], _kind(f), text, f.output))
+        for x, a in zip(f.inputs, f.access, strict=True):
+            if not isinstance(x.creator, Constant) or x in shown_roots:
+                edges.append((names[x], names[f.output], a is not Access.SAME_PIXEL))
+    return nodes, edges
+
+
+def dot(shown: Shown) -> str:
+    """The graph in Graphviz' language. Dashed edges are reads of other texels; the colour is the kind."""
+    nodes, edges = _nodes(shown)
+    lines = ["digraph {", '  node [shape=box, style="filled,rounded", fontname="monospace", fontsize=10]']
+    for name, kind, text, _ in nodes:
+        label = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        lines.append(f'  "{name}" [label="{label}", fillcolor="{COLOURS[kind]}"]')
+    lines += [f'  "{a}" -> "{b}"' + (" [style=dashed]" if fetched else "") for a, b, fetched in edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def svg(shown: Shown, graphviz: bool = True) -> str:
+    """The graph as an SVG text: laid out by Graphviz where it is installed, else in plain layers."""
+    program = shutil.which("dot") if graphviz else None
+    if program:
+        done = subprocess.run(
+            [program, "-Tsvg"], input=dot(shown), capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return done.stdout
+    return _layered(*_nodes(shown))
+
+
+def _layered(nodes: list[tuple[str, str, str, Variable]], edges: list[tuple[str, str, bool]]) -> str:
+    """Each node one layer below its lowest producer; within a layer, under the mean of its producers."""
+    producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
+    for a, b, _ in edges:
+        producers[b].append(a)
+    depth: dict[str, int] = {}
+    layers: dict[int, list[str]] = {}
+    for name, *_ in nodes:  # producers come first
+        depth[name] = 1 + max((depth[p] for p in producers[name]), default=-1)
+        layers.setdefault(depth[name], []).append(name)
+    texts = {name: text.split("\n") for name, _, text, _ in nodes}
+    kinds = {name: kind for name, kind, *_ in nodes}
+    place: dict[str, tuple[float, float]] = {}
+    box: dict[str, tuple[int, int]] = {
+        n: (7 * max(map(len, t)) + 12, 13 * len(t) + 8) for n, t in texts.items()
+    }
+    top, right = 10.0, 0.0
+    for k in sorted(layers):
+        layer = layers[k]
+
+        def wish(name: str) -> float:
+            xs = [place[p][0] for p in producers[name]]
+            return sum(xs) / len(xs) if xs else 0.0
+
+        left = 10.0
+        for name in sorted(layer, key=wish):
+            x = max(left, wish(name) - box[name][0] / 2)
+            place[name] = (x + box[name][0] / 2, top)
+            left = x + box[name][0] + 14
+        right = max(right, left)
+        top += max(box[name][1] for name in layer) + 36
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0f}" height="{top:.0f}" font-family="monospace"'
+        ' font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for a, b, fetched in edges:
+        (xa, ya), (xb, yb) = place[a], place[b]
+        ya += box[a][1]
+        dash = ' stroke-dasharray="4 3"' if fetched else ""
+        middle = (ya + yb) / 2
+        path = f"M{xa:.0f} {ya:.0f} C{xa:.0f} {middle:.0f} {xb:.0f} {middle:.0f} {xb:.0f} {yb:.0f}"
+        lines.append(f'<path d="{path}" fill="none" stroke="#666"{dash}/>')
+    for name, text in texts.items():
+        (x, y), (width, height) = place[name], box[name]
+        lines.append(
+            f'<rect x="{x - width / 2:.0f}" y="{y:.0f}" width="{width}" height="{height}" rx="4"'
+            f' fill="{COLOURS[kinds[name]]}" stroke="#888"/>'
+        )
+        for i, line in enumerate(text):
+            lines.append(
+                f'<text x="{x:.0f}" y="{y + 14 + 13 * i:.0f}" text-anchor="middle">{escape(line)}</text>'
+            )
+    return "\n".join([*lines, "</svg>"]) + "\n"
