@@ -1,0 +1,205 @@
+"""What HardSoftRas needs beside the Functions of ``F``: enlarged faces, their nearest edges, windows of a mask.
+
+None has a derivative: they choose (a face, an edge, a band), and what depends smoothly on the vertices is computed
+from the choice by ordinary Functions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ad.graph import Domain, PixelFunction, Variable
+from ..ad.types import FLOAT, INT, VEC2, VEC4, Access, Size, list_size
+from .screen import Faces, at_points, dropped, face_cross
+
+SMALLEST_COSINE = 0.8660254  # of 30 degrees: below this smallest angle the bounding box is drawn
+
+
+class Enlarge(Faces):
+    """Inputs (reach FLOAT, faces, vertex): six clip-space corners a face, VEC4 list of 6 x ``faces``.
+
+    The triangle (or two) covers every pixel within ``reach`` (image heights) of the face: the triangle with its
+    sides moved outward, the other collapsed; for a smallest angle under 30 degrees (and for faces much smaller
+    than the reach) the expanded bounding box. Faces that are not drawn collapse.
+    """
+
+    fields = ("count", "size", "cull")
+
+    def __init__(self, reach: Variable, faces: Variable, vertex: Variable, count: int, size: Size, cull: int):
+        self.count, self.size, self.cull = count, size, cull
+        super().__init__(reach, faces, vertex)
+
+    @property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        reach, faces, vertex = self.inputs
+        self.check_lists(faces, vertex)
+        if reach.vtype is not FLOAT or reach.size != (1, 1):
+            raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
+        if not 1 <= self.count <= faces.size[0] * faces.size[1]:
+            raise self.fail(f"cannot draw {self.count} faces of a list of {faces.size[0] * faces.size[1]}")
+        batches = {x.batch for x in self.inputs} - {1}
+        if len(batches) > 1:
+            raise self.fail("batches must be equal or 1")
+        return VEC4, Domain(list_size(6 * self.count), max(batches, default=1))
+
+    @property
+    def glsl(self) -> str:
+        aspect = self.size[0] / self.size[1]
+        return (
+            "int index = pixel.y * $size.x + pixel.x;\n"
+            f"ivec3 f = $1(face_texel(min(index / 6, {self.count - 1}), $size1), tile);\n"
+            f"$y = face_enlarged({self.fetch_corners('f', 1, 2)}, index % 6, $0, {aspect!r}, {self.cull});"
+        )
+
+    def evaluate(self, at, reach, faces, vertex):
+        x, y, tile = at_points(at)
+        index = y * self.output.size[0] + x
+        f = self.read_list(faces, tile, np.minimum(index // 6, self.count - 1))
+        abc = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
+        a, b, c = (v[..., :2] for v in abc)
+        corner, aspect = index % 6, self.size[0] / self.size[1]
+        side = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
+        around = side.sum(0)
+        with np.errstate(all="ignore"):
+            inner = np.abs(face_cross(b - a, c - a)) / around
+            next1, next2 = side[[1, 2, 0]], side[[2, 0, 1]]
+            cosine = ((next1**2 + next2**2 - side**2) / (2 * next1 * next2)).max(0)
+            centre = sum(s[..., None] * v for s, v in zip(side, (a, b, c), strict=True)) / around[..., None]
+            start = np.select([(corner == 0)[..., None], (corner == 1)[..., None]], [a, b], c)
+            moved = centre + (start - centre) * (1 + reach / inner)[..., None]
+        wide, high = np.array([aspect, 1.0]) + 0.01, np.minimum(np.minimum(a, b), c) - reach[..., None]
+        low, high = (
+            high.clip(-0.01, wide),
+            (np.maximum(np.maximum(a, b), c) + reach[..., None]).clip(-0.01, wide),
+        )
+        box = np.stack(
+            [
+                np.where(np.isin(corner, (1, 2, 4)), high[..., 0], low[..., 0]),
+                np.where(np.isin(corner, (2, 4, 5)), high[..., 1], low[..., 1]),
+            ],
+            axis=-1,
+        )
+        plain = (cosine <= SMALLEST_COSINE) & (inner > 0.01 * reach)
+        place = np.where(plain[..., None], moved, box) / (aspect, 1.0) * 2 - 1
+        nowhere = dropped(*abc, self.cull) | (plain & (corner > 2))
+        place = np.where(nowhere[..., None], 2.0, place)
+        return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
+
+
+class NearestEdge(Faces):
+    """Inputs (face INT, faces, vertex): VEC4 (dist, depth, first, second) of the face at the pixel's centre.
+
+    dist: signed distance to the nearest edge.  depth: shifted by equation (3), as a device stores it.  first and
+    second: numbers of that edge's ends, exact because a list holds at most 2**24 vertices. (-2, 2, -1, -1) where
+    the face is -1. No derivative: what depends smoothly on the vertices is built from the ends.
+    """
+
+    @property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        face, faces, vertex = self.inputs
+        self.check_lists(faces, vertex)
+        if face.vtype is not INT:
+            raise self.fail("the face is INT")
+        batches = {x.batch for x in self.inputs} - {1}
+        if len(batches) > 1:
+            raise self.fail("batches must be equal or 1")
+        return VEC4, Domain(face.size, max(batches, default=1))
+
+    @property
+    def glsl(self) -> str:
+        return (
+            "ivec3 f = face_sorted($1(face_texel(max($0, 0), $size1), tile));\n"
+            "vec2 p = (vec2(pixel) + 0.5) / float($size.y);\n"
+            f"$y = $0 < 0 ? vec4(-2.0, 2.0, -1.0, -1.0) : face_nearest(p, f, {self.fetch_corners('f', 1, 2)});"
+        )
+
+    def evaluate(self, at, face, faces, vertex):
+        x, y, tile = at_points(at)
+        face = np.broadcast_to(face, x.shape)
+        f = np.sort(self.read_list(faces, tile, face), axis=-1)
+        abc = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
+        a, b, c = (v[..., :2] for v in abc)
+        p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
+        area = face_cross(b - a, c - a)
+        cross = np.stack([face_cross(c - b, p - b), -face_cross(c - a, p - a), face_cross(b - a, p - a)])
+        inside = (cross * np.sign(area) >= 0).all(0)
+        squared = np.stack([_squared_distance(p, *ends) for ends in ((a, b), (b, c), (a, c))])
+        nearest = squared.argmin(0)
+        away = np.sqrt(squared.min(0))
+        with np.errstate(all="ignore"):
+            depth = sum(w * v[..., 2] for w, v in zip(cross, abc, strict=True)) / area
+        shifted = np.where(inside, 0.5 * np.clip(depth, 0, 1), 0.5 + 0.5 * away).astype(np.float32)
+        found = np.stack(
+            [
+                np.where(inside, away, -away),
+                shifted,
+                np.where(nearest == 1, f[..., 1], f[..., 0]),
+                np.where(nearest == 0, f[..., 1], f[..., 2]),
+            ],
+            axis=-1,
+        )
+        return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0, -1.0), found)
+
+
+def _squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    u, q = b - a, p - a
+    t = ((q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30))[..., None]
+    away = np.where(t <= 0, q, np.where(t >= 1, p - b, q - t * u))
+    return (away * away).sum(-1)
+
+
+class Extremes(PixelFunction):
+    """Inputs (image, reach INT): VEC2 (smallest, largest) within +-reach texels along ``axis``, cut at the border.
+
+    The image is FLOAT, or VEC2 of such extremes along the other axis. No derivative.
+    """
+
+    fields = ("axis",)
+
+    def __init__(self, image: Variable, reach: Variable, axis: str):
+        self.axis = axis
+        super().__init__(image, reach)
+
+    @property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL)
+
+    def infer(self):
+        image, reach = self.inputs
+        if image.vtype not in (FLOAT, VEC2) or reach.vtype is not INT:
+            raise self.fail("needs a FLOAT or VEC2 image and an INT reach")
+        if reach.size != (1, 1) or reach.batch not in (1, image.batch):
+            raise self.fail("the reach is one texel")
+        return VEC2, image.domain
+
+    @property
+    def glsl(self) -> str:
+        step = "ivec2(i, 0)" if self.axis == "x" else "ivec2(0, i)"
+        return (
+            "$y = vec2($0(pixel, tile));\n"
+            f"for (int i = -$1; i <= $1; ++i) {{\n"
+            f"  vec2 found = vec2($0(clamp(pixel + {step}, ivec2(0), $size0 - 1), tile));\n"
+            "  $y = vec2(min($y.x, found.x), max($y.y, found.y));\n}"
+        )
+
+    def evaluate(self, at, image, reach):
+        x, y, tile = at_points(at)
+        image = image if image.ndim == 4 else np.stack([image, image], axis=-1)
+        reach = np.broadcast_to(reach, x.shape)
+        width, height = self.inputs[0].size
+        low, high = image[tile, y, x, 0], image[tile, y, x, 1]
+        for i in range(-int(reach.max()), int(reach.max()) + 1):
+            moved = (
+                (np.clip(x + i, 0, width - 1), y) if self.axis == "x" else (x, np.clip(y + i, 0, height - 1))
+            )
+            found = image[tile, moved[1], moved[0]]
+            use = np.abs(i) <= reach
+            low = np.where(use, np.minimum(low, found[..., 0]), low)
+            high = np.where(use, np.maximum(high, found[..., 1]), high)
+        return np.stack([low, high], axis=-1)
