@@ -50,7 +50,7 @@ class LogicalOr(Pointwise):
 class Select(PixelFunction):
     """Inputs (condition, a, b): a where the condition is not 0, else b. What is not taken never leaks NaN.
 
-    The condition is a scalar (FLOAT, INT), or a vector as wide as the output and is then taken by components.
+    The condition is a scalar (FLOAT, INT), or has the shape of the output and is then taken by components.
     """
 
     def infer(self):
@@ -60,26 +60,31 @@ class Select(PixelFunction):
         if not (a == b or a.is_scalar or b.is_scalar):
             raise self.fail("branches must have one type, or one of them is a scalar")
         vtype = b if a.is_scalar else a
-        if condition.is_matrix or not (condition.is_scalar or condition.components == vtype.components):
-            if not (vtype.is_scalar and not condition.is_matrix):
-                raise self.fail(f"the condition must be a scalar or as wide as {vtype}")
-            vtype = vector_type(condition.components, integer=vtype.is_int)
-        if vtype.is_matrix and not condition.is_scalar:
-            raise self.fail("matrices are selected by a scalar condition")
+        if vtype.is_scalar and not condition.is_scalar:
+            vtype = condition if condition.is_matrix else vector_type(condition.components, integer=a.is_int)
+        if not condition.is_scalar and (condition.shape != vtype.shape or (condition.is_matrix and vtype.is_int)):
+            raise self.fail(f"the condition must be a scalar or as wide as {vtype}")
         return vtype, self.broadcast()
 
     @property
     def glsl(self) -> str:
         out = self.output.vtype
-        condition, a, b = (x.vtype for x in self.inputs)
-        left, right = (
-            f"${i}" if x == out else (f"{out.glsl}(${i})" if not out.is_matrix else _filled(f"${i}", out))
-            for i, x in ((1, a), (2, b))
-        )
+        condition = self.inputs[0].vtype
         zero = "0" if condition.is_int else "0.0"
         if condition.is_scalar:
+            left, right = (_filled(f"${i}", self.inputs[i].vtype, out) for i in (1, 2))
             return f"($0 != {zero} ? {left} : {right})"
-        return f"mix({right}, {left}, notEqual($0, {condition.glsl}({zero})))"
+        if not out.is_matrix:
+            left, right = (_filled(f"${i}", self.inputs[i].vtype, out) for i in (1, 2))
+            return f"mix({right}, {left}, notEqual($0, {condition.glsl}({zero})))"
+        column = vector_type(out.shape[0])
+        parts = []
+        for j in range(out.shape[1]):
+            left, right = (
+                f"{column.glsl}(${i})" if self.inputs[i].vtype.is_scalar else f"${i}[{j}]" for i in (1, 2)
+            )
+            parts.append(f"mix({right}, {left}, notEqual($0[{j}], {column.glsl}(0.0)))")
+        return f"{out.glsl}({', '.join(parts)})"
 
     def eval(self, condition, a, b):
         rank = len(self.output.vtype.shape)
@@ -105,9 +110,14 @@ class Select(PixelFunction):
         )
 
 
-def _filled(scalar: str, matrix: VType) -> str:
-    column = f"{vector_type(matrix.shape[0]).glsl}({scalar})"
-    return f"{matrix.glsl}({', '.join([column] * matrix.shape[1])})"
+def _filled(text: str, vtype: VType, out: VType) -> str:
+    """GLSL of an expression of type ``vtype``, a scalar repeated in all components of ``out``."""
+    if vtype == out:
+        return text
+    if not out.is_matrix:
+        return f"{out.glsl}({text})"
+    column = f"{vector_type(out.shape[0]).glsl}({text})"
+    return f"{out.glsl}({', '.join([column] * out.shape[1])})"
 
 
 def less(a: Like, b: Like) -> Variable:
@@ -151,7 +161,8 @@ def logical_or(a: Like, b: Like) -> Variable:
 
 
 def select(condition: Like, a: Like, b: Like) -> Variable:
-    """a where the condition is not 0, else b: FLOAT (INT) condition for whole texels, VECn by components.
+    """a where the condition is not 0, else b: FLOAT (INT) condition for whole texels, VECn and MATn
+    by components.
 
     Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is NaN. (A factor
     that is infinite inside that branch still makes 0 * inf in the backward pass: guard the argument there.)

@@ -84,8 +84,8 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
     """A constant of 1x1, batch 1, baked into the shader.
 
     value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without
-    ``vtype`` integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills a vector
-    ``vtype``. Raises GraphError for other shapes.
+    ``vtype`` integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components
+    of ``vtype``. Raises GraphError for other shapes.
     """
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -106,7 +106,7 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
     if vtype.is_int and array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
         raise GraphError(f"{value!r} is not a constant of type {vtype} (at {user_line()})")
     if array.shape != vtype.shape:
-        if array.ndim or vtype.is_matrix:
+        if array.ndim:
             raise GraphError(f"{value!r} does not have the shape of {vtype} (at {user_line()})")
         array = np.full(vtype.shape, array)
     return Constant(array, vtype).output

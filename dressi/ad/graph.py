@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -219,9 +219,8 @@ class Function:
     def infer(self) -> tuple[VType, Domain]:
         raise NotImplementedError
 
-    @property
-    def glsl(self) -> str:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        glsl: Any  # a class attribute, or a property where the snippet depends on the application
 
     def eval(self, *x: np.ndarray) -> np.ndarray:
         raise NotImplementedError

@@ -273,17 +273,17 @@ class WindowExtreme(PixelFunction):
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
     """IVEC2: the texel (x, y) inside its tile; its centre is at (x + 0.5, y + 0.5)."""
-    return PixelCoordinates(Domain(tuple(size), batch)).output
+    return PixelCoordinates(Domain((size[0], size[1]), batch)).output
 
 
 def linear_index(size: Size, batch: int = 1) -> Variable:
     """INT: y * W + x, the position in a list that wraps."""
-    return LinearIndex(Domain(tuple(size), batch)).output
+    return LinearIndex(Domain((size[0], size[1]), batch)).output
 
 
 def tile_index(size: Size, batch: int) -> Variable:
     """INT: the number of the tile in the batch."""
-    return TileIndex(Domain(tuple(size), batch)).output
+    return TileIndex(Domain((size[0], size[1]), batch)).output
 
 
 def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
@@ -300,7 +300,7 @@ def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
     """The part of each tile with its corner at texel (x0, y0), of that size. Raises GraphError beyond the tile."""
     if min(x0, y0) < 0 or x0 + size[0] > x.size[0] or y0 + size[1] > x.size[1]:
         raise GraphError(f"{x} has no part of size {size[0]}x{size[1]} at ({x0}, {y0}); use F.pad to enlarge")
-    return Window(x, (int(x0), int(y0)), tuple(size)).output
+    return Window(x, (int(x0), int(y0)), (size[0], size[1])).output
 
 
 def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:

@@ -192,11 +192,11 @@ def scatter_add(
     (values,), (index,) = operands(values), integers(index)
     if bound is None:
         bound = F.max(F.max_component(F.abs(values)))
-    return ScatterAdd(Domain(tuple(size), batch), *operands(bound), values, index).output
+    return ScatterAdd(Domain((size[0], size[1]), batch), *operands(bound), values, index).output
 
 
 def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:
     """INT: the largest value written to each texel, -1 where there is none. See ``scatter_add``."""
     if batch < 1:
         raise GraphError(f"batch is the number of tiles, at least 1, not {batch}")
-    return ScatterMax(Domain(tuple(size), batch), F.constant(1.0), *integers(values, index)).output
+    return ScatterMax(Domain((size[0], size[1]), batch), F.constant(1.0), *integers(values, index)).output

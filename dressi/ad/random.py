@@ -91,7 +91,8 @@ def random(seed: Like, counter: Like, size: Size, batch: int = 1) -> Variable:
 
     seed, counter: INT Variables (1x1, or of the output's domain) or ints. The same on all devices and on the host.
     """
-    return Random(*integers(seed, counter), Domain(tuple(size), batch)).output
+    seed, counter = integers(seed, counter)
+    return Random(seed, counter, Domain((size[0], size[1]), batch)).output
 
 
 def sobol2(index: Like) -> Variable:

@@ -145,7 +145,8 @@ def _reduce(kind: type[Reduce], x: Variable, axes: str) -> Variable:
 
 def sum(x: Like, axes: str = AXES) -> Variable:
     """Sum over the axes named: "x" and "y" inside a tile, "n" over the batch, in this order. Default: all."""
-    return _reduce(Sum, *operands(x), axes)
+    (x,) = operands(x)
+    return _reduce(Sum, x, axes)
 
 
 def mean(x: Like, axes: str = AXES) -> Variable:
@@ -164,7 +165,8 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     ``max(a)``, ``max(a, "xy")``, ``max(a, axes="xy")``: the largest texel over the axes; not differentiable.
     """
     if b is None or isinstance(b, str):
-        return _reduce(ReduceMax, *operands(a), axes or b or AXES)
+        (x,) = operands(a)
+        return _reduce(ReduceMax, x, axes or b or AXES)
     return F.maximum(a, b)
 
 
@@ -175,7 +177,8 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     ``min(a)``, ``min(a, "xy")``, ``min(a, axes="xy")``: the smallest texel over the axes; not differentiable.
     """
     if b is None or isinstance(b, str):
-        return _reduce(ReduceMin, *operands(a), axes or b or AXES)
+        (x,) = operands(a)
+        return _reduce(ReduceMin, x, axes or b or AXES)
     return F.minimum(a, b)
 
 

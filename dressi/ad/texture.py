@@ -160,7 +160,7 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
     if uv.vtype is not VEC2 or jitter.vtype is not VEC2:
         raise GraphError(f"uv and jitter must be VEC2, not {uv} and {jitter}")
     extent = (float(size[0]), float(size[1]))
-    texel = WrapTexel(F.to_int(F.floor(uv * extent - 0.5 + jitter)), tuple(size), "repeat").output
+    texel = WrapTexel(F.to_int(F.floor(uv * extent - 0.5 + jitter)), (size[0], size[1]), "repeat").output
     width, height = uv.size
     number = F.linear_index(uv.size, uv.batch) + F.tile_index(uv.size, uv.batch) * (width * height)
     return F.scatter_max(number, F.select(mask, texel, (-1, -1)), size, batch)
