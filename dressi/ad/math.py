@@ -114,21 +114,24 @@ class InverseSqrt(Pointwise):
 
 
 class Sin(Pointwise):
-    expression, compute = "sin($0)", np.sin
+    includes = ("trigonometry.glsl",)
+    expression, compute = "dressi_sin($0)", np.sin
 
     def partials(self, x):
         return (F.cos(x),)
 
 
 class Cos(Pointwise):
-    expression, compute = "cos($0)", np.cos
+    includes = ("trigonometry.glsl",)
+    expression, compute = "dressi_cos($0)", np.cos
 
     def partials(self, x):
         return (-F.sin(x),)
 
 
 class Tan(Pointwise):
-    expression, compute = "tan($0)", np.tan
+    includes = ("trigonometry.glsl",)
+    expression, compute = "dressi_tan($0)", np.tan
 
     def partials(self, x):
         return (1.0 + F.square(self.output),)
@@ -137,7 +140,8 @@ class Tan(Pointwise):
 class Asin(Pointwise):
     """Derivative: 0 at -1 and 1, where it would be infinite."""
 
-    expression, compute = "asin($0)", np.arcsin
+    includes = ("trigonometry.glsl",)
+    expression, compute = "dressi_asin($0)", np.arcsin
 
     def partials(self, x):
         rest = 1.0 - F.square(x)
@@ -147,7 +151,8 @@ class Asin(Pointwise):
 class Acos(Pointwise):
     """Derivative: 0 at -1 and 1, where it would be infinite."""
 
-    expression, compute = "acos($0)", np.arccos
+    includes = ("trigonometry.glsl",)
+    expression, compute = "dressi_acos($0)", np.arccos
 
     def partials(self, x):
         rest = 1.0 - F.square(x)
@@ -288,12 +293,12 @@ def inversesqrt(x: Like) -> Variable:
 
 
 def sin(x: Like) -> Variable:
-    """Sine; radians."""
+    """Sine; radians, below 8192 on devices."""
     return Sin(*floats(x)).output
 
 
 def cos(x: Like) -> Variable:
-    """Cosine; radians."""
+    """Cosine; radians, below 8192 on devices."""
     return Cos(*floats(x)).output
 
 

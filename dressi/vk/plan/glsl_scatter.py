@@ -136,7 +136,7 @@ def _bound_lines(w: Writer, f: ScatterFunction, limbs: Limbs) -> list[str]:
     bound = f.inputs[0]
     if bound.creator is not None and bound not in w.binding:
         for g in w.s.body:
-            if g.output is bound or g is not f and not g.inputs:
+            if g.output is bound or (g is not f and not g.inputs):
                 w.emit(g)
     expression = w.names.get(bound) or f"{w.fetch(bound)}(ivec2(0), 0)"
     return [

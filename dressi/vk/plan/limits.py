@@ -100,6 +100,9 @@ PROFILES: dict[str, DeviceLimits] = {
 }
 
 
+UNBOUNDED = DeviceLimits()
+
+
 def profile(name: str) -> DeviceLimits:
     """Limits by name: ``desktop``, ``uhd620``, ``mali_g76``, ``minimum`` (what Vulkan guarantees)."""
     if name not in PROFILES:

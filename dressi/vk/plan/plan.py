@@ -31,6 +31,7 @@ class PlanOptions:
     share_images: bool = True
 
 
+DEFAULT = PlanOptions()
 BASELINE = PlanOptions(False, False, False, False, False)
 
 
@@ -105,7 +106,7 @@ def build_plan(
     program: Program,
     limits: DeviceLimits,
     shader_text: ShaderText,
-    options: PlanOptions = PlanOptions(),
+    options: PlanOptions = DEFAULT,
 ) -> Plan:
     """Packs a Program under the limits. Raises PlanError when something cannot fit."""
     program.check()

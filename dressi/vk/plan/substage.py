@@ -91,7 +91,9 @@ class SubStage:
         names = ", ".join(type(f).__name__ for f in self.functions)
         reads = ", ".join(f"{r.variable} [{r.binding.value}]" for r in self.reads)
         outputs = ", ".join(str(v) for v in self.outputs)
-        return f"{self.mode.value} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
+        return (
+            f"{self.mode.value} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
+        )
 
 
 def resources(mode: Mode, reads: dict[Binding, int], written: int) -> dict[str, int]:

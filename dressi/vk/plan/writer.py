@@ -276,5 +276,3 @@ def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     lines = [f"imageStore({name}_{p}, place, {e});" for v, name in stores for p, e in w.planes(v)]
     layout, start = invocation(s.domain, limits)
     return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines, *lines], [layout])})
-
-

@@ -150,12 +150,14 @@ class Commands:
     def upload(self, pairs: list[tuple[DeviceImage, np.ndarray]]) -> None:
         """Write whole images, in one submission."""
         vk = self.device.vk
-        staging = self._stage(sum(a.nbytes for _, a in pairs))
+        staging = self._stage(sum(_aligned(a.nbytes) for _, a in pairs))
         regions, offset = [], 0
         for image, texels in pairs:
-            staging.mapped[offset : offset + texels.nbytes] = np.ascontiguousarray(texels).view(np.uint8).reshape(-1)
+            staging.mapped[offset : offset + texels.nbytes] = (
+                np.ascontiguousarray(texels).view(np.uint8).reshape(-1)
+            )
             regions.append((image, self._region(image, offset)))
-            offset += texels.nbytes
+            offset += _aligned(texels.nbytes)
 
         def write(buffer: Any) -> None:
             for image, region in regions:
@@ -169,8 +171,8 @@ class Commands:
         """Read whole images: arrays (height, width, components)."""
         vk = self.device.vk
         sizes = [image.slot.bytes for image in images]
-        staging = self._stage(sum(sizes))
-        offsets = np.cumsum([0, *sizes])
+        staging = self._stage(sum(map(_aligned, sizes)))
+        offsets = np.cumsum([0, *map(_aligned, sizes)])
 
         def write(buffer: Any) -> None:
             for image, offset in zip(images, offsets, strict=False):
@@ -198,3 +200,8 @@ class Commands:
             self._staging = None
         self.device.destroy(self.fence)
         self.device.destroy(self.pool)
+
+
+def _aligned(size: int) -> int:
+    """Offsets of copies are multiples of a texel: 16 bytes at most."""
+    return (size + 15) & ~15

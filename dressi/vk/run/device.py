@@ -58,7 +58,9 @@ class Device:
         self.timestamp_bits = families[self.family].timestampValidBits
         supported = vk.vkGetPhysicalDeviceFeatures(physical.handle)
         if not supported.shaderStorageImageExtendedFormats:
-            raise DeviceError(f"{self.name} cannot store two-component images (shaderStorageImageExtendedFormats)")
+            raise DeviceError(
+                f"{self.name} cannot store two-component images (shaderStorageImageExtendedFormats)"
+            )
         features = vk.VkPhysicalDeviceFeatures(shaderStorageImageExtendedFormats=True)
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, queueCount=1, pQueuePriorities=[1.0])
         available = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical.handle, None)}
@@ -174,7 +176,14 @@ class Device:
         self.close()
 
 
-_OBJECT_TYPES = {"Image": 10, "Buffer": 9, "Pipeline": 19, "RenderPass": 18, "Framebuffer": 24, "ShaderModule": 15}
+_OBJECT_TYPES = {
+    "Image": 10,
+    "Buffer": 9,
+    "Pipeline": 19,
+    "RenderPass": 18,
+    "Framebuffer": 24,
+    "ShaderModule": 15,
+}
 
 
 def read_limits(limits: Any) -> DeviceLimits:
@@ -190,10 +199,13 @@ def read_limits(limits: Any) -> DeviceLimits:
         max_framebuffer_height=limits.maxFramebufferHeight,
         max_color_attachments=min(limits.maxColorAttachments, limits.maxFragmentOutputAttachments),
         max_input_attachments=min(
-            capped(limits.maxPerStageDescriptorInputAttachments), capped(limits.maxDescriptorSetInputAttachments)
+            capped(limits.maxPerStageDescriptorInputAttachments),
+            capped(limits.maxDescriptorSetInputAttachments),
         ),
         max_sampled_images=min(
-            capped(limits.maxPerStageDescriptorSampledImages), capped(limits.maxDescriptorSetSampledImages), resources
+            capped(limits.maxPerStageDescriptorSampledImages),
+            capped(limits.maxDescriptorSetSampledImages),
+            resources,
         ),
         max_storage_images=min(
             capped(limits.maxPerStageDescriptorStorageImages), capped(limits.maxDescriptorSetStorageImages)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...ad.graph import RasterFunction, ScatterFunction, Variable
+from ...ad.graph import ScatterFunction, Variable
 from ...ad.program import Program
 from ...config import config, shader_text
 from ...errors import GraphError, InputError
 from ..plan.glsl_scatter import limbs_of
 from ..plan.limits import DeviceLimits, most_restrictive
-from ..plan.plan import Plan, PlanOptions, Schedule, build_plan
-from ..plan.substage import Mode, Stage, SubStage
-from ..plan.writer import GROUP
+from ..plan.plan import DEFAULT, Plan, PlanOptions, Schedule, build_plan
+from ..plan.substage import Stage, SubStage
 from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
 from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
+from .pyglslang import compile_glsl
+from .record import record_copies, record_stage
 from .render_pass import DrawTarget, make_target
+
+Prepared = tuple[Stage, DrawTarget | None, list[Pipelines]]
 
 
 class VulkanExecutor:
@@ -36,7 +40,7 @@ class VulkanExecutor:
         program: Program,
         device: Device,
         *,
-        options: PlanOptions = PlanOptions(),
+        options: PlanOptions = DEFAULT,
         limits: DeviceLimits | None = None,
     ):
         device.check_thread()
@@ -58,15 +62,15 @@ class VulkanExecutor:
             "buffer": DeviceBuffer(device, 4 * max(words, default=1), "scatter", host=False),
             "status": DeviceBuffer(device, 4, "status", host=True),
         }
+        self._buffers["status"].mapped[:] = 0
         self._cache = PipelineCache(device)
         self._pool = make_pool(device, [self.plan.shaders[s] for s in self.plan.sub_stages])
         self._maker = PipelineMaker(device, self._cache, self._pool)
         self._targets: list[DrawTarget] = []
-        prepared = {id(sch): self._prepare(sch) for sch in (self.plan.static, self.plan.step)}
+        once, self._step_parts = self._prepare(self.plan.static), self._prepare(self.plan.step)
         self._cache.release_modules()
-        self._static = self.commands.record(lambda b: self._write(b, prepared[id(self.plan.static)], self.plan.static))
-        self._step = self.commands.record(lambda b: self._write(b, prepared[id(self.plan.step)], self.plan.step))
-        self._prepared = prepared
+        self._static = self.commands.record(lambda b: self._write(b, once, self.plan.static))
+        self._step = self.commands.record(self.write_step)
         self._static_leaves = _leaves_of(self.plan)
         self._dirty = bool(self.plan.static.stages)
         self._idle = False  # nothing has changed since the last run and no step changes anything
@@ -132,10 +136,12 @@ class VulkanExecutor:
             )
 
     # ---- building
-    def _prepare(self, schedule: Schedule) -> list[tuple[Stage, DrawTarget | None, list[Pipelines]]]:
+    def _prepare(self, schedule: Schedule) -> list[Prepared]:
         prepared = []
         for k, stage in enumerate(schedule.stages):
-            name = f"stage {k} " + "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)[:80]
+            name = (
+                f"stage {k} " + "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)[:80]
+            )
             target = None
             tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
             if stage.draws:
@@ -158,9 +164,13 @@ class VulkanExecutor:
             prepared.append((stage, target, pipelines))
         return prepared
 
-    def _write(self, buffer: Any, prepared: Any, schedule: Schedule, after_stage: Any = None) -> None:
-        from .record import record_copies, record_stage
+    def write_step(self, buffer: Any, after_stage: Callable[[Any, int], None] | None = None) -> None:
+        """Record a step; ``after_stage(buffer, number)`` is called behind each Stage."""
+        self._write(buffer, self._step_parts, self.plan.step, after_stage)
 
+    def _write(
+        self, buffer: Any, prepared: list[Prepared], schedule: Schedule, after_stage: Any = None
+    ) -> None:
         for k, (stage, target, pipelines) in enumerate(prepared):
             record_stage(self, buffer, stage, target, pipelines)
             self.commands.barrier(buffer)
@@ -204,6 +214,9 @@ class VulkanExecutor:
         self.close()
 
 
+_KIND = {"resolve": "compute", "compute": "compute", "vertex": "vertex", "fragment": "fragment"}
+
+
 def _scatters(s: SubStage) -> list[ScatterFunction]:
     return [f for f in s.functions if isinstance(f, ScatterFunction)]
 
@@ -218,6 +231,17 @@ def _leaves_of(plan: Plan) -> set[Variable]:
 
 
 def _debug(plan: Plan, device: Device) -> None:
+    """What DRESSI_DEBUG and DRESSI_DUMP ask for."""
+    if config.dump:
+        folder = Path(config.dump)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{plan.key[:12]}.plan.txt").write_text(str(plan))
+        for k, s in enumerate(plan.sub_stages):
+            for part, source in plan.shaders[s].sources.items():
+                (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source)
+                (folder / f"{plan.key[:12]}.{k:03d}.{part}.spv").write_bytes(
+                    compile_glsl(source, _KIND[part], part)
+                )
     if config.debug >= 1:
         print(f"dressi: {device.name}: {str(plan).splitlines()[0]}")
     if config.debug >= 3:
@@ -225,6 +249,3 @@ def _debug(plan: Plan, device: Device) -> None:
     if config.debug >= 4:
         for shaders in plan.shaders.values():
             print("\n".join(shaders.sources.values()))
-
-
-__all__ = ["GROUP", "Mode", "RasterFunction", "VulkanExecutor"]

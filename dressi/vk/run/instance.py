@@ -60,7 +60,9 @@ class Instance:
         self.names = "VK_EXT_debug_utils" in available
         if validation:
             if VALIDATION_LAYER not in {layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()}:
-                raise DeviceError("the Vulkan validation layer is not installed; set VK_LAYER_PATH to its manifest")
+                raise DeviceError(
+                    "the Vulkan validation layer is not installed; set VK_LAYER_PATH to its manifest"
+                )
             os.environ.setdefault("VK_LAYER_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1")
             layers.append(VALIDATION_LAYER)
             extensions.append("VK_EXT_validation_features")

@@ -74,7 +74,9 @@ def make_image(device: Device, slot: ImageSlot, name: str, *, depth: bool = Fals
     )
     needs = vk.vkGetImageMemoryRequirements(device.handle, handle)
     kind = device.memory_type(needs.memoryTypeBits, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0)
-    memory = device.create("Memory", vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind), name)
+    memory = device.create(
+        "Memory", vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind), name
+    )
     vk.vkBindImageMemory(device.handle, handle, memory, 0)
     view = device.create(
         "ImageView",

@@ -160,7 +160,9 @@ class PipelineMaker:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
         return Pipelines(layout, descriptors, handles)
 
-    def _descriptors(self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any) -> Any:
+    def _descriptors(
+        self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any
+    ) -> Any:
         vk = self.device.vk
         info = vk.VkDescriptorSetAllocateInfo(
             descriptorPool=self.pool, descriptorSetCount=1, pSetLayouts=[set_layout]
@@ -169,7 +171,7 @@ class PipelineMaker:
         writes, keep = [], []
         for k, r in enumerate(resources):
             if r.variable is None:
-                info = vk.VkDescriptorBufferInfo(buffers[r.kind].handle, 0, vk.VK_WHOLE_SIZE)
+                info = vk.VkDescriptorBufferInfo(buffers[r.kind].handle, 0, buffers[r.kind].size)
                 extra = {"pBufferInfo": [info]}
             else:
                 info = vk.VkDescriptorImageInfo(

@@ -89,7 +89,9 @@ def make_target(
                 pInputAttachments=[vk.VkAttachmentReference(a, general) for a in inputs],
                 colorAttachmentCount=len(colors),
                 pColorAttachments=[vk.VkAttachmentReference(a, general) for a in colors],
-                pDepthStencilAttachment=vk.VkAttachmentReference(depth, general) if depth is not None else None,
+                pDepthStencilAttachment=vk.VkAttachmentReference(depth, general)
+                if depth is not None
+                else None,
                 preserveAttachmentCount=len(preserved),
                 pPreserveAttachments=preserved,
             )

@@ -1,0 +1,56 @@
+"""Device time of each Stage, by timestamps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import DeviceError
+from .executor import VulkanExecutor
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """Median device time of a Stage of the step, and what it is."""
+
+    name: str
+    ms: float
+
+
+def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
+    """Runs ``steps`` true steps, one by one, with a timestamp after each Stage. Raises DeviceError where the
+    device has no timestamps."""
+    device, vk = executor.device, executor.device.vk
+    if not device.timestamp_bits:
+        raise DeviceError(f"{device.name} has no timestamps")
+    executor.run(1)
+    executor.wait()
+    stages = executor.plan.step.stages
+    count = len(stages) + 1
+    info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=count)
+    pool = device.create("QueryPool", info, "timestamps")
+
+    def stamp(buffer: Any, number: int) -> None:
+        vk.vkCmdWriteTimestamp(buffer, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
+
+    def write(buffer: Any) -> None:
+        vk.vkCmdResetQueryPool(buffer, pool, 0, count)
+        stamp(buffer, 0)
+        executor.write_step(buffer, after_stage=lambda b, k: stamp(b, k + 1))
+
+    buffer = executor.commands.record(write)
+    ticks = np.zeros((steps, count), np.uint64)
+    for row in ticks:
+        executor.commands.submit(buffer)
+        executor.commands.wait()
+        data = vk.ffi.from_buffer(row)
+        wait = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        vk.lib.vkGetQueryPoolResults(device.handle, pool, 0, count, row.nbytes, data, 8, wait)
+    device.destroy(pool)
+    ms = np.median(np.diff(ticks.astype(np.int64), axis=1), axis=0) * device.timestamp_period * 1e-6
+    return [
+        StageTime(" | ".join(f"{s.mode.value} {s.domain}" for s in stage.sub_stages), float(t))
+        for stage, t in zip(stages, ms, strict=True)
+    ]

@@ -1,0 +1,24 @@
+// Sine and cosine to about 1e-7 for |x| below 8192. Vulkan asks for 2^-11 only, and drivers differ by that much.
+// Reduction to [-pi/4, pi/4] with pi/2 in three parts (Cody and Waite), polynomials of Cephes.
+
+#define DRESSI_SINE(T) \
+T dressi_sine(T x, float quadrants) { \
+    precise T n = roundEven(x * 0.63661977236758134); \
+    precise T r = x - n * 1.5703125; \
+    r = r - n * 4.837512969970703125e-4; \
+    r = r - n * 7.54978995489188216e-8; \
+    precise T z = r * r; \
+    precise T s = ((-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1) * z * r + r; \
+    precise T c = ((2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2) * z * z - 0.5 * z + 1.0; \
+    T quadrant = n + quadrants; \
+    quadrant = quadrant - 4.0 * floor(quadrant * 0.25); \
+    T half_turn = floor(quadrant * 0.5); \
+    return mix(s, c, quadrant - 2.0 * half_turn) * (1.0 - 2.0 * half_turn); \
+} \
+T dressi_sin(T x) { return dressi_sine(x, 0.0); } \
+T dressi_cos(T x) { return dressi_sine(x, 1.0); }
+
+DRESSI_SINE(float)
+DRESSI_SINE(vec2)
+DRESSI_SINE(vec3)
+DRESSI_SINE(vec4)
