@@ -63,6 +63,8 @@ def _sentence(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.strerror:
         name = error.filename if error.filename is not None else "a file"
         return f"{name}: {error.strerror}; choose another folder or file, or free some space"
+    if type(error).__module__.split(".")[0] == "vulkan":
+        return f"the Vulkan driver reports {type(error).__name__}; try a smaller --size, or another --device"
     if isinstance(error, MemoryError):
         return "the machine is out of memory; use a smaller --size or fewer --views"
     return None
