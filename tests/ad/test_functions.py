@@ -10,6 +10,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Function, RasterFunction, ScatterFunction, Variable, topological_order
+from dressi.ad.types import MAT3, VEC3
 
 sys.path.insert(0, str(Path(__file__).parent))
 from examples import EXAMPLES, Build
@@ -127,3 +128,11 @@ def test_second_derivative_is_the_central_difference_of_the_first(cls: type[Func
         (value,), (difference,), (first,) = evaluate([h]), along([slope], x, u), evaluate([slope])
         scale = float(np.abs(value * u.data).sum()) + float(np.abs(first).sum()) + 1.0
         assert close(float((value * u.data).sum()), float(difference.sum()), scale, 1e-6), cls.__name__
+
+
+def test_determinant_has_a_derivative_where_the_matrix_is_singular():
+    v = Variable(VEC3, data=[0.5, -1.0, 2.0])
+    m = Variable(MAT3, data=np.outer(v.data, v.data) + np.outer([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))
+    (g,) = evaluate(gradient(F.determinant(m), [m]))
+    (slope,) = along([F.determinant(m)], m, t := direction(m, 3))
+    assert np.allclose((g * t.data).sum(), slope, atol=1e-8) and np.isfinite(g).all() and np.any(g)
