@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from dressi.config import config
@@ -78,6 +79,11 @@ def _prepare_validation() -> bool:
 
 DRIVERS = _drivers()
 VALIDATION = _prepare_validation()
+
+
+# The same examples in every run, and no limit on the time of one: the machine may be busy.
+hypothesis.settings.register_profile("dressi", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("dressi")
 
 
 def pytest_configure(config: pytest.Config) -> None:
