@@ -57,7 +57,9 @@ class Fragments:
         return Fragments(*(getattr(self, name)[keep] for name in self.__dataclass_fields__))
 
 
-def fragments(clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], radius: float, cull: str) -> Fragments:
+def fragments(
+    clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], radius: float, cull: str
+) -> Fragments:
     """Every fragment of every enlarged face, ordered by (pixel, depth, face)."""
     width, height = size
     xy, depths, good = to_screen(clip, width, height)
@@ -90,7 +92,9 @@ def fragments(clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], radius
         inside &= cross * np.sign(area[face]) >= 0
         depth += cross / area[face] * depths[third]
         t = (q * u).sum(1) / np.maximum((u * u).sum(1), 1e-30)
-        nearest = np.where((t <= 0)[:, None], xy[a], np.where((t >= 1)[:, None], xy[b], xy[a] + t[:, None] * u))
+        nearest = np.where(
+            (t <= 0)[:, None], xy[a], np.where((t >= 1)[:, None], xy[b], xy[a] + t[:, None] * u)
+        )
         offset = p - nearest
         squared = (offset * offset).sum(1)
         closer = squared < best
@@ -101,7 +105,7 @@ def fragments(clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], radius
     length = np.sqrt(best)
     dist = np.where(inside, length, -length)
     away = away / np.maximum(length, 1e-30)[:, None]
-    shifted = np.where(inside, 0.5 * depth, 0.5 * length + 0.5)
+    shifted = np.where(inside, 0.5 * depth.clip(0, 1), 0.5 * length + 0.5)
     found = Fragments(y * width + x, face, dist, shifted, start, end, weight, away)[dist >= -radius]
     return found[np.lexsort((found.face, found.depth, found.pixel))]
 
@@ -173,3 +177,34 @@ def screen_gradient(picture: Picture, upstream: np.ndarray, vertices: int, sigma
         np.add.at(total, layer.start, step * (1 - layer.weight)[:, None])
         np.add.at(total, layer.end, step * layer.weight[:, None])
     return total
+
+
+def frozen_silhouette(picture: Picture, clip: np.ndarray, sigma: float) -> np.ndarray:
+    """The silhouette when the vertices move but the winners, their nearest edges, S and E stay as they were."""
+    _, height, width = picture.face.shape
+    xy, _, _ = to_screen(clip, width, height)
+    missed = np.ones(height * width)
+    for layer in picture.layers:
+        p = np.stack([layer.pixel % width + 0.5, layer.pixel // width + 0.5], 1) / height
+        a, b = xy[layer.start], xy[layer.end]
+        t = ((p - a) * (b - a)).sum(1) / np.maximum(((b - a) ** 2).sum(1), 1e-30)
+        length = np.linalg.norm(p - a - t.clip(0, 1)[:, None] * (b - a), axis=1)
+        dist = np.where(layer.dist >= 0, length, -length)
+        missed[layer.pixel] *= 1 - 1 / (1 + np.exp(-dist / sigma))
+    soft = 1 - missed.reshape(height, width)
+    return picture.edge * soft + (1 - picture.edge) * picture.hard
+
+
+def frozen_gradient(
+    picture: Picture, clip: np.ndarray, upstream: np.ndarray, sigma: float, step: float = 1e-6
+) -> np.ndarray:
+    """Central differences of ``sum(upstream * frozen silhouette)`` by every clip coordinate, (V, 4)."""
+    result = np.zeros(clip.shape)
+    for index in np.ndindex(*clip.shape):
+        loss = []
+        for sign in (step, -step):
+            moved = clip.copy()
+            moved[index] += sign
+            loss.append((upstream * frozen_silhouette(picture, moved, sigma)).sum())
+        result[index] = (loss[0] - loss[1]) / (2 * step)
+    return result

@@ -1,0 +1,87 @@
+"""Small graphs for every Function declared in `dressi.render`, in the shape of those of `dressi.ad`."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dressi.ad import functional as F
+from dressi.ad.graph import Function, Variable
+from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3
+from dressi.render import regularizers, screen, soft_faces
+
+sys.path.insert(0, str(Path(__file__).parent))
+import soft_cases
+
+SIZE = (24, 16)
+CASE = soft_cases.cases()["near plane"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A graph: its output, and the leaves by which the output is differentiable there (not all, maybe none)."""
+
+    output: Variable
+    wrt: tuple[Variable, ...] = ()
+
+
+def _lists(batch: int = 1) -> tuple[Variable, Variable]:
+    """Faces and projected vertices, as leaves."""
+    clip, faces = CASE.clip, CASE.faces
+    w = np.where(clip[:, 3] > 0.05, clip[:, 3], 1.0)
+    depth = np.where((clip[:, 3] > 0.05) & (clip[:, 2] >= 0), np.clip(clip[:, 2] / w, 0, 1), -1.0)
+    xy = (clip[:, :2] / w[:, None] * 0.5 + 0.5) * (SIZE[0] / SIZE[1], 1.0)
+    vertex = np.concatenate([xy, depth[:, None]], axis=1).astype(np.float32)
+    vertex = np.stack([vertex + (0.1 * k, 0, 0) * (depth >= 0)[:, None] for k in range(batch)])[:, None]
+    return (
+        Variable(IVEC3, (len(faces), 1), data=faces[None, None]),
+        Variable(VEC3, (len(clip), 1), batch, data=vertex.astype(np.float32)),
+    )
+
+
+def enlarge(cull: int, batch: int) -> Example:
+    faces, vertex = _lists(batch)
+    reach = Variable(FLOAT, data=0.125)
+    return Example(soft_faces.Enlarge(reach, faces, vertex, len(CASE.faces), SIZE, cull).output)
+
+
+def nearest_edge(batch: int) -> Example:
+    faces, vertex = _lists(batch)
+    face = np.arange(batch * SIZE[0] * SIZE[1]).reshape(batch, SIZE[1], SIZE[0]) % (len(CASE.faces) + 1) - 1
+    drawn = screen.DrawnFaces(faces, vertex, 0).output
+    face = Variable(INT, SIZE, batch, data=face)
+    there = F.lookup(drawn, face)
+    kept = F.select(F.equal(there.x, there.y), -1, face)
+    return Example(soft_faces.NearestEdge(kept, faces, vertex).output)
+
+
+def extremes(axis: str) -> Example:
+    rng = np.random.default_rng(4)
+    image = Variable(FLOAT, SIZE, 2, data=(rng.uniform(size=(2, SIZE[1], SIZE[0])) > 0.9).astype(float))
+    first = soft_faces.Extremes(image, F.constant(2), "x").output
+    return Example(first if axis == "x" else soft_faces.Extremes(first, Variable(INT, data=3), axis).output)
+
+
+def drawn_faces(cull: int) -> Example:
+    faces, vertex = _lists(2)
+    return Example(screen.DrawnFaces(faces, vertex, cull).output)
+
+
+def neighbour_difference(vtype=VEC3) -> Example:
+    mesh = regularizers.adjacency(CASE.faces, len(CASE.clip) + 3)
+    rng = np.random.default_rng(5)
+    shape = (1, 5, 9, *vtype.shape)  # 45 texels: more rows than one, as in a list that wraps
+    values = Variable(vtype, (9, 5), data=rng.uniform(-1, 1, shape).astype(np.float32))
+    output = regularizers.NeighbourDifference(values, mesh.offsets, mesh.neighbours, mesh.count).output
+    return Example(output, (values,))
+
+
+EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
+    soft_faces.Enlarge: [lambda: enlarge(0, 1), lambda: enlarge(1, 2)],
+    soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
+    soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
+    screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
+    regularizers.NeighbourDifference: [neighbour_difference, lambda: neighbour_difference(VEC2)],
+}

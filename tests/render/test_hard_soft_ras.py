@@ -1,0 +1,129 @@
+"""HardSoftRas against brute force and against the picture drawn again."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable, topological_order
+from dressi.ad.types import FLOAT
+from dressi.errors import InputError
+from dressi.render.hard_soft_ras import hard_soft_ras
+
+sys.path.insert(0, str(Path(__file__).parent))
+import brute_force
+import soft_cases as sc
+
+CASES = sc.cases()
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_images_are_those_of_brute_force(name, layers):
+    sc.check_images(evaluate, CASES[name], layers)
+
+
+@pytest.mark.parametrize("name", ["sphere", "open"])
+def test_back_faces_can_be_culled(name):
+    sc.check_images(evaluate, CASES[name], 2, cull="back")
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_is_that_of_the_frozen_picture(name, layers):
+    sc.check_gradient(evaluate, CASES[name], layers)
+
+
+def test_the_cases_are_what_they_are_called():
+    near = CASES["near plane"]
+    _, _, good = brute_force.to_screen(near.clip, *sc.SIZE)
+    crossing = good[near.faces].any(1) & ~good[near.faces].all(1)
+    assert crossing.any() and (near.clip[:, 3] < 0).any()
+    assert len(CASES["sphere"].faces) == 80 and len(CASES["open"].faces) < 80
+
+
+def avocado(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    import trimesh
+
+    mesh = trimesh.load(folder / "meshes" / "Avocado_512.glb", force="mesh")
+    points, number = np.unique(np.round(mesh.vertices, 7), axis=0, return_inverse=True)
+    points = points - (points.max(0) + points.min(0)) / 2
+    return points / np.linalg.norm(points, axis=1).max(), number.reshape(-1)[np.asarray(mesh.faces)]
+
+
+def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid():
+    figures = sc.rerendered(evaluate, *sc.bumpy_ellipsoid(), sc.camera(20, 25), pixels=5, layers=3, side=128)
+    assert sc.worst(figures) <= 0.05, figures
+
+
+def test_derivative_of_the_rerendered_loss_on_avocado(data):
+    figures = sc.rerendered(evaluate, *avocado(data), sc.camera(110, -20), pixels=5, layers=3, side=128)
+    assert sc.worst(figures) <= 0.05, figures
+
+
+def test_views_are_a_batch_of_the_same_functions():
+    points, _ = sc.icosphere(1)
+    case = CASES["sphere"]
+    _, faces = case.variables()
+    clips = np.stack([sc.to_clip(sc.camera(az, 10, 3.5), points) for az in (0, 70, 150)])
+    counts = []
+    for views in (1, 3):
+        position = Variable(case.variables()[0].vtype, (len(points), 1), views, data=clips[:views, None])
+        drawn = hard_soft_ras(position, faces, size=sc.SIZE, radius=sc.RADIUS, face_count=80)
+        counts.append(len(topological_order([drawn.silhouette])))
+        (image,) = evaluate([drawn.silhouette])
+        for view in range(views):
+            picture = brute_force.render(clips[view], case.faces, sc.SIZE, radius=sc.RADIUS, cull="none")
+            assert np.mean(np.abs(image[view] - picture.silhouette) > 1e-4) <= 0.005
+    assert counts[0] == counts[1]
+
+
+def test_radius_is_data():
+    case = CASES["acute"]
+    position, faces = case.variables()
+    radius = Variable(FLOAT, name="radius")
+    drawn = hard_soft_ras(position, faces, size=(96, 64), radius=radius, face_count=1, layers=1)
+    for pixels in (2, 6):
+        (image,) = evaluate([drawn.silhouette], {radius: pixels / 64})
+        picture = brute_force.render(
+            case.clip, case.faces, (96, 64), radius=pixels / 64, layers=1, cull="none"
+        )
+        np.testing.assert_allclose(image[0], picture.silhouette, atol=1e-6)
+
+
+def test_colours_blend_by_the_weights_of_their_layers():
+    case = CASES["overlapping"]
+    _, drawn = sc.soft(case, layers=2)
+    colour = [F.select(F.equal(layer.face, 0), (1.0, 0.0, 0.5), (0.0, 1.0, 0.25)) for layer in drawn.layers]
+    plain, laid = evaluate([drawn.blend(colour), drawn.blend(colour, (0.0, 0.0, 1.0))])
+    picture = brute_force.render(case.clip, case.faces, sc.SIZE, radius=sc.RADIUS, layers=2, cull="none")
+    table = np.array([(1.0, 0.0, 0.5), (0.0, 1.0, 0.25)])
+    d = picture.d[..., None]
+    soft = (d * table[picture.face]).sum(0) / np.maximum(d.sum(0), 1e-8)
+    edge, hard = picture.edge[..., None], picture.hard[..., None]
+    front = table[picture.face[0]]
+    np.testing.assert_allclose(plain[0], edge * soft + (1 - edge) * hard * front, atol=1e-6)
+    s = picture.silhouette[..., None]
+    over = edge * (s * soft + (1 - s) * (0, 0, 1)) + (1 - edge) * np.where(hard, front, (0, 0, 1))
+    np.testing.assert_allclose(laid[0], over, atol=1e-6)
+
+
+def test_a_mesh_behind_the_camera_is_an_empty_picture_without_gradient():
+    case = CASES["sphere"]
+    position, drawn = sc.soft(sc.Case(case.clip * (1, 1, 1, -1), case.faces))
+    image, slope = evaluate([drawn.silhouette, *gradient(F.sum(drawn.silhouette), [position])])
+    assert not image.any() and not slope.any()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"form": "round"}, {"cull": "front"}, {"radius": 1.5}, {"layers": 0}, {"sigma": -1.0}]
+)
+def test_wrong_options_are_named(wrong):
+    position, faces = CASES["acute"].variables()
+    options = {"size": sc.SIZE, "radius": 0.1, "face_count": 1, **wrong}
+    with pytest.raises(InputError, match=next(iter(wrong)) if "layers" not in wrong else "layer"):
+        hard_soft_ras(position, faces, **options)
