@@ -204,7 +204,8 @@ class Rasterize(RasterFunction):
         depth, keep = read(graph.depth, Access.SAME_PIXEL), 1.0
         if graph.keep is not None:
             keep = read(graph.keep, Access.SAME_PIXEL)
-        return tuple(np.broadcast_to(v, (1, 1, face.size)).reshape(-1) for v in (depth, keep))
+        shape = (1, 1, face.size)
+        return np.broadcast_to(depth, shape).reshape(-1), np.broadcast_to(keep, shape).reshape(-1)
 
 
 def _gather(image: np.ndarray, at: At) -> np.ndarray:

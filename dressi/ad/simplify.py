@@ -7,7 +7,6 @@ programs, after the derivatives were built.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 
 import numpy as np
 
@@ -19,9 +18,9 @@ from .compare import Select
 from .constant import SINGLE, Constant, constant_value, is_constant
 from .evaluate import coordinates
 from .graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
-from .lookup import ScatterAdd
 from .math import LogicalNot, Neg, StopGradient
 from .matrix import Transpose
+from .merge import merge_reductions, merge_scatters
 from .program import Program
 from .reduce import Expand
 from .rewrite import Pass, Rule, mapped, on, rewrite
@@ -327,49 +326,7 @@ def algebra(program: Program) -> Program:
     return mapped(program, rewriting)
 
 
-def merge_scatters(program: Program) -> Program:
-    """A sum of scatters into tables of one type and domain -> one scatter of all their pairs.
-
-    scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j), where nothing else reads the parts; the bound
-    becomes the largest of the bounds, so that every single addition still fits.
-    """
-    uses = Counter(x for f in program.functions for x in f.inputs) + Counter(program.roots)
-    operands = {x for f in program.functions if isinstance(f, Add) for x in f.inputs if uses[x] == 1}
-    replace: dict[Variable, Variable] = {}
-    for function in program.functions:
-        root = function.output
-        if not isinstance(function, Add) or root in operands:
-            continue
-        terms: list[Variable] = []
-        stack = [root]
-        while stack:
-            v = stack.pop()
-            if isinstance(v.creator, Add) and (v is root or uses[v] == 1) and v.domain == root.domain:
-                stack.extend(reversed(v.creator.inputs))
-            else:
-                terms.append(v)
-        scatters = [v for v in terms if uses[v] == 1 and isinstance(v.creator, ScatterAdd)]
-        scatters = [v for v in scatters if v.vtype is root.vtype and v.domain == root.domain]
-        if len(scatters) < 2:
-            continue
-        total = _merged([v.creator for v in scatters if isinstance(v.creator, ScatterAdd)])
-        gone = set(scatters)
-        for v in terms:
-            if v not in gone:
-                total = v + total
-        replace[root] = total
-    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
-
-
-def _merged(scatters: list[ScatterAdd]) -> Variable:
-    bound = scatters[0].inputs[0]
-    for s in scatters[1:]:
-        if s.inputs[0] is not bound:
-            bound = F.maximum(bound, s.inputs[0])
-    return ScatterAdd(scatters[0].table, bound, *(x for s in scatters for x in s.inputs[1:])).output
-
-
-PASSES: tuple[Pass, ...] = (algebra, merge_scatters, algebra)
+PASSES: tuple[Pass, ...] = (algebra, merge_scatters, merge_reductions, algebra)
 
 
 def simplify(program: Program) -> Program:

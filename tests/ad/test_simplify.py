@@ -140,6 +140,22 @@ def test_scatters_that_are_read_alone_stay_apart():
     assert len([f for f in apart.functions if isinstance(f, ScatterAdd)]) == 2
 
 
+def test_reductions_are_pooled():
+    y = F.sum(X) + F.sum(F.sin(X)) + F.sum(leaf(size=(5, 5))) + F.sum(X * 2.0)
+    new = simple(y)
+    assert kinds(new).count("Sum") == 4  # two axes of the two sizes
+    assert np.allclose(*evaluate([y, new]))
+    bound = F.maximum(F.maximum(F.max(X), F.max(F.cos(X))), F.max(F.sin(X)))
+    new = simple(bound)
+    assert kinds(new).count("ReduceMax") == 2 and np.allclose(*evaluate([bound, new]))
+
+
+def test_reductions_that_are_read_alone_stay_apart():
+    a, b = F.sum(X), F.sum(F.sin(X))
+    program = simplify(Program({"loss": a + b, "a": a, "b": b}))
+    assert len([f for f in program.functions if type(f).__name__ == "Sum"]) == 4
+
+
 def test_updated_leaves_and_names_stay():
     x = leaf(name="x")
     program = simplify(Program({"same": x + 0.0, "twice": x + x}, ((x, x * 1.0 + 1.0),)))
