@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import GraphError
 from . import functional as F
 from .constant import Like, floats, operands
-from .graph import Variable
+from .graph import Variable, user_line
 from .pointwise import Pointwise, guarded
 
 
@@ -157,10 +158,13 @@ def sub(a: Like, b: Like) -> Variable:
 def mul(a: Like, b: Like) -> Variable:
     """a * b by components. A matrix can only be scaled by a FLOAT; raises GraphError for matrix products."""
     a, b = operands(a, b)
-    function = Mul(a, b)
-    if (a.vtype.is_matrix and not b.vtype.is_scalar) or (b.vtype.is_matrix and not a.vtype.is_scalar):
-        raise function.fail("use a @ b for matrix products, F.hadamard for products by components")
-    return function.output
+    for m, other in ((a, b), (b, a)):
+        if m.vtype.is_matrix and not other.vtype.is_scalar:
+            raise GraphError(
+                f"{a} * {b} is ambiguous: use @ for matrix products, F.hadamard for products by components"
+                f" (at {user_line()})"
+            )
+    return Mul(a, b).output
 
 
 def hadamard(a: Like, b: Like) -> Variable:

@@ -106,6 +106,8 @@ class Variable:
     __repr__ = __str__
 
     # Operators: thin, the meaning is in functional.py.
+    __array_ufunc__ = None  # NumPy numbers and arrays on the left leave the operation to the Variable
+
     def __add__(self, other: Any) -> Variable:
         return _f().add(self, other)
 

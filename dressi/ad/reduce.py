@@ -51,7 +51,7 @@ class Reduce(ReduceFunction):
 
     def _loop(self, first: str, begin: int, update: str) -> str:
         count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
-        return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ $y {update}; }}"
+        return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ {update} }}"
 
     @property
     def _axis(self) -> int:
@@ -62,11 +62,17 @@ class Reduce(ReduceFunction):
 
 
 class Sum(Reduce, Linear):
-    """The sum. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
+    """The sum, compensated on devices. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
 
     @property
     def glsl(self) -> str:
-        return self._loop("$type(0)", 0, f"+= {self._read('i')}")
+        if self.output.vtype.is_int:
+            return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
+        # Kahan: what an addition lost is given back to the next, so long sums are as exact as short ones.
+        step = f"precise $type t = {self._read('i')} - lost; precise $type sum = $y + t;"
+        return "precise $type lost = $type(0);\n" + self._loop(
+            "$type(0)", 0, f"{step} lost = (sum - $y) - t; $y = sum;"
+        )
 
     def eval(self, x):
         return x.sum(axis=self._axis, keepdims=True)
@@ -80,7 +86,7 @@ class ReduceMax(Reduce):
 
     @property
     def glsl(self) -> str:
-        return self._loop(self._read("0"), 1, f"= max($y, {self._read('i')})")
+        return self._loop(self._read("0"), 1, f"$y = max($y, {self._read('i')});")
 
     def eval(self, x):
         return x.max(axis=self._axis, keepdims=True)
@@ -91,7 +97,7 @@ class ReduceMin(Reduce):
 
     @property
     def glsl(self) -> str:
-        return self._loop(self._read("0"), 1, f"= min($y, {self._read('i')})")
+        return self._loop(self._read("0"), 1, f"$y = min($y, {self._read('i')});")
 
     def eval(self, x):
         return x.min(axis=self._axis, keepdims=True)

@@ -117,28 +117,30 @@ class GatherNumbered(PixelFunction):
 
 
 class InverseUVSample(PixelFunction):
-    """Inputs (value, texture, mask, table): the value; its gradient goes back to the texture through the table.
+    """Inputs (value, texture, mask, table, scale): the value; the texture's gradient comes through the table.
 
-    ``value`` is the texture sampled at uv (as if the texture were constant), ``table`` made by ``inverse_uv``.
+    ``value`` is the texture sampled at uv (as if the texture were constant), ``table`` made by ``inverse_uv``,
+    ``scale`` a factor for the gradient of each texel.
     """
 
     glsl = "$0"
 
     @property
     def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH, Access.SAME_PIXEL, Access.FETCH)
+        same, fetch = Access.SAME_PIXEL, Access.FETCH
+        return (same, fetch, same, fetch, fetch)
 
     def infer(self):
         return self.inputs[0].vtype, self.broadcast(self.inputs[0], self.inputs[2])
 
-    def evaluate(self, at, value, texture, mask, table):
+    def evaluate(self, at, value, texture, mask, table, scale):
         return value
 
     def vjp(self, gy, i):
-        _, _, mask, table = self.inputs
-        if i == 0:
-            return gy
-        return GatherNumbered(F.select(mask, gy, 0.0), table).output if i == 1 else None
+        _, _, mask, table, scale = self.inputs
+        if i == 1:
+            return F.hadamard(GatherNumbered(F.select(mask, gy, 0.0), table).output, scale)
+        return gy if i == 0 else None
 
     def jvp(self, tangents):
         if tangents[1] is not None:
@@ -146,38 +148,53 @@ class InverseUVSample(PixelFunction):
         return None if tangents[0] is None else F.fit(tangents[0], self.output)
 
 
+def _claims(uv: Variable, mask: Variable, size: Size, jitter: Variable) -> Variable:
+    """IVEC2: the texel at which each pixel enters the inverse UV table, (-1, -1) for none."""
+    if uv.vtype is not VEC2 or jitter.vtype is not VEC2:
+        raise GraphError(f"uv and jitter must be VEC2, not {uv} and {jitter}")
+    place = uv * (float(size[0]), float(size[1])) - 0.5 + jitter
+    texel = WrapTexel(F.to_int(F.floor(place)), (size[0], size[1]), "repeat").output
+    return F.select(mask, texel, (-1, -1))
+
+
 def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), batch: int = 1) -> Variable:
     """The inverse UV table (Dressi, algorithm 1): for each texel one screen pixel that shows it, -1 for none.
 
-    uv: VEC2 on the screen. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the texture (batch 1, or
-    that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``: a pixel is entered at the texel
+    uv: VEC2 on the screen; repeats. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the texture
+    (batch 1, or that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``: a pixel is entered at the texel
     ``floor(uv * size - 0.5 + jitter)``, one of the four that bilinear sampling reads, each as often as its weight;
-    the default enters it at the texel it falls into. Where several pixels claim a texel the largest number wins, whatever the order
-    of execution. Returns INT of domain (size, batch): the pixel's number (tile * H + y) * W + x. UV repeats. Not
+    the default is the texel it falls into. Where several pixels claim a texel the largest number wins, whatever
+    the order of execution. Returns INT of domain (size, batch): the pixel's number (tile * H + y) * W + x. Not
     differentiable.
     """
     uv, mask, jitter = floats(uv, mask, jitter)
-    if uv.vtype is not VEC2 or jitter.vtype is not VEC2:
-        raise GraphError(f"uv and jitter must be VEC2, not {uv} and {jitter}")
-    extent = (float(size[0]), float(size[1]))
-    texel = WrapTexel(F.to_int(F.floor(uv * extent - 0.5 + jitter)), (size[0], size[1]), "repeat").output
     width, height = uv.size
     number = F.linear_index(uv.size, uv.batch) + F.tile_index(uv.size, uv.batch) * (width * height)
-    return F.scatter_max(number, F.select(mask, texel, (-1, -1)), size, batch)
+    return F.scatter_max(number, _claims(uv, mask, size, jitter), size, batch)
 
 
-def sample_inverse_uv(texture: Variable, uv: Variable, mask: Like, jitter: Like = (0.5, 0.5)) -> Variable:
+def sample_inverse_uv(
+    texture: Variable, uv: Variable, mask: Like, jitter: Like = (0.5, 0.5), *, count: bool = True
+) -> Variable:
     """``sample(texture, uv)`` whose gradient by the texture goes through the inverse UV table (Dressi, 3.3.2).
 
-    Arguments as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact. A texel gets the
-    whole gradient of the one pixel the table holds for it, and each pixel enters the table at one of its four
-    texels with the probability of that texel's weight. So the mean over jitter uniform in [0, 1)^2 is the exact gradient
-    wherever no two pixels ever claim one texel at once: pixels at least one texel apart in the texture. Where the
-    texture is magnified, a texel is given one pixel instead of the sum over all that show it, which is too small
-    by about the number of pixels a texel covers. It needs neither atomic additions nor float blending.
+    Arguments as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact. Each pixel
+    claims one of its four texels, with the probability of that texel's weight when jitter is uniform in [0, 1)^2.
+    A texel gets the gradient of one pixel that claims it, times the number of those that do. What that is:
+
+    - Where no two pixels ever claim one texel (pixels at least a texel apart in the texture) the mean over the
+      jitter is the exact gradient.
+    - Where the texture is magnified the mean has the right scale, and is exact as far as the gradient is the same
+      for the pixels that share a texel; always the same one of them is asked.
+    - With ``count=False``, the algorithm of the paper, the second case is too small by the number of claims; it
+      needs no additions at all.
     """
     uv, mask, jitter = floats(uv, mask, jitter)
     _check(texture, uv)
     table = inverse_uv(uv, mask, texture.size, jitter, texture.batch)
+    scale = F.constant(1.0)
+    if count:
+        claims, one = _claims(uv, mask, texture.size, jitter), F.constant(1.0)
+        scale = F.scatter_add(one, claims, texture.size, texture.batch, bound=1.0)
     value = sample(F.stop_gradient(texture), uv)
-    return InverseUVSample(value, texture, mask, table).output
+    return InverseUVSample(value, texture, mask, table, scale).output
