@@ -15,7 +15,7 @@ from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 def program():
     x = Variable(VEC3, (4, 3), 2, name="x")
     index = Variable(INT, (4, 3), name="index")
-    loss = F.sum(F.length(F.lookup(x, index) * 2.0 - x))
+    loss = F.sum(F.sum(F.sum(F.length(F.lookup(x, index) * 2.0 - x), "x"), "y"), "n")
     position = Variable(VEC4, (3, 1), name="position", data=np.zeros((1, 1, 3, 4)))
     ids = rasterize(position, size=(8, 8), fragment=lambda face: (F.to_float(face), None))
     return Program({"loss": loss, "ids": ids}, ((x, x * 0.5), (index, index)))

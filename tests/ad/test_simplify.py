@@ -36,6 +36,7 @@ def kinds(y):
 
 
 X, V, M = leaf(), leaf(VEC3, seed=1), leaf(MAT2, (1, 1), seed=2)
+B3, I3 = leaf(batch=3, seed=8), Variable(INT, (2, 2), 3, data=np.arange(12).reshape(3, 2, 2))
 C = F.constant
 
 IDENTITIES = {
@@ -67,6 +68,13 @@ IDENTITIES = {
     "transposed twice": (lambda: F.transpose(F.transpose(M)), []),
     "expanded for nothing": (lambda: X * F.expand(leaf(size=(1, 1), seed=3), 1, (3, 2)), ["Mul"]),
     "expanded twice": (lambda: F.expand(F.expand(M, 1, (3, 1)), 2, (3, 2)), ["Expand"]),
+    "expanded later": (
+        lambda: F.sin(F.expand(M @ V.xy, 3) * 2.0) + B3,
+        ["Swizzle", "MatMul", "Constant", "Mul", "Sin", "Add"],
+    ),
+    "expanded tables": (lambda: F.lookup(F.expand(X, 3), I3), ["Lookup"]),
+    "gradients of a select": (lambda: F.select(X, V, 0.0) - F.select(X, 0.0, X), ["Neg", "Select"]),
+    "abs of a negative": (lambda: F.abs(F.neg(X)) + F.square(F.neg(X)), ["Abs", "Square", "Add"]),
     "equal parts": (lambda: F.sin(X * V) + F.sin(V * X), ["Mul", "Sin", "Add"]),
 }
 
@@ -84,6 +92,9 @@ def test_identities(build, left):
 UNTOUCHED = {
     "a broadcast by adding zeros": lambda: leaf(size=(1, 1)) + F.zeros_like(X),
     "a widening": lambda: X + C((0.0, 0.0, 0.0)),
+    "random numbers of every tile": lambda: F.random(
+        F.expand(Variable(INT, data=[[[3]]]), 3, (2, 2)), 1, (2, 2), 3
+    ),
     "not a number": lambda: X * 0.0,
     "no literal": lambda: X + C(1.0) / C(0.0),
     "too large for a device": lambda: X + C(1e30) * C(1e30),
@@ -141,17 +152,17 @@ def test_scatters_that_are_read_alone_stay_apart():
 
 
 def test_reductions_are_pooled():
-    y = F.sum(X) + F.sum(F.sin(X)) + F.sum(leaf(size=(5, 5))) + F.sum(X * 2.0)
+    y = F.sum(X, "xy") + F.sum(F.sin(X), "xy") + F.sum(leaf(size=(5, 5)), "xy") + F.sum(X * 2.0, "xy")
     new = simple(y)
     assert kinds(new).count("Sum") == 4  # two axes of the two sizes
     assert np.allclose(*evaluate([y, new]))
-    bound = F.maximum(F.maximum(F.max(X), F.max(F.cos(X))), F.max(F.sin(X)))
+    bound = F.maximum(F.maximum(F.max(X, "xy"), F.max(F.cos(X), "xy")), F.max(F.sin(X), "xy"))
     new = simple(bound)
     assert kinds(new).count("ReduceMax") == 2 and np.allclose(*evaluate([bound, new]))
 
 
 def test_reductions_that_are_read_alone_stay_apart():
-    a, b = F.sum(X), F.sum(F.sin(X))
+    a, b = F.sum(X, "xy"), F.sum(F.sin(X), "xy")
     program = simplify(Program({"loss": a + b, "a": a, "b": b}))
     assert len([f for f in program.functions if type(f).__name__ == "Sum"]) == 4
 
