@@ -142,15 +142,19 @@ class Expand(Linear):
 def _reduce(kind: type[Reduce], x: Variable, axes: str) -> Variable:
     if set(axes) - set(AXES):
         raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
-    for axis in AXES:
+    one_texel = x.size == (1, 1)
+    # Columns first: neighbouring invocations then read neighbouring texels.
+    for axis in "yxn":
         if axis in axes:
             function = kind(x, axis)
-            x = function.output if function.extent > 1 else x
+            # An image's batch is reduced even when it is 1: one view takes the passes of many.
+            keep = function.extent > 1 or (axis == "n" and not one_texel)
+            x = function.output if keep else x
     return x
 
 
 def sum(x: Like, axes: str = AXES) -> Variable:
-    """Sum over the axes named: "x" and "y" inside a tile, "n" over the batch, in this order. Default: all."""
+    """Sum over the axes named: "y" and "x" inside a tile, "n" over the batch, in this order. Default: all."""
     (x,) = operands(x)
     return _reduce(Sum, x, axes)
 

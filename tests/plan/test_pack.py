@@ -1,0 +1,152 @@
+"""Packing without a device: structure, limits, speed of the algorithm, golden GLSL."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from graphs import random_program
+
+from dressi.ad import functional as F
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, VEC3, VEC4
+from dressi.config import shader_text
+from dressi.errors import PlanError
+from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
+from dressi.vk.plan.null import NullExecutor
+from dressi.vk.plan.plan import BASELINE, Plan, PlanOptions, build_plan
+from dressi.vk.plan.substage import Binding
+from dressi.vk.run.pyglslang import compile_glsl
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def check_plan(plan: Plan) -> None:
+    """Every read was written before by another Stage, or by an earlier subpass as an attachment; limits hold."""
+    made = set(plan.program.leaves)
+    for schedule in (plan.static, plan.step):
+        for stage in schedule.stages:
+            inside: set[Variable] = set()
+            for s in stage.sub_stages:
+                assert plan.limits.violation(s) is None
+                for read in s.reads:
+                    assert read.variable in made or (
+                        read.variable in inside and read.binding is Binding.ATTACHMENT
+                    )
+                inside.update(s.outputs)
+            assert len(stage.sub_stages) == 1 or stage.draws
+            made |= inside
+    live: dict[int, Variable] = {}
+    for v, numbers in plan.images.of.items():
+        for n in numbers:
+            live.setdefault(n, v)
+    assert all(root in made or root in plan.program.leaves for root in plan.program.roots if root.creator)
+
+
+small_limits = st.builds(
+    DeviceLimits,
+    max_color_attachments=st.integers(2, 8),
+    max_input_attachments=st.integers(3, 9),
+    max_sampled_images=st.integers(8, 20),
+    max_storage_images=st.integers(2, 8),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), limits=small_limits, stages=st.booleans(), recompute=st.booleans())
+def test_random_plans_are_sound(seed, limits, stages, recompute):
+    program = random_program(seed)
+    options = PlanOptions(fuse_stages=stages, recompute=recompute)
+    check_plan(build_plan(program, limits, shader_text, options))
+
+
+def test_fewer_passes_than_functions_and_more_with_fewer_attachments():
+    program = random_program(3, 60)
+    counts = {n: build_plan(program, profile(n), shader_text).counts for n in PROFILES}
+    baseline = build_plan(program, profile("desktop"), shader_text, BASELINE).counts
+    assert counts["desktop"]["substages"] < baseline["substages"] / 3
+    assert counts["desktop"]["substages"] <= counts["uhd620"]["substages"] <= counts["mali_g76"]["substages"]
+    assert counts["desktop"]["image_bytes"] < baseline["image_bytes"]
+
+
+def test_equal_programs_give_equal_plans():
+    plans = [build_plan(random_program(5), profile("desktop"), shader_text) for _ in range(2)]
+    assert plans[0].key == plans[1].key
+    assert plans[0].counts == plans[1].counts
+
+
+@pytest.mark.parametrize("batch", [1, 6, 12])
+def test_passes_do_not_grow_with_the_batch(batch):
+    x = Variable(VEC3, (9, 1), name="x", data=np.zeros((1, 1, 9, 3)))
+    m = Variable(FLOAT, (1, 1), batch, name="m", data=np.ones((batch, 1, 1)))
+    y = F.expand(x, batch) * m
+    loss = F.sum(F.dot(y, y))
+    (g,) = gradient(loss, [x])
+    counts = build_plan(Program({"loss": loss}, ((x, x - g),)), profile("desktop"), shader_text).counts
+    assert (counts["substages"], counts["stages"]) == (5, 5)
+
+
+def test_a_function_that_cannot_fit_is_named():
+    v = [Variable(FLOAT, (4, 4), name=f"v{k}", data=np.zeros((4, 4))) for k in range(4)]
+    y = F.vec4(*v)
+    with pytest.raises(PlanError, match="input attachments"):
+        build_plan(Program({"y": y}), DeviceLimits(max_input_attachments=3), shader_text)
+    big = Variable(FLOAT, (4096, 4096), 3, name="big", data=None)
+    with pytest.raises(PlanError, match="smaller size or fewer views"):
+        build_plan(
+            Program({"y": big * 2.0}),
+            DeviceLimits(max_image_dimension=4096),
+            shader_text,
+        )
+
+
+def test_tiles_go_into_a_grid_where_a_column_is_too_high():
+    tiling = DeviceLimits(max_image_dimension=1000).tiling(Variable(FLOAT, (100, 300), 7))
+    assert (tiling.rows, tiling.columns, tiling.width, tiling.height) == (3, 3, 300, 900)
+    assert tiling.offset(5) == (100, 600)
+
+
+def test_ten_thousand_functions_pack_quickly():
+    rng = np.random.default_rng(0)
+    x = [Variable(VEC4, (8, 8), name=f"x{k}", data=np.zeros((8, 8, 4))) for k in range(8)]
+    pool = list(x)
+    for _ in range(10_000):
+        a, b = rng.integers(max(len(pool) - 40, 0), len(pool), 2)
+        pool.append(pool[a] * 0.5 + pool[b] if rng.random() < 0.5 else F.shift(pool[a], 1, 0))
+    program = Program({"y": sum(pool[-30:], start=F.constant(0.0))})
+    start = time.perf_counter()
+    executor = NullExecutor(program, shader_text)
+    seconds = time.perf_counter() - start
+    assert executor.plan.counts["functions"] > 5_000
+    print(f"{executor.plan.counts} planned in {seconds:.2f} s")
+
+
+@pytest.mark.parametrize("name", ["fragment", "reduce", "update"])
+def test_golden_glsl(name, request):
+    """The text of small shaders; after an intended change delete the file and run again."""
+    x = Variable(VEC3, (4, 3), 2, name="x", data=np.zeros((2, 3, 4, 3)))
+    y = F.sin(x) * F.shift(x, 1, 0).x
+    programs = {
+        "fragment": Program({"y": y}),
+        "reduce": Program({"s": F.sum(x.y)}),
+        "update": Program({}, ((x, x * 0.5),)),
+    }
+    plan = build_plan(programs[name], profile("desktop"), shader_text)
+    text = ""
+    for k, s in enumerate(plan.sub_stages):
+        for part, source in plan.shaders[s].sources.items():
+            stage = "compute" if part == "resolve" else part
+            compile_glsl(source, stage, f"{name}.{k}.{part}")
+            text += f"// {name}.{k}.{part}\n{source}"
+    file = GOLDEN / f"{name}.glsl"
+    if not file.exists():
+        file.write_text(text)
+    assert text == file.read_text()

@@ -1,0 +1,212 @@
+"""Packed plans on devices: the image of the baseline, bits that repeat, nothing left behind."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from graphs import random_program
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import NumpyExecutor
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable
+from dressi.ad.optim import adam
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, INT, VEC3, VEC4
+from dressi.config import shader_text
+from dressi.errors import DeviceError, GraphError
+from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
+from dressi.vk.run.engine import HISTORY, DressiAD
+from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.timing import profile
+
+pytestmark = pytest.mark.vk
+
+small_limits = st.builds(
+    DeviceLimits,
+    max_color_attachments=st.integers(2, 8),
+    max_input_attachments=st.integers(3, 9),
+    max_sampled_images=st.integers(8, 20),
+    max_storage_images=st.integers(2, 8),
+)
+
+
+def results(program, device, steps=2, **options):
+    with VulkanExecutor(program, device, **options) as run:
+        run.run(steps)
+        run.wait()
+        return [run.recv(v) for v in (*program.outputs.values(), *program.leaves)]
+
+
+def close(a, b, tolerance=1e-5):
+    return all(
+        np.abs(x - y).max() <= tolerance * max(np.abs(y).max(), 1e-6) for x, y in zip(a, b, strict=True)
+    )
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6), limits=small_limits, stages=st.booleans(), cache=st.booleans())
+def test_packed_equals_baseline(device, seed, limits, stages, cache):
+    program = random_program(seed, 18)
+    options = PlanOptions(fuse_stages=stages, cache_static=cache)
+    packed = results(program, device, options=options, limits=limits)
+    assert close(packed, results(program, device, options=BASELINE))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_devices_follow_the_oracle(device, seed):
+    program = random_program(seed, 30)
+    oracle = NumpyExecutor(program)
+    oracle.run(3)
+    expected = [oracle.recv(v) for v in (*program.outputs.values(), *program.leaves)]
+    assert close(results(program, device, 3), expected, 1e-4)
+
+
+def small_fit(device, **options) -> DressiAD:
+    rng = np.random.default_rng(0)
+    target = Variable(VEC3, (16, 16), name="target", data=rng.random((1, 16, 16, 3)))
+    image = Variable(VEC3, (16, 16), name="image", data=np.zeros((1, 16, 16, 3)))
+    ad = DressiAD(device, **options)
+    ad.set_loss(F.sum(F.dot(image - target, image - target)))
+    ad.set_optimizer(adam(0.05), [image])
+    return ad
+
+
+def test_image_fitting_converges_and_repeats_bit_for_bit(device):
+    losses = []
+    for _ in range(2):
+        with small_fit(device) as ad:
+            ad.step(120)
+            losses.append(list(ad.losses()))
+    assert losses[0] == losses[1] and len(losses[0]) == 120
+    assert losses[0][-1] < 1e-3 * losses[0][0]
+
+
+def test_history_is_longer_than_the_ring(device):
+    with small_fit(device) as ad:
+        ad.step(HISTORY + 30)
+        ad.step(5)
+        assert len(ad.losses()) == HISTORY + 35
+        assert ad.recv("loss").reshape(()) == np.float32(ad.losses()[-1])
+
+
+def test_state_is_saved_and_restored(device):
+    with small_fit(device) as ad:
+        ad.step(10)
+        state = ad.state()
+        ad.step(10)
+        expected = ad.losses()[10:]
+    with small_fit(device) as ad:
+        ad.restore(state)
+        ad.step(10)
+        assert ad.losses() == expected
+        with pytest.raises(GraphError, match="differs in"):
+            ad.restore({"image": state["Image".lower()]})
+
+
+def test_what_does_not_change_is_computed_once(device):
+    x = Variable(FLOAT, (8, 8), name="x", data=np.ones((8, 8)))
+    fixed = Variable(FLOAT, (8, 8), name="fixed", data=np.full((8, 8), 2.0))
+    heavy = F.sum(F.sin(fixed))
+    program = Program({"heavy": heavy}, ((x, x + heavy),))
+    with VulkanExecutor(program, device) as run:
+        assert run.plan.static.sub_stages and len(run.plan.step.sub_stages) == 1
+        run.run(3)
+        assert np.allclose(run.recv(x), 1 + 3 * 64 * np.sin(2.0), rtol=1e-5)
+        run.send(fixed, np.zeros((8, 8)))
+        run.run(2)
+        assert np.allclose(run.recv(heavy), 0, atol=1e-6)
+
+
+def test_nothing_is_left_after_fifty_builds(device):
+    before = device.live_objects()
+    for _ in range(50):
+        with small_fit(device) as ad:
+            ad.step(1)
+    assert device.live_objects() == before
+
+
+def test_two_thousand_steps_keep_memory(device):
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("resident memory is read from /proc")
+    with small_fit(device) as ad:
+        ad.step(500)
+        ad.losses()
+        before = resident()
+        ad.step(2000)
+        ad.losses()
+        assert resident() - before < 5 * 2**20
+
+
+def test_every_stage_is_timed(device):
+    with small_fit(device) as ad:
+        times = profile(ad.executor, 3)
+        assert len(times) == len(ad.plan.step.stages) and all(t.ms >= 0 for t in times)
+
+
+def test_saturation_is_reported(device):
+    values = Variable(FLOAT, (4, 1), data=np.array([[[1.0, 2.0, 3.0, 100.0]]]))
+    index = Variable(INT, (4, 1), data=np.zeros((1, 1, 4), int))
+    table = F.scatter_add(values, index, (1, 1), bound=F.constant(4.0))
+    with VulkanExecutor(Program({"table": table}), device) as run:
+        run.run()
+        with pytest.warns(RuntimeWarning, match="beyond the bound"):
+            run.wait()
+        assert run.recv(table).reshape(()) == 10.0
+
+
+def test_errors_before_the_device_sees_them(device):
+    x = Variable(FLOAT, (4, 4), name="x")
+    with VulkanExecutor(Program({"y": x * 2.0}), device) as run:
+        with pytest.raises(GraphError, match=r"never sent|nothing was ever sent"):
+            run.run()
+        with pytest.raises(GraphError, match="shape"):
+            run.send(x, np.zeros((3, 3)))
+        run.send(x, np.ones((4, 4)))
+        run.run()
+        with pytest.raises(GraphError, match="not kept"):
+            run.recv(x * 3.0)
+
+
+def test_tiles_in_a_grid_give_the_same_image(device):
+    """Past the framebuffer's height tiles go side by side; draws, fetches, scatters and reductions follow."""
+    rng = np.random.default_rng(1)
+    corners = rng.uniform(-1, 1, (5, 1, 12, 4))
+    corners[..., 2:] = (0.5, 1.0)
+    position = Variable(VEC4, (12, 1), 5, data=corners.astype(np.float32))
+    face = F.rasterize(position, size=(16, 12))
+    colors = Variable(VEC3, (4, 1), 5, data=rng.random((5, 1, 4, 3)).astype(np.float32))
+    image = F.shift(F.lookup(colors, face), 1, 2) * 2.0
+    loss = F.sum(F.dot(image, image))
+    (g,) = gradient(loss, [colors])
+    program = Program({"image": image, "loss": loss}, ((colors, colors - 0.01 * g),))
+    narrow = DeviceLimits(max_framebuffer_height=25, max_framebuffer_width=64)
+    assert build_plan(program, narrow, shader_text).limits.tiling(image).columns == 3
+    assert close(results(program, device, limits=narrow), results(program, device), 1e-6)
+
+
+def test_a_device_belongs_to_its_thread(device):
+    caught = []
+
+    def use() -> None:
+        try:
+            device.check_thread()
+        except DeviceError as error:
+            caught.append(str(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert caught and "thread" in caught[0]
