@@ -86,13 +86,15 @@ class Scatter(ScatterFunction):
 
     def infer(self):
         bound, *rest = self.inputs
-        if bound.vtype is not FLOAT or bound.domain != Domain((1, 1), 1):
-            raise self.fail("the bound must be FLOAT 1x1, batch 1; use F.max(F.abs(values))")
         vtypes = {value.vtype for value in rest[0::2]}
+        if self.operation == "add" and any(v.is_int for v in vtypes):
+            raise self.fail("adds floats; use F.to_float")
         if len(vtypes) != 1 or len(rest) % 2:
             raise self.fail("needs pairs of values and indices, all values of one type")
         if any(index.vtype not in (INT, IVEC2) for index in rest[1::2]):
             raise self.fail("indices must be INT (row by row) or IVEC2 (texel); use F.to_int")
+        if bound.vtype is not FLOAT or bound.domain != Domain((1, 1), 1):
+            raise self.fail("the bound must be FLOAT 1x1, batch 1; use F.max(F.abs(values))")
         source = self.source
         if self.table.batch not in (1, source.batch):
             raise self.fail(f"a table of batch {self.table.batch} cannot take values of batch {source.batch}")
@@ -117,12 +119,6 @@ class ScatterAdd(Scatter):
 
     fields = ("table", "operation")
     operation = "add"
-
-    def infer(self):
-        vtype, table = super().infer()
-        if vtype.is_int:
-            raise self.fail("adds floats; use F.to_float")
-        return vtype, table
 
     def eval(self, *x):
         shape = self.output.shape

@@ -78,17 +78,21 @@ class Exp2(Pointwise):
 
 
 class Log(Pointwise):
+    """Derivative: 0 where the logarithm does not exist, so that a select that avoids it stays finite."""
+
     expression, compute = "log($0)", np.log
 
     def partials(self, x):
-        return (1.0 / x,)
+        return (guarded(F.greater(x, 0.0), 1.0 / x),)
 
 
 class Log2(Pointwise):
+    """Derivative: as for Log."""
+
     expression, compute = "log2($0)", np.log2
 
     def partials(self, x):
-        return (float(1.0 / np.log(2.0)) / x,)
+        return (guarded(F.greater(x, 0.0), float(1.0 / np.log(2.0)) / x),)
 
 
 class Sqrt(Pointwise):
@@ -273,12 +277,12 @@ def exp2(x: Like) -> Variable:
 
 
 def log(x: Like) -> Variable:
-    """Natural logarithm; x > 0."""
+    """Natural logarithm; x > 0. The derivative elsewhere is 0."""
     return Log(*floats(x)).output
 
 
 def log2(x: Like) -> Variable:
-    """Logarithm to base 2; x > 0."""
+    """Logarithm to base 2; x > 0. The derivative elsewhere is 0."""
     return Log2(*floats(x)).output
 
 

@@ -1,0 +1,44 @@
+"""Functions can be evaluated at any texels, not only over whole images: fragments of a rasterizer need that."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.ad.evaluate import Evaluator
+from dressi.ad.graph import At, RasterFunction, ScatterFunction
+from dressi.ad.types import Access
+
+sys.path.insert(0, str(Path(__file__).parent))
+from examples import EXAMPLES, Build
+
+CASES = [
+    pytest.param(build, id=f"{cls.__name__}-{k}")
+    for cls, builds in EXAMPLES.items()
+    for k, build in enumerate(builds)
+]
+
+
+@pytest.mark.parametrize("build", CASES)
+def test_scattered_texels_have_the_values_of_the_image(build: Build):
+    function = build().output.creator
+    assert function is not None
+    if isinstance(function, (ScatterFunction, RasterFunction)):
+        return
+    *inputs, whole = Evaluator([*function.inputs, function.output])()
+    (width, height), batch = function.output.domain
+    rng = np.random.default_rng(3)
+    x, y, tile = (rng.integers(0, n, (1, 1, 17)) for n in (width, height, batch))
+    at = At(x, y, tile)
+    local = []
+    for values, access in zip(inputs, function.access, strict=True):
+        if access is Access.SAME_PIXEL:
+            # As in a fragment: one value for each place, or a single one where the input has one texel.
+            place = [np.minimum(i, n - 1) for i, n in zip((tile, y, x), values.shape)]
+            single = values.shape[:3] == (1, 1, 1)
+            local.append(values if single else values[tuple(place)])
+        else:
+            local.append(values)
+    found = np.broadcast_to(function.evaluate(at, *local), (1, 1, 17, *function.output.vtype.shape))
+    assert np.allclose(found, whole[tile, y, x], equal_nan=True)

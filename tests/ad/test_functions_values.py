@@ -1,0 +1,295 @@
+"""Values against independent references: conventions of axes, borders, filters, ties, literals and errors."""
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable
+from dressi.ad.random import _bits
+from dressi.ad.types import (
+    FLOAT,
+    INT,
+    IVEC2,
+    IVEC3,
+    MAT2,
+    MAT3,
+    VEC2,
+    VEC3,
+    VEC4,
+)
+from dressi.errors import GraphError
+
+
+def value(x: Variable) -> np.ndarray:
+    return evaluate([x])[0]
+
+
+def texel(x: Variable) -> np.ndarray:
+    """The value of a Variable of one texel."""
+    return value(x)[0, 0, 0]
+
+
+def image(array, vtype=FLOAT) -> Variable:
+    """A leaf with that array (batch, H, W, ...)."""
+    array = np.asarray(array)
+    return Variable(vtype, (array.shape[2], array.shape[1]), array.shape[0], data=array)
+
+
+RAMP = image(np.arange(2 * 3 * 4, dtype=float).reshape(2, 3, 4))
+
+
+# ---- literals and types
+def test_numbers_take_the_kind_of_the_variable_beside_them():
+    assert (RAMP + 1).vtype is FLOAT
+    index = F.linear_index((2, 2))
+    assert (index + 1).vtype is INT and (2 * index).vtype is INT and (index % 2).vtype is INT
+    assert (F.pixel_coordinates((2, 2)) + (1, 2)).vtype is IVEC2
+    assert (RAMP + (1, 2, 3)).vtype is VEC3
+    assert (
+        F.constant(1).vtype is INT and F.constant(1.0).vtype is FLOAT and F.constant(2, FLOAT).vtype is FLOAT
+    )
+    assert F.constant(True).vtype is FLOAT
+    assert F.constant(np.eye(3)).vtype is MAT3
+    assert texel(F.constant(2.0, VEC3)).tolist() == [2, 2, 2]
+
+
+def test_numpy_on_the_left_leaves_the_operation_to_the_variable():
+    x = image(np.full((1, 1, 1), 3.0))
+    assert texel(np.float64(2.0) * x) == 6 and texel(np.float32(2.0) - x) == -1
+    assert texel(np.array([1.0, 2.0]) * x).tolist() == [3, 6]
+    assert texel(np.int64(1) / x) == pytest.approx(1 / 3)
+
+
+def test_matrices_are_row_column():
+    m = F.mat2((1.0, 2.0), (3.0, 4.0))  # columns
+    assert texel(m).tolist() == [[1, 3], [2, 4]]
+    assert texel(F.constant([[1.0, 3.0], [2.0, 4.0]])).tolist() == [[1, 3], [2, 4]]
+    assert (
+        texel(m[0]).tolist() == [1, 2] and texel(m[1, 0]) == 2 and texel(F.column(m, -1)).tolist() == [3, 4]
+    )
+    assert texel(m @ (1.0, 10.0)).tolist() == [31, 42]
+    assert texel(F.matmul((1.0, 10.0), m)).tolist() == [21, 43]
+    assert F.constant([[1.0, 3.0], [2.0, 4.0]]).creator.glsl == "mat2(1.0, 2.0, 3.0, 4.0)"
+
+
+def test_vectors():
+    v = F.constant((1.0, 2.0, 3.0, 4.0))
+    assert texel(v.wzyx).tolist() == [4, 3, 2, 1] and texel(v.rgb).tolist() == [1, 2, 3]
+    assert texel(v[1:3]).tolist() == [2, 3] and texel(v[-1]) == 4
+    assert [float(texel(c)) for c in v] == [1, 2, 3, 4]
+    assert texel(F.vec3(v)).tolist() == [1, 2, 3] and texel(F.vec2(5)).tolist() == [5, 5]
+    assert texel(F.ivec2(-1.5, 2)).tolist() == [-1, 2]
+    assert texel(F.vec4(F.ivec2(1, 2), v.zw)).tolist() == [1, 2, 3, 4]
+    assert F.vec4(v) is v and v.xyzw is v
+    assert texel(F.refract((0.0, 1.0), (1.0, 0.0), 1.5)).tolist() == [0, 0]  # total reflection
+    assert texel(F.max_component(F.constant(np.arange(9.0).reshape(3, 3)))) == 8
+
+
+def test_integers_divide_as_in_glsl():
+    a = image(np.array([[[-7, 7, -6, 5]]]), INT)
+    assert value(a / 3).ravel().tolist() == [-2, 2, -2, 1]
+    assert value(a % 3).ravel().tolist() == [-1, 1, 0, 2]
+    assert value(F.mod(F.to_float(a), 3.0)).ravel().tolist() == [2, 1, 0, 2]
+    assert value(F.to_int(F.to_float(a) * 0.5)).ravel().tolist() == [-3, 3, -3, 2]
+
+
+def test_round_takes_the_even_of_two():
+    assert value(F.round(image([[[0.5, 1.5, 2.5, -0.5]]]))).ravel().tolist() == [0, 2, 2, 0]
+
+
+def test_powers_of_whole_exponents_take_negative_bases():
+    assert texel(F.constant(-2.0) ** 3) == -8 and texel(F.constant(-2.0) ** 0) == 1
+    assert texel(F.constant(9.0) ** 0.5) == 3
+
+
+# ---- derivatives at kinks, as documented
+@pytest.mark.parametrize(
+    "build, expected",
+    [
+        (lambda x: F.sqrt(x), 0.0),
+        (lambda x: F.abs(x), 0.0),
+        (lambda x: F.length(F.vec2(x, 0.0)), 0.0),
+        (lambda x: F.normalize(F.vec2(x, 0.0)).x, 0.0),
+        (lambda x: F.atan2(x, 0.0), 0.0),
+        (lambda x: F.pow(x, F.constant(1.5)), 0.0),
+        (lambda x: F.asin(1.0 + x), 0.0),
+        (lambda x: F.acos(x - 1.0), 0.0),
+        (lambda x: F.max(x, 0.0), 1.0),
+        (lambda x: F.max(0.0, x), 0.0),
+        (lambda x: F.min(x, 0.0), 1.0),
+        (lambda x: F.min(0.0, x), 0.0),
+        (lambda x: F.clamp(x, 0.0, 1.0), 1.0),
+        (lambda x: F.clamp(x, -1.0, 0.0), 1.0),
+        (lambda x: F.clamp(x, 1.0, 2.0), 0.0),
+        (lambda x: F.select(F.greater(x, 1.0), F.log(x), 2.0 * x), 2.0),
+        (lambda x: F.sigmoid(x * 1e4 - 1e4), 0.0),
+        (lambda x: F.stop_gradient(x) * 3.0 + x, 1.0),
+        (lambda x: x**2, 0.0),
+        (lambda x: x**1, 1.0),
+    ],
+)
+def test_derivative_at_zero(build, expected):
+    x = Variable(data=0.0)
+    assert texel(gradient(build(x), [x])[0]) == expected
+
+
+# ---- images
+def test_shift_moves_the_image():
+    one = image(np.arange(12.0).reshape(1, 3, 4))
+    a = np.arange(12.0).reshape(3, 4)
+    assert np.array_equal(value(F.shift(one, 1, -1, "repeat"))[0], np.roll(a, (-1, 1), (0, 1)))
+    assert value(F.shift(one, 1, 0))[0, 0].tolist() == [0, 0, 1, 2]
+    assert value(F.shift(one, 1, 0, "zero"))[0, 1].tolist() == [0, 4, 5, 6]
+    assert np.array_equal(value(F.crop(RAMP, 1, 2, (2, 1))), value(RAMP)[:, 2:3, 1:3])
+    assert np.array_equal(value(F.pad(RAMP, 1, 2, 3, 4)), np.pad(value(RAMP), ((0, 0), (2, 4), (1, 3))))
+
+
+def test_coordinates():
+    xy = value(F.pixel_coordinates((4, 3), 2))
+    assert xy.shape == (2, 3, 4, 2) and xy[1, 2, 3].tolist() == [3, 2]
+    assert value(F.linear_index((4, 3), 2))[1, 2, 3] == 11
+    assert value(F.tile_index((4, 3), 2))[1, 2, 3] == 1
+
+
+def test_resize():
+    a = np.random.default_rng(0).random((1, 6, 8))
+    assert np.allclose(value(F.resize(image(a), (4, 3), "area")), a.reshape(1, 3, 2, 4, 2).mean((2, 4)))
+    assert np.array_equal(value(F.resize(image(a), (16, 12), "nearest")), a.repeat(2, 1).repeat(2, 2))
+    ramp = image(np.arange(4.0).reshape(1, 1, 4))
+    assert np.allclose(value(F.resize(ramp, (8, 1)))[0, 0], [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3])
+    for filter in ("nearest", "bilinear", "area"):
+        assert np.allclose(value(F.resize(image(np.full((1, 6, 8), 3.0)), (5, 11), filter)), 3)
+
+
+def test_take_and_windows():
+    index = Variable(INT, (1, 1), 3, data=np.array([1, 0, 7]).reshape(3, 1, 1))
+    taken = value(F.take(RAMP, index))
+    assert np.array_equal(taken[:2], value(RAMP)[::-1]) and not taken[2].any()
+    assert value(F.window_max(RAMP, 1, "x"))[0, 0].tolist() == [1, 2, 3, 3]
+    assert value(F.window_min(RAMP, 1, "y"))[1, :, 0].tolist() == [12, 12, 16]
+
+
+# ---- reductions
+def test_reductions():
+    a = value(RAMP)
+    assert texel(F.sum(RAMP)) == a.sum() and texel(F.mean(RAMP)) == a.mean()
+    assert np.array_equal(value(F.sum(RAMP, "n")), a.sum(0, keepdims=True))
+    assert np.array_equal(value(F.mean(RAMP, "xy")), a.mean((1, 2), keepdims=True))
+    assert np.array_equal(value(F.max(RAMP, axes="x")), a.max(2, keepdims=True))
+    assert texel(F.min(RAMP)) == 0 and texel(F.max(F.max(RAMP, 30.0), "xyn")) == 30
+    one = image(np.ones((1, 1, 1)))
+    assert F.sum(one) is one  # nothing to add
+
+
+def test_the_transpose_of_expand_sums_over_the_batch_for_any_number_of_views():
+    from dressi.ad.reduce import Sum
+
+    for batch in (1, 3):
+        x = Variable(VEC3, (4, 1), data=np.ones((1, 1, 4, 3)))
+        (g,) = gradient(F.sum(F.expand(x, batch).x), [x])
+        assert isinstance(g.creator, Sum) and g.creator.axis == "n"
+        assert np.array_equal(value(g)[..., 0], np.full((1, 1, 4), batch))
+
+
+# ---- tables
+def test_lookup_and_scatter_count_row_by_row_and_ignore_what_is_outside():
+    index = image(np.array([[[0, 5, 11, 12, -1]]]), INT)
+    one = F.crop(F.take(RAMP, 0), 0, 0, (4, 3))
+    assert value(F.lookup(one, index))[0, 0].tolist() == [0, 5, 11, 0, 0]
+    own = value(F.lookup(RAMP, index))
+    assert own.shape == (2, 1, 5) and own[1, 0].tolist() == [12, 17, 23, 0, 0]
+    texels = image(np.array([[[[1, 2], [3, -1], [4, 0]]]]), IVEC2)
+    assert value(F.lookup(one, texels))[0, 0].tolist() == [9, 0, 0]
+    added = value(F.scatter_add(F.constant(2.0), image(np.array([[[3, 3, 6, 99]]]), INT), (4, 2)))
+    assert added[0].tolist() == [[0, 0, 0, 4], [0, 0, 2, 0]]
+    top = value(F.scatter_max(F.linear_index((4, 1)), image(np.array([[[3, 3, 6, 99]]]), INT), (4, 2)))
+    assert top[0].tolist() == [[-1, -1, -1, 1], [-1, -1, 2, -1]]
+
+
+def test_scatter_measures_its_bound():
+    x = Variable(VEC2, (4, 1), data=np.array([[[[1, -5], [2, 3], [0, 4], [1, 1]]]]))
+    function = F.scatter_add(x, F.linear_index((4, 1)), (4, 1)).creator
+    assert function is not None and texel(function.inputs[0]) == 5
+
+
+# ---- random numbers
+def test_random_numbers_are_those_of_pcg3d():
+    def reference(v):
+        v = [(n * 1664525 + 1013904223) % 2**32 for n in v]
+        for last in (False, True):
+            v[0] = (v[0] + v[1] * v[2]) % 2**32
+            v[1] = (v[1] + v[2] * v[0]) % 2**32
+            v[2] = (v[2] + v[0] * v[1]) % 2**32
+            if not last:
+                v = [n ^ (n >> 16) for n in v]
+        return v[0]
+
+    for v in ((0, 0, 0), (5, 17, 2**31 - 1), (123456, 2**32 - 3, 99)):
+        assert int(_bits(*(np.array([n]) for n in v))[0]) == reference(list(v))
+
+
+def test_random_numbers_are_uniform_and_differ():
+    a, b, c = (value(F.random(s, n, (64, 64), 2)) for s, n in ((1, 0), (1, 1), (2, 0)))
+    assert a.min() >= 0 and a.max() < 1 and abs(a.mean() - 0.5) < 0.01 and abs(a.var() - 1 / 12) < 0.003
+    for other in (b, c, a[::-1]):
+        assert abs(np.corrcoef(a.ravel(), other.ravel())[0, 1]) < 0.04
+    assert np.array_equal(a * 2**24, np.round(a * 2**24))
+
+
+def test_sobol_points_are_those_of_scipy():
+    qmc = pytest.importorskip("scipy.stats.qmc")
+    expected = qmc.Sobol(2, scramble=False).random(256)
+    found = value(F.sobol2(F.linear_index((256, 1))))[0, 0]
+    assert sorted(map(tuple, found)) == sorted(map(tuple, expected))  # scipy goes through them in Gray code
+    assert np.allclose(found[:4], [[0, 0], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]])
+
+
+# ---- errors name the thing, the cure, and this line
+@pytest.mark.parametrize(
+    "build, words",
+    [
+        (lambda: Variable(MAT3) * Variable(VEC3), "use @"),
+        (lambda: Variable(MAT3) * Variable(MAT3), "F.hadamard"),
+        (lambda: Variable(VEC2) + Variable(VEC3), "types must be equal"),
+        (lambda: Variable(FLOAT, (4, 4)) + Variable(FLOAT, (3, 4)), "F.resize"),
+        (lambda: Variable(INT) + Variable(FLOAT), "F.to_float"),
+        (lambda: Variable(INT) + 0.5, "F.to_float"),
+        (lambda: F.sin(Variable(INT)), "F.to_float"),
+        (lambda: F.lookup(Variable(), Variable()), "F.to_int"),
+        (lambda: F.lookup(Variable(FLOAT, (1, 1), 2), Variable(INT, (1, 1), 3)), "F.take"),
+        (lambda: F.scatter_add(Variable(INT), 0, (2, 2)), "F.to_float"),
+        (lambda: F.scatter_add(Variable(), 0, (2, 2), 3), "batch of 3|batch 3"),
+        (lambda: F.vec3(Variable(VEC2)), "3 components"),
+        (lambda: Variable(VEC2).z, "no components"),
+        (lambda: Variable(VEC2)[2], "no component 2"),
+        (lambda: F.crop(Variable(FLOAT, (4, 4)), 2, 0, (3, 3)), "F.pad"),
+        (lambda: F.resize(Variable(FLOAT, (4, 4)), (2, 2), "cubic"), "bilinear"),
+        (lambda: F.resize(Variable(INT, (4, 4)), (2, 2)), "nearest"),
+        (lambda: F.shift(Variable(), 1, 1, "mirror"), "repeat"),
+        (lambda: F.sample(Variable(VEC4, (4, 4)), Variable(VEC3)), "VEC2"),
+        (lambda: F.sample(Variable(IVEC3, (4, 4)), Variable(VEC2)), "floats"),
+        (lambda: F.matmul(Variable(MAT2), Variable(VEC3)), "same order"),
+        (lambda: F.constant("no"), "numbers"),
+        (lambda: F.constant(np.zeros(7)), r"data="),
+        (lambda: F.constant(0.5, INT), "not a constant"),
+        (lambda: F.sum(Variable(), "z"), "axes"),
+        (lambda: F.select(Variable(VEC2), Variable(VEC3), 0.0), "condition"),
+        (lambda: F.take(Variable(FLOAT, (4, 4), 3), Variable(INT, (2, 1))), "1x1"),
+        (lambda: F.random(Variable(FLOAT), 0, (4, 4)), "INT"),
+        (lambda: bool(Variable()), "F.select"),
+    ],
+)
+def test_errors(build, words):
+    with pytest.raises(GraphError, match=words):
+        build()
+
+
+def test_errors_name_the_line_of_user_code():
+    with pytest.raises(GraphError, match=r"Add\(VEC2 .*VEC3 .*test_functions_values.py:\d+"):
+        Variable(VEC2) + Variable(VEC3)
+
+
+def test_mat2_fills():
+    assert texel(F.fill(F.constant(3.0), MAT2)).tolist() == [[3, 3], [3, 3]]
