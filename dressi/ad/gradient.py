@@ -95,7 +95,7 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
         gy = F.fit(gy, function.output)
     wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
     if isinstance(function, Sum):
-        found = [(0, gy)]  # what its transpose, an Expand, would make of it, but still small
+        found = [(i, gy) for i in wanted]  # what its transpose, an Expand, would make of it, but still small
     elif type(function).vjp in (Function.vjp, Pointwise.vjp):
         # The same as calling vjp for each input, but the partials are built once.
         partials = function.partials(*function.inputs)

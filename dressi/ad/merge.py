@@ -52,6 +52,8 @@ def _merge(
     program: Program, kind: type[Function], key: Key, merge: Callable[[list[Variable]], Variable]
 ) -> Program:
     """Replaces trees of ``kind``, an associative Function of two inputs, by trees over merged terms."""
+    if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
+        return program
     replace: dict[Variable, Variable] = {}
     for root, terms, single in _trees(program, kind):
         groups: dict[Hashable, list[Variable]] = {}

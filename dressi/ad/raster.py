@@ -148,16 +148,15 @@ class Rasterize(RasterFunction):
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
         corners = self._corners(x)
         width, height = self.size
-        depths = np.full(self.batch * height * width, np.inf, np.float32)
+        depths = np.ones(self.batch * height * width, np.float32)
         winners = np.full(self.batch * height * width, -1, np.int64)
         triangles = corners.shape[1]
         for tile, triangle, px, py, z in _covered(corners.reshape(-1, 3, 4), triangles, self.size):
             face = triangle // self.triangles_per_face
             depth = z
             if self.fragment is not None:
-                depth, keep = self._fragments(
-                    At(*(a.reshape(1, 1, -1) for a in (px, py, tile))), face, x[self.drawn :]
-                )
+                at = At(*(a.reshape(1, 1, -1) for a in (px, py, tile)))
+                depth, keep = self._fragments(at, face, x[self.drawn :], x[0].dtype)
                 alive = (keep != 0) & ~np.isnan(depth)
                 depth, face, px, py, tile = (a[alive] for a in (np.clip(depth, 0, 1), face, px, py, tile))
             # Depths are compared as the device stores them, so that faces that meet in an edge tie there too.
@@ -166,7 +165,7 @@ class Rasterize(RasterFunction):
             first = order[np.diff(pixel[order], prepend=-1) != 0]
             pixel, depth, face = pixel[first], depth[first], face[first]
             held, holder = depths[pixel], winners[pixel]
-            better = (depth < held) | ((depth == held) & (face < holder)) | (holder < 0)
+            better = (depth < held) | ((depth == held) & (face < holder))
             depths[pixel[better]], winners[pixel[better]] = depth[better], face[better]
         return winners.reshape(self.batch, height, width)
 
@@ -183,13 +182,14 @@ class Rasterize(RasterFunction):
         tile = np.arange(self.batch).reshape(-1, 1, 1)
         return np.where(valid[..., None], position[tile, np.where(valid, faces, 0)], 0)
 
-    def _fragments(self, at: At, face: np.ndarray, externals: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
+    def _fragments(
+        self, at: At, face: np.ndarray, externals: tuple[np.ndarray, ...], dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray]:
         """depth and keep of fragments at the flattened pixels ``at``, each of shape (fragments,)."""
         graph = self.fragment
         assert graph is not None
         whole = dict(zip(graph.formals, externals, strict=True))
         here: dict[Variable, np.ndarray] = {graph.face: face.reshape(1, 1, -1)}
-        dtype = np.result_type(externals[0].dtype, np.float32) if externals else np.float64
 
         def read(v: Variable, access: Access) -> np.ndarray:
             if access is not Access.SAME_PIXEL:
@@ -279,9 +279,10 @@ def rasterize(
     drops them.
 
     Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)`` gives
-    ``(depth, keep)``: the FLOAT to order by, in [0, 1], and a FLOAT mask (or None) that is zero where the fragment
-    is discarded. It may use any outer Variables, and PixelFunctions over ``face`` (INT); what does not depend on
-    ``face`` is computed once a pixel, outside. On equal depths the lower face wins. Raises GraphError.
+    ``(depth, keep)``: the FLOAT to order by, in [0, 1), and a FLOAT mask (or None) that is zero where the fragment
+    is discarded. A depth of 1 or more is the background's and never wins. The fragment may use any outer
+    Variables, and PixelFunctions over ``face`` (INT); what does not depend on ``face`` is computed once a pixel,
+    outside. On equal depths the lower face wins. Raises GraphError.
     """
     size = (int(size[0]), int(size[1]))
     if triangles is None:

@@ -90,14 +90,14 @@ def rewrite(
         inputs = tuple(done[x] for x in function.inputs)
         kind = type(function)
         keyed = sorted(inputs, key=lambda x: x.id) if kind in commutative else inputs
-        key = (kind, function.attributes, v.vtype, v.domain, *keyed)
+        key = (kind, function.attributes, *keyed)
         same = unique.get(key)
         if same is not None:
             if same is not v:
                 result.fired["duplicate"] += 1
             done[v] = same
             continue
-        if any(new is not old for new, old in zip(inputs, function.inputs, strict=True)):
+        if inputs != function.inputs:  # Variables are equal when they are the same
             function = function.rebuild(*inputs)
         if kind not in table:
             table[kind] = [r for r in rules if issubclass(kind, getattr(r, "kinds", Function))]

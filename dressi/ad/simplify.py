@@ -21,7 +21,13 @@ def algebra(program: Program) -> Program:
     return mapped(program, rewriting)
 
 
-PASSES: tuple[Pass, ...] = (algebra, merge_scatters, merge_reductions, algebra)
+def merging(program: Program) -> Program:
+    """Scatters and reductions side by side become one, and what that makes possible is simplified again."""
+    merged = merge_reductions(merge_scatters(program))
+    return program if merged is program else algebra(merged)
+
+
+PASSES: tuple[Pass, ...] = (algebra, merging)
 
 
 def simplify(program: Program) -> Program:

@@ -100,6 +100,15 @@ def test_the_nearer_face_wins_and_of_equal_ones_the_lower():
     assert set(np.unique(ids)) == {-1, 1}
 
 
+def test_a_depth_of_one_is_the_background():
+    square = pixels([(1, 1), (9, 1), (1, 7)], 1.0)
+    assert (evaluate([rasterize(positions(square), size=SIZE)])[0] == -1).all()
+    near = positions(pixels([(1, 1), (9, 1), (1, 7)]))
+    for depth, winner in ((1.0, -1), (7.0, -1), (0.999, 0), (-3.0, 0)):
+        ids = rasterize(near, size=SIZE, fragment=lambda face, depth=depth: (F.to_float(face) + depth, None))
+        assert evaluate([ids])[0].max() == winner
+
+
 def test_lists_wrap_and_may_be_longer_than_what_is_drawn():
     corners = random_triangles(30, 1)
     flat = np.zeros((1, 4, 32, 4))
