@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from dressi.cli.devices import devices
+from dressi.cli.fit import fit
 from dressi.config import config
 from dressi.errors import DressiError, InputError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(devices)
+app.command()(fit)
 
 
 @app.callback(invoke_without_command=True)

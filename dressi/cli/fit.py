@@ -1,0 +1,48 @@
+"""`dressi fit`: shape and texture of an object from pictures."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def fit(
+    target: Annotated[
+        Path | None, typer.Option(help="A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.")
+    ] = None,
+    photos: Annotated[Path | None, typer.Option(help="A folder with photographs, masks and cameras.")] = None,
+    init: Annotated[Path | None, typer.Option(help="A mesh to start from instead of a sphere.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("out"),
+    size: Annotated[
+        str | None,
+        typer.Option(help="Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide."),
+    ] = None,
+    views: Annotated[int, typer.Option(help="How many pictures are made of --target.")] = 6,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of both phases together; two thirds are for the shape.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    radius: Annotated[
+        float | None, typer.Option(help="Largest radius of HardSoftRas, a fraction of the image height.")
+    ] = None,
+    peels: Annotated[int, typer.Option(help="Layers that HardSoftRas peels.")] = 3,
+    texture_size: Annotated[int, typer.Option(help="Texels along each side of the texture.")] = 512,
+    texture_gradient: Annotated[str, typer.Option(help="exact or inverse_uv.")] = "exact",
+    device: Annotated[
+        str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the last run was stopped.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print the plan of both phases and do nothing else.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: the counts, as JSON.")] = False,
+) -> int:
+    """Recover shape and texture from pictures of a mesh, or from photographs."""
+    from dressi.cli.fitting import Request, run_fit
+
+    request = Request(
+        target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
+        radius=radius, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, device=device,
+        resume=resume, plan=plan, as_json=as_json,
+    )  # fmt: skip
+    return run_fit(request)

@@ -1,0 +1,244 @@
+"""What `dressi fit` does: check the request, run the job, show how it goes, write the results."""
+
+import json
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tqdm import tqdm
+
+from dressi import Device, DressiAD
+from dressi.errors import InputError
+from dressi.render.fit import (
+    FitJob,
+    FitOptions,
+    Progress,
+    Scene,
+    check_folder,
+    mesh_scene,
+    photo_scene,
+    write_results,
+)
+from dressi.render.io import Photos, load_mesh, load_photos
+from dressi.render.mesh import Mesh
+
+PHOTO_WIDTH = 320
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of the command line as they were given."""
+
+    target: Path | None
+    photos: Path | None
+    init: Path | None
+    out: Path
+    size: str | None
+    views: int
+    steps: int | None
+    seed: int
+    radius: float | None
+    peels: int
+    texture_size: int
+    texture_gradient: str
+    device: str | None
+    resume: bool
+    plan: bool
+    as_json: bool
+
+
+def run_fit(request: Request) -> int:
+    """The exit code: 0 done, 130 stopped by Ctrl-C with results and a checkpoint. Raises DressiErrors."""
+    begin = time.perf_counter()
+    if (request.target is None) == (request.photos is None):
+        raise InputError("give either --target mesh or --photos folder, and not both")
+    if request.as_json and not request.plan:
+        raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
+    size = parse_size(request.size) if request.size is not None else None
+    options = _options(request, size or (256, 256))
+    init = None if request.init is None else _with_uvs(load_mesh(request.init))
+    source = _source(request, size)
+    if isinstance(source, Photos):
+        options = _options(request, source.cameras.size)
+    with Device.open(request.device) as device:
+        check_size(options.size, options.texture_size, device.limits.max_image_dimension)
+        if not request.plan:
+            check_folder(request.out)
+        scene = _scene(source, options, lambda: DressiAD(device))
+        job = FitJob(
+            scene, options, lambda: DressiAD(device), init=init, folder=None if request.plan else request.out
+        )
+        if request.plan:
+            job.plan()
+            print_plan(job, request.as_json)
+            return 0
+        with Stop() as stop, Bar(request.resume) as bar:
+            result = job.run(resume=request.resume, progress=bar, stop=stop)
+        facts = {
+            "name": device.name,
+            "driver": device.physical.driver,
+            "version": device.physical.driver_version,
+        }
+        print("writing results ...", file=sys.stderr)
+        report = write_results(
+            request.out,
+            scene,
+            result,
+            lambda: DressiAD(device),
+            device=facts,
+            total_s=lambda: time.perf_counter() - begin,
+            hull=result.finished,
+        )
+    print_report(report, request.out)
+    if result.finished:
+        job.forget()
+        return 0
+    print(
+        f"dressi: interrupted; what was reached is in '{request.out}', and the same command with --resume goes on",
+        file=sys.stderr,
+    )
+    return 130
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """`256` or `320x240` as (W, H). Raises InputError."""
+    parts = text.lower().split("x")
+    try:
+        numbers = [int(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise InputError(f"--size {text!r} is not a size; give one like 256 or 320x240")
+    if min(numbers) < 1:
+        raise InputError(f"--size {text} is empty; give at least one pixel each way, such as 256")
+    return numbers[0], numbers[-1]
+
+
+def check_size(size: tuple[int, int], texture: int, largest: int) -> None:
+    """Raises InputError when pictures or the texture are larger than the device's images."""
+    if max(size) > largest:
+        raise InputError(
+            f"--size {size[0]}x{size[1]} is past the device's limit of {largest} pixels; give a smaller one"
+        )
+    if texture > largest:
+        raise InputError(
+            f"--texture-size {texture} is past the device's limit of {largest}; give a smaller one"
+        )
+
+
+def _options(request: Request, size: tuple[int, int]) -> FitOptions:
+    given: dict[str, Any] = {}
+    if request.steps is not None:
+        given["steps"] = request.steps
+    if request.radius is not None:
+        given["radius"] = request.radius
+    return FitOptions(
+        size=size,
+        views=request.views,
+        seed=request.seed,
+        peels=request.peels,
+        texture_size=request.texture_size,
+        texture_gradient=request.texture_gradient,
+        **given,
+    )
+
+
+def _source(request: Request, size: tuple[int, int] | None) -> Mesh | Photos:
+    if request.target is not None:
+        return load_mesh(request.target)
+    assert request.photos is not None
+    photos = load_photos(request.photos, size)
+    width, height = photos.cameras.size
+    if size is None and width > PHOTO_WIDTH:
+        photos = load_photos(request.photos, (PHOTO_WIDTH, max(round(height * PHOTO_WIDTH / width), 1)))
+    for note in photos.notes:
+        warnings.warn(note, stacklevel=2)
+    return photos
+
+
+def _with_uvs(mesh: Mesh) -> Mesh:
+    return mesh if mesh.uvs is not None else mesh.unwrap()
+
+
+def _scene(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[], DressiAD]) -> Scene:
+    if isinstance(source, Photos):
+        return photo_scene(source)
+    return mesh_scene(source, options.views, options.size, make_engine)
+
+
+class Stop:
+    """Inside the block Ctrl-C asks for a stop instead of raising; a second one raises KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def __enter__(self) -> "Stop":
+        self._before = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+
+class Bar:
+    """Progress on stderr: phase, loss, steps per second."""
+
+    def __init__(self, resume: bool):
+        self._resume, self._bar = resume, None
+
+    def __call__(self, progress: Progress) -> None:
+        if self._bar is None:
+            self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
+        self._bar.set_description(progress.phase, refresh=False)
+        self._bar.set_postfix(loss=f"{progress.loss:.3g}", refresh=False)
+        self._bar.update(progress.done - self._bar.n)
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def print_plan(job: FitJob, as_json: bool) -> None:
+    """The plans of both phases, or only their counts."""
+    if not as_json:
+        for name, text in job.texts.items():
+            print(f"{name}: {text}\n")
+        return
+    totals = {
+        key: sum(plan[key] for plan in job.plans.values()) for key in ("substages", "stages", "functions")
+    }
+    print(json.dumps({**totals, **job.plans}, indent=2))
+
+
+def print_report(report: dict[str, Any], folder: Path) -> None:
+    """The figures of a report, a line for each set of views."""
+    for name, values in report["metrics"].items():
+        if values is not None:
+            quality = "equal" if values["psnr"] is None else f"{values['psnr']:.2f} dB"
+            print(f"{name}: IoU {values['iou']:.4f}, PSNR {quality}")
+    if "hull" in report:
+        print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
+    seconds = report["time"]
+    if seconds["step_ms"] is not None:
+        print(
+            f"first build {seconds['first_build_ms']:.0f} ms, {seconds['step_ms']:.1f} ms a step,"
+            f" {seconds['total_s']:.1f} s in all"
+        )
+    print(f"results are in '{folder}'")

@@ -1,0 +1,35 @@
+"""Shape and texture of an object from its pictures: a scene, options, and a job that runs the rounds.
+
+    scene = mesh_scene(load_mesh("pear.glb"), views=6, size=(256, 256), make_engine=DressiAD)
+    result = FitJob(scene, FitOptions(), DressiAD).run()
+    save_mesh("result.glb", result.mesh)
+
+Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, ``dressi.DressiAD`` for one.
+"""
+
+from .checkpoint import Checkpoint
+from .draw import draw
+from .engine import Engine, MakeEngine
+from .job import FitJob, FitResult, Progress
+from .options import FitOptions, Round
+from .report import FILES, check_folder, write_results
+from .scene import Scene, Views, mesh_scene, photo_scene
+
+__all__ = [
+    "FILES",
+    "Checkpoint",
+    "Engine",
+    "FitJob",
+    "FitOptions",
+    "FitResult",
+    "MakeEngine",
+    "Progress",
+    "Round",
+    "Scene",
+    "Views",
+    "check_folder",
+    "draw",
+    "mesh_scene",
+    "photo_scene",
+    "write_results",
+]

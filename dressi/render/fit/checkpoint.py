@@ -1,0 +1,83 @@
+"""What a fit has reached, on disk: enough to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ..io import write_files
+
+NAME = "checkpoint.npz"
+_STATE = "state/"
+
+
+@dataclass
+class Checkpoint:
+    """round: number of the round under way, the last being that of the texture.  step: steps done in it.
+    state: of the engine in that round.  positions: (V, 3) of the mesh the round started from.
+    losses: of all steps so far, with the number of their round.  key: of the task, see ``task_key``.
+    """
+
+    key: str
+    round: int = 0
+    step: int = 0
+    state: dict[str, np.ndarray] = field(default_factory=dict)
+    positions: np.ndarray | None = None
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def save(self, folder: Path) -> None:
+        """Replace the folder's checkpoint, whole or not at all. Raises InputError when it cannot be written."""
+        facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
+        arrays: dict[str, Any] = {_STATE + name: array for name, array in self.state.items()}
+        if self.positions is not None:
+            arrays["positions"] = self.positions
+        stream = io.BytesIO()
+        np.savez(
+            stream,
+            facts=np.array(json.dumps(facts)),
+            losses=np.array(self.losses, np.float64).reshape(-1, 2),
+            **arrays,
+        )
+        write_files({folder / NAME: stream.getvalue()})
+
+    @classmethod
+    def load(cls, folder: Path, key: str) -> Checkpoint:
+        """The folder's checkpoint. Raises InputError when there is none, or it belongs to another task."""
+        path = folder / NAME
+        if not path.is_file():
+            raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                facts = json.loads(str(file["facts"]))
+                state = {n.removeprefix(_STATE): file[n] for n in file.files if n.startswith(_STATE)}
+                positions = file["positions"] if "positions" in file.files else None
+                losses = [(int(r), float(loss)) for r, loss in file["losses"]]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise InputError(f"'{path}' is damaged; remove it and run without --resume") from None
+        if facts["key"] != key:
+            raise InputError(
+                f"'{path}' belongs to another target or other options; give those again, or run without --resume"
+            )
+        return cls(key, facts["round"], facts["step"], state, positions, losses, facts["seconds"])
+
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Nothing is left to resume."""
+        (folder / NAME).unlink(missing_ok=True)
+
+
+def task_key(options: dict[str, Any], *arrays: np.ndarray) -> str:
+    """Hash of everything that decides what a fit computes."""
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

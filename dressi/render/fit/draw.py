@@ -1,0 +1,64 @@
+"""Pictures of a textured mesh by the hard raster: what targets are made of, and what results are judged by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.types import IVEC3, VEC2, VEC3
+from ..camera import Cameras
+from ..mesh import Mesh
+from ..screen import barycentric, corners, covered, rasterize_hard
+from ..texturing import texture_colour, texture_uv
+from .engine import MakeEngine, list_leaf, matrices_leaf, send_matrices, to_clip, unit_matrices
+
+TILES = 12
+"""Views drawn at once; more are drawn in turns by the same graph."""
+
+
+def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndarray, np.ndarray]:
+    """Masks (N, H, W) of 0 and 1, and unlit linear colours (N, H, W, 3) on black, both float32.
+
+    The mesh is shown with its texture (bilinear, repeating) times its colour, both sides of every face.
+    """
+    center, radius = mesh.bounding_sphere()
+    matrices = unit_matrices(cameras, center, max(radius, 1e-30))
+    count = min(len(matrices), TILES)
+    leaf = matrices_leaf(matrices[:count])
+    positions = list_leaf("position", VEC3, (mesh.positions - center) / max(radius, 1e-30))
+    clip, faces = to_clip(positions, leaf), list_leaf("faces", IVEC3, mesh.faces)
+    face = rasterize_hard(clip, faces, size=cameras.size, face_count=len(mesh.faces))
+    engine = make_engine()
+    try:
+        engine.set_output("mask", covered(face))
+        engine.set_output("color", _albedo(mesh, clip, faces, face, cameras.size))
+        masks, colors = [], []
+        for first in range(0, len(matrices), count):
+            # The last turn is filled up with the views before it.
+            start = min(first, len(matrices) - count)
+            send_matrices(engine, leaf, matrices[start : start + count])
+            engine.step()
+            masks.append(engine.recv("mask")[first - start :])
+            colors.append(engine.recv("color")[first - start :])
+    finally:
+        engine.close()
+    return np.concatenate(masks), np.concatenate(colors)
+
+
+def _albedo(mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int]) -> Variable:
+    color = tuple(float(c) for c in mesh.color)
+    if mesh.texture is None or mesh.uvs is None or mesh.uv_faces is None:
+        return F.mul(F.vec3(covered(face)), color)
+    height, width = mesh.texture.shape[:2]
+    texture = Variable(VEC3, (width, height), name="texture", data=mesh.texture[None])
+    return F.mul(texture_colour(texture, surface_uv(mesh, clip, faces, face, size), face), color)
+
+
+def surface_uv(
+    mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int]
+) -> Variable:
+    """VEC2: perspective-correct texture coordinates at each pixel; (0, 0) where there is no face."""
+    weights = barycentric(clip, corners(face, faces), size)
+    at = corners(face, list_leaf("uv_faces", IVEC3, mesh.uv_faces))
+    return texture_uv(list_leaf("uvs", VEC2, mesh.uvs), at, weights)

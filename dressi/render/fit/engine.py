@@ -1,0 +1,87 @@
+"""What a fit needs from whatever runs its graphs, and leaves that graphs of a scene share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.optim import STEP, Optimizer, State
+from ...ad.types import INT, MAT4, VType, list_image, list_size
+from ..camera import Cameras
+
+
+class Engine(Protocol):
+    """One optimisation: the part of ``dressi.DressiAD`` that a fit uses."""
+
+    def set_loss(self, loss: Variable) -> None: ...
+    def set_optimizer(self, optimizer: Optimizer, parameters: Sequence[Variable]) -> None: ...
+    def set_output(self, name: str, variable: Variable) -> None: ...
+    def send(self, variable: Variable, values: Any) -> None: ...
+    def recv(self, variable: Variable | str) -> np.ndarray: ...
+    def step(self, n: int = 1) -> None: ...
+    def losses(self) -> list[float]: ...
+    def state(self) -> dict[str, np.ndarray]: ...
+    def restore(self, state: Mapping[str, np.ndarray]) -> None: ...
+    def close(self) -> None: ...
+
+    @property
+    def plan(self) -> Any: ...
+
+
+MakeEngine = Callable[[], Engine]
+
+
+class Clocked(Optimizer):
+    """An optimizer whose step counter is a leaf made beforehand, so that the loss can depend on it."""
+
+    def __init__(self, optimizer: Optimizer, clock: Variable):
+        self.optimizer, self.clock = optimizer, clock
+
+    def init(self, parameters: Sequence[Variable]) -> State:
+        return self.optimizer.init(parameters)
+
+    def update(self, gradients, state, parameters):
+        return self.optimizer.update(gradients, state, parameters)
+
+    def states(self, parameters: Sequence[Variable]) -> State:
+        return {**super().states(parameters), STEP: self.clock}
+
+
+def clock() -> Variable:
+    """The INT leaf that counts steps from 0."""
+    return Variable(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
+
+
+def list_leaf(name: str, vtype: VType, values: np.ndarray) -> Variable:
+    """A list (count, ...) as a leaf."""
+    return Variable(vtype, list_size(len(values)), name=name, data=list_image(np.asarray(values)))
+
+
+def matrices_leaf(matrices: np.ndarray) -> Variable:
+    """(N, 4, 4) matrices as a MAT4 leaf of one texel and N tiles."""
+    return Variable(MAT4, (1, 1), len(matrices), name="matrices", data=_tiles(matrices))
+
+
+def _tiles(matrices: np.ndarray) -> np.ndarray:
+    return np.asarray(matrices)[:, None, None]
+
+
+def send_matrices(engine: Engine, leaf: Variable, matrices: np.ndarray) -> None:
+    """Other views, as many as the leaf has tiles."""
+    engine.send(leaf, _tiles(matrices))
+
+
+def to_clip(position: Variable, matrices: Variable) -> Variable:
+    """Clip positions (VEC4 list, N tiles) of positions (VEC3 list) shared by N views. Differentiable in both."""
+    return F.matmul(matrices, F.vec4(F.expand(position, matrices.batch), 1.0))
+
+
+def unit_matrices(cameras: Cameras, center: np.ndarray, radius: float) -> np.ndarray:
+    """(N, 4, 4) clip matrices for positions in units of the scene: (world - center) / radius."""
+    to_world = np.diag([radius, radius, radius, 1.0])
+    to_world[:3, 3] = center
+    return cameras.matrices @ to_world

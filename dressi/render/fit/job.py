@@ -1,0 +1,252 @@
+"""The whole fit: rounds of the shape, then the texture, with checkpoints and a way to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..mesh import Mesh
+from .checkpoint import Checkpoint, task_key
+from .engine import Engine, MakeEngine
+from .options import FitOptions, Round
+from .scene import Scene
+from .shape import ShapeRound
+from .texture import TextureRound
+
+CHUNK = 10
+"""Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped
+and resumed computes the same numbers."""
+SAVE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """done, total: steps of all phases."""
+
+    phase: str
+    done: int
+    total: int
+    loss: float
+
+
+@dataclass
+class Timing:
+    first_build_ms: float | None = None
+    steps: int = 0
+    seconds: float = 0.0
+
+    @property
+    def step_ms(self) -> float | None:
+        return 1e3 * self.seconds / self.steps if self.steps else None
+
+
+@dataclass
+class FitResult:
+    """mesh: in the world, with a texture once the second phase has begun."""
+
+    mesh: Mesh
+    losses: list[tuple[str, float]]
+    plans: dict[str, dict[str, int]]
+    timing: Timing
+    finished: bool
+    texts: dict[str, str] = field(default_factory=dict)
+
+
+def rounds_of(scene: Scene, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[Round]]:
+    """The mesh to start from, in units of the scene, and the rounds of the shape phase."""
+    rounds = options.rounds()
+    if init is None:
+        return scene.start(rounds[0].subdivisions), rounds
+    return scene.to_unit(init), [replace(plan, subdivisions=0) for plan in rounds]
+
+
+class FitJob:
+    """Fits a mesh to a scene; ``run`` once.
+
+    init: a mesh with UVs in the world's units to start from (its topology stays), else a sphere that is refined from
+    round to round.  folder: where checkpoints go, None for none.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        options: FitOptions,
+        make_engine: MakeEngine,
+        *,
+        init: Mesh | None = None,
+        folder: Path | None = None,
+    ):
+        self.scene, self.options, self.make_engine, self.folder = scene, options, make_engine, folder
+        self._start, self.rounds = rounds_of(scene, options, init)
+        self._key = task_key(
+            options.as_dict(),
+            scene.matrices,
+            scene.train.masks,
+            scene.train.colors,
+            self._start.positions,
+            self._start.faces,
+        )
+        self._total = sum(plan.steps for plan in self.rounds) + options.texture_steps
+        self.timing = Timing()
+        self.plans: dict[str, dict[str, int]] = {}
+        self.texts: dict[str, str] = {}
+
+    # ---- the rounds as graphs
+    def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
+        scene, plan = self.scene, self.rounds[number]
+        size = round_size(self.options.size, plan.pixels, len(scene.train.masks))
+        return ShapeRound(mesh, scene.matrices, scene.train.masks, size, plan, self.options.peels)
+
+    def texture_round(self, mesh: Mesh) -> TextureRound:
+        scene, options = self.scene, self.options
+        return TextureRound(
+            mesh,
+            scene.matrices,
+            scene.train.masks,
+            scene.train.colors,
+            steps=options.texture_steps,
+            texture_size=options.texture_size,
+            gradient=options.texture_gradient,
+            seed=options.seed,
+        )
+
+    def topology(self, number: int) -> Mesh:
+        """The start mesh as fine as round ``number`` wants it (the texture: as the last round)."""
+        number = min(number, len(self.rounds) - 1)
+        return self._start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
+
+    def plan(self) -> None:
+        """Fill ``plans`` and ``texts`` without a step; the last round of the shape stands for all."""
+        mesh = self.topology(len(self.rounds))
+        for work in (self.shape_round(len(self.rounds) - 1, mesh), self.texture_round(mesh)):
+            engine = self._engine(work)
+            try:
+                self._note(work.name, engine.plan)
+            finally:
+                engine.close()
+
+    def forget(self) -> None:
+        """Remove the checkpoint: nothing is left to resume."""
+        if self.folder is not None:
+            Checkpoint.remove(self.folder)
+
+    # ---- running
+    def run(
+        self,
+        *,
+        resume: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> FitResult:
+        """Optimise until done, or until ``stop()`` says so between two chunks of steps; then a checkpoint is kept.
+
+        Raises InputError when there is nothing to resume, or the folder cannot be written.
+        """
+        point = Checkpoint(self._key)
+        if resume:
+            assert self.folder is not None
+            point = Checkpoint.load(self.folder, self._key)
+        mesh = self.topology(point.round)
+        if point.positions is not None:
+            mesh = mesh.moved(point.positions)
+        finished = True
+        while point.round <= len(self.rounds) and finished:
+            textured = point.round == len(self.rounds)
+            work = self.texture_round(mesh) if textured else self.shape_round(point.round, mesh)
+            point.positions = mesh.positions
+            mesh, finished = self._run_round(work, point, progress, stop)
+            if finished:
+                fine = point.round + 1 < len(self.rounds)
+                if fine:
+                    mesh = mesh.subdivide(
+                        self.rounds[point.round + 1].subdivisions - self.rounds[point.round].subdivisions
+                    )
+                point.round, point.step, point.state = point.round + 1, 0, {}
+        names = [*("shape" for _ in self.rounds), "texture"]
+        losses = [(names[number], loss) for number, loss in point.losses]
+        return FitResult(self.scene.to_world(mesh), losses, self.plans, self.timing, finished, self.texts)
+
+    def _run_round(
+        self,
+        work: ShapeRound | TextureRound,
+        point: Checkpoint,
+        progress: Callable[[Progress], None] | None,
+        stop: Callable[[], bool],
+    ) -> tuple[Mesh, bool]:
+        begin = time.perf_counter()
+        before = len(point.losses)
+        engine = self._engine(work)
+        try:
+            if point.state:
+                engine.restore(point.state)
+            saved, first = time.perf_counter(), True
+            while point.step < work.steps and not stop():
+                work.before(engine, point.step)
+                # One step alone first: its end is the end of the build.
+                count = 1 if first and point.step == 0 else CHUNK - point.step % CHUNK
+                count = min(count, work.steps - point.step)
+                start = time.perf_counter()
+                engine.step(count)
+                losses = engine.losses()
+                now = time.perf_counter()
+                if first:
+                    if self.timing.first_build_ms is None:
+                        self.timing.first_build_ms = 1e3 * (now - begin)
+                    self._note(work.name, engine.plan)
+                else:
+                    self.timing.steps += count
+                    self.timing.seconds += now - start
+                first = False
+                point.step += count
+                point.losses[before:] = [(point.round, loss) for loss in losses]
+                if progress is not None:
+                    progress(Progress(work.name, len(point.losses), self._total, losses[-1]))
+                if self.folder is not None and now - saved > SAVE_SECONDS:
+                    self._save(point, engine)
+                    saved = now
+            finished = point.step >= work.steps
+            if not finished and self.folder is not None:
+                self._save(point, engine)
+            return self._result(work, engine), finished
+        finally:
+            engine.close()
+
+    def _result(self, work: ShapeRound | TextureRound, engine: Engine) -> Mesh:
+        state = engine.state()
+        if isinstance(work, ShapeRound):
+            return work.result(state)
+        return work.result(state, engine.recv("uv"), engine.recv("shown"))
+
+    def _save(self, point: Checkpoint, engine: Engine) -> None:
+        assert self.folder is not None
+        point.state = engine.state()
+        point.save(self.folder)
+
+    def _engine(self, work: ShapeRound | TextureRound) -> Engine:
+        engine = self.make_engine()
+        engine.set_loss(work.loss)
+        engine.set_optimizer(work.optimizer, work.parameters)
+        for name, variable in getattr(work, "outputs", {}).items():
+            engine.set_output(name, variable)
+        return engine
+
+    def _note(self, name: str, plan: Any) -> None:
+        counts = plan.counts
+        self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
+        self.texts[name] = str(plan)
+
+
+PIXELS = 400_000
+"""Most pixels of all views together in the shape phase."""
+
+
+def round_size(size: tuple[int, int], rows: int, views: int) -> tuple[int, int]:
+    """A size of the proportions of ``size`` with about ``rows`` rows, never larger than it, nor too many pixels."""
+    width, height = size
+    scale = min(1.0, rows / height, float(np.sqrt(PIXELS / (width * height * views))))
+    return max(round(width * scale), 1), max(round(height * scale), 1)

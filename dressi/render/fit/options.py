@@ -1,0 +1,87 @@
+"""What a fit can be asked for, and the rounds it goes through."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import InputError
+from ..texturing import GRADIENTS
+
+STEPS = 600
+"""Steps of a fit that is not told how many: about two thirds for the shape."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Part of the shape phase, on one topology and one size of images; pairs go from the first to the last step."""
+
+    subdivisions: int
+    """How often the start mesh is subdivided."""
+    pixels: int
+    """Roughly how many rows the images have; never more than the fit's size."""
+    steps: int
+    radius: tuple[float, float]
+    """Of HardSoftRas, in image heights."""
+    rate: tuple[float, float]
+    """Learning rate of Adam, in units of the scene's radius."""
+    smoothness: float
+    """Weight of the Laplacian."""
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Everything that changes the numbers of a fit; raises InputError."""
+
+    size: tuple[int, int] = (256, 256)
+    views: int = 6
+    steps: int = STEPS
+    seed: int = 0
+    radius: float = 0.1
+    """Largest radius of HardSoftRas, a fraction of the image height."""
+    peels: int = 3
+    texture_size: int = 512
+    texture_gradient: str = "exact"
+
+    def __post_init__(self) -> None:
+        width, height = self.size
+        if width < 1 or height < 1:
+            raise InputError(f"the size {width}x{height} is empty; give at least 1x1, such as --size 256")
+        if self.views < 1:
+            raise InputError(f"{self.views} views cannot be fitted; give --views of at least 1")
+        if self.steps < 1:
+            raise InputError(f"{self.steps} steps fit nothing; give --steps of at least 1")
+        if self.seed < 0:
+            raise InputError(f"the seed must not be negative, not {self.seed}")
+        if not 0 < self.radius < 1:
+            raise InputError(
+                f"the radius is a fraction of the image height inside (0, 1), not {self.radius}; try --radius 0.1"
+            )
+        if not 1 <= self.peels <= 8:
+            raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
+        if self.texture_size < 1:
+            raise InputError(f"a texture of {self.texture_size} texels cannot be; try --texture-size 512")
+        if self.texture_gradient not in GRADIENTS:
+            raise InputError(
+                f"the texture gradient is one of {', '.join(GRADIENTS)}, not {self.texture_gradient!r}"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "size": list(self.size)}
+
+    @property
+    def texture_steps(self) -> int:
+        return max(self.steps // 3, 1)
+
+    def rounds(self, base: int = 2) -> list[Round]:
+        """The shape phase from coarse to fine. base: subdivisions of the first round's mesh."""
+        steps = max(self.steps - self.texture_steps, 1)
+        r = self.radius
+        share = [max(int(steps * part), 0) for part in (0.35, 0.35)]
+        share.append(steps - sum(share))
+        plans = (
+            Round(base, 64, share[0], (r, max(r / 3, 2 / 64)), (0.02, 0.01), 1e-5),
+            Round(base + 1, 96, share[1], (max(r / 3, 2 / 64), 2 / 96), (0.008, 0.004), 1e-5),
+            Round(base + 2, 128, share[2], (2 / 96, 1.5 / 128), (0.004, 0.0005), 1e-5),
+        )
+        return [plan for plan in plans if plan.steps > 0]

@@ -1,0 +1,150 @@
+"""What a fit leaves behind: the mesh, its losses, pictures, and a report in numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from .. import pictures
+from ..hull import hull_iou
+from ..io import save_gif, save_glb, save_png
+from ..metrics import iou, psnr
+from ..turntable import render_turntable
+from .draw import draw
+from .engine import MakeEngine
+from .job import FitResult
+from .scene import Scene, Views
+
+FILES = ("result.glb", "loss.csv", "loss.png", "views.png", "turntable.gif", "report.json")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A result seen in some views. masks, colors: what was drawn."""
+
+    iou: float
+    psnr: float
+    masks: np.ndarray
+    colors: np.ndarray
+
+    def as_dict(self) -> dict[str, float | None]:
+        """JSON knows no infinity: equal images give null."""
+        return {"iou": self.iou, "psnr": self.psnr if np.isfinite(self.psnr) else None}
+
+
+def score(result: FitResult, views: Views, make_engine: MakeEngine) -> Score:
+    """Hard silhouettes and colours of the result against those of the views."""
+    masks, colors = draw(result.mesh, views.cameras, make_engine)
+    return Score(iou(masks, views.masks), psnr(colors, views.colors, views.masks), masks, colors)
+
+
+def hull_score(scene: Scene) -> float | None:
+    """Held-out IoU of the visual hull of the masks that were learned from: the yardstick of a shape."""
+    if scene.held_out is None:
+        return None
+    low, high = scene.bounds
+    margin = 0.02 * (high - low)
+    bounds = np.stack([low - margin, high + margin])
+    train, other = scene.train, scene.held_out
+    return hull_iou(train.masks, train.cameras, other.masks, other.cameras, bounds)
+
+
+def write_results(
+    folder: Path,
+    scene: Scene,
+    result: FitResult,
+    make_engine: MakeEngine,
+    *,
+    device: dict[str, str],
+    total_s: Callable[[], float],
+    hull: bool = True,
+) -> dict[str, Any]:
+    """Write all ``FILES`` into ``folder`` and return the report.
+
+    Files that are there already are replaced at the end, when all new ones are complete. Raises InputError when
+    the folder cannot be written.
+    """
+    train = score(result, scene.train, make_engine)
+    held_out = None if scene.held_out is None else score(result, scene.held_out, make_engine)
+    frames = render_turntable(result.mesh, scene.up, make_engine)
+    report: dict[str, Any] = {
+        "device": device,
+        "plan": {
+            **{
+                key: sum(plan[key] for plan in result.plans.values())
+                for key in ("substages", "stages", "functions")
+            },
+            **{name: result.plans.get(name) for name in ("shape", "texture")},
+        },
+        "time": {},
+        "metrics": {
+            "train": train.as_dict(),
+            "heldout": None if held_out is None else held_out.as_dict(),
+        },
+    }
+    outline = hull_score(scene) if hull else None
+    if outline is not None:
+        report["hull"] = {"heldout": {"iou": outline}}
+    temporary: str | None = None
+    try:
+        temporary = tempfile.mkdtemp(prefix=".writing-", dir=folder)
+        new = Path(temporary)
+        save_glb(new / "result.glb", result.mesh)
+        write_losses(new / "loss.csv", result.losses)
+        pictures.save_losses(new / "loss.png", result.losses)
+        shown = slice(0, pictures.COLUMNS)
+        sheet = pictures.compare(scene.train.colors[shown], train.colors[shown])
+        save_png(new / "views.png", sheet)
+        save_gif(new / "turntable.gif", frames)
+        timing = result.timing
+        report["time"] = {
+            "first_build_ms": timing.first_build_ms,
+            "step_ms": timing.step_ms,
+            "total_s": total_s(),
+        }
+        (new / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+        for name in FILES:
+            os.replace(new / name, folder / name)
+    except OSError as error:
+        raise InputError(
+            f"cannot write into '{folder}': {error.strerror or error}; give a folder that is writable and has space"
+        ) from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return report
+
+
+def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
+    """CSV with the columns step, phase, loss; losses as they were before the step's update, exactly."""
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("step", "phase", "loss"))
+        writer.writerows((step, phase, repr(loss)) for step, (phase, loss) in enumerate(losses))
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder if it is missing, and see that files can be written into it. Raises InputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writing-") as file:
+            # A block of bytes: an empty file fits on a full disk.
+            file.write(b"\0" * 65536)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise InputError(f"'{folder}' is a file; give a folder with --out") from None
+    except OSError as error:
+        raise InputError(
+            f"cannot write into '{folder}': {error.strerror or error}; give a folder that is writable and has space"
+        ) from None

@@ -1,0 +1,88 @@
+"""What is fitted: views with masks and colours, those to learn from and those to judge by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import InputError
+from ..camera import Cameras
+from ..hull import estimate_bounds, sphere_of
+from ..io import Photos
+from ..mesh import Mesh
+from ..primitives import octasphere
+from ..views import held_out_ring, ring, upward
+from .draw import draw
+from .engine import MakeEngine, unit_matrices
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """N pictures. masks: (N, H, W) 0 or 1.  colors: (N, H, W, 3) linear, black outside of the masks."""
+
+    cameras: Cameras
+    masks: np.ndarray
+    colors: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """center, radius: sphere around the object; a fit works in units of it.  bounds: (2, 3) box of the object."""
+
+    train: Views
+    held_out: Views | None
+    center: np.ndarray
+    radius: float
+    bounds: np.ndarray
+    up: np.ndarray
+
+    @property
+    def matrices(self) -> np.ndarray:
+        """(N, 4, 4) from units of the scene to clip space."""
+        return unit_matrices(self.train.cameras, self.center, self.radius)
+
+    def to_world(self, mesh: Mesh) -> Mesh:
+        return mesh.moved(mesh.positions * self.radius + self.center)
+
+    def to_unit(self, mesh: Mesh) -> Mesh:
+        return mesh.moved((mesh.positions - self.center) / self.radius)
+
+    def start(self, subdivisions: int) -> Mesh:
+        """A sphere, in units of the scene, that is about as large as the masks say and lies where they say."""
+        try:
+            bounds = estimate_bounds(self.train.masks, self.train.cameras)
+        except InputError:  # one view alone does not say how far away the object is
+            bounds = self.bounds
+        middle = (bounds.mean(0) - self.center) / self.radius
+        extent = (bounds[1] - bounds[0]) / (2 * self.radius)
+        size = float(np.clip(0.7 * np.cbrt(extent.prod()), 0.1, 0.7))
+        return octasphere(subdivisions, size, (float(middle[0]), float(middle[1]), float(middle[2])))
+
+
+def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine) -> Scene:
+    """Views of a mesh: a ring to learn from and twelve others to judge by, unlit on black. Raises InputError."""
+    center, radius = mesh.bounding_sphere()
+    if not radius > 0:
+        raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
+    pictures = []
+    for cameras in (ring(center, radius, views, size), held_out_ring(center, radius, size)):
+        masks, colors = draw(mesh, cameras, make_engine)
+        for camera, mask in zip(cameras, masks, strict=True):
+            if not mask.any():
+                raise InputError(f"mesh '{mesh.name}' covers no pixel of {camera.name}; use a larger --size")
+        pictures.append(Views(cameras, masks, colors))
+    return Scene(*pictures, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]))
+
+
+def photo_scene(photos: Photos) -> Scene:
+    """Photographs; every fourth is held out. Raises InputError when none is left to learn from."""
+    center, radius = sphere_of(photos.bounds)
+
+    def part(index: np.ndarray) -> Views:
+        return Views(photos.cameras[index], photos.masks[index], photos.targets[index])
+
+    if len(photos.train) == 0:
+        raise InputError("there are no photographs to learn from; give at least one")
+    held_out = part(photos.held_out) if len(photos.held_out) else None
+    return Scene(part(photos.train), held_out, center, radius, photos.bounds, upward(photos.cameras))

@@ -1,0 +1,66 @@
+"""The first phase: a mesh is moved until its soft silhouettes are those of the masks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ad import optim
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, IVEC3, VEC3, list_values
+from ..hard_soft_ras import hard_soft_ras
+from ..losses import l2
+from ..mesh import Mesh
+from ..regularizers import adjacency, laplacian_loss
+from .engine import Engine, list_leaf, matrices_leaf, to_clip
+from .options import Round
+from .silhouettes import signed_distances, soft_target
+
+
+class ShapeRound:
+    """One round at one size and one topology: L2 of silhouettes plus a Laplacian, by Adam.
+
+    mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
+    compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``.
+    """
+
+    name = "shape"
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        matrices: np.ndarray,
+        masks: np.ndarray,
+        size: tuple[int, int],
+        plan: Round,
+        layers: int,
+    ):
+        self.mesh, self.round, self.steps = mesh, plan, plan.steps
+        self.position = list_leaf("position", VEC3, mesh.positions)
+        self.radius = Variable(FLOAT, name="radius")
+        views = matrices_leaf(matrices)
+        distances = Variable(FLOAT, size, len(masks), name="outline", data=signed_distances(masks, size))
+        soft = hard_soft_ras(
+            to_clip(self.position, views),
+            list_leaf("faces", IVEC3, mesh.faces),
+            size=size,
+            radius=self.radius,
+            face_count=len(mesh.faces),
+            layers=layers,
+        )
+        target = soft_target(distances, self.radius * (1 / 7), layers)
+        # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
+        weight = plan.smoothness * len(mesh.positions) ** 2
+        bend = laplacian_loss(self.position, adjacency(mesh.faces, len(mesh.positions)))
+        self.loss = l2(soft.silhouette, target) + bend * weight
+        self.optimizer = optim.adam(optim.cosine(plan.rate[0], plan.rate[1], plan.steps), betas=(0.9, 0.99))
+        self.parameters = [self.position]
+
+    def before(self, engine: Engine, step: int) -> None:
+        """What changes with the step and is data."""
+        start, end = self.round.radius
+        done = step / max(self.steps, 1)
+        engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
+
+    def result(self, state: dict[str, np.ndarray]) -> Mesh:
+        """The mesh of a state of the engine."""
+        return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
