@@ -326,7 +326,10 @@ def expand_is_broadcast(function: Function) -> Variable | None:
 
 
 def expand_later(function: Function) -> Variable | None:
-    """f(expand(x), c) -> expand(f(x, c)), unless f depends on where it is computed"""
+    """f(expand(x), c) -> expand(f(x, c)) for one texel x, unless f depends on where it is computed
+
+    Larger images stay expanded: what is computed before an expansion needs a pass of its own.
+    """
     expands = _expanded(function)
     if not expands or isinstance(function, ScatterFunction):
         return None
@@ -335,7 +338,8 @@ def expand_later(function: Function) -> Variable | None:
     ):
         return None
     small = _without(function, *expands).output
-    return Expand(small, function.output.domain).output if small.domain != function.output.domain else None
+    one_texel = small.domain == ((1, 1), 1) and small.domain != function.output.domain
+    return Expand(small, function.output.domain).output if one_texel else None
 
 
 @on(Lookup)

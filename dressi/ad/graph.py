@@ -294,7 +294,9 @@ class PixelFunction(Function):
 
 
 class ReduceFunction(PixelFunction):
-    """Kind REDUCE: an output texel loops over many texels of its input; the snippet holds the loop."""
+    """Kind REDUCE: an output texel loops over the texels of its input along ``axis``; the snippet holds the loop."""
+
+    axis: str
 
 
 class ScatterFunction(Function):

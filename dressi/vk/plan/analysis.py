@@ -9,7 +9,7 @@ from ...ad.graph import Domain, Function, Variable, topological_order
 from ...ad.types import Access
 from .substage import Mode, iteration_domain, mode_of
 
-_PLACE = re.compile(r"\b(pixel|tile)\b")
+_PIXEL, _TILE = re.compile(r"\bpixel\b"), re.compile(r"\btile\b")
 
 
 class Analysis:
@@ -44,6 +44,7 @@ class Analysis:
     def _find_free(self, recompute: bool) -> None:
         self.free: set[Function] = set()
         self.anywhere: set[Function] = set()  # free and the same at every pixel
+        self.any_tile: set[Function] = set()  # free and the same in every tile
         for f in self.order:
             if self.mode[f] is not Mode.FRAGMENT or any(a is not Access.SAME_PIXEL for a in f.access):
                 continue
@@ -52,7 +53,10 @@ class Analysis:
                 continue
             if makers and not recompute:
                 continue
-            constant = all(m in self.anywhere for m in makers) and not _PLACE.search(f.glsl)
+            tileless = all(m in self.any_tile for m in makers) and not _TILE.search(f.glsl)
+            constant = tileless and all(m in self.anywhere for m in makers) and not _PIXEL.search(f.glsl)
+            if tileless:
+                self.any_tile.add(f)
             if constant:
                 self.anywhere.add(f)
             if constant or recompute:
@@ -60,7 +64,11 @@ class Analysis:
 
     def inlined(self, function: Function | None, domain: Domain) -> bool:
         """Whether a shader over ``domain`` recomputes the Function instead of reading its image."""
-        return function in self.free and (function in self.anywhere or function.output.domain == domain)
+        if function not in self.free:
+            return False
+        own = function.output.domain
+        same_tile = own.size == domain.size and own.batch == 1 and function in self.any_tile
+        return function in self.anywhere or own == domain or same_tile
 
     def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
         """The inputs that must lie in images, with their accesses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from ...ad.graph import Domain, Function, Variable
+from ...ad.graph import Domain, Function, ReduceFunction, Variable
 from ...ad.types import Access
 from ...errors import PlanError
 from .analysis import Analysis
@@ -100,6 +100,7 @@ class _Group:
         self.outputs: dict[Variable, None] = {}
         self.count = dict.fromkeys(Binding, 0)
         self.written = 0
+        self.axes: set[str] = set()
         self.mode = Mode.FRAGMENT
         self.domain = Domain((1, 1), 1)
 
@@ -110,6 +111,8 @@ class _Group:
         own = self.reads.get(f.output)
         if own not in (None, Binding.ATTACHMENT):
             return False  # a member fetches other texels of it
+        if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
+            return False  # one view and many must pack alike: over the batch apart from inside a tile
         changed: dict[Variable, Binding] = {}
         count = dict(self.count)
         if own is not None:
@@ -131,6 +134,8 @@ class _Group:
         if sentence:
             raise PlanError(f"{f!r} made at {f.where} cannot run on this device: {sentence}")
         self.members[f] = None
+        if isinstance(f, ReduceFunction):
+            self.axes.add(f.axis)
         self.reads.pop(f.output, None)
         self.reads.update(changed)
         self.count, self.written = count, written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ad.graph import Variable
 from .limits import DeviceLimits
 from .substage import Binding, Stage, SubStage
 
@@ -10,7 +11,8 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
     """Stages in the order of execution. ``fuse=False``: one SubStage a Stage.
 
     Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
-    placed, nothing inside reads it as a texture, and nothing inside needs the image that it overwrites.
+    placed, it shares an attachment with a member (else the pass would gain nothing), and no member reads its
+    outputs as textures.
     """
     after = _dependents(sub_stages)
     pending = [len(later) for later in after]
@@ -24,7 +26,8 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
         first = max(ready)
         key = _framebuffer(sub_stages[first], limits) if fuse else None
         members: list[int] = []
-        textures: set = set()
+        textures: set[Variable] = set()
+        shared: set[Variable] = set()
         while True:
             fitting = [
                 k
@@ -34,6 +37,7 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
                     key is not None
                     and _framebuffer(sub_stages[k], limits) == key
                     and textures.isdisjoint(sub_stages[k].outputs)
+                    and not shared.isdisjoint(_attachments(sub_stages[k]))
                 )
             ]
             if not fitting:
@@ -41,6 +45,7 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
             k = first if not members else max(fitting)
             ready.remove(k)
             members.append(k)
+            shared |= _attachments(sub_stages[k])
             textures.update(r.variable for r in sub_stages[k].reads if r.binding is not Binding.ATTACHMENT)
             for p in before[k]:
                 pending[p] -= 1
@@ -50,6 +55,10 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
                 break
         stages.append(Stage(tuple(sub_stages[k] for k in reversed(members))))
     return stages[::-1]
+
+
+def _attachments(s: SubStage) -> set[Variable]:
+    return {*s.outputs, *(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT)}
 
 
 def _framebuffer(s: SubStage, limits: DeviceLimits) -> tuple[int, int] | None:
