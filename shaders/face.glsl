@@ -29,24 +29,26 @@ vec4 face_enlarged(vec3 a3, vec3 b3, vec3 c3, int corner, float reach, float asp
     if (face_dropped(a3, b3, c3, cull)) return nowhere;
     vec2 a = a3.xy, b = b3.xy, c = c3.xy;
     vec3 side = vec3(distance(b, c), distance(c, a), distance(a, b));
-    float around = side.x + side.y + side.z;
-    float inner = abs(face_cross(b - a, c - a)) / around;
-    vec3 other = side.yzx * side.zxy;
-    vec3 cosine = (side.yzx * side.yzx + side.zxy * side.zxy - side * side) / (2.0 * other);
+    float around = side.x + side.y + side.z, longest = max(max(side.x, side.y), side.z);
+    float twice = abs(face_cross(b - a, c - a));
+    float grown = 1.0 + reach * around / twice;
+    vec2 box = vec2(longest, twice / longest) + 2.0 * reach;
     vec2 place;
-    // The smallest angle has the largest cosine; 0.8660254 is that of 30 degrees.
-    if (max(max(cosine.x, cosine.y), cosine.z) <= 0.8660254 && inner > 0.01 * reach) {
+    if (0.5 * twice * grown * grown < box.x * box.y) {
         // Scaled about the centre of the inscribed circle, every side moves outward by the same length.
         if (corner > 2) return nowhere;
         vec2 centre = (side.x * a + side.y * b + side.z * c) / around;
-        vec2 start = corner == 0 ? a : corner == 1 ? b : c;
-        place = centre + (start - centre) * (1.0 + reach / inner);
+        place = centre + ((corner == 0 ? a : corner == 1 ? b : c) - centre) * grown;
     } else {
-        vec2 low = clamp(min(min(a, b), c) - reach, vec2(-0.01), vec2(aspect, 1.0) + 0.01);
-        vec2 high = clamp(max(max(a, b), c) + reach, vec2(-0.01), vec2(aspect, 1.0) + 0.01);
-        bool right = corner == 1 || corner == 2 || corner == 4;
-        bool bottom = corner == 2 || corner == 4 || corner == 5;
-        place = vec2(right ? high.x : low.x, bottom ? high.y : low.y);
+        // A box along the longest side, from its first end.
+        vec2 start = side.x == longest ? b : side.y == longest ? c : a;
+        vec2 end = side.x == longest ? c : side.y == longest ? a : b;
+        vec2 top = side.x == longest ? a : side.y == longest ? b : c;
+        vec2 along = (end - start) / longest, across = vec2(-along.y, along.x);
+        if (dot(top - start, across) < 0.0) across = -across;
+        float right = corner == 1 || corner == 2 || corner == 4 ? box.x : 0.0;
+        float up = corner == 2 || corner == 4 || corner == 5 ? box.y : 0.0;
+        place = start + along * (right - reach) + across * (up - reach);
     }
     return vec4(place.x / aspect * 2.0 - 1.0, place.y * 2.0 - 1.0, 0.5, 1.0);
 }

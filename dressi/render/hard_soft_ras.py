@@ -136,9 +136,9 @@ def _face_form(
     cull: int,
 ) -> SoftLayers:
     points = project(position, size)
-    # One pixel more than the radius: which fragments there are is decided by their distance alone, not by how
-    # finely a device rasterizes.
-    reach = radius + 1.0 / size[1]
+    # A quarter of a pixel more than the radius: which fragments there are is decided by their distance alone, not
+    # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
+    reach = radius + 0.25 / size[1]
     triangles = Enlarge(reach, faces, points.vertex, face_count, size, cull).output
     last: tuple[Variable, Variable] | None = None
     peeled: list[SoftLayer] = []

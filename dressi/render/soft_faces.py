@@ -12,15 +12,14 @@ from ..ad.graph import Domain, PixelFunction, Variable
 from ..ad.types import FLOAT, INT, VEC2, VEC4, Access, Size, list_size
 from .screen import Faces, at_points, dropped, face_cross
 
-SMALLEST_COSINE = 0.8660254  # of 30 degrees: below this smallest angle the bounding box is drawn
-
 
 class Enlarge(Faces):
     """Inputs (reach FLOAT, faces, vertex): six clip-space corners a face, VEC4 list of 6 x ``faces``.
 
-    The triangle (or two) covers every pixel within ``reach`` (image heights) of the face: the triangle with its
-    sides moved outward, the other collapsed; for a smallest angle under 30 degrees (and for faces much smaller
-    than the reach) the expanded bounding box. Faces that are not drawn collapse.
+    The triangle (or two) covers everything within ``reach`` (image heights) of the face, with the smaller area of
+    two ways: the triangle with its sides moved outward, the other collapsed; or, for obtuse and small faces, the
+    box along the longest side. (The paper takes the box, along the axes, for angles below 30 degrees: a fifth
+    more pixels.) Faces that are not drawn collapse.
     """
 
     fields = ("count", "size", "cull")
@@ -61,28 +60,25 @@ class Enlarge(Faces):
         abc = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
         a, b, c = (v[..., :2] for v in abc)
         corner, aspect = index % 6, self.size[0] / self.size[1]
-        side = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
-        around = side.sum(0)
+        sides = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
+        around, longest = sides.sum(0), sides.max(0)
+        twice = np.abs(face_cross(b - a, c - a))
         with np.errstate(all="ignore"):
-            inner = np.abs(face_cross(b - a, c - a)) / around
-            next1, next2 = side[[1, 2, 0]], side[[2, 0, 1]]
-            cosine = ((next1**2 + next2**2 - side**2) / (2 * next1 * next2)).max(0)
-            centre = sum(s[..., None] * v for s, v in zip(side, (a, b, c), strict=True)) / around[..., None]
-            start = np.select([(corner == 0)[..., None], (corner == 1)[..., None]], [a, b], c)
-            moved = centre + (start - centre) * (1 + reach / inner)[..., None]
-        wide, high = np.array([aspect, 1.0]) + 0.01, np.minimum(np.minimum(a, b), c) - reach[..., None]
-        low, high = (
-            high.clip(-0.01, wide),
-            (np.maximum(np.maximum(a, b), c) + reach[..., None]).clip(-0.01, wide),
-        )
-        box = np.stack(
-            [
-                np.where(np.isin(corner, (1, 2, 4)), high[..., 0], low[..., 0]),
-                np.where(np.isin(corner, (2, 4, 5)), high[..., 1], low[..., 1]),
-            ],
-            axis=-1,
-        )
-        plain = (cosine <= SMALLEST_COSINE) & (inner > 0.01 * reach)
+            grown = 1 + reach * around / twice
+            wide, high = longest + 2 * reach, twice / longest + 2 * reach
+            plain = 0.5 * twice * grown * grown < wide * high
+            centre = sum(s[..., None] * v for s, v in zip(sides, (a, b, c), strict=True)) / around[..., None]
+            pick = [(sides[0] == longest)[..., None], (sides[1] == longest)[..., None]]
+            start, end = np.select(pick, [b, c], a), np.select(pick, [c, a], b)
+            along = (end - start) / longest[..., None]
+            across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
+            flip = ((np.select(pick, [a, b], c) - start) * across).sum(-1, keepdims=True) < 0
+            across = np.where(flip, -across, across)
+            chosen = np.select([(corner == 0)[..., None], (corner == 1)[..., None]], [a, b], c)
+            moved = centre + (chosen - centre) * grown[..., None]
+            right = np.where(np.isin(corner, (1, 2, 4)), wide, 0.0) - reach
+            up = np.where(np.isin(corner, (2, 4, 5)), high, 0.0) - reach
+            box = start + along * right[..., None] + across * up[..., None]
         place = np.where(plain[..., None], moved, box) / (aspect, 1.0) * 2 - 1
         nowhere = dropped(*abc, self.cull) | (plain & (corner > 2))
         place = np.where(nowhere[..., None], 2.0, place)
