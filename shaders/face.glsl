@@ -68,19 +68,27 @@ float face_edge(vec2 p, vec2 a, vec2 b) {
     return squared;
 }
 
-// (signed distance, shifted depth, numbers of the two ends of the nearest edge) of a face with ascending corners.
-vec4 face_nearest(vec2 p, ivec3 f, vec3 a, vec3 b, vec3 c) {
-    precise float area = face_cross(b.xy - a.xy, c.xy - a.xy);
-    precise vec3 cross = vec3(face_cross(c.xy - b.xy, p - b.xy), -face_cross(c.xy - a.xy, p - a.xy),
-                              face_cross(b.xy - a.xy, p - a.xy));
+// (signed distance, shifted depth, numbers of the two ends of the nearest edge) of a face with ascending corners a,
+// b, c: one is (a.xy, b.xy), two is (c.xy, depths of a and b), three is (depth of c, numbers of a, b, c).
+vec4 face_nearest(vec2 p, vec4 one, vec4 two, vec4 three) {
+    vec2 a = one.xy, b = one.zw, c = two.xy;
+    precise float area = face_cross(b - a, c - a);
+    precise vec3 cross = vec3(face_cross(c - b, p - b), -face_cross(c - a, p - a), face_cross(b - a, p - a));
     bool inside = all(greaterThanEqual(cross * sign(area), vec3(0.0)));
-    vec3 squared = vec3(face_edge(p, a.xy, b.xy), face_edge(p, b.xy, c.xy), face_edge(p, a.xy, c.xy));
-    vec2 ends = vec2(f.xy);
+    vec3 squared = vec3(face_edge(p, a, b), face_edge(p, b, c), face_edge(p, a, c));
+    vec2 ends = three.yz;
     float best = squared.x;
-    if (squared.y < best) { best = squared.y; ends = vec2(f.yz); }
-    if (squared.z < best) { best = squared.z; ends = vec2(f.xz); }
+    if (squared.y < best) { best = squared.y; ends = three.zw; }
+    if (squared.z < best) { best = squared.z; ends = three.yw; }
     precise float away = sqrt(best);
-    precise float depth = (cross.x * a.z + cross.y * b.z + cross.z * c.z) / area;
+    precise float depth = (cross.x * two.z + cross.y * two.w + cross.z * three.x) / area;
     precise float shifted = inside ? 0.5 * clamp(depth, 0.0, 1.0) : 0.5 + 0.5 * away;
     return vec4(inside ? away : -away, shifted, ends);
+}
+
+// Part 0, 1 or 2 of what face_nearest takes; the corners belong to the ascending numbers f.
+vec4 face_record(int part, ivec3 f, vec3 a, vec3 b, vec3 c) {
+    if (part == 0) return vec4(a.xy, b.xy);
+    if (part == 1) return vec4(c.xy, a.z, b.z);
+    return vec4(c.z, vec3(f));
 }

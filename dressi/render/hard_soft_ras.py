@@ -29,7 +29,7 @@ from ..ad.graph import Variable, as_variable
 from ..ad.types import Size
 from ..errors import InputError
 from .screen import Projected, covered, culling, pixel_centres, project
-from .soft_faces import Enlarge, Extremes, NearestEdge
+from .soft_faces import Enlarge, Extremes, FaceRecord, NearestEdge
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +140,19 @@ def _face_form(
     # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
     reach = radius + 0.25 / size[1]
     triangles = Enlarge(reach, faces, points.vertex, face_count, size, cull).output
+    # What a fragment reads depends on the face alone, so that devices may read it once a triangle.
+    records = [FaceRecord(faces, points.vertex, part).output for part in range(3)]
+
+    def nearest_edge(face: Variable) -> Variable:
+        return NearestEdge(face, *(F.lookup(record, face) for record in records)).output
+
     last: tuple[Variable, Variable] | None = None
     peeled: list[SoftLayer] = []
     centres, softness = pixel_centres(size), 1.0 / sigma
     hard: Variable | None = None
     for _ in range(layers):
-        face = _peel(triangles, faces, points.vertex, size, radius, face_count, last)
-        nearest = NearestEdge(face, faces, points.vertex).output
+        face = _peel(triangles, nearest_edge, size, radius, face_count, last)
+        nearest = nearest_edge(face)
         last = (nearest.y, face)
         hard = F.greater_equal(nearest.x, 0.0) if hard is None else hard
         dist = _signed_distance(centres, nearest, points)
@@ -164,8 +170,7 @@ def _face_form(
 
 def _peel(
     triangles: Variable,
-    faces: Variable,
-    vertex: Variable,
+    nearest_edge: Callable[[Variable], Variable],
     size: Size,
     radius: Variable,
     face_count: int,
@@ -174,7 +179,7 @@ def _peel(
     """The face in front, of all fragments that come after ``last`` (depth, face)."""
 
     def fragment(face: Variable) -> tuple[Variable, Variable]:
-        nearest = NearestEdge(face, faces, vertex).output
+        nearest = nearest_edge(face)
         depth = nearest.y
         keep = F.greater_equal(nearest.x, -radius)
         if last is not None:

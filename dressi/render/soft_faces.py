@@ -85,42 +85,65 @@ class Enlarge(Faces):
         return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
 
 
-class NearestEdge(Faces):
-    """Inputs (face INT, faces, vertex): VEC4 (dist, depth, first, second) of the face at the pixel's centre.
+class FaceRecord(Faces):
+    """Inputs (faces, vertex): VEC4 list like ``faces``, a third of what ``NearestEdge`` has to know of a face.
 
-    dist: signed distance to the nearest edge.  depth: shifted by equation (3), as a device stores it.  first and
-    second: numbers of that edge's ends, exact because a list holds at most 2**24 vertices. (-2, 2, -1, -1) where
-    the face is -1. No derivative: what depends smoothly on the vertices is built from the ends.
+    With the corners a, b, c in ascending order of their numbers: part 0 is (a.xy, b.xy), part 1 (c.xy, depths of
+    a and b), part 2 (depth of c, numbers of a, b and c, exact because a list holds at most 2**24 vertices).
     """
+
+    fields = ("part",)
+
+    def __init__(self, faces: Variable, vertex: Variable, part: int):
+        self.part = part
+        super().__init__(faces, vertex)
 
     @property
     def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
+        return (Access.SAME_PIXEL, Access.FETCH)
 
     def infer(self):
-        face, faces, vertex = self.inputs
+        faces, vertex = self.inputs
         self.check_lists(faces, vertex)
-        if face.vtype is not INT:
-            raise self.fail("the face is INT")
-        batches = {x.batch for x in self.inputs} - {1}
-        if len(batches) > 1:
-            raise self.fail("batches must be equal or 1")
-        return VEC4, Domain(face.size, max(batches, default=1))
+        if len({faces.batch, vertex.batch} - {1}) > 1:
+            raise self.fail("batches of faces and vertices must be equal or 1")
+        return VEC4, Domain(faces.size, max(faces.batch, vertex.batch))
 
     @property
     def glsl(self) -> str:
-        return (
-            "ivec3 f = face_sorted($1(face_texel(max($0, 0), $size1), tile));\n"
-            "vec2 p = (vec2(pixel) + 0.5) / float($size.y);\n"
-            f"$y = $0 < 0 ? vec4(-2.0, 2.0, -1.0, -1.0) : face_nearest(p, f, {self.fetch_corners('f', 1, 2)});"
-        )
+        corners = self.fetch_corners("f", 0, 1)
+        return f"ivec3 f = face_sorted($0);\n$y = face_record({self.part}, f, {corners});"
 
-    def evaluate(self, at, face, faces, vertex):
-        x, y, tile = at_points(at)
-        face = np.broadcast_to(face, x.shape)
-        f = np.sort(self.read_list(faces, tile, face), axis=-1)
-        abc = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
-        a, b, c = (v[..., :2] for v in abc)
+    def evaluate(self, at, faces, vertex):
+        tile = at_points(at)[2]
+        f = np.broadcast_to(np.sort(faces, axis=-1), (*tile.shape, 3))
+        a, b, c = (self.read_list(vertex, tile, f[..., i]) for i in range(3))
+        parts = ((a[..., :2], b[..., :2]), (c[..., :2], a[..., 2:], b[..., 2:]), (c[..., 2:], f))
+        return np.concatenate(parts[self.part], axis=-1)
+
+
+class NearestEdge(PixelFunction):
+    """Inputs (face INT, its three records VEC4): VEC4 (dist, depth, first, second) at the centre of the pixel.
+
+    dist: signed distance to the nearest edge.  depth: shifted by equation (3), as a device stores it.  first and
+    second: numbers of that edge's ends. (-2, 2, -1, -1) where the face is -1. No derivative: what depends smoothly
+    on the vertices is built from the ends.
+    """
+
+    includes = ("face.glsl",)
+    glsl = (
+        "$y = $0 < 0 ? vec4(-2.0, 2.0, -1.0, -1.0)\n"
+        " : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
+    )
+
+    def infer(self):
+        if [x.vtype for x in self.inputs] != [INT, VEC4, VEC4, VEC4]:
+            raise self.fail("needs an INT face and its three VEC4 records")
+        return VEC4, self.broadcast()
+
+    def evaluate(self, at, face, one, two, three):
+        x, y, _ = at_points(at)
+        a, b, c = one[..., :2], one[..., 2:], two[..., :2]
         p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
         area = face_cross(b - a, c - a)
         cross = np.stack([face_cross(c - b, p - b), -face_cross(c - a, p - a), face_cross(b - a, p - a)])
@@ -128,18 +151,13 @@ class NearestEdge(Faces):
         squared = np.stack([_squared_distance(p, *ends) for ends in ((a, b), (b, c), (a, c))])
         nearest = squared.argmin(0)
         away = np.sqrt(squared.min(0))
+        depths = (two[..., 2], two[..., 3], three[..., 0])
         with np.errstate(all="ignore"):
-            depth = sum(w * v[..., 2] for w, v in zip(cross, abc, strict=True)) / area
+            depth = sum(w * z for w, z in zip(cross, depths, strict=True)) / area
         shifted = np.where(inside, 0.5 * np.clip(depth, 0, 1), 0.5 + 0.5 * away).astype(np.float32)
-        found = np.stack(
-            [
-                np.where(inside, away, -away),
-                shifted,
-                np.where(nearest == 1, f[..., 1], f[..., 0]),
-                np.where(nearest == 0, f[..., 1], f[..., 2]),
-            ],
-            axis=-1,
-        )
+        first = np.where(nearest == 1, three[..., 2], three[..., 1])
+        second = np.where(nearest == 0, three[..., 2], three[..., 3])
+        found = np.stack([np.where(inside, away, -away), shifted, first, second], axis=-1)
         return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0, -1.0), found)
 
 

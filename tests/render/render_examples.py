@@ -54,7 +54,12 @@ def nearest_edge(batch: int) -> Example:
     face = Variable(INT, SIZE, batch, data=face)
     there = F.lookup(drawn, face)
     kept = F.select(F.equal(there.x, there.y), -1, face)
-    return Example(soft_faces.NearestEdge(kept, faces, vertex).output)
+    records = [soft_faces.FaceRecord(faces, vertex, part).output for part in range(3)]
+    return Example(soft_faces.NearestEdge(kept, *(F.lookup(r, kept) for r in records)).output)
+
+
+def face_record(part: int) -> Example:
+    return Example(soft_faces.FaceRecord(*_lists(2), part).output)
 
 
 def extremes(axis: str) -> Example:
@@ -81,6 +86,7 @@ def neighbour_difference(vtype=VEC3) -> Example:
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     soft_faces.Enlarge: [lambda: enlarge(0, 1), lambda: enlarge(1, 2)],
     soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
+    soft_faces.FaceRecord: [lambda part=part: face_record(part) for part in range(3)],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
     screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
     regularizers.NeighbourDifference: [neighbour_difference, lambda: neighbour_difference(VEC2)],
