@@ -332,6 +332,17 @@ class RasterFunction(Function):
     """
 
     fields = ("indexed", "size", "batch", "triangles", "triangles_per_face", "fragment")
+    indexed: bool
+    size: Size
+    batch: int
+    triangles: int
+    triangles_per_face: int
+    fragment: Any
+
+    @property
+    def externals(self) -> tuple[Variable, ...]:
+        """The images that the fragment sub-graph reads, one for each of its formals."""
+        return self.inputs[2 if self.indexed else 1 :]
 
 
 def as_variable(value: Any) -> Variable:

@@ -61,16 +61,17 @@ small_limits = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), limits=small_limits, stages=st.booleans(), recompute=st.booleans())
-def test_random_plans_are_sound(seed, limits, stages, recompute):
+@given(seed=st.integers(0, 10**6), limits=small_limits, switches=st.tuples(*[st.booleans()] * 3))
+def test_random_plans_are_sound(seed, limits, switches):
     program = random_program(seed)
-    options = PlanOptions(fuse_stages=stages, recompute=recompute)
+    options = PlanOptions(True, *switches)
     check_plan(build_plan(program, limits, shader_text, options))
 
 
 def test_fewer_passes_than_functions_and_more_with_fewer_attachments():
     program = random_program(3, 60)
-    counts = {n: build_plan(program, profile(n), shader_text).counts for n in PROFILES}
+    subpasses = PlanOptions(dispatch=False)
+    counts = {n: build_plan(program, profile(n), shader_text, subpasses).counts for n in PROFILES}
     baseline = build_plan(program, profile("desktop"), shader_text, BASELINE).counts
     assert counts["desktop"]["substages"] < baseline["substages"] / 3
     assert counts["desktop"]["substages"] <= counts["uhd620"]["substages"] <= counts["mali_g76"]["substages"]

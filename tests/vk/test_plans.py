@@ -54,10 +54,10 @@ def close(a, b, tolerance=1e-5):
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(0, 10**6), limits=small_limits, stages=st.booleans(), cache=st.booleans())
-def test_packed_equals_baseline(device, seed, limits, stages, cache):
+@given(seed=st.integers(0, 10**6), limits=small_limits, switches=st.tuples(*[st.booleans()] * 4))
+def test_packed_equals_baseline(device, seed, limits, switches):
     program = random_program(seed, 18)
-    options = PlanOptions(fuse_stages=stages, cache_static=cache)
+    options = PlanOptions(True, *switches)
     packed = results(program, device, options=options, limits=limits)
     assert close(packed, results(program, device, options=BASELINE))
 

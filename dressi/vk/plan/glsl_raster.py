@@ -1,80 +1,214 @@
-"""GLSL of a draw: vertex pulling, and the fragment sub-graph of ``F.rasterize``."""
+"""GLSL of a draw: vertex pulling, and the fragment sub-graph of ``F.rasterize``.
+
+What the sub-graph computes from the face alone (its corners, say) is the same in all fragments of a triangle: the
+vertex shader does it and passes it on flat.
+"""
 
 from __future__ import annotations
 
-from ...ad.graph import RasterFunction, Variable
+import re
+
+from ...ad.graph import Function, RasterFunction, Variable
 from ...ad.types import Access
 from .limits import DeviceLimits
 from .substage import Binding, SubStage
 from .writer import Shaders, ShaderText, Writer, color_outputs
 
+FLAT_LOCATIONS = 14  # of the 16 that Vulkan guarantees; two carry the face and the tile
+_PIXEL = re.compile(r"\bpixel\b")
+
 
 def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex; a fragment shader that
-    writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
+    writes the number of the face, with the depth and the discard of the sub-graph where there is one.
+
+    What the sub-graph computes of the face alone (records looked up in lists, say) is the same in all fragments
+    of a triangle: the vertex shader computes it and passes it on flat.
+    """
     (f,) = s.functions
     assert isinstance(f, RasterFunction)
-    vertex = Writer(s, limits, shader_text)
-    vertex.declare_reads()
-    vertex.head = [line for line in vertex.head if "input_attachment_index" not in line]
-    position, faces = f.inputs[0], f.inputs[1] if f.indexed else None
+    actual = dict(zip(f.fragment.formals, f.externals, strict=True)) if f.fragment else {}
+    hoisted, flat = _hoisted(f, actual)
+    vertex_source = _vertex(s, f, limits, shader_text, actual, hoisted, flat)
+    fragment, source = _fragment(s, f, limits, shader_text, actual, hoisted, flat)
+    return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
+
+
+def _flat(flat: list[Variable], direction: str) -> list[str]:
+    lines = [
+        f"layout(location={k}) flat {direction} int {name}_{direction};" for k, name in enumerate(_FIXED)
+    ]
+    for k, v in enumerate(flat):
+        lines.append(f"layout(location={k + 2}) flat {direction} {v.vtype.glsl} flat{k};")
+    return lines
+
+
+_FIXED = ("face", "tile")
+
+
+def _hoisted(f: RasterFunction, actual: dict[Variable, Variable]) -> tuple[list[Function], list[Variable]]:
+    """Functions of the sub-graph that the vertex shader computes, and the Variables it passes on."""
+    graph = f.fragment
+    if graph is None or f.size == (1, 1):
+        return [], []
+    per_face = {graph.face, *(v for v, image in actual.items() if image.size == (1, 1))}
+    constant: set[Variable] = set()
+    hoisted: list[Function] = []
+    for g in graph.functions:
+        same = [x for x, a in zip(g.inputs, g.access, strict=True) if a is Access.SAME_PIXEL]
+        if (
+            _PIXEL.search(g.glsl)
+            or g.output.vtype.is_matrix
+            or not all(x in per_face | constant for x in same)
+        ):
+            continue
+        if all(x in constant for x in g.inputs):
+            constant.add(g.output)
+        else:
+            per_face.add(g.output)
+            hoisted.append(g)
+    inner = [g for g in graph.functions if g not in set(hoisted)]
+    read = dict.fromkeys(
+        x for g in inner for x, a in zip(g.inputs, g.access, strict=True) if a is Access.SAME_PIXEL
+    )
+    read.update(dict.fromkeys(graph.roots))
+    flat = [x for x in read if x in per_face and x is not graph.face]
+    return (hoisted, flat) if len(flat) <= FLAT_LOCATIONS else ([], [])
+
+
+def _vertex(
+    s: SubStage,
+    f: RasterFunction,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    actual: dict[Variable, Variable],
+    hoisted: list[Function],
+    flat: list[Variable],
+) -> str:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    w.head = [line for line in w.head if "input_attachment_index" not in line]
+    position = f.inputs[0]
     main = ["int triangle = gl_VertexIndex / 3;", "int tile = gl_InstanceIndex;"]
-    if faces is not None:
-        main.append(f"ivec3 corners = {vertex.fetch(faces)}({_texel('triangle', faces)}, tile);")
+    if f.indexed:
+        faces = f.inputs[1]
+        main.append(f"ivec3 corners = {w.fetch(faces)}({_texel('triangle', faces)}, tile);")
         main.append("int corner = gl_VertexIndex - 3 * triangle;")
         main.append("int vertex = corner == 0 ? corners.x : corner == 1 ? corners.y : corners.z;")
     else:
         main.append("int vertex = gl_VertexIndex;")
     main += [
-        f"gl_Position = {vertex.fetch(position)}({_texel('vertex', position)}, tile);",
+        f"gl_Position = {w.fetch(position)}({_texel('vertex', position)}, tile);",
         f"face_out = triangle / {f.triangles_per_face};",
         "tile_out = tile;",
     ]
-    flat = ["layout(location=0) flat {0} int face_{0};", "layout(location=1) flat {0} int tile_{0};"]
-    vertex_source = vertex.text(main, [line.format("out") for line in flat])
+    ends = []
+    if f.fragment is not None and hoisted:
+        w.names[f.fragment.face] = "face_out"
+        needed = _with_constants(hoisted)
+        for g in f.fragment.functions:
+            if g in needed:
+                w.emit(g, actual)
+    for k, v in enumerate(flat):
+        ends.append(f"flat{k} = {w.names.get(v) or w.value(actual[v])};")
+    return w.text([*main, *w.lines, *ends], _flat(flat, "out"))
 
-    fragment = Writer(s, limits, shader_text)
-    fragment.declare_reads()
+
+def _with_constants(functions: list[Function]) -> set[Function]:
+    """The Functions and the constants that they are made of."""
+    found: set[Function] = set()
+    stack = list(functions)
+    while stack:
+        g = stack.pop()
+        if g not in found:
+            found.add(g)
+            stack.extend(x.creator for x in g.inputs if x.creator is not None)
+    return found
+
+
+def _fragment(
+    s: SubStage,
+    f: RasterFunction,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    actual: dict[Variable, Variable],
+    hoisted: list[Function],
+    flat: list[Variable],
+) -> tuple[Writer, str]:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
     pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
-    fragment.head = [h for h in fragment.head if not any(_declares(fragment, v, h) for v in pulled)]
+    w.head = [line for line in w.head if not any(f" {w.images[v]}_" in line for v in pulled)]
     width, height = s.domain.size
-    t = fragment.tiling
+    rows = w.tiling.rows
+    corner = f"ivec2(tile / {rows} * {width}, tile % {rows} * {height})"
     place = [
         "ivec2 place = ivec2(gl_FragCoord.xy);",
         "int tile = tile_in;",
-        f"ivec2 pixel = place - ivec2(tile / {t.rows} * {width}, tile % {t.rows} * {height});"
-        if t.columns > 1
-        else f"ivec2 pixel = place - ivec2(0, tile * {height});",
+        f"ivec2 pixel = place - {corner if w.tiling.columns > 1 else f'ivec2(0, tile * {height})'};",
     ]
     ends = []
-    if f.fragment is not None:
-        graph = f.fragment
-        actual = dict(zip(graph.formals, f.inputs[len(f.inputs) - len(graph.formals) :], strict=True))
-        fragment.names[graph.face] = "face_in"
+    graph = f.fragment
+    if graph is not None:
+        w.names[graph.face] = "face_in"
+        for k, v in enumerate(flat):
+            w.names[v] = w.names[actual.get(v, v)] = f"flat{k}"
         for g in s.body:
             if g is not f:
-                fragment.emit(g)
+                w.emit(g)
+        done = set(hoisted)
         for g in graph.functions:
-            fragment.emit(g, actual)
+            if g not in done:
+                w.emit(g, actual)
         if graph.keep is not None:
-            ends.append(f"if ({fragment.names[graph.keep]} == 0.0) discard;")
-        ends.append(f"gl_FragDepth = {fragment.names[graph.depth]};")
-    fragment.names[f.output] = "face_in"
-    layouts, stores = color_outputs(fragment, s)
-    layouts += [line.format("in") for line in flat]
-    fragment_source = fragment.text([*place, *fragment.lines, *ends, *stores], layouts)
-    return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": fragment_source})
+            ends.append(f"if ({w.names[graph.keep]} == 0.0) discard;")
+        ends.append(f"gl_FragDepth = {w.names[graph.depth]};")
+    w.names[f.output] = "face_in"
+    layouts, stores = color_outputs(w, s)
+    return w, w.text([*place, *w.lines, *ends, *stores], layouts + _flat(flat, "in"))
+
+
+HELD = 12
+"""Values passed from the vertex to the fragment shader: every device has 16 locations of four components."""
+
+
+def of_the_face(graph: FragmentGraph) -> tuple[list[Function], list[Function]]:
+    """Functions of the sub-graph that the vertex shader can compute, producers first, and those it passes on.
+
+    They depend on the face and on texels fetched by it, not on the pixel; at least one fetches.
+    """
+    known = {graph.face}
+    constant: set[Variable] = set()
+    alone: list[Function] = []
+    for g in graph.functions:
+        here = [x for x, a in zip(g.inputs, g.access, strict=True) if a is Access.SAME_PIXEL]
+        if (
+            g.output.vtype.is_matrix
+            or re.search(r"\bpixel\b", g.glsl)
+            or not (known | constant).issuperset(here)
+        ):
+            continue
+        (constant if known.isdisjoint(here) else known).add(g.output)
+        alone.append(g)
+    moved = {g.output for g in alone}
+    read = {x for g in graph.functions if g.output not in moved for x in g.inputs} | set(graph.roots)
+    held = [g for g in alone if g.output in read and g.output in known]
+    fetches = any(Access.FETCH in g.access for g in alone)
+    return (alone, held) if fetches and len(held) <= HELD else ([], [])
+
+
+def needed(graph: FragmentGraph, held: list[Function]) -> list[Function]:
+    """The Functions of the sub-graph that the fragment shader computes itself, given those that are passed."""
+    wanted = set(graph.roots)
+    found: list[Function] = []
+    given = {g.output for g in held}
+    for g in reversed(graph.functions):
+        if g.output in wanted and g.output not in given:
+            found.append(g)
+            wanted.update(g.inputs)
+    return found[::-1]
 
 
 def _texel(index: str, table: Variable) -> str:
     width, height = table.size
     return f"ivec2({index}, 0)" if height == 1 else f"ivec2({index} % {width}, {index} / {width})"
-
-
-def _declares(w: Writer, v: Variable, line: str) -> bool:
-    return f" {w.images[v]}_" in line
-
-
-def pull_bindings(f: RasterFunction) -> list[Variable]:
-    """The Variables that the vertex shader reads."""
-    return [x for x, a in zip(f.inputs, f.access, strict=True) if a is Access.PULL]

@@ -12,8 +12,13 @@ from .limits import DeviceLimits
 from .substage import Binding, Mode, Read, SubStage, iteration_domain, resources
 
 
-def pack_functions(analysis: Analysis, limits: DeviceLimits, *, fuse: bool = True) -> list[SubStage]:
+def pack_functions(
+    analysis: Analysis, limits: DeviceLimits, *, fuse: bool = True, dispatch: bool = True
+) -> list[SubStage]:
     """SubStages in the order of execution. ``fuse=False`` is the baseline: one Function a SubStage.
+
+    ``dispatch``: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have
+    more images, instead of being split.
 
     A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
@@ -35,7 +40,7 @@ def pack_functions(analysis: Analysis, limits: DeviceLimits, *, fuse: bool = Tru
     while ready:
         key = min(ready, key=lambda k: ready[k][0][:2])
         heap = ready.pop(key)
-        group = _Group(analysis, limits, roots)
+        group = _Group(analysis, limits, roots, dispatch)
         refused: list[tuple[int, int, Function]] = []
         while heap:
             entry = heapq.heappop(heap)
@@ -50,7 +55,7 @@ def pack_functions(analysis: Analysis, limits: DeviceLimits, *, fuse: bool = Tru
                         push(maker)
             heap += ready.pop(key, [])
             heapq.heapify(heap)
-            if not fuse or group.mode is not Mode.FRAGMENT:
+            if not fuse or group.mode not in (Mode.FRAGMENT, Mode.COMPUTE):
                 refused += heap
                 break
         if refused:
@@ -93,14 +98,15 @@ def _fusable(analysis: Analysis, producer: Function, user: Function) -> bool:
 class _Group:
     """The open SubStage: which images it reads and writes, counted up and down as Functions join."""
 
-    def __init__(self, analysis: Analysis, limits: DeviceLimits, roots: set[Variable]):
-        self.analysis, self.limits, self.roots = analysis, limits, roots
+    def __init__(self, analysis: Analysis, limits: DeviceLimits, roots: set[Variable], dispatch: bool):
+        self.analysis, self.limits, self.roots, self.dispatch = analysis, limits, roots, dispatch
         self.members: dict[Function, None] = {}
         self.reads: dict[Variable, Binding] = {}
         self.outputs: dict[Variable, None] = {}
         self.count = dict.fromkeys(Binding, 0)
         self.written = 0
         self.axes: set[str] = set()
+        self.fetched: set[Variable] = set()
         self.mode = Mode.FRAGMENT
         self.domain = Domain((1, 1), 1)
 
@@ -108,9 +114,9 @@ class _Group:
         """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
         if not self.members:
             self.mode, self.domain = self.analysis.mode[f], iteration_domain(f)
+        if f.output in self.fetched:
+            return False  # a member reads other texels of it
         own = self.reads.get(f.output)
-        if own not in (None, Binding.ATTACHMENT):
-            return False  # a member fetches other texels of it
         if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
             return False  # one view and many must pack alike: over the batch apart from inside a tile
         changed: dict[Variable, Binding] = {}
@@ -128,7 +134,13 @@ class _Group:
                 changed[x] = after
         leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
-        sentence = self.limits.violation_of(resources(self.mode, count, written))
+        mode = self.mode
+        sentence = self.limits.violation_of(resources(mode, count, written))
+        if sentence and self.members and mode is Mode.FRAGMENT and self.dispatch:
+            count[Binding.TEXTURE] += count.pop(Binding.ATTACHMENT)
+            count[Binding.ATTACHMENT] = 0
+            mode = Mode.COMPUTE
+            sentence = self.limits.violation_of(resources(mode, count, written))
         if sentence and self.members:
             return False
         if sentence:
@@ -138,6 +150,10 @@ class _Group:
             self.axes.add(f.axis)
         self.reads.pop(f.output, None)
         self.reads.update(changed)
+        if mode is not self.mode:
+            self.mode = mode
+            self.reads = dict.fromkeys(self.reads, Binding.TEXTURE)
+        self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
         self.count, self.written = count, written
         if leaves_group:
             self.outputs[f.output] = None

@@ -25,6 +25,7 @@ class PlanOptions:
     """Parts that can be switched off, to compare and to measure. All off is the baseline: one Function a pass."""
 
     fuse_functions: bool = True
+    dispatch: bool = True  # SubStages that need more images than a subpass may have become compute shaders
     fuse_stages: bool = True
     recompute: bool = True
     cache_static: bool = True
@@ -32,7 +33,7 @@ class PlanOptions:
 
 
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(False, False, False, False, False)
+BASELINE = PlanOptions(False, False, False, False, False, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,7 @@ def _schedule(
     options: PlanOptions,
 ) -> Schedule:
     analysis = Analysis([r for r in roots if r.creator is not None], given, recompute=options.recompute)
-    sub_stages = pack_functions(analysis, limits, fuse=options.fuse_functions)
+    sub_stages = pack_functions(analysis, limits, fuse=options.fuse_functions, dispatch=options.dispatch)
     copies = list(updates)
     if options.fuse_functions:
         sub_stages, copies = update_in_place(sub_stages, updates, limits)
