@@ -20,11 +20,7 @@ _PIXEL = re.compile(r"\bpixel\b")
 
 def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex; a fragment shader that
-    writes the number of the face, with the depth and the discard of the sub-graph where there is one.
-
-    What the sub-graph computes of the face alone (records looked up in lists, say) is the same in all fragments
-    of a triangle: the vertex shader computes it and passes it on flat.
-    """
+    writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
     (f,) = s.functions
     assert isinstance(f, RasterFunction)
     actual = dict(zip(f.fragment.formals, f.externals, strict=True)) if f.fragment else {}
@@ -166,47 +162,6 @@ def _fragment(
     w.names[f.output] = "face_in"
     layouts, stores = color_outputs(w, s)
     return w, w.text([*place, *w.lines, *ends, *stores], layouts + _flat(flat, "in"))
-
-
-HELD = 12
-"""Values passed from the vertex to the fragment shader: every device has 16 locations of four components."""
-
-
-def of_the_face(graph: FragmentGraph) -> tuple[list[Function], list[Function]]:
-    """Functions of the sub-graph that the vertex shader can compute, producers first, and those it passes on.
-
-    They depend on the face and on texels fetched by it, not on the pixel; at least one fetches.
-    """
-    known = {graph.face}
-    constant: set[Variable] = set()
-    alone: list[Function] = []
-    for g in graph.functions:
-        here = [x for x, a in zip(g.inputs, g.access, strict=True) if a is Access.SAME_PIXEL]
-        if (
-            g.output.vtype.is_matrix
-            or re.search(r"\bpixel\b", g.glsl)
-            or not (known | constant).issuperset(here)
-        ):
-            continue
-        (constant if known.isdisjoint(here) else known).add(g.output)
-        alone.append(g)
-    moved = {g.output for g in alone}
-    read = {x for g in graph.functions if g.output not in moved for x in g.inputs} | set(graph.roots)
-    held = [g for g in alone if g.output in read and g.output in known]
-    fetches = any(Access.FETCH in g.access for g in alone)
-    return (alone, held) if fetches and len(held) <= HELD else ([], [])
-
-
-def needed(graph: FragmentGraph, held: list[Function]) -> list[Function]:
-    """The Functions of the sub-graph that the fragment shader computes itself, given those that are passed."""
-    wanted = set(graph.roots)
-    found: list[Function] = []
-    given = {g.output for g in held}
-    for g in reversed(graph.functions):
-        if g.output in wanted and g.output not in given:
-            found.append(g)
-            wanted.update(g.inputs)
-    return found[::-1]
 
 
 def _texel(index: str, table: Variable) -> str:
