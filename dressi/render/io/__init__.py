@@ -10,7 +10,8 @@ import numpy as np
 
 from dressi.errors import InputError
 from dressi.render.io.files import read_bytes, reason, write_files
-from dressi.render.io.gltf import load_gltf, save_glb
+from dressi.render.io.glb import save_glb
+from dressi.render.io.gltf import load_gltf
 from dressi.render.io.images import encode_png, read_image, resize, save_gif, save_png
 from dressi.render.io.obj import load_obj, save_obj
 from dressi.render.io.photos import Photos, load_photos

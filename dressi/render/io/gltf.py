@@ -1,4 +1,4 @@
-"""glTF 2.0: triangle geometry, base colour and UVs in, a self-contained GLB out."""
+"""glTF 2.0 in: triangle geometry, UVs and base colour."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import inside, read_bytes, write_files
-from dressi.render.io.images import decode, encode_png, to_linear_rgb
+from dressi.render.io.files import inside, read_bytes
+from dressi.render.io.images import decode, to_linear_rgb
 from dressi.render.mesh import Mesh, weld, weld_values
 
-_MAGIC, _JSON, _BIN = 0x46546C67, 0x4E4F534A, 0x004E4942
+MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
 _KNOWN = {"KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit"}
@@ -66,7 +66,7 @@ class _Document:
         self._buffers: dict[int, bytes] = {}
 
     def _chunks(self, data: bytes) -> tuple[bytes, bytes | None]:
-        if len(data) < 20 or data[:4] != b"glTF":
+        if len(data) < 20 or struct.unpack_from("<I", data)[0] != MAGIC:
             raise InputError(f"'{self.path}' is not a GLB file, or it is truncated; export it again")
         _, version, length = struct.unpack_from("<III", data)
         if version != 2:
@@ -85,9 +85,9 @@ class _Document:
                 )
             found.setdefault(kind, data[offset + 8 : offset + 8 + size])
             offset += 8 + size + (-size % 4)
-        if _JSON not in found:
+        if JSON_CHUNK not in found:
             raise InputError(f"'{self.path}' has no JSON chunk; export it again")
-        return found[_JSON], found.get(_BIN)
+        return found[JSON_CHUNK], found.get(BINARY_CHUNK)
 
     # ---------------------------------------------------------------- data
 
@@ -324,79 +324,3 @@ def _transform_uv(uvs: np.ndarray, transform: dict[str, Any]) -> np.ndarray:
     c, s = np.cos(angle), np.sin(angle)
     turned = (uvs * transform.get("scale", (1, 1))) @ np.array([[c, s], [-s, c]]).T
     return turned + transform.get("offset", (0, 0))
-
-
-def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write one self-contained GLB: split at seams, normals, UVs, albedo as an 8-bit sRGB PNG; rough dielectric.
-
-    The file is replaced whole or not at all; InputError when it cannot be written.
-    """
-    split = mesh.validate().split_at_seams(normals=True)
-    views: list[bytes] = [split.positions.astype("<f4").tobytes(), split.normals.astype("<f4").tobytes()]
-    positions = split.positions.astype(np.float32)
-    accessors: list[dict[str, Any]] = [
-        {"bufferView": 0, "componentType": 5126, "count": len(positions), "type": "VEC3",
-         "min": positions.min(0).tolist(), "max": positions.max(0).tolist()},
-        {"bufferView": 1, "componentType": 5126, "count": len(positions), "type": "VEC3"},
-    ]  # fmt: skip
-    attributes = {"POSITION": 0, "NORMAL": 1}
-    if split.uvs is not None:
-        attributes["TEXCOORD_0"] = len(accessors)
-        accessors.append(
-            {"bufferView": len(views), "componentType": 5126, "count": len(positions), "type": "VEC2"}
-        )
-        views.append(split.uvs.astype("<f4").tobytes())
-    small = len(positions) < 65535
-    accessors.append(
-        {
-            "bufferView": len(views),
-            "componentType": 5123 if small else 5125,
-            "count": split.faces.size,
-            "type": "SCALAR",
-        }
-    )
-    index_view = len(views)
-    views.append(split.faces.astype("<u2" if small else "<u4").tobytes())
-    material: dict[str, Any] = {
-        "name": mesh.name,
-        "pbrMetallicRoughness": {
-            "baseColorFactor": [*(float(min(max(c, 0.0), 1.0)) for c in mesh.color), 1.0],
-            "metallicFactor": 0.0,
-            "roughnessFactor": 1.0,
-        },
-    }
-    document: dict[str, Any] = {
-        "asset": {"version": "2.0", "generator": "dressi"},
-        "scene": 0,
-        "scenes": [{"nodes": [0]}],
-        "nodes": [{"mesh": 0, "name": mesh.name}],
-        "meshes": [
-            {
-                "primitives": [
-                    {"attributes": attributes, "indices": len(accessors) - 1, "material": 0, "mode": 4}
-                ]
-            }
-        ],
-        "materials": [material],
-        "accessors": accessors,
-    }
-    if mesh.texture is not None and split.uvs is not None:
-        material["pbrMetallicRoughness"]["baseColorTexture"] = {"index": 0}
-        document["textures"] = [{"source": 0, "sampler": 0}]
-        document["samplers"] = [{"magFilter": 9729, "minFilter": 9729, "wrapS": 10497, "wrapT": 10497}]
-        document["images"] = [{"bufferView": len(views), "mimeType": "image/png"}]
-        views.append(encode_png(mesh.texture))
-    binary, entries = b"", []
-    for i, view in enumerate(views):
-        entry: dict[str, Any] = {"buffer": 0, "byteOffset": len(binary), "byteLength": len(view)}
-        if i <= index_view:
-            entry["target"] = 34963 if i == index_view else 34962
-        entries.append(entry)
-        binary += view + b"\0" * (-len(view) % 4)
-    document["bufferViews"] = entries
-    document["buffers"] = [{"byteLength": len(binary)}]
-    text = json.dumps(document, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 4)
-    total = 12 + 8 + len(text) + 8 + len(binary)
-    data = struct.pack("<III", _MAGIC, 2, total) + struct.pack("<II", len(text), _JSON) + text
-    write_files({Path(path): data + struct.pack("<II", len(binary), _BIN) + binary})
