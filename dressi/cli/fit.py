@@ -19,7 +19,7 @@ def fit(
     ] = None,
     views: Annotated[int, typer.Option(help="How many pictures are made of --target.")] = 6,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of both phases together; two thirds are for the shape.")
+        int | None, typer.Option(help="Steps of both phases together; four fifths are for the shape.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     radius: Annotated[

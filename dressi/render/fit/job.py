@@ -82,6 +82,7 @@ class FitJob:
         folder: Path | None = None,
     ):
         self.scene, self.options, self.make_engine, self.folder = scene, options, make_engine, folder
+        self._learned = _batch(scene)
         self._start, self.rounds = rounds_of(scene, options, init)
         self._key = task_key(
             options.as_dict(),
@@ -98,17 +99,16 @@ class FitJob:
 
     # ---- the rounds as graphs
     def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
-        scene, plan = self.scene, self.rounds[number]
-        size = round_size(self.options.size, plan.pixels, len(scene.train.masks))
-        return ShapeRound(mesh, scene.matrices, scene.train.masks, size, plan, self.options.peels)
+        matrices, masks, _ = self._learned
+        plan = self.rounds[number]
+        size = round_size(self.options.size, plan.pixels, len(masks))
+        return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels)
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
-        scene, options = self.scene, self.options
+        options = self.options
         return TextureRound(
             mesh,
-            scene.matrices,
-            scene.train.masks,
-            scene.train.colors,
+            *self._learned,
             steps=options.texture_steps,
             texture_size=options.texture_size,
             gradient=options.texture_gradient,
@@ -239,6 +239,19 @@ class FitJob:
         counts = plan.counts
         self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
         self.texts[name] = str(plan)
+
+
+def _batch(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Matrices, masks and colours of the views to learn from, at least two: a view that is alone is taken twice.
+
+    Everything a view has then differs in its domain from what views share, and the plan for one view is that for
+    many. The losses are means, so they stay what they are.
+    """
+    arrays = (scene.matrices, scene.train.masks, scene.train.colors)
+    if len(scene.matrices) > 1:
+        return arrays
+    matrices, masks, colors = (np.repeat(array, 2, axis=0) for array in arrays)
+    return matrices, masks, colors
 
 
 PIXELS = 400_000

@@ -9,7 +9,7 @@ from ...errors import InputError
 from ..texturing import GRADIENTS
 
 STEPS = 600
-"""Steps of a fit that is not told how many: about two thirds for the shape."""
+"""Steps of a fit that is not told how many: four fifths for the shape."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FitOptions:
 
     @property
     def texture_steps(self) -> int:
-        return max(self.steps // 3, 1)
+        return max(self.steps // 5, 1)
 
     def rounds(self, base: int = 2) -> list[Round]:
         """The shape phase from coarse to fine. base: subdivisions of the first round's mesh."""

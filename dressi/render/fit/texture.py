@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import distance_transform_edt, gaussian_filter
 
+from ...ad import functional as F
 from ...ad import optim
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3
@@ -15,6 +16,10 @@ from ..screen import covered, rasterize_hard
 from ..texturing import texture_colour
 from .draw import surface_uv
 from .engine import Clocked, Engine, clock, list_leaf, matrices_leaf, to_clip
+
+SMOOTHNESS = 4e-7
+"""Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would
+otherwise take any value that makes some bilinear mixture fit."""
 
 
 class TextureRound:
@@ -38,6 +43,7 @@ class TextureRound:
         texture_size: int,
         gradient: str,
         seed: int,
+        smoothness: float = SMOOTHNESS,
     ):
         height, width = masks.shape[1:]
         self.mesh, self.steps, self.size = mesh, steps, texture_size
@@ -60,7 +66,7 @@ class TextureRound:
         counter = clock()
         color = texture_colour(self.texture, self.uv, face, gradient=gradient, step=counter + seed)
         scale = masks.size / max(float(masks.sum()), 1.0)
-        self.loss = l2(color, target, self.shown) * scale
+        self.loss = l2(color, target, self.shown) * scale + roughness(self.texture) * smoothness
         # The mean colour is a start; one texel needs a few dozen steps of 0.03 at most to get to its own.
         rate = optim.cosine(0.05, 0.002, steps)
         self.optimizer = Clocked(optim.adam(rate, betas=(0.9, 0.99)), counter)
@@ -77,6 +83,15 @@ class TextureRound:
         mesh.texture = srgb_to_linear(np.clip(filled(state["texture"][0], seen), 0, 1))
         mesh.color = (1.0, 1.0, 1.0)
         return mesh
+
+
+def roughness(texture: Variable) -> Variable:
+    """FLOAT 1x1: squared differences of texels that lie side by side, their sum. Differentiable.
+
+    In two dimensions the sum does not depend on the number of texels: twice as many differ by half as much.
+    """
+    steps = [texture - F.shift(texture, 1, 0), texture - F.shift(texture, 0, 1)]
+    return F.sum(F.dot(steps[0], steps[0]) + F.dot(steps[1], steps[1]))
 
 
 def touched(uv: np.ndarray, size: tuple[int, int], least: float = 0.02) -> np.ndarray:

@@ -1,0 +1,290 @@
+"""The fit of shape and texture: its parts by themselves, and the whole at thumbnail size."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.types import FLOAT
+from dressi.errors import InputError
+from dressi.render.fit import FILES, FitJob, FitOptions, Scene, Views, check_folder, mesh_scene, write_results
+from dressi.render.fit.checkpoint import NAME, Checkpoint, task_key
+from dressi.render.fit.job import round_size
+from dressi.render.fit.report import write_losses
+from dressi.render.fit.scene import photo_scene
+from dressi.render.fit.silhouettes import signed_distances, soft_target
+from dressi.render.fit.texture import filled, roughness, touched
+from dressi.render.io import Photos, load_mesh
+from dressi.render.metrics import iou
+from dressi.render.pictures import compare
+from dressi.render.primitives import octasphere, pear
+from dressi.render.views import held_out_ring, ring
+
+SIZE = (24, 24)
+TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16)
+
+
+def disc(size: int, radius: float) -> np.ndarray:
+    y, x = np.mgrid[:size, :size] + 0.5 - size / 2
+    return (np.hypot(x, y) < radius).astype(np.float32)
+
+
+# ---------------------------------------------------------------------------- parts
+
+
+def test_distances_to_a_straight_outline_are_exact():
+    mask = np.zeros((1, 8, 16))
+    mask[:, :, 6:] = 1
+    expected = np.broadcast_to((np.arange(16) + 0.5 - 6) / 8, (8, 16))
+    np.testing.assert_allclose(signed_distances(mask, (16, 8))[0], expected)
+    # At half the size the outline, at x = 6 of 16, still lies where it was.
+    half = signed_distances(mask, (8, 4))[0]
+    np.testing.assert_allclose(half, np.broadcast_to((2 * np.arange(8) + 1 - 6) / 8, (4, 8)))
+
+
+def test_distances_of_full_and_empty_masks_are_far():
+    full, empty = signed_distances(np.stack([np.ones((4, 4)), np.zeros((4, 4))]), (4, 4))
+    assert full.min() > 1 and empty.max() < -1
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_sharp_target_is_the_mask(layers: int):
+    mask = disc(32, 9)[None]
+    distance = Variable(FLOAT, (32, 32), data=signed_distances(mask, (32, 32)))
+    (soft,) = evaluate([soft_target(distance, Variable(FLOAT, data=np.full((1, 1, 1), 1e-4)), layers)])
+    np.testing.assert_allclose(soft, mask, atol=1e-6)
+
+
+def test_texels_of_bilinear_samples_are_touched():
+    seen = touched(np.array([[0.5 / 4, 0.5 / 4], [0.5, 0.5], [0.999, 0.5 / 4]]), (4, 4))
+    expected = np.zeros((4, 4), bool)
+    expected[0, 0] = expected[1:3, 1:3] = expected[0, 3] = True
+    np.testing.assert_array_equal(seen, expected)
+
+
+def test_untouched_texels_take_the_colour_around_them():
+    texture = np.zeros((16, 16, 3))
+    seen = np.zeros((16, 16), bool)
+    texture[:8], seen[:2], seen[6:8] = 1.0, True, True
+    full = filled(texture, seen)
+    np.testing.assert_allclose(full, 1.0)
+    np.testing.assert_array_equal(filled(texture, np.zeros_like(seen)), texture)
+
+
+def test_roughness_counts_steps_between_texels():
+    from dressi.ad.types import VEC3
+
+    image = np.zeros((1, 4, 4, 3))
+    image[:, 2:] = 1
+    (value,) = evaluate([roughness(Variable(VEC3, (4, 4), data=image))])
+    assert value.item() == pytest.approx(4 * 3)
+
+
+def test_rounds_are_never_larger_than_the_fit():
+    assert round_size((256, 256), 128, 6) == (128, 128)
+    assert round_size((32, 24), 128, 6) == (32, 24)
+    width, height = round_size((1000, 500), 500, 100)
+    assert width * height * 100 < 410_000 and abs(width - 2 * height) <= 1
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 600])
+def test_rounds_share_all_steps(steps: int):
+    options = FitOptions(steps=steps)
+    rounds = options.rounds()
+    assert sum(plan.steps for plan in rounds) == max(steps - options.texture_steps, 1)
+    assert all(plan.steps > 0 for plan in rounds)
+    assert all(0 < end <= start < 1 for start, end in (plan.radius for plan in rounds))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"size": (0, 5)}, "size"), ({"views": 0}, "views"), ({"steps": 0}, "steps"), ({"seed": -1}, "seed"),
+        ({"radius": 0.0}, "radius"), ({"radius": 1.0}, "radius"), ({"peels": 0}, "peels"),
+        ({"texture_size": 0}, "texture"), ({"texture_gradient": "best"}, "exact"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be(wrong: dict, word: str):
+    with pytest.raises(InputError, match=word):
+        FitOptions(**wrong)
+
+
+def test_losses_are_written_exactly(tmp_path: Path):
+    write_losses(tmp_path / "loss.csv", [("shape", 0.1), ("texture", 1 / 3)])
+    assert (tmp_path / "loss.csv").read_text().split() == [
+        "step,phase,loss", "0,shape,0.1", f"1,texture,{1 / 3!r}",
+    ]  # fmt: skip
+
+
+def test_a_sheet_has_three_rows():
+    sheet = compare(np.ones((2, 4, 6, 3)), np.zeros((2, 4, 6, 3)), gap=1)
+    assert sheet.shape == (14, 13, 3)
+    assert sheet[:4, :6].min() == 1 and sheet[5:9, :6].max() == 0 and sheet[10:, :6].min() == 1
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        check_folder(tmp_path / "file")
+    check_folder(tmp_path / "new" / "folder")
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+
+
+# ---------------------------------------------------------------------------- checkpoints
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path):
+    state = {"position": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3), "step": np.array([[[7]]])}
+    Checkpoint("key", 1, 7, state, np.eye(3), [(0, 0.5), (1, 1 / 3)], 2.5).save(tmp_path)
+    back = Checkpoint.load(tmp_path, "key")
+    assert (back.round, back.step, back.losses, back.seconds) == (1, 7, [(0, 0.5), (1, 1 / 3)], 2.5)
+    for name, array in state.items():
+        np.testing.assert_array_equal(back.state[name], array)
+        assert back.state[name].dtype == array.dtype
+    with pytest.raises(InputError, match="other options"):
+        Checkpoint.load(tmp_path, "another key")
+    Checkpoint.remove(tmp_path)
+    with pytest.raises(InputError, match="nothing to resume"):
+        Checkpoint.load(tmp_path, "key")
+
+
+def test_a_damaged_checkpoint(tmp_path: Path):
+    Checkpoint("key").save(tmp_path)
+    data = (tmp_path / NAME).read_bytes()
+    for damage in (b"", b"junk", data[: len(data) // 2]):
+        (tmp_path / NAME).write_bytes(damage)
+        with pytest.raises(InputError, match="damaged"):
+            Checkpoint.load(tmp_path, "key")
+
+
+def test_keys_tell_tasks_apart():
+    keys = {task_key(TINY.as_dict(), np.eye(3)), task_key(TINY.as_dict(), np.ones((3, 3)))}
+    keys.add(task_key(replace(TINY, seed=1).as_dict(), np.eye(3)))
+    assert len(keys) == 3
+
+
+# ---------------------------------------------------------------------------- the whole
+
+
+@pytest.fixture
+def scene(device) -> Scene:
+    return mesh_scene(pear(16, 12, 32), TINY.views, SIZE, lambda: DressiAD(device))
+
+
+def blank_scene(views: int) -> Scene:
+    """A scene for plans: sphere masks from the host."""
+    cameras = ring(np.zeros(3), 1.0, views, SIZE)
+    masks = np.repeat(disc(24, 6)[None], views, axis=0)
+    train = Views(cameras, masks, masks[..., None] * np.ones(3))
+    return Scene(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+
+
+@pytest.mark.vk
+def test_the_fit_learns(device, scene: Scene):
+    seen = []
+    job = FitJob(scene, TINY, lambda: DressiAD(device))
+    result = job.run(progress=seen.append)
+    assert result.finished and len(result.losses) == TINY.steps
+    shape = [loss for phase, loss in result.losses if phase == "shape"]
+    texture = [loss for phase, loss in result.losses if phase == "texture"]
+    assert np.isfinite(shape + texture).all()
+    assert min(shape) < 0.5 * shape[0] and texture[-1] < texture[0]
+    assert seen[-1].done == seen[-1].total == TINY.steps and {p.phase for p in seen} == {"shape", "texture"}
+    assert result.mesh.texture is not None and result.mesh.texture.shape == (16, 16, 3)
+    assert result.mesh.is_closed() and set(result.plans) == {"shape", "texture"}
+    assert result.timing.first_build_ms and result.timing.step_ms
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("stop_after", [1, 3, 5])
+def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(
+    device, scene: Scene, tmp_path: Path, stop_after: int
+):
+    def job() -> FitJob:
+        return FitJob(scene, TINY, lambda: DressiAD(device), folder=tmp_path)
+
+    whole = job().run()
+    calls = []
+    part = job().run(progress=calls.append, stop=lambda: len(calls) >= stop_after)
+    assert not part.finished and 0 < len(part.losses) < len(whole.losses)
+    rest = job().run(resume=True)
+    assert rest.finished and rest.losses == whole.losses
+    np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
+    np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)
+    with pytest.raises(InputError, match="other options"):
+        FitJob(scene, replace(TINY, seed=5), lambda: DressiAD(device), folder=tmp_path).run(resume=True)
+
+
+@pytest.mark.vk
+def test_results_are_written_and_replaced(device, scene: Scene, tmp_path: Path):
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    result = FitJob(scene, replace(TINY, texture_gradient="inverse_uv"), make_engine).run()
+    (tmp_path / "report.json").write_text("old")
+    facts = {"name": "d", "driver": "d", "version": "1"}
+    report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted(FILES)
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+    assert set(report) == {"device", "plan", "time", "metrics", "hull"}
+    assert set(report["plan"]) == {"substages", "stages", "functions", "shape", "texture"}
+    assert set(report["time"]) == {"first_build_ms", "step_ms", "total_s"}
+    for views in ("train", "heldout"):
+        assert 0 < report["metrics"][views]["iou"] <= 1 and report["metrics"][views]["psnr"] > 0
+    back = load_mesh(tmp_path / "result.glb")
+    assert len(back.faces) == len(result.mesh.faces) and back.texture is not None
+
+
+@pytest.mark.vk
+def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Scene):
+    start = octasphere(1, 0.5, (0.0, 0.1, 0.0))
+    result = FitJob(scene, replace(TINY, steps=6), lambda: DressiAD(device), init=start).run()
+    np.testing.assert_array_equal(result.mesh.faces, start.faces)
+    np.testing.assert_array_equal(result.mesh.uv_faces, start.uv_faces)
+
+
+@pytest.mark.vk
+def test_the_plan_does_not_depend_on_the_number_of_views(device):
+    plans = []
+    for views in (1, 6, 12):
+        job = FitJob(blank_scene(views), TINY, lambda: DressiAD(device))
+        job.plan()
+        plans.append(job.plans)
+    assert plans[0] == plans[1] == plans[2] and set(plans[0]) == {"shape", "texture"}
+
+
+@pytest.mark.vk
+def test_pictures_of_a_sphere_are_discs(device):
+    mesh = octasphere(4, 1.0)
+    mesh.color = (0.5, 0.25, 1.0)
+    made = mesh_scene(mesh, 2, (48, 48), lambda: DressiAD(device))
+    # A sphere at 2.7 radii is seen under asin(1 / 2.7); the half field of view is 22.5 degrees.
+    radius = 24 * np.tan(np.arcsin(1 / 2.7)) / np.tan(np.radians(22.5))
+    expected = disc(48, radius)[None]
+    assert iou(made.train.masks, np.repeat(expected, 2, axis=0)) > 0.97
+    inside = made.train.masks > 0
+    np.testing.assert_allclose(
+        made.train.colors[inside], np.broadcast_to(mesh.color, (inside.sum(), 3)), atol=1e-6
+    )
+    assert made.train.colors[~inside].max() == 0 and len(made.held_out.masks) == 12
+
+
+def test_photographs_are_split():
+    cameras = held_out_ring(np.zeros(3), 1.0, (8, 8))
+    masks = np.ones((12, 8, 8), np.float32)
+    photos = Photos(
+        masks[..., None] * np.ones(3),
+        masks,
+        cameras,
+        tuple("abcdefghijkl"),
+        np.array([[-1.0] * 3, [1.0] * 3]),
+    )
+    made = photo_scene(photos)
+    assert len(made.train.masks) == 9 and len(made.held_out.masks) == 3
+    one = Photos(photos.images[:3], masks[:3], cameras[:3], ("a", "b", "c"), photos.bounds)
+    assert photo_scene(one).held_out is None
