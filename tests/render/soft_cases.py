@@ -165,6 +165,12 @@ def check_images(run: Executor, case: Case, layers: int, cull: str = "none") -> 
         assert np.mean(np.abs(image[0] - truth) > 1e-4) <= 0.005, name
 
 
+def silhouette_gradient(case: Case) -> list[Variable]:
+    """The gradient of the sum of squares of the silhouette by the positions."""
+    position, drawn = soft(case)
+    return gradient(F.sum(F.square(drawn.silhouette)), [position])
+
+
 def check_gradient(run: Executor, case: Case, layers: int) -> None:
     """The gradient by the vertices has the direction and length of the frozen picture's central differences."""
     picture = brute_force.render(case.clip, case.faces, SIZE, radius=RADIUS, layers=layers, cull="none")

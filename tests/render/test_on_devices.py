@@ -1,0 +1,58 @@
+"""HardSoftRas and every Function of the renderer on every driver."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.simplify import simplify
+from dressi.vk.run.executor import VulkanExecutor
+
+sys.path.insert(0, str(Path(__file__).parent))
+import soft_cases as sc
+from render_examples import EXAMPLES
+
+pytestmark = pytest.mark.vk
+CASES = sc.cases()
+
+
+@pytest.fixture
+def run(device) -> sc.Executor:
+    def values(outputs: Sequence[Variable]) -> list[np.ndarray]:
+        program = simplify(Program({f"output {k}": v for k, v in enumerate(outputs)}))
+        with VulkanExecutor(program, device) as executor:
+            executor.run()
+            return [executor.recv(v) for v in program.outputs.values()]
+
+    return values
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_images_are_those_of_brute_force(run, name, layers):
+    sc.check_images(run, CASES[name], layers)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_is_that_of_the_frozen_picture(run, name):
+    sc.check_gradient(run, CASES[name], 3)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_meaning(run, kind):
+    outputs = [build().output for build in EXAMPLES[kind]]
+    for found, truth in zip(run(outputs), evaluate(outputs), strict=True):
+        assert np.abs(found - truth).max() <= 1e-5 * np.abs(truth).max()
+
+
+def test_gradient_repeats_bit_for_bit(run):
+    case = CASES["sphere"]
+    first, second = (run([sc.soft(case)[1].silhouette])[0] for _ in range(2))
+    assert (first == second).all()
+    slopes = [run(sc.silhouette_gradient(case))[0] for _ in range(2)]
+    assert slopes[0].any() and (slopes[0] == slopes[1]).all()
