@@ -22,7 +22,7 @@ from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
-from dressi.errors import DeviceError, GraphError
+from dressi.errors import DeviceError, GraphError, PlanError
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
 from dressi.vk.run.engine import HISTORY, DressiAD
@@ -210,3 +210,20 @@ def test_a_device_belongs_to_its_thread(device):
     thread.start()
     thread.join()
     assert caught and "thread" in caught[0]
+
+
+def test_a_failed_build_leaves_nothing(device, monkeypatch):
+    before = device.live_objects()
+    monkeypatch.setattr("dressi.vk.run.pipeline.compile_glsl", lambda *_: 1 / 0)
+    x = Variable(FLOAT, (4, 4), name="x", data=np.zeros((4, 4)))
+    with pytest.raises(ZeroDivisionError):
+        VulkanExecutor(Program({"y": F.sin(x)}), device)
+    assert device.live_objects() == before
+
+
+def test_accumulators_past_the_device_are_refused(device):
+    values = Variable(FLOAT, (4, 1), data=np.zeros((1, 1, 4)))
+    index = Variable(INT, (4, 1), data=np.zeros((1, 1, 4), int))
+    table = F.scatter_add(values, index, (512, 512))
+    with pytest.raises(PlanError, match="smaller table"):
+        VulkanExecutor(Program({"t": table}), device, limits=DeviceLimits(max_storage_buffer_bytes=1 << 19))

@@ -105,6 +105,6 @@ class Analysis:
             stack.extend(
                 x.creator
                 for x, access in zip(f.inputs, f.access, strict=True)
-                if access is Access.SAME_PIXEL and self.inlined(x.creator, domain)
+                if x.creator and access is Access.SAME_PIXEL and self.inlined(x.creator, domain)
             )
         return tuple(sorted(found, key=self.position.__getitem__))

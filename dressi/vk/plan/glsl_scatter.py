@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 from ...ad.graph import ScatterFunction
+from ...errors import PlanError
 from .limits import DeviceLimits
 from .substage import SubStage
 from .writer import GROUP, Resource, Shaders, ShaderText, Writer, invocation
@@ -58,6 +59,11 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     (f,) = s.functions
     assert isinstance(f, ScatterFunction)
     limbs = limbs_of(f)
+    if 4 * limbs.words > limits.max_storage_buffer_bytes:
+        raise PlanError(
+            f"{f!r} made at {f.where} needs {limbs.words >> 18} MiB of accumulators for {f.output}, the device "
+            f"allows {limits.max_storage_buffer_bytes >> 20}; use a smaller table (texture)"
+        )
     accumulate, slot = _writer(s, limits, shader_text)
     for g in s.body:
         if g is not f:

@@ -45,7 +45,8 @@ class DeviceLimits:
 
     def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:
         """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""
-        domain = getattr(variable_or_domain, "domain", variable_or_domain)
+        v = variable_or_domain
+        domain = v.domain if isinstance(v, Variable) else v
         (width, height), batch = domain
         high = min(self.max_image_dimension, self.max_framebuffer_height)
         wide = min(self.max_image_dimension, self.max_framebuffer_width)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ...config import config
@@ -144,6 +146,18 @@ class Device:
     def live_objects(self) -> list[str]:
         """Kinds of the objects that exist now."""
         return sorted(self._objects.values())
+
+    @contextmanager
+    def undo_on_error(self) -> Iterator[None]:
+        """A block that, when it fails, leaves no object behind."""
+        before = set(self._objects)
+        try:
+            yield
+        except BaseException:
+            self.wait()
+            for handle in reversed([h for h in self._objects if h not in before]):
+                self.destroy(handle)
+            raise
 
     def memory_type(self, allowed: int, *wanted: int) -> int:
         """The first memory type among the allowed bits with all flags of the first satisfiable wish."""

@@ -22,6 +22,7 @@ from ..plan.limits import DeviceLimits
 from ..plan.plan import DEFAULT, Plan, PlanOptions
 from .device import Device
 from .executor import VulkanExecutor
+from .timing import profile
 
 HISTORY = 1024  # losses the device keeps before the host must read them
 
@@ -102,7 +103,7 @@ class DressiAD:
         assert self._executor is not None
         self.losses()
         for leaf in self._executor.program.leaves:
-            if leaf not in self._executor._missing:
+            if leaf not in self._executor.missing:
                 self._values[leaf] = self._executor.recv(leaf)
 
     # ---- building
@@ -224,6 +225,9 @@ class DressiAD:
     def close(self) -> None:
         """Release the device objects; idempotent."""
         if self._executor is not None:
+            if config.debug >= 2 and self.device.timestamp_bits and not self._executor.missing:
+                for stage in profile(self._executor, 3):
+                    print(f"dressi: {stage.ms:9.3f} ms  {stage.name}")
             self._executor.close()
             self._executor = None
         if self._owns_device:

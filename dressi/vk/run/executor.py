@@ -48,8 +48,14 @@ class VulkanExecutor:
         own = device.limits if limits is None else most_restrictive(device.limits, limits)
         self.plan: Plan = build_plan(program, own, shader_text, options)
         _debug(self.plan, device)
-        self.commands = Commands(device)
         self._closed = False
+        with device.undo_on_error():
+            self._build()
+
+    def _build(self) -> None:
+        """Everything on the device; then the data that leaves came with."""
+        device, program = self.device, self.program
+        self.commands = Commands(device)
         self._images = [
             make_image(device, slot, f"image {k}") for k, slot in enumerate(self.plan.images.slots)
         ]
@@ -74,7 +80,7 @@ class VulkanExecutor:
         self._static_leaves = _leaves_of(self.plan)
         self._dirty = bool(self.plan.static.stages)
         self._idle = False  # nothing has changed since the last run and no step changes anything
-        self._missing = {v for v in program.leaves if v.data is None}
+        self.missing = {v for v in program.leaves if v.data is None}
         self.send_many({v: v.data for v in program.leaves if v.data is not None})
 
     # ---- values
@@ -93,7 +99,7 @@ class VulkanExecutor:
                 raise GraphError(f"{variable} is not part of this program")
             planes = to_planes(variable, variable.conform(array), self.plan.limits.tiling(variable))
             pairs += list(zip(self._of[variable], planes, strict=True))
-            self._missing.discard(variable)
+            self.missing.discard(variable)
             self._dirty = self._dirty or variable in self._static_leaves
         self._idle = False
         if pairs:
@@ -112,8 +118,8 @@ class VulkanExecutor:
     def run(self, n: int = 1) -> None:
         """``n`` steps: one submission for many, one wait by whoever reads next."""
         self._check_open()
-        if self._missing:
-            names = ", ".join(str(v) for v in sorted(self._missing, key=lambda v: v.id))
+        if self.missing:
+            names = ", ".join(str(v) for v in sorted(self.missing, key=lambda v: v.id))
             raise GraphError(f"nothing was ever sent to {names}; send an array or give the Variable data")
         if n < 1 or self._idle:
             return
@@ -145,8 +151,7 @@ class VulkanExecutor:
             target = None
             tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
             if stage.draws:
-                size = (tiling.width, tiling.height)
-                target = make_target(self.device, stage, self._of, size, name)
+                target = make_target(self.device, stage, self._of, (tiling.width, tiling.height), name)
                 self._targets.append(target)
             pipelines = [
                 self._maker.make(
@@ -156,7 +161,6 @@ class VulkanExecutor:
                     self._buffers,
                     target.render_pass if target else None,
                     j,
-                    (tiling.width, tiling.height),
                     name,
                 )
                 for j, s in enumerate(stage.sub_stages)

@@ -114,13 +114,13 @@ class DeviceBuffer:
         info = vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind)
         self.memory = device.create("Memory", info, name)
         vk.vkBindBufferMemory(device.handle, self.handle, self.memory, 0)
-        self.mapped = None
+        self.mapped = np.empty(0, np.uint8)
         if host:
             self.mapped = np.frombuffer(vk.vkMapMemory(device.handle, self.memory, 0, size, 0), np.uint8)
 
     def destroy(self) -> None:
-        if self.mapped is not None:
-            self.mapped = None
+        if self.mapped.size:
+            self.mapped = np.empty(0, np.uint8)
             self.device.vk.vkUnmapMemory(self.device.handle, self.memory)
         self.device.destroy(self.handle)
         self.device.destroy(self.memory)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...ad.graph import RasterFunction, Variable
+from ...ad.graph import Variable
 from ...config import config
 from ..plan.substage import Mode, SubStage
 from ..plan.writer import Resource, Shaders
@@ -130,7 +130,6 @@ class PipelineMaker:
         buffers: dict[str, DeviceBuffer],
         render_pass: Any,
         subpass: int,
-        size: tuple[int, int],
         name: str,
     ) -> Pipelines:
         """Pipelines and descriptor set of a SubStage; ``render_pass`` is None for dispatches."""
@@ -154,7 +153,7 @@ class PipelineMaker:
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         handles = {}
         if s.draws:
-            handles["draw"] = self._graphics(s, shaders, layout, render_pass, subpass, size, name)
+            handles["draw"] = self._graphics(s, shaders, layout, render_pass, subpass, name)
         else:
             for part in shaders.sources:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
@@ -205,7 +204,7 @@ class PipelineMaker:
         return made[0]
 
     def _graphics(
-        self, s: SubStage, shaders: Shaders, layout: Any, render_pass: Any, subpass: int, size: Any, name: str
+        self, s: SubStage, shaders: Shaders, layout: Any, render_pass: Any, subpass: int, name: str
     ) -> Any:
         vk = self.device.vk
         stages = [
@@ -215,7 +214,6 @@ class PipelineMaker:
         targets = sum(len(v.vtype.planes) for v in s.outputs)
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
         raster = s.mode is Mode.RASTER
-        assert not raster or isinstance(s.functions[0], RasterFunction)
         dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
         parts = (
             vk.VkPipelineVertexInputStateCreateInfo(),
