@@ -1,0 +1,227 @@
+"""`dressi fit` as a user calls it: results, plans, stopping, and what it says to bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.errors import DressiError
+from dressi.render.camera import Cameras
+from dressi.render.io import encode_png, load_mesh, save_mesh
+from dressi.render.primitives import pear
+from dressi.render.views import ring
+
+CODE = "from dressi.cli import main; main()"
+RESULTS = ["loss.csv", "loss.png", "report.json", "result.glb", "turntable.gif", "views.png"]
+
+
+def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CODE, "fit", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=120,
+        check=False,
+    )
+
+
+def refuses(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One sentence, after the warnings, on stderr; exit code 2."""
+    assert result.returncode == 2, result
+    assert result.stdout == "" and "Traceback" not in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("dressi: error: "), result.stderr
+    for word in words:
+        assert word in last, last
+
+
+@pytest.fixture(scope="module", autouse=True)
+def driver() -> None:
+    from dressi.vk.run.device import list_devices
+
+    try:
+        list_devices()
+    except DressiError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("target") / "pear.glb"
+    save_mesh(path, pear(16, 12, 32))
+    return path
+
+
+def photograph(folder: Path, count: int = 5, size: tuple[int, int] = (20, 16)) -> tuple[dict, Cameras]:
+    """Discs on grey as photographs with masks and cameras.json; the document and the cameras."""
+    cameras = ring(np.zeros(3), 1.0, count, size)
+    y, x = np.mgrid[: size[1], : size[0]] + 0.5
+    disc = np.hypot(x - size[0] / 2, y - size[1] / 2) < 5
+    views = []
+    (folder / "mask").mkdir(parents=True)
+    for i, camera in enumerate(cameras):
+        name = f"photo{i}.png"
+        picture = np.where(disc[..., None], (0.6, 0.3, 0.1), 0.5)
+        (folder / name).write_bytes(encode_png(picture))
+        (folder / "mask" / name).write_bytes(encode_png(disc.astype(float)))
+        k, r, t = (a.tolist() for a in (camera.intrinsics, camera.rotation, camera.translation))
+        views.append({"file": name, "K": k, "R": r, "t": t})
+    document = {"pixel_center": 0.5, "bbox": [[-0.8] * 3, [0.8] * 3], "views": views}
+    (folder / "cameras.json").write_text(json.dumps(document))
+    return document, cameras
+
+
+def test_a_mesh(target: Path, tmp_path: Path):
+    out = tmp_path / "new" / "folder"
+    options = ("--views", "3", "--size", "24", "--steps", "20", "--texture-size", "16")
+    result = run("--target", target, "--out", out, *options)
+    assert result.returncode == 0, result.stderr
+    assert sorted(f.name for f in out.iterdir()) == RESULTS
+    report = json.loads((out / "report.json").read_text())
+    assert set(report["device"]) == {"name", "driver", "version"}
+    assert {"substages", "stages", "functions", "shape", "texture"} == set(report["plan"])
+    assert {"first_build_ms", "step_ms", "total_s"} == set(report["time"])
+    for key in ("substages", "stages", "functions"):
+        assert report["plan"][key] == report["plan"]["shape"][key] + report["plan"]["texture"][key]
+    for views in ("train", "heldout"):
+        assert set(report["metrics"][views]) == {"iou", "psnr"}
+        assert f"{views}: IoU" in result.stdout
+    assert "visual hull" in result.stdout and "step/s" in result.stderr
+    assert load_mesh(out / "result.glb").texture is not None
+    assert len((out / "loss.csv").read_text().splitlines()) == 21
+    for name in ("loss.png", "views.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    assert (out / "turntable.gif").read_bytes().startswith(b"GIF")
+
+
+def test_photographs(tmp_path: Path):
+    photograph(tmp_path / "photos")
+    options = ("--size", "20x16", "--steps", "10", "--texture-size", "8")
+    result = run("--photos", tmp_path / "photos", "--out", tmp_path / "out", *options)
+    assert result.returncode == 0, result.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["metrics"]["heldout"]["iou"] > 0.3
+
+
+def test_counts_of_the_plan(target: Path, tmp_path: Path):
+    counts = []
+    for views in ("1", "6", "12"):
+        result = run(
+            "--target", target, "--plan", "--json", "--views", views, "--size", "16", "--out", tmp_path / "no"
+        )
+        assert result.returncode == 0, result.stderr
+        counts.append(json.loads(result.stdout))
+    assert counts[0] == counts[1] == counts[2]
+    assert set(counts[0]) == {"substages", "stages", "functions", "shape", "texture"}
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_plan_as_text(target: Path):
+    result = run("--target", target, "--plan", "--size", "16")
+    assert result.returncode == 0
+    assert "shape:" in result.stdout and "texture:" in result.stdout and "Rasterize" in result.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
+    options = ("--target", target, "--out", tmp_path, "--size", "16", "--views", "2", "--texture-size", "8")
+    steps = ("--steps", "3000")
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE, "fit", *map(str, options + steps)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        shown = ""
+        while "loss=" not in shown:
+            shown += process.stderr.read(16)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    last = rest.splitlines()[-1]
+    assert "interrupted" in last and "--resume" in last and "Traceback" not in rest
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["checkpoint.npz", *RESULTS]
+    # It resumes with the same options only.
+    refuses(run(*options, "--steps", "2999", "--resume"), "other options")
+    assert (tmp_path / "checkpoint.npz").exists()
+
+
+def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
+    out = ("--out", tmp_path / "out")
+    refuses(run(*out), "--target", "--photos")
+    refuses(run("--target", target, "--photos", tmp_path, *out), "not both")
+    refuses(run("--target", tmp_path / "none.glb", *out), "none.glb")
+    refuses(run("--target", target, "--json", *out), "--plan")
+    refuses(run("--target", target, "--wrong", *out), "--wrong")
+    refuses(run("--target", target, "--resume", *out), "nothing to resume")
+    refuses(run("--target", target, "--device", "Voodoo", *out), "Voodoo")
+    refuses(run("--target", target, *out, VK_DRIVER_FILES="/nonexistent.json"), "no Vulkan driver")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--size", "0"), ("--size", "0x9"), ("--size", "big"), ("--size", "1x2x3"), ("--size", "-4"),
+        ("--size", "9999999"), ("--views", "0"), ("--steps", "0"), ("--steps", "many"), ("--radius", "0"),
+        ("--radius", "nan"), ("--peels", "0"), ("--seed", "-1"), ("--texture-size", "0"), ("--texture-gradient", "wrong"),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_be(target: Path, tmp_path: Path, option: str, value: str):
+    refuses(run("--target", target, "--out", tmp_path / "out", option, value))
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_no_meshes(target: Path, tmp_path: Path):
+    (tmp_path / "text.obj").write_text("hello\n")
+    (tmp_path / "short.glb").write_bytes(target.read_bytes()[:1000])
+    (tmp_path / "nan.obj").write_text("v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    (tmp_path / "range.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n")
+    (tmp_path / "outside.gltf").write_text(
+        json.dumps({"asset": {"version": "2.0"}, "buffers": [{"byteLength": 4, "uri": "../secret.bin"}]})
+    )
+    for name in ("text.obj", "short.glb", "nan.obj", "range.obj", "outside.gltf"):
+        refuses(run("--target", tmp_path / name, "--out", tmp_path / "out"), name.split(".")[0])
+    refuses(run("--target", target, "--init", tmp_path / "nan.obj", "--out", tmp_path / "out"), "nan")
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_of_photographs_that_disagree(tmp_path: Path):
+    folder = tmp_path / "photos"
+    out = ("--out", tmp_path / "out")
+    refuses(run("--photos", tmp_path / "none", *out), "none")
+    folder.mkdir()
+    refuses(run("--photos", folder, *out), "no images")
+    folder.rmdir()
+    document, _ = photograph(folder)
+    (folder / "photo9.png").write_bytes((folder / "photo0.png").read_bytes())
+    refuses(run("--photos", folder, *out), "photo9.png")
+    (folder / "photo9.png").unlink()
+    empty = encode_png(np.zeros((16, 20)))
+    mask = (folder / "mask" / "photo1.png").read_bytes()
+    (folder / "mask" / "photo1.png").write_bytes(empty)
+    refuses(run("--photos", folder, *out), "empty")
+    (folder / "mask" / "photo1.png").write_bytes(mask)
+    document["views"][2]["t"] = [0.0, 0.0, -5.0]
+    (folder / "cameras.json").write_text(json.dumps(document))
+    refuses(run("--photos", folder, *out), "photo2.png")
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_that_cannot_be_written(target: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("mine")
+    refuses(run("--target", target, "--out", tmp_path / "file"), "file")
+    assert (tmp_path / "file").read_text() == "mine"
+    if Path("/proc/self").exists():
+        refuses(run("--target", target, "--out", "/proc/self/out"), "cannot write")
+    if hasattr(os, "geteuid") and os.geteuid() != 0:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        refuses(run("--target", target, "--out", tmp_path / "locked"), "cannot write")
