@@ -7,14 +7,14 @@ yardstick of a fit from silhouettes: whoever does better has used more than the 
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, label
+from scipy.ndimage import binary_dilation, distance_transform_edt, label
 
 from dressi.errors import InputError
 from dressi.render.camera import Camera, Cameras
 from dressi.render.metrics import iou
 
 _CELLS = 128
-"""Cells along each side of the grid that tells where the hull can be."""
+"""Cells along each side of the grid that tells where the hull can be: 16 times a power of two."""
 
 
 def hull_iou(
@@ -99,10 +99,13 @@ def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.n
     half = 1.25 * min(max(extents), float(np.median(distances)))
     axis = (np.arange(grid) + 0.5) / grid * 2 - 1
     points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
-    found = points[inside_masks(masks, cameras, points, least_seen=(len(cameras) + 1) // 2)]
-    cell = 2 * half / grid
-    if len(found) == 0:
+    found = inside_masks(masks, cameras, points, least_seen=(len(cameras) + 1) // 2)
+    if not found.any():
         return np.stack([center - typical, center + typical])
+    # Parts within a cell of each other belong together: thin ones fall between the points of so coarse a grid.
+    near = binary_dilation(found.reshape((grid,) * 3), np.ones((3, 3, 3)))
+    found = points[found & _largest(near).reshape(-1)]
+    cell = 2 * half / grid
     return np.stack([found.min(0) - cell, found.max(0) + cell])
 
 
@@ -141,17 +144,28 @@ def _look_up(mask: np.ndarray, camera: Camera, points: np.ndarray) -> tuple[np.n
 
 
 def _grid(masks: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool) -> np.ndarray:
-    """(_CELLS,) * 3 bool: the cells in which a point of the hull can be."""
-    axes = [low + (np.arange(_CELLS) + 0.5) / _CELLS * (high - low) for low, high in bounds.T]
-    centers = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3).astype(np.float32)
-    reach = np.full(len(centers), np.linalg.norm(bounds[1] - bounds[0]) / _CELLS / 2)
+    """(_CELLS,) * 3 bool: the cells in which a point of the hull can be, found from coarse to fine."""
     distances = [_distances(mask) for mask in masks]
-    grid = _possible(distances, cameras, centers, reach).reshape((_CELLS,) * 3)
+    cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
+    while True:
+        centers = bounds[0] + (cells + 0.5) / side * (bounds[1] - bounds[0])
+        reach = np.full(len(cells), np.linalg.norm(bounds[1] - bounds[0]) / side / 2)
+        cells = cells[_possible(distances, cameras, centers.astype(np.float32), reach)]
+        if side == _CELLS:
+            break
+        children = np.indices((2, 2, 2)).reshape(3, -1).T
+        cells, side = (2 * cells[:, None] + children).reshape(-1, 3), 2 * side
+    grid = np.zeros((_CELLS,) * 3, dtype=bool)
+    grid[tuple(cells.T)] = True
     if largest:
-        labels, parts = label(grid, np.ones((3, 3, 3)))
-        if parts > 1:
-            grid = labels == 1 + np.argmax(np.bincount(labels.reshape(-1))[1:])
+        grid = _largest(grid)
     return grid
+
+
+def _largest(grid: np.ndarray) -> np.ndarray:
+    """The connected part with the most cells of a bool grid."""
+    labels, parts = label(grid, np.ones((3, 3, 3)))
+    return grid if parts < 2 else labels == 1 + np.argmax(np.bincount(labels.reshape(-1))[1:])
 
 
 def _silhouette(

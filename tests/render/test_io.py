@@ -1,0 +1,310 @@
+"""Meshes in and out of files: what is kept, what other readers see, and what is refused."""
+
+import base64
+import json
+import os
+import struct
+import warnings
+
+import numpy as np
+import pygltflib
+import pytest
+import trimesh
+from PIL import Image
+
+from dressi.errors import InputError
+from dressi.render import primitives
+from dressi.render.color import linear_to_srgb
+from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj
+from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
+from dressi.render.mesh import Mesh
+
+
+@pytest.fixture(scope="module")
+def pear() -> Mesh:
+    return primitives.pear(16, 16, 64)
+
+
+def corners(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
+    return mesh.positions[mesh.faces], mesh.uvs[mesh.uv_faces]
+
+
+@pytest.mark.parametrize("ending", [".glb", ".obj"])
+def test_what_is_saved_is_what_is_loaded(tmp_path, pear, ending):
+    save_mesh(tmp_path / f"pear{ending}", pear)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = load_mesh(tmp_path / f"pear{ending}")
+    assert len(again.positions) == len(pear.positions) and again.is_closed()
+    for now, before in zip(corners(again), corners(pear), strict=True):
+        np.testing.assert_allclose(now, before, atol=1e-6)
+    np.testing.assert_allclose(linear_to_srgb(again.texture), linear_to_srgb(pear.texture), atol=0.51 / 255)
+    assert again.name == "pear"
+    if ending == ".glb":
+        smooth = pear.vertex_normals()[pear.faces]
+        np.testing.assert_allclose(again.normals[again.normal_faces], smooth, atol=1e-6)
+
+
+def test_other_libraries_read_the_glb(tmp_path, pear):
+    path = tmp_path / "pear.glb"
+    save_glb(path, pear)
+    scene = trimesh.load(path, force="mesh", process=False)
+    assert len(scene.faces) == len(pear.faces)
+    np.testing.assert_allclose(scene.bounds, pear.bounds(), atol=1e-6)
+    # trimesh flips v to OBJ's convention, which is the same picture upside down.
+    np.testing.assert_allclose(scene.visual.uv[scene.faces] * (1, -1) + (0, 1), corners(pear)[1], atol=1e-6)
+    assert scene.visual.material.baseColorTexture.size == (64, 64)
+    document = pygltflib.GLTF2().load(str(path))
+    assert document.asset.version == "2.0" and document.materials[0].pbrMetallicRoughness.metallicFactor == 0
+    total = os.path.getsize(path)
+    magic, version, length = struct.unpack("<4sII", path.read_bytes()[:12])
+    assert (magic, version, length) == (b"glTF", 2, total) and total % 4 == 0
+    for view in document.bufferViews:
+        assert (
+            view.byteOffset % 4 == 0 and view.byteOffset + view.byteLength <= document.buffers[0].byteLength
+        )
+
+
+def test_a_mesh_without_texture_or_uvs_is_saved_too(tmp_path):
+    cube = primitives.tetrahedron()
+    cube.color = (0.25, 0.5, 1.0)
+    save_glb(tmp_path / "a.glb", cube)
+    again = load_mesh(tmp_path / "a.glb")
+    assert again.uvs is None and again.texture is None and again.color == pytest.approx(cube.color)
+    save_obj(tmp_path / "a.obj", cube)
+    assert len(load_mesh(tmp_path / "a.obj").faces) == 4
+
+
+def test_obj_flips_v_fans_polygons_and_counts_backward(tmp_path):
+    (tmp_path / "q.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\nf -4/-4 -3/-3 -2/-2 -1/-1\n"
+    )
+    mesh = load_mesh(tmp_path / "q.obj")
+    np.testing.assert_array_equal(mesh.faces, [[0, 1, 2], [0, 2, 3]])
+    np.testing.assert_array_equal(mesh.uvs[mesh.uv_faces[0]], [[0, 1], [1, 1], [1, 0]])
+
+
+def test_obj_takes_its_textures_from_its_own_folder_only(tmp_path):
+    folder = tmp_path / "mesh"
+    folder.mkdir()
+    image = np.zeros((2, 2, 3))
+    image[0, 0] = 1
+    save_png(tmp_path / "secret.png", image)
+    text = "mtllib a.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\nusemtl m\nf 1/1 2/2 3/3\n"
+    (folder / "a.obj").write_text(text)
+    (folder / "a.mtl").write_text("newmtl m\nKd 1 0 0\nmap_Kd ../secret.png\n")
+    with pytest.warns(UserWarning, match=r"'\.\./secret\.png' is not beside it"):
+        mesh = load_mesh(folder / "a.obj")
+    (folder / "a.mtl").write_text("newmtl m\nKd 1 0 0\n")
+    assert mesh.texture is None and mesh.color == (1, 0, 0)
+    save_png(folder / "a_texture.png", image)
+    with pytest.warns(UserWarning, match=r"'a_texture\.png' is used"):
+        mesh = load_mesh(folder / "a.obj")
+    np.testing.assert_array_equal(mesh.texture, image)
+
+
+def gltf(tmp_path, change=None, positions=None, index=(0, 1, 2), uri=None):
+    """A small .gltf with one triangle whose document `change` may edit."""
+    data = np.asarray(positions if positions is not None else np.eye(3), "<f4").tobytes()
+    data += np.asarray(index, "<u2").tobytes() + b"\0\0"
+    document = {
+        "asset": {"version": "2.0"},
+        "buffers": [
+            {"byteLength": len(data), "uri": uri or "data:application/octet-stream;base64," + base64.b64encode(data).decode()}
+        ],
+        "bufferViews": [{"buffer": 0, "byteLength": 36}, {"buffer": 0, "byteOffset": 36, "byteLength": 6}],
+        "accessors": [
+            {"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3"},
+            {"bufferView": 1, "componentType": 5123, "count": 3, "type": "SCALAR"},
+        ],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0}, "indices": 1}]}],
+        "nodes": [{"mesh": 0}],
+        "scenes": [{"nodes": [0]}],
+    }  # fmt: skip
+    if change:
+        change(document)
+    path = tmp_path / "t.gltf"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_node_transforms_are_applied_and_mirrors_turn_faces(tmp_path):
+    def change(document):
+        document["nodes"] = [
+            {"children": [1], "translation": [1, 2, 3]},
+            {"mesh": 0, "scale": [2, 2, -2], "rotation": [0, 0, 0.5**0.5, 0.5**0.5]},
+        ]
+
+    mesh = load_mesh(gltf(tmp_path, change))
+    quarter = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    expected = np.eye(3) * (2, 2, -2) @ quarter.T + (1, 2, 3)
+    assert sorted(map(tuple, mesh.positions.round(5))) == sorted(map(tuple, expected.round(5)))
+    before = np.cross(*(np.eye(3)[1:] - np.eye(3)[0])) * (1, 1, -1) @ quarter.T
+    assert mesh.face_normals()[0] @ before > 0.9 * np.linalg.norm(before)
+
+
+def test_primitives_are_merged_and_welded(tmp_path):
+    def change(document):
+        document["nodes"].append({"mesh": 0, "scale": [1, 1, -1]})
+        document["scenes"][0]["nodes"] = [0, 1]
+
+    mesh = load_mesh(gltf(tmp_path, change))
+    assert len(mesh.faces) == 2 and len(mesh.positions) == 4
+
+
+@pytest.mark.parametrize("uri", ["../t.bin", "/etc/passwd", "file:///etc/passwd", "http://x.test/a.bin", "..%2Ft.bin", "C:\\a.bin", "a/../../t.bin"])  # fmt: skip
+def test_a_gltf_may_not_point_outside_its_folder(tmp_path, uri):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (tmp_path / "t.bin").write_bytes(b"\0" * 44)
+    with pytest.raises(InputError, match=r"t\.gltf.*refers to"):
+        load_mesh(gltf(folder, uri=uri))
+
+
+def test_a_link_that_leads_outside_is_outside(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (tmp_path / "t.bin").write_bytes(b"\0" * 44)
+    (folder / "t.bin").symlink_to(tmp_path / "t.bin")
+    with pytest.raises(InputError, match="outside its folder"):
+        load_mesh(gltf(folder, uri="t.bin"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d["scenes"][0].update(nodes=[]), "no triangles"),
+        (lambda d: d["meshes"][0]["primitives"][0].update(mode=1), "no triangles"),
+        (lambda d: d["accessors"][0].update(count=9), "runs past"),
+        (lambda d: d["bufferViews"][0].update(byteLength=999), "runs past"),
+        (lambda d: d["buffers"][0].update(byteLength=999), "truncated"),
+        (lambda d: d["nodes"][0].update(children=[0]), "ancestor"),
+        (lambda d: d["nodes"][0].update(mesh=7), "entry 7 of meshes"),
+        (lambda d: d["meshes"][0]["primitives"][0].update(attributes={"POSITION": "x"}), "not valid glTF"),
+        (lambda d: d.update(extensionsRequired=["KHR_draco_mesh_compression"]), "KHR_draco"),
+        (lambda d: d["asset"].update(version="1.0"), "glTF 1.0"),
+        (lambda d: d["buffers"][0].update(uri="missing.bin"), r"no file.*missing\.bin"),
+    ],
+)
+def test_damaged_gltf_is_refused(tmp_path, change, words):
+    with pytest.raises(InputError, match=words):
+        load_mesh(gltf(tmp_path, change))
+
+
+def test_wrong_values_in_gltf_are_refused(tmp_path):
+    with pytest.raises(InputError, match="out of range"):
+        load_mesh(gltf(tmp_path, index=(0, 1, 3)))
+    with pytest.raises(InputError, match=r"t\.gltf.*NaN"):
+        load_mesh(gltf(tmp_path, positions=np.eye(3) * np.nan))
+    with pytest.raises(InputError, match="degenerate"):
+        load_mesh(gltf(tmp_path, positions=np.ones((3, 3))))
+
+
+@pytest.mark.parametrize("ending", [".glb", ".gltf", ".obj", ".ply", ".off", ".stl"])
+def test_what_is_no_mesh_is_refused_in_one_sentence(tmp_path, ending):
+    path = tmp_path / f"x{ending}"
+    for content in (None, b"", b"\x89PNG\r\n\x1a\n" + bytes(range(256)), b"hello world\n" * 20, b"{}", b"{"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            load_mesh(path)
+        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match="folder"):
+        load_mesh(path)
+
+
+@pytest.mark.parametrize("ending", [".glb", ".obj", ".ply", ".stl", ".off"])
+@pytest.mark.filterwarnings("ignore")
+def test_truncated_files_never_show_a_traceback(tmp_path, pear, ending):
+    path = tmp_path / f"x{ending}"
+    if ending in (".glb", ".obj"):
+        save_mesh(path, pear)
+    else:
+        trimesh.Trimesh(pear.positions, pear.faces, process=False).export(path)
+    whole = path.read_bytes()
+    assert len(load_mesh(path).faces) == len(pear.faces)
+    refused = 0
+    for share in (0.01, 0.1, 0.35, 0.6, 0.9, 0.999):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        try:
+            load_mesh(path)  # a text file that ends after a whole face is a mesh
+        except InputError as error:
+            refused += 1
+            assert str(path) in str(error)
+    assert refused >= (6 if ending in (".glb", ".ply") else 2)
+
+
+def test_unknown_kinds_of_files_are_refused(tmp_path):
+    (tmp_path / "a.fbx").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"\.fbx.*give a \.glb"):
+        load_mesh(tmp_path / "a.fbx")
+    with pytest.raises(InputError, match=r"ends in \.glb or \.obj"):
+        save_mesh(tmp_path / "a.fbx", primitives.cube())
+
+
+def test_saving_replaces_whole_files_or_nothing(tmp_path, pear, monkeypatch):
+    path = tmp_path / "a.glb"
+    path.write_bytes(b"before")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"a\.glb.*No space left"):
+            save_glb(path, pear)
+    assert path.read_bytes() == b"before" and os.listdir(tmp_path) == ["a.glb"]
+    with pytest.raises(InputError, match=r"missing.*folder that exists"):
+        save_glb(tmp_path / "missing" / "a.glb", pear)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_folders_are_reported(tmp_path, pear):
+    tmp_path.chmod(0o555)
+    with pytest.raises(InputError, match="writable"):
+        save_glb(tmp_path / "a.glb", pear)
+
+
+class TestImages:
+    def test_png_keeps_code_values(self):
+        codes = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+        from dressi.render.color import srgb_to_linear
+
+        again = decode(encode_png(srgb_to_linear(codes / 255)), "x")
+        np.testing.assert_array_equal((again * 255).round(), codes)
+
+    def test_areas_keep_the_mean_and_are_exact_for_whole_factors(self):
+        image = np.random.default_rng(0).random((6, 8, 3))
+        np.testing.assert_allclose(resize(image, (4, 3)), image.reshape(3, 2, 4, 2, 3).mean((1, 3)))
+        np.testing.assert_allclose(resize(image, (5, 4)).mean((0, 1)), image.mean((0, 1)))
+        np.testing.assert_allclose(resize(np.ones((4, 4)), (9, 7)), 1)
+        ramp = np.tile((np.arange(8) + 0.5) / 8, (2, 1))
+        np.testing.assert_allclose(resize(ramp, (16, 2))[0, 1:-1], ((np.arange(16) + 0.5) / 16)[1:-1])
+
+    def test_damaged_images_are_named(self, tmp_path):
+        with pytest.raises(InputError, match="cannot read the image 'x'"):
+            decode(b"not an image", "x")
+        with pytest.raises(InputError, match="cannot read the image 'x'"):
+            decode(encode_png(np.random.default_rng(0).random((64, 64, 3)))[:2000], "x")
+
+    def test_gif_holds_every_frame(self, tmp_path):
+        frames = np.random.default_rng(0).random((5, 8, 8, 3))
+        save_gif(tmp_path / "a.gif", frames)
+        with Image.open(tmp_path / "a.gif") as image:
+            assert image.n_frames == 5 and image.size == (8, 8)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_real_meshes(data):
+    expected = {
+        "Avocado_512.glb": (363, 682, True), "BoomBox_512.glb": (3133, 6036, True), "Duck.glb": (2108, 4212, True),
+        "spot_bob/spot.obj": (2930, 5856, True), "common/suzanne.obj": (505, 968, False),
+        "stanford/Lucy100k.ply": (50002, 100000, False),
+    }  # fmt: skip
+    for name, (vertices, faces, textured) in expected.items():
+        mesh = load_mesh(data / "meshes" / name)
+        assert (len(mesh.positions), len(mesh.faces)) == (vertices, faces), name
+        assert (mesh.texture is not None) == textured, name
+        assert mesh.signed_volume() > 0, name
