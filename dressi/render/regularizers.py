@@ -64,17 +64,20 @@ class NeighbourDifference(PixelFunction):
         degree = np.diff(offsets)
         start = np.repeat(np.arange(self.count), degree)
         total = np.zeros_like(flat)
-        np.add.at(total, (slice(None), start), flat[:, neighbours[: len(start)]] - flat[:, start])
+        end = neighbours[: len(start)]
+        for sums, entries in zip(total, flat, strict=True):
+            np.add.at(sums, start, entries[end] - entries[start])
         return Faces.read_list(total.reshape(values.shape), tile, y * values.shape[2] + x)
 
     def vjp(self, gy, i):
-        return NeighbourDifference(gy, *self.inputs[1:], self.count).output if i == 0 else None
+        _, offsets, neighbours = self.inputs
+        return NeighbourDifference(gy, offsets, neighbours, self.count).output if i == 0 else None
 
     def jvp(self, tangents):
         if tangents[0] is None:
             return None
-        tangent = F.fit(tangents[0], self.inputs[0])
-        return NeighbourDifference(tangent, *self.inputs[1:], self.count).output
+        values, offsets, neighbours = self.inputs
+        return NeighbourDifference(F.fit(tangents[0], values), offsets, neighbours, self.count).output
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,9 +120,9 @@ class DrawnFaces(Faces):
         return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? ivec3(0) : f;"
 
     def evaluate(self, at, faces, vertex):
-        tile = np.broadcast_to(at.tile, np.broadcast_shapes(at.x.shape, at.y.shape, at.tile.shape))
-        corners = [self.read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3)]
-        return np.where(dropped(*corners, self.cull)[..., None], 0, faces)
+        tile = at_points(at)[2]
+        a, b, c = (self.read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3))
+        return np.where(dropped(a, b, c, self.cull)[..., None], 0, faces)
 
 
 def culling(cull: str) -> int:

@@ -57,8 +57,9 @@ class Enlarge(Faces):
         x, y, tile = at_points(at)
         index = y * self.output.size[0] + x
         f = self.read_list(faces, tile, np.minimum(index // 6, self.count - 1))
-        abc = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
-        a, b, c = (v[..., :2] for v in abc)
+        a, b, c = (self.read_list(vertex, tile, f[..., i]) for i in range(3))
+        nowhere = dropped(a, b, c, self.cull)
+        a, b, c = (v[..., :2] for v in (a, b, c))
         corner, aspect = index % 6, self.size[0] / self.size[1]
         sides = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
         around, longest = sides.sum(0), sides.max(0)
@@ -80,7 +81,7 @@ class Enlarge(Faces):
             up = np.where(np.isin(corner, (2, 4, 5)), high, 0.0) - reach
             box = start + along * right[..., None] + across * up[..., None]
         place = np.where(plain[..., None], moved, box) / (aspect, 1.0) * 2 - 1
-        nowhere = dropped(*abc, self.cull) | (plain & (corner > 2))
+        nowhere |= plain & (corner > 2)
         place = np.where(nowhere[..., None], 2.0, place)
         return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
 

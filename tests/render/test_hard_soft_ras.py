@@ -1,4 +1,22 @@
-"""HardSoftRas against brute force and against the picture drawn again."""
+"""HardSoftRas against brute force and against the picture drawn again.
+
+Recorded: the largest error of the derivative against central differences of the re-rendered loss, relative to
+max(|difference|, a tenth of the largest), over three views and 15 directions, 128x128 (median in brackets):
+
+    radius in pixels    K = 1          K = 2          K = 3          K = 3, cull="back"
+    ellipsoid   5       0.29 (0.08)    0.08 (0.01)    0.02 (0.01)    0.42 (0.03)
+                2       0.41 (0.05)    0.08 (0.01)    0.06 (0.01)
+                1       0.46 (0.04)    0.08 (0.02)    0.12 (0.01)
+    Avocado     5       0.38 (0.08)    0.10 (0.01)    0.04 (0.01)    0.15 (0.02)
+                2       0.49 (0.07)    0.12 (0.02)    0.07 (0.01)
+                1       0.90 (0.11)    0.54 (0.02)    0.57 (0.02)
+
+Where the picture jumps: at the inner border of the band E, where a pixel goes from S = 1 to 1 - prod(1 - D), which
+dips along edges inside the silhouette, to 1/2 for K = 1 and to 7/8 for K = 3; at the outer border by 1/1000. With
+culling the front face leaves the stack at the silhouette alone: the same dip as K - 1 layers have. At a radius of
+one pixel sigma is 1/7 pixel: the slope is a spike narrower than the distance of the samples, and what is sampled of
+it depends on how edges lie to the rows of pixels (Avocado from the side); K = 8 gives 0.62 there.
+"""
 
 import sys
 from pathlib import Path
