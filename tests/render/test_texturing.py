@@ -21,6 +21,7 @@ import brute_force
 import soft_cases as sc
 
 SIZE = (48, 32)
+SIDES = [6, 24, 96]  # about 4, 1 and 1/4 pixels a texel
 
 
 def plane() -> tuple[sc.Case, np.ndarray]:
@@ -120,8 +121,8 @@ def bilinear_gradient(uv: np.ndarray, mask: np.ndarray, upstream: np.ndarray, si
     return result
 
 
-@pytest.mark.parametrize("side", [6, 24, 96])  # about 4, 1 and 1/4 pixels a texel
-def test_exact_texture_gradient(side):
+def check_texture_gradient(run: sc.Executor, side: int) -> None:
+    """The gradient of the sum of squared differences by the texture, against a loop over the pixels."""
     case, uv = plane()
     position, _, face, at = seen(case)
     rng = np.random.default_rng(side)
@@ -131,11 +132,16 @@ def test_exact_texture_gradient(side):
     place = texture_uv(table, at, screen.barycentric(position, at, SIZE))
     colour = texture_colour(texture, place, face)
     loss = F.sum(F.dot(colour - target, colour - target))
-    drawn, where, found, slope = evaluate([face, place, colour, *gradient(loss, [texture])])
+    drawn, where, found, slope = run([face, place, colour, *gradient(loss, [texture])])
     upstream = 2 * (found[0] - target.data[0])
     expected = bilinear_gradient(where[0], drawn[0] >= 0, upstream, side)
     np.testing.assert_allclose(slope[0], expected, atol=1e-5 * np.abs(expected).max())
     assert not found[0][drawn[0] < 0].any()
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_exact_texture_gradient(side):
+    check_texture_gradient(evaluate, side)
 
 
 def test_inverse_uv_recovers_the_texture_nearly_as_well():
