@@ -13,9 +13,11 @@ max(|difference|, a tenth of the largest), over three views and 15 directions, 1
 
 Where the picture jumps: at the inner border of the band E, where a pixel goes from S = 1 to 1 - prod(1 - D), which
 dips along edges inside the silhouette, to 1/2 for K = 1 and to 7/8 for K = 3; at the outer border by 1/1000. With
-culling a face leaves the stack with all of its soft part at the moment it turns away. At a radius of one pixel
-sigma is 1/7 pixel: the slope is a spike narrower than the distance of the samples, and what is sampled of it
-depends on how edges lie to the rows of pixels (Avocado from the side); K = 8 gives 0.62 there.
+culling the back face is missing from the stack, so that the inner border jumps more, and a face leaves with all of
+its soft part when it turns away: one or the other makes up nearly all of the error in each direction. At a radius
+of one pixel sigma is 1/7 pixel, a slope narrower than the distance of the samples: over 16 shifts by quarters of a
+pixel the means of derivative and difference agree to 0.5 % (Avocado from the side, where edges lie along rows of
+pixels), each alone scatters.
 """
 
 import sys
