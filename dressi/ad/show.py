@@ -144,17 +144,23 @@ def dot(shown: Shown) -> str:
 
 def svg(shown: Shown, graphviz: bool = True) -> str:
     """The graph as an SVG text: laid out by Graphviz where it is installed, else in plain layers."""
+    nodes, edges = _nodes(shown)
+    return draw(dot(shown), nodes, edges, graphviz)
+
+
+def draw(
+    text: str, nodes: Sequence[Sequence], edges: list[tuple[str, str, bool]], graphviz: bool = True
+) -> str:
+    """An SVG of Graphviz' ``text``; without Graphviz, of nodes (name, kind, text, ...) and edges in plain layers."""
     program = shutil.which("dot") if graphviz else None
     if program:
-        done = subprocess.run(
-            [program, "-Tsvg"], input=dot(shown), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return done.stdout
-    return _layered(*_nodes(shown))
+    return _layered([tuple(node[:3]) for node in nodes], edges)
 
 
-def _layered(nodes: list[tuple[str, str, str, Variable]], edges: list[tuple[str, str, bool]]) -> str:
+def _layered(nodes: list[tuple[str, str, str]], edges: list[tuple[str, str, bool]]) -> str:
     """Each node one layer below its lowest producer; within a layer, under the mean of its producers."""
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
@@ -164,8 +170,8 @@ def _layered(nodes: list[tuple[str, str, str, Variable]], edges: list[tuple[str,
     for name, *_ in nodes:  # producers come first
         depth[name] = 1 + max((depth[p] for p in producers[name]), default=-1)
         layers.setdefault(depth[name], []).append(name)
-    texts = {name: text.split("\n") for name, _, text, _ in nodes}
-    kinds = {name: kind for name, kind, *_ in nodes}
+    texts = {name: text.split("\n") for name, _, text in nodes}
+    kinds = {name: kind for name, kind, _ in nodes}
     place: dict[str, tuple[float, float]] = {}
     box: dict[str, tuple[int, int]] = {
         n: (7 * max(map(len, t)) + 12, 13 * len(t) + 8) for n, t in texts.items()

@@ -23,6 +23,7 @@ from dressi.errors import PlanError
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.null import NullExecutor
 from dressi.vk.plan.plan import BASELINE, Plan, PlanOptions, build_plan
+from dressi.vk.plan.show import plan_dot, plan_svg
 from dressi.vk.plan.substage import Binding
 from dressi.vk.run.pyglslang import compile_glsl
 
@@ -151,3 +152,15 @@ def test_golden_glsl(name, request):
     if not file.exists():
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_a_plan_can_be_read_and_seen():
+    plan = build_plan(random_program(2), profile("desktop"), shader_text)
+    assert f"{plan.counts['substages']} substages" in str(plan)
+    text = plan_dot(plan)
+    assert (
+        text.count("subgraph") == plan.counts["stages"]
+        and text.count("fillcolor") == plan.counts["substages"]
+    )
+    for graphviz in (True, False):
+        assert plan_svg(plan, graphviz).rstrip().endswith("</svg>")

@@ -11,11 +11,13 @@ import numpy as np
 
 from ...ad.graph import ScatterFunction, Variable
 from ...ad.program import Program
+from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import GraphError, InputError
 from ..plan.glsl_scatter import limbs_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.plan import DEFAULT, Plan, PlanOptions, Schedule, build_plan
+from ..plan.show import plan_dot
 from ..plan.substage import Stage, SubStage
 from .commands import Commands
 from .device import Device
@@ -240,6 +242,8 @@ def _debug(plan: Plan, device: Device) -> None:
         folder = Path(config.dump)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{plan.key[:12]}.plan.txt").write_text(str(plan))
+        (folder / f"{plan.key[:12]}.plan.dot").write_text(plan_dot(plan))
+        (folder / f"{plan.key[:12]}.graph.dot").write_text(dot(plan.program))
         for k, s in enumerate(plan.sub_stages):
             for part, source in plan.shaders[s].sources.items():
                 (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source)
