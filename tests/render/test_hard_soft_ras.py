@@ -16,7 +16,7 @@ dips along edges inside the silhouette, to 1/2 for K = 1 and to 7/8 for K = 3; a
 culling the back face is missing from the stack, so that the inner border jumps more, and a face leaves with all of
 its soft part when it turns away: one or the other makes up nearly all of the error in each direction. At a radius
 of one pixel sigma is 1/7 pixel, a slope narrower than the distance of the samples: over 16 shifts by quarters of a
-pixel the means of derivative and difference agree to 0.5 % (Avocado from the side, where edges lie along rows of
+pixel the means of derivative and difference agree to 0.5 % of the largest (Avocado from the side, edges along rows of
 pixels), each alone scatters.
 """
 
