@@ -59,6 +59,7 @@ def surface_uv(
     mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int]
 ) -> Variable:
     """VEC2: perspective-correct texture coordinates at each pixel; (0, 0) where there is no face."""
+    assert mesh.uvs is not None and mesh.uv_faces is not None
     weights = barycentric(clip, corners(face, faces), size)
     at = corners(face, list_leaf("uv_faces", IVEC3, mesh.uv_faces))
     return texture_uv(list_leaf("uvs", VEC2, mesh.uvs), at, weights)

@@ -72,7 +72,7 @@ def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeE
             if not mask.any():
                 raise InputError(f"mesh '{mesh.name}' covers no pixel of {camera.name}; use a larger --size")
         pictures.append(Views(cameras, masks, colors))
-    return Scene(*pictures, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]))
+    return Scene(pictures[0], pictures[1], center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]))
 
 
 def photo_scene(photos: Photos) -> Scene:
@@ -80,7 +80,8 @@ def photo_scene(photos: Photos) -> Scene:
     center, radius = sphere_of(photos.bounds)
 
     def part(index: np.ndarray) -> Views:
-        return Views(photos.cameras[index], photos.masks[index], photos.targets[index])
+        cameras = Cameras([photos.cameras.cameras[i] for i in index])
+        return Views(cameras, photos.masks[index], photos.targets[index])
 
     if len(photos.train) == 0:
         raise InputError("there are no photographs to learn from; give at least one")

@@ -23,7 +23,7 @@ def _signed(mask: np.ndarray) -> np.ndarray:
     height, width = mask.shape
     if mask.all() or not mask.any():
         return np.full(mask.shape, (1.0 if mask.any() else -1.0) * (width + height) / height)
-    inside, outside = distance_transform_edt(mask), distance_transform_edt(~mask)
+    inside, outside = (np.asarray(distance_transform_edt(part)) for part in (mask, ~mask))
     return np.where(mask, inside - 0.5, 0.5 - outside) / height
 
 

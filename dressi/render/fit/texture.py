@@ -113,7 +113,9 @@ def filled(texture: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """The texture (H, W, C) with texels that are not seen taken from the nearest seen ones, softly."""
     if seen.all() or not seen.any():
         return texture
-    distance, (row, column) = distance_transform_edt(~seen, return_indices=True)
+    found = distance_transform_edt(~seen, return_indices=True)
+    assert isinstance(found, tuple)
+    distance, (row, column) = found
     full = texture[row, column]
     # Copies of single texels make streaks where the gap is wide: there, an average of the surroundings is shown.
     blurred = gaussian_filter(full, (4, 4, 0), mode="nearest")
