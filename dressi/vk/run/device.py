@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator
@@ -232,7 +233,12 @@ def read_limits(limits: Any) -> DeviceLimits:
     )
 
 
-def close_open_devices() -> None:
+@atexit.register
+def _close_all() -> None:
+    """Devices before their instances; a forked child leaves both to its parent."""
     for device in list(_open):
         if device._owner[0] == os.getpid():
             device.close()
+    if not _open:
+        for instance in list(Instance._shared.values()):
+            instance.close()

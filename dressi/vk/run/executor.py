@@ -24,7 +24,7 @@ from .device import Device
 from .memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
 from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
 from .pyglslang import compile_glsl
-from .record import record_copies, record_stage
+from .record import Target, record_copies, record_stage
 from .render_pass import DrawTarget, make_target
 
 Prepared = tuple[Stage, DrawTarget | None, list[Pipelines]]
@@ -71,6 +71,7 @@ class VulkanExecutor:
             "status": DeviceBuffer(device, 4, "status", host=True),
         }
         self._buffers["status"].mapped[:] = 0
+        self._target = Target(device, self.commands, self.plan.limits, self._of, self._buffers["buffer"])
         self._cache = PipelineCache(device)
         self._pool = make_pool(device, [self.plan.shaders[s] for s in self.plan.sub_stages])
         self._maker = PipelineMaker(device, self._cache, self._pool)
@@ -178,11 +179,11 @@ class VulkanExecutor:
         self, buffer: Any, prepared: list[Prepared], schedule: Schedule, after_stage: Any = None
     ) -> None:
         for k, (stage, target, pipelines) in enumerate(prepared):
-            record_stage(self, buffer, stage, target, pipelines)
+            record_stage(self._target, buffer, stage, target, pipelines)
             self.commands.barrier(buffer)
             if after_stage is not None:
                 after_stage(buffer, k)
-        record_copies(self, buffer, schedule.copies)
+        record_copies(self._target, buffer, schedule.copies)
 
     # ---- the end
     def _check_open(self) -> None:

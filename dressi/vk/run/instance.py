@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from dataclasses import dataclass
 from types import ModuleType
@@ -170,12 +169,3 @@ def _no_driver() -> NoDriverError:
         f"no Vulkan driver answers on this machine{hint}; install the driver of your GPU, or Mesa's software driver: "
         "on Debian or Ubuntu `apt-get install mesa-vulkan-drivers`"
     )
-
-
-@atexit.register
-def _close_shared() -> None:
-    from .device import close_open_devices
-
-    close_open_devices()
-    for instance in list(Instance._shared.values()):
-        instance.close()

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from ...ad.graph import Domain, RasterFunction, ScatterFunction, Variable
 from ..plan.glsl_scatter import limbs_of
+from ..plan.limits import DeviceLimits
 from ..plan.substage import Mode, Stage, SubStage
 from ..plan.writer import GROUP
+from .commands import Commands
+from .device import Device
+from .memory import DeviceBuffer, DeviceImage
 from .pipeline import Pipelines
 from .render_pass import DrawTarget
 
-if TYPE_CHECKING:
-    from .executor import VulkanExecutor
+
+@dataclass(frozen=True)
+class Target:
+    """What recording needs of an executor: images of Variables, limits, the accumulators of scatters."""
+
+    device: Device
+    commands: Commands
+    limits: DeviceLimits
+    images: dict[Variable, list[DeviceImage]]
+    accumulators: DeviceBuffer
 
 
 def record_stage(
-    run: VulkanExecutor, buffer: Any, stage: Stage, target: DrawTarget | None, pipelines: list[Pipelines]
+    run: Target, buffer: Any, stage: Stage, target: DrawTarget | None, pipelines: list[Pipelines]
 ) -> None:
     """A render pass with its subpasses, or a dispatch; barriers around it are the caller's."""
     if target is None:
@@ -52,28 +65,28 @@ def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int) -> 
     vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
 
 
-def _draw_tiles(run: VulkanExecutor, buffer: Any, s: SubStage) -> None:
+def _draw_tiles(run: Target, buffer: Any, s: SubStage) -> None:
     """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport."""
     f = s.functions[0]
     assert isinstance(f, RasterFunction)
-    tiling = run.plan.limits.tiling(s.domain)
+    tiling = run.limits.tiling(s.domain)
     for tile in range(f.batch):
         _viewport(run.device.vk, buffer, *tiling.offset(tile), *s.domain.size)
         run.device.vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
 
 
-def _groups(run: VulkanExecutor, buffer: Any, domain: Domain) -> None:
-    tiling = run.plan.limits.tiling(domain)
+def _groups(run: Target, buffer: Any, domain: Domain) -> None:
+    tiling = run.limits.tiling(domain)
     run.device.vk.vkCmdDispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
 
 
-def _dispatch(run: VulkanExecutor, buffer: Any, s: SubStage, p: Pipelines) -> None:
+def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     scatter = s.functions[0] if isinstance(s.functions[0], ScatterFunction) else None
     if scatter is not None:
         empty = 0 if scatter.operation == "add" else 0xFFFFFFFF  # -1: nothing was put
-        words = run._buffers["buffer"].handle
+        words = run.accumulators.handle
         vk.vkCmdFillBuffer(buffer, words, 0, 4 * limbs_of(scatter).words, empty)
         run.commands.barrier(buffer)
     vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
@@ -85,13 +98,13 @@ def _dispatch(run: VulkanExecutor, buffer: Any, s: SubStage, p: Pipelines) -> No
         _groups(run, buffer, scatter.output.domain)
 
 
-def record_copies(run: VulkanExecutor, buffer: Any, copies: Sequence[tuple[Variable, Variable]]) -> None:
+def record_copies(run: Target, buffer: Any, copies: Sequence[tuple[Variable, Variable]]) -> None:
     """New values into the leaves that could not be overwritten in place."""
     vk = run.device.vk
     general = vk.VK_IMAGE_LAYOUT_GENERAL
     layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
     for leaf, new in copies:
-        for target, source in zip(run._of[leaf], run._of[new], strict=True):
+        for target, source in zip(run.images[leaf], run.images[new], strict=True):
             extent = vk.VkExtent3D(source.slot.width, source.slot.height, 1)
             region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
             vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])
