@@ -262,3 +262,13 @@ def worst(figures: list[Along]) -> float:
     """The largest error relative to max(|difference|, a tenth of the largest one)."""
     largest = max(abs(f.difference) for f in figures)
     return max(abs(f.analytic - f.difference) / max(abs(f.difference), 0.1 * largest) for f in figures)
+
+
+def avocado(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The Avocado of the data folder, welded, centred, of unit radius."""
+    import trimesh
+
+    mesh = trimesh.load(folder / "meshes" / "Avocado_512.glb", force="mesh")
+    points, number = np.unique(np.round(mesh.vertices, 7), axis=0, return_inverse=True)
+    points = points - (points.max(0) + points.min(0)) / 2
+    return points / np.linalg.norm(points, axis=1).max(), number.reshape(-1)[np.asarray(mesh.faces)]

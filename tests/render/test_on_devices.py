@@ -16,6 +16,7 @@ from dressi.vk.run.executor import VulkanExecutor
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases as sc
 from render_examples import EXAMPLES
+from test_texturing import SIDES, check_texture_gradient
 
 pytestmark = pytest.mark.vk
 CASES = sc.cases()
@@ -56,3 +57,18 @@ def test_gradient_repeats_bit_for_bit(run):
     assert (first == second).all()
     slopes = [run(sc.silhouette_gradient(case))[0] for _ in range(2)]
     assert slopes[0].any() and (slopes[0] == slopes[1]).all()
+
+
+def test_derivative_of_the_rerendered_loss_on_a_bumpy_ellipsoid(run):
+    mesh, camera = sc.bumpy_ellipsoid(), sc.camera(20, 25)
+    assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
+
+
+def test_derivative_of_the_rerendered_loss_on_avocado(run, data):
+    mesh, camera = sc.avocado(data), sc.camera(110, -20)
+    assert sc.worst(sc.rerendered(run, *mesh, camera, pixels=5, layers=3, side=128)) <= 0.05
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_exact_texture_gradient(run, side):
+    check_texture_gradient(run, side)
