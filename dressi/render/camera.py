@@ -1,8 +1,8 @@
 """Pinhole cameras and their Vulkan clip matrices.
 
 A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is
-flipped anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5, 0.5) its
-centre, so that `clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
+flipped anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5,
+0.5) its centre, so that `clip -> pixel` is (ndc * 0.5 + 0.5) * (W, H).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import overload
 
 import numpy as np
 
@@ -99,7 +100,8 @@ class Camera:
         far: float = 100.0,
         name: str = "camera",
     ) -> Camera:
-        """Centred camera at `eye` towards `target`. fov_y: vertical field of view in degrees; square pixels."""
+        """Centred camera at `eye` towards `target`. fov_y: vertical field of view in degrees; square
+        pixels."""
         if not 0 < fov_y < 180:
             raise InputError(
                 f"camera '{name}': the field of view must be inside (0, 180) degrees, not {fov_y}"
@@ -150,7 +152,8 @@ class Camera:
         return self.projection @ self.view
 
     def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Depths <= 0 are behind."""
+        """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Depths <= 0 are
+        behind."""
         local = np.asarray(points) @ self.rotation.T + self.translation
         image = local @ self.intrinsics.T
         depth = local[..., 2]
@@ -158,7 +161,8 @@ class Camera:
             return image[..., :2] / depth[..., None], depth
 
     def rays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Origin (3,) and directions (H, W, 3) in the world through the pixel centres, one unit of depth long."""
+        """Origin (3,) and directions (H, W, 3) in the world through the pixel centres, one unit of depth
+        long."""
         width, height = self.size
         x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         local = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(self.intrinsics).T
@@ -174,8 +178,8 @@ class Camera:
         return replace(self, near=near, far=far)
 
     def around(self, center: np.ndarray, radius: float) -> Camera:
-        """The same view with clip depths that hold four radii around an object, and never less than a twentieth
-        of the distance away: a mesh that is being fitted may swell without being cut."""
+        """The same view with clip depths that hold four radii around an object, and never less than a
+        twentieth of the distance away: a mesh that is being fitted may swell without being cut."""
         depth = float(self.forward @ (np.asarray(center) - self.center))
         if depth <= 0:
             raise InputError(
@@ -206,7 +210,13 @@ class Cameras(Sequence[Camera]):
     def __iter__(self) -> Iterator[Camera]:
         return iter(self.cameras)
 
-    def __getitem__(self, index):  # int -> Camera, otherwise -> Cameras
+    @overload
+    def __getitem__(self, index: int) -> Camera: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> Cameras: ...
+
+    def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> Camera | Cameras:
         if isinstance(index, (int, np.integer)):
             return self.cameras[index]
         if isinstance(index, slice):
@@ -248,9 +258,11 @@ class Cameras(Sequence[Camera]):
 def look_at(
     eye: Sequence[float] | np.ndarray, target: Sequence[float] | np.ndarray, up: Sequence[float] | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation (3, 3) and translation (3,) of a camera at `eye` that sees `target` in the middle, `up` upward.
+    """Rotation (3, 3) and translation (3,) of a camera at `eye` that sees `target` in the middle, `up`
+    upward.
 
-    Straight up and down any upward direction is right, so one is chosen. Raises InputError when eye is target.
+    Straight up and down any upward direction is right, so one is chosen. Raises InputError when eye is
+    target.
     """
     eye, target, up = (np.asarray(v, dtype=np.float64) for v in (eye, target, up))
     forward = target - eye

@@ -26,7 +26,8 @@ def hull_iou(
     *,
     largest: bool = True,
 ) -> float:
-    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W). See `hull_masks`."""
+    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W). See
+    `hull_masks`."""
     masks = hull_masks(train_masks, train_cameras, held_out_cameras, bounds, largest=largest)
     return iou(masks, held_out_masks)
 
@@ -42,12 +43,13 @@ def hull_masks(
 ) -> np.ndarray:
     """(M, H, W) 0 or 1: silhouettes of the hull of masks (N, H', W') in other views.
 
-    A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every mask. Rays
-    are sampled so densely that a point moves by `step` mask pixels; a grid only says where that is not needed. A
-    point outside a mask's image is unknown there and is not carved; a point that no camera sees is not in the hull.
+    A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every
+    mask. Rays are sampled so densely that a point moves by `step` mask pixels; a grid only says where that is
+    not needed. A point outside a mask's image is unknown there and is not carved; a point that no camera sees
+    is not in the hull.
 
-    largest: leave out what is not connected to the largest part. A hull of few masks has phantoms, apart from the
-    object, where the cones of the masks happen to meet, and how many depends on the bounds.
+    largest: leave out what is not connected to the largest part. A hull of few masks has phantoms, apart from
+    the object, where the cones of the masks happen to meet, and how many depends on the bounds.
     """
     masks = np.asarray(masks) >= 0.5
     bounds = np.asarray(bounds, dtype=np.float64)
@@ -71,8 +73,9 @@ def inside_masks(masks: np.ndarray, cameras: Cameras, points: np.ndarray, least_
 def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.ndarray:
     """(2, 3) box of the object that masks (N, H, W) show, from its coarse hull.
 
-    The search starts from the point nearest to the rays through the masks' centroids. Raises InputError naming the
-    view when a camera looks away from the object or stands inside it, and when fewer than two views are given.
+    The search starts from the point nearest to the rays through the masks' centroids. Raises InputError
+    naming the view when a camera looks away from the object or stands inside it, and when fewer than two
+    views are given.
     """
     if len(cameras) < 2:
         raise InputError(
@@ -102,7 +105,7 @@ def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.n
     found = inside_masks(masks, cameras, points, least_seen=(len(cameras) + 1) // 2)
     if not found.any():
         return np.stack([center - typical, center + typical])
-    # Parts within a cell of each other belong together: thin ones fall between the points of so coarse a grid.
+    # Parts within a cell of each other belong together: thin ones fall between the points of a coarse grid.
     near = binary_dilation(found.reshape((grid,) * 3), np.ones((3, 3, 3)))
     found = points[found & _largest(near).reshape(-1)]
     cell = 2 * half / grid
@@ -164,8 +167,9 @@ def _grid(masks: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
 
 def _largest(grid: np.ndarray) -> np.ndarray:
     """The connected part with the most cells of a bool grid."""
-    labels, parts = label(grid, np.ones((3, 3, 3)))
-    return grid if parts < 2 else labels == 1 + np.argmax(np.bincount(labels.reshape(-1))[1:])
+    labels = np.zeros(grid.shape, dtype=np.int32)
+    label(grid, np.ones((3, 3, 3)), output=labels)
+    return grid & (labels == 1 + np.argmax(np.bincount(labels.reshape(-1), minlength=2)[1:]))
 
 
 def _silhouette(
@@ -183,7 +187,7 @@ def _silhouette(
     scale = _CELLS / (bounds[1] - bounds[0])
     flat = grid.reshape(-1)
     count = _samples(cameras, bounds, step)
-    # From coarse to fine: most covered pixels are settled by few samples, and only the rest is looked at closely.
+    # From coarse to fine: few samples settle most covered pixels, and only the rest is looked at closely.
     for samples in sorted({max(count // 16, 8), count}):
         fractions = (np.arange(samples) + 0.5) / samples
         chunk = max(1, 1_000_000 // samples)
@@ -228,12 +232,14 @@ def _possible(
 
 
 def _distances(mask: np.ndarray) -> np.ndarray:
-    """(H + 2, W + 2) pixels to the nearest one that is set or outside the image: what is outside is unknown."""
-    return distance_transform_edt(~np.pad(mask, 1, constant_values=True)).astype(np.float32)
+    """(H + 2, W + 2) pixels to the nearest one that is set or outside the image: what is outside is
+    unknown."""
+    return np.asarray(distance_transform_edt(~np.pad(mask, 1, constant_values=True)), dtype=np.float32)
 
 
 def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:
-    """Samples for a ray through the whole box so that no image sees two of them further apart than `step` pixels."""
+    """Samples for a ray through the whole box so that no image sees two of them further apart than `step`
+    pixels."""
     center, radius = sphere_of(bounds)
     most = 0.0
     for camera in cameras:

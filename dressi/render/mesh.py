@@ -34,10 +34,10 @@ class Mesh:
     """A triangle mesh whose positions are welded, and whose UVs and normals live on face corners.
 
     positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside.
-    uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of the
-    first texel, v grows downward; coordinates outside [0, 1] repeat.
-    normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving and
-    smooth shading; `vertex_normals` computes them from the shape.
+    uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of
+    the first texel, v grows downward; coordinates outside [0, 1] repeat.
+    normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving
+    and smooth shading; `vertex_normals` computes them from the shape.
     texture: (H, W, 3) linear albedo or None.  color: (3,) linear factor that multiplies the texture.
     """
 
@@ -78,9 +78,9 @@ class Mesh:
         if len(self.faces) == 0:
             raise InputError(f"mesh '{self.name}' has no faces; give a mesh with at least one triangle")
         self._check("positions", self.positions, "faces", self.faces, "vertex")
-        if self.uvs is not None:
+        if self.uvs is not None and self.uv_faces is not None:
             self._check("uvs", self.uvs, "uv_faces", self.uv_faces, "UV")
-        if self.normals is not None:
+        if self.normals is not None and self.normal_faces is not None:
             self._check("normals", self.normals, "normal_faces", self.normal_faces, "normal")
         return self
 
@@ -106,8 +106,8 @@ class Mesh:
     def clean(self) -> Mesh:
         """A valid mesh without degenerate faces and unused vertices; raises InputError like `validate`.
 
-        A face is degenerate when two corners are the same vertex, or when its height is below 1e-7 of its longest
-        edge (nothing is left of its area in float32). Those are dropped with one warning.
+        A face is degenerate when two corners are the same vertex, or when its height is below 1e-7 of its
+        longest edge (nothing is left of its area in float32). Those are dropped with one warning.
         """
         self.validate()
         keep = ~self.degenerate_faces()
@@ -202,7 +202,8 @@ class Mesh:
     # ------------------------------------------------------------------ change
 
     def moved(self, positions: np.ndarray) -> Mesh:
-        """The same topology, UVs and albedo with other positions (V, 3). File normals are dropped: they are stale."""
+        """The same topology, UVs and albedo with other positions (V, 3). File normals are dropped: they are
+        stale."""
         positions = np.asarray(positions, dtype=np.float64)
         if positions.shape != self.positions.shape:
             raise InputError(
@@ -211,11 +212,14 @@ class Mesh:
         return replace(self, positions=positions, normals=None, normal_faces=None)
 
     def subdivide(self, times: int = 1) -> Mesh:
-        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, file normals dropped."""
+        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, file normals
+        dropped."""
         mesh = replace(self, normals=None, normal_faces=None)
         for _ in range(times):
             positions, faces = _midpoints(mesh.positions, mesh.faces)
-            uvs, uv_faces = (None, None) if mesh.uvs is None else _midpoints(mesh.uvs, mesh.uv_faces)
+            uvs, uv_faces = mesh.uvs, mesh.uv_faces
+            if uvs is not None and uv_faces is not None:
+                uvs, uv_faces = _midpoints(uvs, uv_faces)
             mesh = replace(mesh, positions=positions, faces=faces, uvs=uvs, uv_faces=uv_faces)
         return mesh
 
@@ -225,11 +229,10 @@ class Mesh:
         normals: those of the file where there are any, otherwise the smooth `vertex_normals`.
         """
         corners = [self.faces.reshape(-1)]
-        corner_normals, normal_values = None, None
-        if normals and self.normals is not None:
-            corner_normals, normal_values = self.normal_faces.reshape(-1), self.normals
-            corners.append(corner_normals)
-        if self.uvs is not None:
+        normal_values = None
+        if normals and self.normal_faces is not None:
+            corners.append(self.normal_faces.reshape(-1))
+        if self.uv_faces is not None:
             corners.append(self.uv_faces.reshape(-1))
         unique, index = np.unique(np.stack(corners, axis=1), axis=0, return_inverse=True)
         source = unique[:, 0]
@@ -253,7 +256,7 @@ class Mesh:
         import xatlas
 
         atlas = xatlas.Atlas()
-        # xatlas works in absolute lengths: a shape of unit size keeps tiny and huge meshes away from its epsilons.
+        # xatlas has absolute epsilons: a shape of unit size keeps tiny and huge meshes away from them.
         center, radius = self.bounding_sphere()
         unit = (self.positions - center) / max(radius, 1e-30)
         atlas.add_mesh(unit.astype(np.float32), self.faces.astype(np.uint32))
@@ -286,7 +289,8 @@ class Mesh:
 
 
 def weld(positions: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join vertices whose positions are equal as float32. Returns (V, 3) in order of first use, and new faces."""
+    """Join vertices whose positions are equal as float32. Returns (V, 3) in order of first use, and new
+    faces."""
     keys = np.ascontiguousarray(np.asarray(positions).astype(np.float32) + np.float32(0))  # -0.0 becomes 0.0
     return _join(np.asarray(positions, dtype=np.float64), keys, np.asarray(faces))
 

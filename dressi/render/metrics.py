@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from dressi.errors import InputError
 from dressi.render.color import linear_to_srgb
@@ -28,10 +28,12 @@ def iou_per_view(masks: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
-    """Peak signal to noise ratio in dB of linear images (N, H, W, 3) against linear targets, as people see them.
+    """Peak signal to noise ratio in dB of linear images (N, H, W, 3) against linear targets, as people see
+    them.
 
-    Both are converted to sRGB in [0, 1]; the squared error is pooled over the pixels of the target masks (N, H, W),
-    all views and channels. Pixels that a result does not cover must be black in `images`. Equal images give inf.
+    Both are converted to sRGB in [0, 1]; the squared error is pooled over the pixels of the target masks (N,
+    H, W), all views and channels. Pixels that a result does not cover must be black in `images`. Equal images
+    give inf.
     """
     images, targets, inside = np.asarray(images), np.asarray(targets), np.asarray(masks) >= 0.5
     if images.shape != targets.shape or images.shape[:3] != inside.shape:
@@ -59,10 +61,11 @@ def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
 
 
 def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, seed: int = 0) -> float:
-    """Mean distance from each surface to the other, averaged over both directions, in the units of the meshes.
+    """Mean distance from each surface to the other, averaged over both directions, in the units of the
+    meshes.
 
     Meshes are sampled with `count` points; arrays (P, 3) are taken as points.
     """
     first = sample_surface(a, count, seed) if isinstance(a, Mesh) else np.asarray(a)
     second = sample_surface(b, count, seed + 1) if isinstance(b, Mesh) else np.asarray(b)
-    return 0.5 * float(cKDTree(second).query(first)[0].mean() + cKDTree(first).query(second)[0].mean())
+    return 0.5 * float(KDTree(second).query(first)[0].mean() + KDTree(first).query(second)[0].mean())

@@ -1,4 +1,5 @@
-"""Meshes that the project makes itself: spheres to start a fit from, shapes to test with, and the pear of the demo.
+"""Meshes that the project makes itself: spheres to start a fit from, shapes to test with, and the pear of the
+demo.
 
 All are closed (but for `random_mesh`), turned outward, and y is up.
 """
@@ -17,11 +18,13 @@ _MARGIN = 0.5 / 256
 def octasphere(
     level: int = 4, radius: float = 1.0, center: tuple[float, float, float] = (0.0, 0.0, 0.0)
 ) -> Mesh:
-    """A sphere of 8 * 4**level faces whose texture is one square without gaps: the start of a fit with a texture.
+    """A sphere of 8 * 4**level faces whose texture is one square without gaps: the start of a fit with a
+    texture.
 
-    An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the four
-    corners. UVs are cut along four edges from the equator to the south pole only, all of which lie on the border of
-    the square; they keep half a texel of a 256 texture away from it, so that wrapping does not mix sides.
+    An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the
+    four corners. UVs are cut along four edges from the equator to the south pole only, all of which lie on
+    the border of the square; they keep half a texel of a 256 texture away from it, so that wrapping does not
+    mix sides.
     """
     corners = np.array(
         [[1, 0, 0], [0, 0, 1], [-1, 0, 0], [0, 0, -1], [0, 1, 0], [0, -1, 0]], dtype=np.float64
@@ -41,8 +44,8 @@ def icosphere(
 ) -> Mesh:
     """The most even sphere, of 20 * 4**subdivisions faces: for tests and silhouettes.
 
-    Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its neighbours:
-    no two faces share a texel, but there are many seams. `octasphere` has few.
+    Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its
+    neighbours: no two faces share a texel, but there are many seams. `octasphere` has few.
     """
     golden = (1 + 5**0.5) / 2
     corners = np.array(
@@ -51,9 +54,10 @@ def icosphere(
          [golden, 0, -1], [golden, 0, 1], [-golden, 0, -1], [-golden, 0, 1]]
     )  # fmt: skip
     faces = [
-        [0, 11, 5], [0, 5, 1], [0, 1, 7], [0, 7, 10], [0, 10, 11], [1, 5, 9], [5, 11, 4], [11, 10, 2], [10, 7, 6],
-        [7, 1, 8], [3, 9, 4], [3, 4, 2], [3, 2, 6], [3, 6, 8], [3, 8, 9], [4, 9, 5], [2, 4, 11], [6, 2, 10],
-        [8, 6, 7], [9, 8, 1],
+        [0, 11, 5], [0, 5, 1], [0, 1, 7], [0, 7, 10], [0, 10, 11],
+        [1, 5, 9], [5, 11, 4], [11, 10, 2], [10, 7, 6], [7, 1, 8],
+        [3, 9, 4], [3, 4, 2], [3, 2, 6], [3, 6, 8], [3, 8, 9],
+        [4, 9, 5], [2, 4, 11], [6, 2, 10], [8, 6, 7], [9, 8, 1],
     ]  # fmt: skip
     gap = 4 * _MARGIN
     half = np.array([[gap, 2.5 * gap], [gap, 1 - gap], [1 - 2.5 * gap, 1 - gap]])
@@ -127,7 +131,8 @@ def random_mesh(faces: int = 20, seed: int = 0, size: float = 0.5) -> Mesh:
 
 
 def pear(around: int = 64, along: int = 48, texture_size: int = 512) -> Mesh:
-    """A textured pear about 2 high with a stem: the target of the demo. u runs around it, v from top to bottom."""
+    """A textured pear about 2 high with a stem: the target of the demo. u runs around it, v from top to
+    bottom."""
     profile = _pear_profile(along)
     u, v = np.meshgrid(np.arange(around + 1) / around, _arc_length(profile), indexing="ij")
     angle = 2 * np.pi * u
@@ -199,8 +204,9 @@ def _pear_texture(size: int, profile: np.ndarray) -> np.ndarray:
 
 
 def _grid_mesh(positions: np.ndarray, uvs: np.ndarray, name: str) -> Mesh:
-    """Faces over a grid (A + 1, B + 1) that wraps where its border positions agree, without those at poles that
-    have no area. Seen from outside, a step in A goes right and a step in B goes down or up, whatever is outward."""
+    """Faces over a grid (A + 1, B + 1) that wraps where its border positions agree, without those at poles
+    that have no area. Seen from outside, a step in A goes right and a step in B goes down or up, whatever is
+    outward."""
     rows, columns = positions.shape[:2]
     index = np.arange(rows * columns).reshape(rows, columns)
     a, b, c, d = index[:-1, :-1], index[1:, :-1], index[1:, 1:], index[:-1, 1:]
@@ -210,12 +216,13 @@ def _grid_mesh(positions: np.ndarray, uvs: np.ndarray, name: str) -> Mesh:
     whole = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
     mesh = Mesh(welded, faces[whole], joined, uv_faces[whole], name=name)
     if mesh.signed_volume() < 0:
-        mesh.faces, mesh.uv_faces = mesh.faces[:, ::-1].copy(), mesh.uv_faces[:, ::-1].copy()
+        mesh = Mesh(welded, faces[whole][:, ::-1], joined, uv_faces[whole][:, ::-1], name=name)
     return mesh
 
 
 def _rounded(mesh: Mesh, times: int, radius: float, center: tuple[float, float, float]) -> Mesh:
-    """Subdivide and push out to the unit sphere each time: edges stay within a factor of 1.6 of each other."""
+    """Subdivide and push out to the unit sphere each time: edges stay within a factor of 1.6 of each
+    other."""
     for _ in range(times):
         mesh = mesh.subdivide()
         mesh.positions /= np.linalg.norm(mesh.positions, axis=1, keepdims=True)

@@ -1,6 +1,7 @@
 """Where cameras stand around an object: the rings that `--target` is fitted and judged from, and turntables.
 
-Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is given.
+Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is
+given.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def ring(center: np.ndarray, radius: float, count: int, size: tuple[int, int]) -
 
 
 def held_out_ring(center: np.ndarray, radius: float, size: tuple[int, int]) -> Cameras:
-    """The twelve views that a fit is judged from: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in turn."""
+    """The twelve views that a fit is judged from: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in
+    turn."""
     index = np.arange(12)
     return orbit(center, radius, 15.0 + 30.0 * index, np.array([0.0, 20.0, -20.0, 45.0])[index % 4], size)
 
@@ -75,8 +77,8 @@ def turntable(
 def upward(cameras: Cameras) -> np.ndarray:
     """(3,) a guess at the direction that photographs call up, as a unit vector.
 
-    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras around
-    the image's horizontal axis), it is the normal of the plane that the cameras lie in.
+    It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras
+    around the image's horizontal axis), it is the normal of the plane that the cameras lie in.
     """
     mean = np.mean([camera.up for camera in cameras], axis=0)
     if np.linalg.norm(mean) > 0.3:

@@ -1,8 +1,10 @@
-"""A rasterizer in float64 NumPy that shares nothing with the graph: the hard pictures that others are held against.
+"""A rasterizer in float64 NumPy that shares nothing with the graph: the hard pictures that others are held
+against.
 
-Coverage is decided in homogeneous coordinates (Olano and Greer 1997): with the corners' (X, Y, W) as the columns of a
-matrix M, a point of the screen (x, y, 1) = M lambda / w has the barycentric weights lambda ~ M^-1 (x, y, 1), all >= 0
-inside, whether or not a corner lies behind the camera. Nothing is clipped; the depth is tested at each pixel.
+Coverage is decided in homogeneous coordinates (Olano and Greer 1997): with the corners' (X, Y, W) as the
+columns of a matrix M, a point of the screen (x, y, 1) = M lambda / w has the barycentric weights lambda ~
+M^-1 (x, y, 1), all >= 0 inside, whether or not a corner lies behind the camera. Nothing is clipped; the depth
+is tested at each pixel.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ class Raster(NamedTuple):
 def rasterize(positions: np.ndarray, faces: np.ndarray, matrix: np.ndarray, size: tuple[int, int]) -> Raster:
     """Hard picture of positions (V, 3) under a world -> clip matrix (4, 4): x right, y down, z in [0, w].
 
-    A pixel is covered when its centre lies in a face or on its border, at a depth in [0, 1]. Both sides are drawn.
-    Faces without area on the screen or with a coordinate that is not finite cover nothing.
+    A pixel is covered when its centre lies in a face or on its border, at a depth in [0, 1]. Both sides are
+    drawn. Faces without area on the screen or with a coordinate that is not finite cover nothing.
     """
     clip = (
         np.concatenate([positions, np.ones((len(positions), 1))], axis=1)
@@ -119,7 +121,8 @@ def images_of(mesh, matrices: np.ndarray, size: tuple[int, int]) -> tuple[np.nda
 def _boxes(
     corners: np.ndarray, size: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pixels (left, top, right, bottom), each (F,), that a face can cover: all of them when it reaches behind."""
+    """Pixels (left, top, right, bottom), each (F,), that a face can cover: all of them when it reaches
+    behind."""
     w = corners[..., 3:]
     front = (w > 0).all((1, 2))
     with np.errstate(all="ignore"):

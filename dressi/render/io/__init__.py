@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,9 @@ _OTHER = (".ply", ".off", ".stl")
 def load_mesh(path: str | os.PathLike) -> Mesh:
     """Read .glb, .gltf, .obj, .ply, .off or .stl as one clean Mesh.
 
-    Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base colour
-    texture comes as linear light; polygons are triangulated; degenerate faces are dropped with a warning.
-    Raises InputError, one sentence naming the file, for anything that is not such a mesh.
+    Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
+    colour texture comes as linear light; polygons are triangulated; degenerate faces are dropped with a
+    warning. Raises InputError, one sentence naming the file, for anything that is not such a mesh.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -67,7 +68,7 @@ def _load_other(path: Path) -> Mesh:
 
     try:
         # No post-processing by the library: NaN and degenerate faces are ours to report.
-        loaded = trimesh.load(str(path), file_type=path.suffix[1:].lower(), force="mesh", process=False)
+        loaded: Any = trimesh.load(str(path), file_type=path.suffix[1:].lower(), force="mesh", process=False)
         positions = np.asarray(loaded.vertices, dtype=np.float64).reshape(-1, 3)
         faces = np.asarray(loaded.faces, dtype=np.int64).reshape(-1, 3)
     except Exception as error:  # the readers raise whatever goes wrong first in a damaged file

@@ -17,12 +17,16 @@ from dressi.render.mesh import Mesh
 
 
 def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write one self-contained GLB: split at seams, normals, UVs, albedo as an 8-bit sRGB PNG; rough dielectric.
+    """Write one self-contained GLB: split at seams, normals, UVs, albedo as an 8-bit sRGB PNG; rough
+    dielectric.
 
     The file is replaced whole or not at all; InputError when it cannot be written.
     """
     split = mesh.validate().split_at_seams(normals=True)
-    views: list[bytes] = [split.positions.astype("<f4").tobytes(), split.normals.astype("<f4").tobytes()]
+    views: list[bytes] = [
+        split.positions.astype("<f4").tobytes(),
+        np.asarray(split.normals, dtype="<f4").tobytes(),
+    ]
     positions = split.positions.astype(np.float32)
     accessors: list[dict[str, Any]] = [
         {"bufferView": 0, "componentType": 5126, "count": len(positions), "type": "VEC3",

@@ -27,8 +27,9 @@ _KNOWN = {"KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit
 def load_gltf(path: str | os.PathLike) -> Mesh:
     """A .glb or .gltf as one welded Mesh, not cleaned yet: all nodes of the scene, transforms applied.
 
-    The texture and colour are those of the first material with a base colour texture; others are reported by a
-    warning and left out. Raises InputError naming the file, also when it refers to anything outside its folder.
+    The texture and colour are those of the first material with a base colour texture; others are reported by
+    a warning and left out. Raises InputError naming the file, also when it refers to anything outside its
+    folder.
     """
     path = Path(path)
     try:
@@ -225,9 +226,11 @@ class _Document:
         index = np.arange(len(positions))
         if "indices" in entry:
             index = self.accessor(entry["indices"])[:, 0].astype(np.int64)
-        if len(index) and index.max() >= len(positions):
+        outside = (index < 0) | (index >= len(positions))
+        if outside.any():
             raise InputError(
-                f"'{self.path}': index {int(index.max())} is out of range for {len(positions)} vertices; export it again"
+                f"'{self.path}': index {int(index[outside][0])} is out of range for {len(positions)} vertices;"
+                " export it again"
             )
         faces = _triangles(index, mode)
         if np.linalg.det(matrix[:3, :3]) < 0:
@@ -248,9 +251,8 @@ class _Document:
                 raise InputError(
                     f"'{self.path}': {len(values)} {name} for {len(positions)} positions; export it again"
                 )
-        return {
-            "positions": positions @ matrix[:3, :3].T + matrix[:3, 3], "faces": faces, "uvs": uvs, "normals": normals
-        }  # fmt: skip
+        placed = positions @ matrix[:3, :3].T + matrix[:3, 3]
+        return {"positions": placed, "faces": faces, "uvs": uvs, "normals": normals}
 
     def _merge(self, parts: list[dict[str, Any]], material: int | None) -> Mesh:
         starts = np.cumsum([0] + [len(part["positions"]) for part in parts])
@@ -267,7 +269,8 @@ class _Document:
         texture, color = None, (1.0, 1.0, 1.0)
         if material is not None:
             shading = self.item("materials", material).get("pbrMetallicRoughness", {})
-            color = tuple(float(c) for c in shading.get("baseColorFactor", (1, 1, 1, 1))[:3])
+            red, green, blue, _ = shading.get("baseColorFactor", (1, 1, 1, 1))
+            color = (float(red), float(green), float(blue))
             reference = self._texture(material)
             texture = None if reference is None or uvs is None else self._image(reference)
         return Mesh(

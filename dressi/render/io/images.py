@@ -45,7 +45,8 @@ def to_linear_rgb(image: np.ndarray) -> np.ndarray:
 
 
 def encode_png(linear: np.ndarray) -> bytes:
-    """8-bit sRGB PNG of linear light (H, W, 3), or of a plane (H, W) of values in [0, 1] that is kept as it is."""
+    """8-bit sRGB PNG of linear light (H, W, 3), or of a plane (H, W) of values in [0, 1] that is kept as it
+    is."""
     codes = linear_to_srgb(linear) if np.ndim(linear) == 3 else np.clip(linear, 0, 1)
     stream = io.BytesIO()
     Image.fromarray((codes * 255 + 0.5).astype(np.uint8)).save(stream, "PNG")
@@ -72,8 +73,8 @@ def save_gif(path: str | os.PathLike, frames: np.ndarray, *, fps: float = 12.0) 
 
 
 def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an axis
-    shrinks, linear interpolation between pixel centres where it grows."""
+    """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an
+    axis shrinks, linear interpolation between pixel centres where it grows."""
     height, width = image.shape[:2]
     if (width, height) == tuple(size):
         return image

@@ -82,11 +82,12 @@ class _Lines:
 
 
 def load_obj(path: str | os.PathLike) -> Mesh:
-    """An .obj as one welded Mesh, not cleaned yet. Polygons become fans. UVs and normals are kept when every corner has them.
+    """An .obj as one welded Mesh, not cleaned yet. Polygons become fans. UVs and normals are kept when every
+    corner has them.
 
-    The texture is the first `map_Kd` of its materials, looked for in the OBJ's own folder only; without one, an
-    image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`, `spot.png`) is
-    taken, and a warning says which. Raises InputError naming the file.
+    The texture is the first `map_Kd` of its materials, looked for in the OBJ's own folder only; without one,
+    an image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`,
+    `spot.png`) is taken, and a warning says which. Raises InputError naming the file.
     """
     path = Path(path)
     lines = _Lines(path)
@@ -116,7 +117,8 @@ def load_obj(path: str | os.PathLike) -> Mesh:
 
 
 def _material(path: Path, lines: _Lines) -> tuple[tuple[float, float, float], np.ndarray | None]:
-    """Colour and texture of the first textured material, else of the first material, else of an image nearby."""
+    """Colour and texture of the first textured material, else of the first material, else of an image
+    nearby."""
     materials: dict[str, dict[str, str]] = {}
     for name in lines.libraries:
         library = _beside(path, name)
@@ -179,8 +181,9 @@ def _beside(path: Path, name: str) -> Path | None:
 
 
 def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
-    """Write path.obj, and beside it path.mtl and path.png when there is a texture. Each file is replaced whole or
-    not at all; InputError when they cannot be written. Positions keep nine digits, so float32 survives."""
+    """Write path.obj, and beside it path.mtl and path.png when there is a texture. Each file is replaced
+    whole or not at all; InputError when they cannot be written. Positions keep nine digits, so float32
+    survives."""
     path = Path(path)
     mesh.validate()
     files: dict[Path, bytes] = {}
@@ -194,11 +197,11 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
     out += ["v {:.9g} {:.9g} {:.9g}".format(*row) for row in mesh.positions]
     columns = [mesh.faces + 1]
     pattern = "{}"
-    if mesh.uvs is not None:
+    if mesh.uvs is not None and mesh.uv_faces is not None:
         out += [f"vt {u:.9g} {1 - v:.9g}" for u, v in mesh.uvs]
         columns.append(mesh.uv_faces + 1)
         pattern = "{}/{}"
-    if mesh.normals is not None:
+    if mesh.normals is not None and mesh.normal_faces is not None:
         out += ["vn {:.6f} {:.6f} {:.6f}".format(*row) for row in mesh.normals]
         columns.append(mesh.normal_faces + 1)
         pattern = "{}/{}/{}" if mesh.uvs is not None else "{}//{}"

@@ -1,9 +1,9 @@
 """Calibrated photographs of one object, with its silhouettes.
 
-Two kinds of calibration are read. `cameras.json` holds views with file, K, R and t (x_camera = R x + t, x right, y
-down, z forward, K in pixels). `transforms.json` or `transforms_train.json` holds frames with camera-to-world
-matrices (x right, y up, z backward) and a field of view or focal lengths. Masks come from a folder beside the images
-or from the images' alpha.
+Two kinds of calibration are read. `cameras.json` holds views with file, K, R and t (x_camera = R x + t, x
+right, y down, z forward, K in pixels). `transforms.json` or `transforms_train.json` holds frames with
+camera-to-world matrices (x right, y up, z backward) and a field of view or focal lengths. Masks come from a
+folder beside the images or from the images' alpha.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ class _View:
 def load_photos(folder: str | os.PathLike, size: tuple[int, int] | None = None) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
-    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics scale
-    with each axis. Colours of images with alpha are weighted by it, so no background leaks in.
+    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
+    scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in.
 
-    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing or
-    empty masks, a camera inside the object, behind it, or that does not see it.
+    Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
+    missing or empty masks, a camera inside the object, behind it, or that does not see it.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -237,7 +237,7 @@ def _read(view: _View) -> tuple[np.ndarray, np.ndarray]:
 def _resized(color: np.ndarray, coverage: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     small = resize(coverage, size)
     if (color.shape[1], color.shape[0]) != tuple(size):
-        # Straight alpha: the colour of an uncovered pixel means nothing, so each counts by its coverage. Far from
+        # Straight alpha: the colour of an uncovered pixel means nothing, so each counts by coverage. Far from
         # the object nothing is covered and the plain mean shows the background.
         weighted = resize(color * coverage[..., None], size) / np.maximum(small, 1e-6)[..., None]
         color = np.where(small[..., None] > 1e-3, weighted, resize(color, size))
@@ -248,15 +248,17 @@ def _camera(
     path: Path, document: dict[str, Any], view: _View, size: tuple[int, int], notes: list[str]
 ) -> Camera:
     entry, name = view.entry, view.image.name
-    expected = [
-        entry.get(key, document.get(key)) for key in (("width", "height") if "R" in entry else ("w", "h"))
-    ]
-    if None not in expected and (int(expected[0]), int(expected[1])) != size:
+    plain = path.name == "cameras.json"
+    width, height = (
+        int(entry.get(key, document.get(key, actual)))
+        for key, actual in zip(("width", "height") if plain else ("w", "h"), size, strict=True)
+    )
+    if (width, height) != size:
         raise InputError(
-            f"'{view.image}' has {size[0]}x{size[1]} pixels and '{path.name}' says {expected[0]}x{expected[1]};"
+            f"'{view.image}' has {size[0]}x{size[1]} pixels and '{path.name}' says {width}x{height};"
             " calibrate for the images that are there"
         )
-    if path.name == "cameras.json":
+    if plain:
         centre = document.get("pixel_center")
         text = str(document.get("convention", "")).lower()
         if centre is None:
@@ -271,7 +273,8 @@ def _camera(
 
 
 def _from_transform(values: dict[str, Any], size: tuple[int, int], name: str, notes: list[str]) -> Camera:
-    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's corner."""
+    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's
+    corner."""
     width, height = size
     if "fl_x" in values:
         fx = float(values["fl_x"])
