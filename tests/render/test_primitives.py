@@ -59,7 +59,9 @@ def test_pear_is_the_same_each_time_and_has_the_colours_of_a_pear():
     red, green, blue = first.texture.mean((0, 1))
     assert green > 2 * blue and red > 2 * blue
     steps = np.abs(np.diff(first.texture, axis=1, append=first.texture[:, :1]))
-    assert steps[:, -1].max() <= steps.max() and steps[:, -1].mean() < 1.5 * steps.mean()  # u wraps without a step
+    assert (
+        steps[:, -1].max() <= steps.max() and steps[:, -1].mean() < 1.5 * steps.mean()
+    )  # u wraps without a step
 
 
 def test_random_mesh_is_reproducible():
