@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import typer
 
+from dressi.cli.bench import bench
 from dressi.cli.devices import devices
 from dressi.cli.fit import fit
 from dressi.config import config
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(devices)
 app.command()(fit)
+app.command()(bench)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,64 @@
+"""`dressi bench`: how fast a step is, what it moves, and what it reaches, with one protocol everywhere."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CASES = (
+    "image_fitting", "silhouette", "texture", "table2", "table3", "table4", "table5", "figure9",
+)  # fmt: skip
+
+
+def bench(
+    case: Annotated[str, typer.Argument(help=f"One of {', '.join(CASES)}.")],
+    views: Annotated[int, typer.Option(help="Views, a batch.")] = 1,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Pixels of an image, N or WxH; several with commas. Default: the case's."),
+    ] = None,
+    texture_size: Annotated[
+        str | None, typer.Option(help="Texels along a side of the texture; several with commas.")
+    ] = None,
+    peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
+    form: Annotated[str | None, typer.Option(help="Form of HardSoftRas. Default: the renderer's.")] = None,
+    radius_px: Annotated[float, typer.Option(help="Radius of HardSoftRas in pixels.")] = 2.0,
+    mesh: Annotated[
+        str | None,
+        typer.Option(
+            help="small, medium, large (about 700, 14,000, 51,000 faces) or a file; several with commas."
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Limits imposed on the device: desktop, uhd620, mali_g76, minimum.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")
+    ] = None,
+    peer: Annotated[
+        str | None, typer.Option(help="deodr: another renderer on the same case, in turns.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of the optimisation that `quality` is of. Default: the case's.")
+    ] = None,
+    batches: Annotated[int, typer.Option(help="Timed batches, of whose times the median is taken.")] = 11,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="First build without any cache, the driver's own included.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the list of results here.")] = None,
+) -> None:
+    """Measure a case: 20 warm-up steps, median of timed batches, first build apart."""
+    if cold:
+        # Mesa reads it when a device is made, so it has to be there before the first one.
+        os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
+    from dressi.cli.bench.request import Request
+    from dressi.cli.bench.run import run_bench
+
+    run_bench(
+        Request.parse(
+            case=case, views=views, size=size, texture_size=texture_size, peels=peels, form=form,
+            radius_px=radius_px, mesh=mesh, profile=profile, device=device, peer=peer, steps=steps,
+            batches=batches, cold=cold, json_file=json_file,
+        )
+    )  # fmt: skip

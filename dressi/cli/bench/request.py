@@ -1,0 +1,175 @@
+"""What is asked of a benchmark, checked, and what each case does when it is not told."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dressi.cli.bench import CASES
+from dressi.cli.bench.meshes import MESHES, Model, load
+from dressi.cli.fitting import parse_size
+from dressi.errors import InputError
+from dressi.render.hard_soft_ras import FORMS, hard_soft_ras
+from dressi.vk.plan.limits import profile
+
+PEERS = ("deodr",)
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Of one case: sizes of the window and of the texture, meshes, steps, whether all devices run."""
+
+    sizes: tuple[int, ...] = (256,)
+    textures: tuple[int, ...] = (256,)
+    meshes: tuple[str, ...] = ("small",)
+    steps: int = 20
+    all_devices: bool = False
+
+
+DEFAULTS = {
+    "image_fitting": Defaults((64,), steps=150),
+    "silhouette": Defaults(steps=150),
+    "texture": Defaults(textures=(1024,), steps=150),
+    "table2": Defaults(),
+    "table3": Defaults(),
+    "table4": Defaults((256, 512, 1024, 2048), meshes=("small", "medium", "large")),
+    "table5": Defaults((2048,), (1024, 2048, 4096)),
+    "figure9": Defaults((128,), steps=150, all_devices=True),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A benchmark, checked. device: None for the best, "all" for every one."""
+
+    case: str
+    views: int
+    sizes: tuple[tuple[int, int], ...]
+    textures: tuple[int, ...]
+    models: tuple[Model, ...]
+    peels: int
+    form: str
+    radius_px: float
+    profile: str | None
+    device: str | None
+    peer: str | None
+    steps: int
+    batches: int
+    cold: bool
+    json_file: Path | None
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        case: str,
+        views: int,
+        size: str | None,
+        texture_size: str | None,
+        peels: int,
+        form: str | None,
+        radius_px: float,
+        mesh: str | None,
+        profile: str | None,
+        device: str | None,
+        peer: str | None,
+        steps: int | None,
+        batches: int,
+        cold: bool,
+        json_file: Path | None,
+    ) -> Request:
+        """The options of the command line. Raises InputError, a sentence with the cure."""
+        if case not in CASES:
+            raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)}")
+        usual = DEFAULTS[case]
+        form = inspect.signature(hard_soft_ras).parameters["form"].default if form is None else form
+        steps = usual.steps if steps is None else steps
+        sizes = tuple((n, n) for n in usual.sizes) if size is None else tuple(map(parse_size, _parts(size)))
+        textures = usual.textures if texture_size is None else tuple(map(_texels, _parts(texture_size)))
+        _check(case, views, sizes, peels, form, radius_px, peer, steps, batches)
+        if profile is not None:
+            _check_profile(profile)
+        if json_file is not None:
+            _check_file(json_file)
+        return cls(
+            case=case,
+            views=views,
+            sizes=sizes,
+            textures=textures,
+            models=tuple(load(name) for name in (usual.meshes if mesh is None else _parts(mesh))),
+            peels=peels,
+            form=form,
+            radius_px=radius_px,
+            profile=profile,
+            device="all" if device is None and usual.all_devices else device,
+            peer=peer,
+            steps=steps,
+            batches=batches,
+            cold=cold,
+            json_file=json_file,
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of HardSoftRas and the views: what results carry with them."""
+        return {"views": self.views, "form": self.form, "peels": self.peels, "radius_px": self.radius_px}
+
+
+def _check(
+    case: str,
+    views: int,
+    sizes: tuple[tuple[int, int], ...],
+    peels: int,
+    form: str,
+    radius_px: float,
+    peer: str | None,
+    steps: int,
+    batches: int,
+) -> None:
+    for name, value in (("--views", views), ("--steps", steps), ("--batches", batches)):
+        if value < 1:
+            raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
+    if not 1 <= peels <= 8:
+        raise InputError(f"--peels {peels} is not possible; HardSoftRas peels 1 to 8 layers")
+    if form not in FORMS:
+        raise InputError(f"--form {form!r} is unknown; HardSoftRas has {', '.join(FORMS)}")
+    smallest = min(height for _, height in sizes)
+    if not 0 < radius_px < smallest:
+        raise InputError(
+            f"--radius-px {radius_px} must be positive and less than the {smallest} pixels of the image; try 2"
+        )
+    if peer is not None and peer not in PEERS:
+        raise InputError(f"--peer {peer!r} is unknown; there is {', '.join(PEERS)}")
+    if peer is not None and case not in ("silhouette", "table4"):
+        raise InputError(f"--peer {peer} runs beside silhouette and table4 only; drop it for {case}")
+
+
+def _check_profile(name: str) -> None:
+    profile(name)
+
+
+def _check_file(path: Path) -> None:
+    """A long run must not end in a file that cannot be written."""
+    if path.is_dir():
+        raise InputError(f"--json '{path}' is a folder; give the name of a file in it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--json '{path}' cannot be written ({error.strerror}); choose another place"
+        ) from None
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _texels(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise InputError(f"--texture-size {text!r} is not a number of texels; give one like 256")
+    return int(text)
+
+
+assert set(DEFAULTS) == set(CASES) and all(set(d.meshes) <= set(MESHES) for d in DEFAULTS.values())

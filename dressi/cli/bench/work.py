@@ -1,0 +1,182 @@
+"""The optimisations that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dressi import Device, DressiAD, Variable, adam
+from dressi.ad.optim import Optimizer, cosine
+from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
+from dressi.cli.bench.meshes import Model, cameras, deformed, textured
+from dressi.cli.bench.request import Request
+from dressi.errors import InputError
+from dressi.render.fit.draw import draw, surface_uv
+from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
+from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.losses import l2
+from dressi.render.metrics import iou, psnr
+from dressi.render.screen import rasterize_hard
+from dressi.render.texturing import texture_colour
+from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.plan import DEFAULT, PlanOptions
+
+SHAPE_RATE = (0.01, 0.0005)
+"""Learning rates of Adam on positions in the unit sphere, from the first to the last step."""
+
+
+class Peer(Protocol):
+    """Another program at the same task."""
+
+    facts: dict[str, Any]
+
+    def run(self, steps: int) -> None: ...
+    def positions(self) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """One optimisation. image: what the loss compares, for comparisons between devices and plans.
+
+    quality: measures of what an engine has reached.  peers: rivals, by name, made anew at each call.
+    """
+
+    settings: dict[str, Any]
+    loss: Variable
+    optimizer: Optimizer
+    parameter: Variable
+    image: Variable
+    quality: Callable[[DressiAD], dict[str, float | None]]
+    peers: dict[str, Callable[[], Peer]] = field(default_factory=dict)
+    peer_quality: Callable[[Device, np.ndarray], dict[str, float | None]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A Work under options and limits. label: what sets it apart from the others of its case."""
+
+    work: Work
+    label: str = ""
+    options: PlanOptions = DEFAULT
+    limits: DeviceLimits | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def engine(self, device: Device) -> DressiAD:
+        """A fresh engine that optimises; the caller closes it."""
+        engine = DressiAD(device, options=self.options, limits=self.limits)
+        engine.set_loss(self.work.loss)
+        engine.set_optimizer(self.work.optimizer, [self.work.parameter])
+        return engine
+
+    def first_image(self, device: Device) -> np.ndarray:
+        """The image before the first step, by the same options and limits."""
+        with DressiAD(device, options=self.options, limits=self.limits) as engine:
+            engine.set_output("image", self.work.image)
+            engine.step()
+            return engine.recv("image")
+
+
+def pixels(size: tuple[int, int], steps: int) -> Work:
+    """The paper's smallest example: the pixels of an image move until it looks like another one."""
+    width, height = size
+    y, x = (np.mgrid[:height, :width] + 0.5) / max(size) - 0.5
+    goal = 0.5 + 0.5 * np.cos(40 * np.hypot(x, y)[..., None] + np.array([0.0, 2.1, 4.2]))
+    image = Variable(VEC3, size, name="image", data=np.full((1, height, width, 3), 0.5))
+    target = Variable(VEC3, size, name="target", data=goal[None])
+
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        return {"psnr": _decibel(psnr(engine.recv(image), goal[None], np.ones((1, height, width))))}
+
+    return Work(
+        {"size": list(size)}, l2(image, target), adam(0.02), image, image - target, quality
+    )  # fmt: skip
+
+
+def silhouette(model: Model, size: tuple[int, int], request: Request, device: Device) -> Work:
+    """Positions move until the soft silhouettes, r pixels wide, are the hard ones of the deformed mesh: sum-L2."""
+    mesh = model.mesh
+    ring = cameras(request.views, size)
+    masks, _ = draw(replace(deformed(mesh), texture=None), ring, lambda: DressiAD(device))
+    _check_masks(model, masks)
+    position = list_leaf("position", VEC3, mesh.positions)
+    # The radius is data, as in a fit that shrinks it.
+    radius = Variable(FLOAT, name="radius", data=np.full((1, 1, 1), request.radius_px / size[1]))
+    soft = hard_soft_ras(
+        to_clip(position, matrices_leaf(ring.matrices)),
+        list_leaf("faces", IVEC3, mesh.faces),
+        size=size,
+        radius=radius,
+        face_count=len(mesh.faces),
+        layers=request.peels,
+        form=request.form,
+    )
+    target = Variable(FLOAT, size, request.views, name="target", data=masks)
+
+    def reached(device: Device, positions: np.ndarray) -> dict[str, float | None]:
+        if not np.isfinite(positions).all():
+            return {"iou": None}
+        drawn, _ = draw(replace(mesh.moved(positions), texture=None), ring, lambda: DressiAD(device))
+        return {"iou": iou(drawn, masks)}
+
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        moved = list_values(engine.recv(position), len(mesh.positions))[0].astype(float)
+        return reached(engine.device, moved)
+
+    def deodr() -> Peer:
+        from dressi.cli.bench.peers import Deodr
+
+        return Deodr(mesh, ring.matrices, masks, SHAPE_RATE, request.steps)
+
+    return Work(
+        {**request.settings, **model.facts, "size": list(size)},
+        l2(soft.silhouette, target, reduction="sum"),
+        adam(cosine(*SHAPE_RATE, request.steps)),
+        position,
+        soft.silhouette,
+        quality,
+        {"deodr": deodr} if request.peer == "deodr" else {},
+        reached,
+    )
+
+
+def texture(model: Model, size: tuple[int, int], texels: int, request: Request, device: Device) -> Work:
+    """The texture of a fixed shape from pictures of it: sum-L2 of colours."""
+    mesh = textured(model.mesh)
+    ring = cameras(request.views, size)
+    masks, colors = draw(mesh, ring, lambda: DressiAD(device))
+    _check_masks(model, masks)
+    start = np.full((1, texels, texels, 3), 0.5)
+    table = Variable(VEC3, (texels, texels), name="texture", data=start)
+    faces = list_leaf("faces", IVEC3, mesh.faces)
+    clip = to_clip(list_leaf("position", VEC3, mesh.positions), matrices_leaf(ring.matrices))
+    face = rasterize_hard(clip, faces, size=size, face_count=len(mesh.faces))
+    color = texture_colour(table, surface_uv(mesh, clip, faces, face, size), face)
+    goal = colors / np.where(np.array(mesh.color) > 0, mesh.color, 1.0)
+    target = Variable(VEC3, size, request.views, name="target", data=goal)
+
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        found = replace(mesh, texture=np.clip(engine.recv(table)[0], 0, 1).astype(float))
+        drawn_masks, drawn = draw(found, ring, lambda: DressiAD(engine.device))
+        return {"psnr": _decibel(psnr(drawn * drawn_masks[..., None], colors, masks))}
+
+    return Work(
+        {"views": request.views, **model.facts, "size": list(size), "texture_size": texels},
+        l2(color, target, reduction="sum"),
+        adam(0.03),
+        table,
+        color,
+        quality,
+    )
+
+
+def _check_masks(model: Model, masks: np.ndarray) -> None:
+    if not all(mask.any() for mask in masks):
+        raise InputError(f"mesh {model.name!r} covers no pixel of a view; use a larger --size")
+
+
+def _decibel(value: float) -> float | None:
+    """JSON knows no infinity: equal images give null."""
+    return value if np.isfinite(value) else None
