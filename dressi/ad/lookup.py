@@ -77,6 +77,10 @@ class Lookup(PixelFunction):
         return Lookup(F.fit(tangent, self.inputs[0]), self.inputs[1]).output
 
 
+UNMEASURED = 1 << 17
+"""Scalars in a table up to which a scatter needs no bound: its accumulators are wide enough for all magnitudes."""
+
+
 class Scatter(ScatterFunction):
     """What the two scatter Functions share; see ScatterFunction for inputs."""
 
@@ -182,12 +186,13 @@ def scatter_add(
 
     index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. With ``batch`` 1 all tiles add
     into one table, otherwise ``batch`` is that of the values and each tile has its own. bound: FLOAT 1x1, at
-    least the largest absolute value, the scale of fixed-point sums; measured when not given. Differentiable in
-    the values.
+    least the largest absolute value, the scale of fixed-point sums. When it is not given, it is measured for
+    large tables; small ones take sums of every magnitude (a bound of infinity). Differentiable in the values.
     """
     (values,), (index,) = operands(values), integers(index)
     if bound is None:
-        bound = F.max(F.max_component(F.abs(values)))
+        entries = size[0] * size[1] * batch * values.vtype.components
+        bound = np.inf if entries <= UNMEASURED else F.max(F.max_component(F.abs(values)))
     return ScatterAdd(Domain((size[0], size[1]), batch), *operands(bound), values, index).output
 
 

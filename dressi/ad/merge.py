@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 from . import functional as F
 from .arithmetic import Add, Max
+from .constant import is_constant
 from .graph import Function, Variable
 from .lookup import ScatterAdd
 from .program import Program
@@ -98,8 +99,9 @@ def _tree(kind: type[Function], terms: list[Variable]) -> Variable:
 def _one_scatter(parts: list[Variable]) -> Variable:
     scatters = [v.creator for v in parts if isinstance(v.creator, ScatterAdd)]
     bounds = list(dict.fromkeys(s.inputs[0] for s in scatters))
-    bound = bounds[0]
-    for other in bounds[1:]:
+    unbounded = [b for b in bounds if is_constant(b, float("inf"))]
+    bound, others = (unbounded[0], []) if unbounded else (bounds[0], bounds[1:])
+    for other in others:
         bound = F.maximum(bound, other)
     return ScatterAdd(scatters[0].table, bound, *(x for s in scatters for x in s.inputs[1:])).output
 

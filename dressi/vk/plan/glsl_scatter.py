@@ -1,11 +1,14 @@
 """GLSL of a scatter: exact, order-free sums in fixed point of several 32-bit limbs.
 
-A value v becomes the integer round(|v| * 2^S / scale), scale the power of two above the bound, and is split into
-n limbs of L bits, S = n L. Each limb is added with its sign to its own 32-bit integer. With at most 2^k additions
-to a cell L = 30 - k keeps every limb from overflowing, so a sum has the same bits in whatever order the device
-adds. The quantum is scale / 2^S; n is chosen so that S is at least 22.
+A value v becomes the integer round(|v| / quantum), split into limbs of L bits. Each limb is added with its sign to
+its own 32-bit integer. With at most 2^k additions to a cell L = 30 - k keeps every limb from overflowing, so a sum
+has the same bits in whatever order the device adds.
 
-Worked example: 6 views of 256x256, 9 pairs: k = ceil(log2(3538944)) = 22, L = 8, n = 3, S = 24.
+Two layouts. With a *bound* the quantum is the power of two above the bound divided by 2^S, S = n L at least 22: two
+or three limbs. Without one (a bound of infinity) the limbs span every magnitude from 2^-60 to 2^24 and a value
+touches only those that its 24 bits fall into: no bound must be measured first.
+
+Worked example: 6 views of 256x256, 9 pairs: k = ceil(log2(3538944)) = 22, L = 8; n = 3 with a bound, 11 without.
 """
 
 from __future__ import annotations
@@ -13,11 +16,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from ...ad.constant import constant_value
 from ...ad.graph import ScatterFunction
 from ...errors import PlanError
 from .limits import DeviceLimits
 from .substage import SubStage
 from .writer import GROUP, Resource, Shaders, ShaderText, Writer, invocation
+
+LOWEST, HIGHEST = -60, 24  # powers of two that sums without a bound span
+MANTISSA = 24
 
 
 @dataclass(frozen=True)
@@ -28,10 +37,7 @@ class Limbs:
     count: int
     components: int
     cells: int
-
-    @property
-    def scale_bits(self) -> int:
-        return self.bits * self.count
+    bounded: bool
 
     @property
     def words(self) -> int:
@@ -45,79 +51,110 @@ def limbs_of(f: ScatterFunction) -> Limbs:
     cells = width * height * batch
     components = f.output.vtype.components
     if f.operation == "max":
-        return Limbs(32, 1, components, cells)
+        return Limbs(32, 1, components, cells, True)
     (w, h), n = f.source
     additions = w * h * len(f.pairs) * (n if batch == 1 else 1)
     bits = 30 - max(math.ceil(math.log2(additions)), 0)
     if bits < 1:
         raise f.fail(f"{additions} additions to one cell are more than 2^29; use smaller images")
-    return Limbs(bits, -(-22 // bits), components, cells)
+    bound = constant_value(f.inputs[0])
+    bounded = bound is None or bool(np.isfinite(bound))
+    span = 22 if bounded else HIGHEST - LOWEST
+    return Limbs(bits, -(-span // bits), components, cells, bounded)
 
 
 def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
-    """``compute`` adds every source texel into the buffer, ``resolve`` writes the table from it."""
-    (f,) = s.functions
-    assert isinstance(f, ScatterFunction)
+    """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
+    from it. Raises PlanError when the accumulators are more than the device allows."""
+    f = next(g for g in s.functions if isinstance(g, ScatterFunction))
     limbs = limbs_of(f)
     if 4 * limbs.words > limits.max_storage_buffer_bytes:
         raise PlanError(
             f"{f!r} made at {f.where} needs {limbs.words >> 18} MiB of accumulators for {f.output}, the device "
             f"allows {limits.max_storage_buffer_bytes >> 20}; use a smaller table (texture)"
         )
-    accumulate, slot = _writer(s, limits, shader_text)
+    accumulate, slot = _writer(s, f, limits, shader_text)
+    source = _accumulate(s, f, limbs, accumulate, slot, limits)
+    resolve, _ = _writer(s, f, limits, shader_text)
+    return Shaders(
+        tuple(accumulate.resources),
+        {"compute": source, "resolve": _resolve(f, limbs, resolve, slot, limits)},
+    )
+
+
+def _writer(
+    s: SubStage, f: ScatterFunction, limits: DeviceLimits, shader_text: ShaderText
+) -> tuple[Writer, int]:
+    """A writer with reads, table, further outputs and buffers declared; and the binding of the accumulators."""
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    for k, v in enumerate(s.outputs):
+        w.declare_storage(v, "table" if v is f.output else f"output{k}", "writeonly")
+    slot = len(w.resources)
+    w.resources += [Resource("buffer"), Resource("status")]
+    return w, slot
+
+
+def _accumulate(
+    s: SubStage, f: ScatterFunction, limbs: Limbs, w: Writer, slot: int, limits: DeviceLimits
+) -> str:
     for g in s.body:
         if g is not f:
-            accumulate.emit(g)
+            w.emit(g)
     lines = []
     adding = f.operation == "add"
     if adding:
-        accumulate.head.append(_split(limbs))
-        lines += _scale(accumulate.value(f.inputs[0]), limbs)
+        w.head.append(_put_bounded(limbs) if limbs.bounded else _put_unbounded(limbs))
+        if limbs.bounded:
+            lines += _scale(w.value(f.inputs[0]), limbs)
     wide, high = f.table.size
+    words = limbs.components * limbs.count
     for value, index in f.pairs:
-        v, i = accumulate.value(value), accumulate.value(index)
-        cell = f"{i}.y * {wide} + {i}.x" if index.vtype.components == 2 else i
-        inside = f"uint({i}) < {wide * high}u"
+        v, i = w.value(value), w.value(index)
         if index.vtype.components == 2:
+            cell = f"{i}.y * {wide} + {i}.x"
             inside = f"uint({i}.x) < {wide}u && uint({i}.y) < {high}u"
+        else:
+            cell, inside = i, f"uint({i}) < {wide * high}u"
         offset = f" + tile * {wide * high}" if f.table.batch > 1 else ""
-        put = _put_add if adding else _put_max
-        lines.append(f"if ({inside}) {{ int cell = ({cell}{offset}) * {limbs.components * limbs.count};")
-        lines += [f"  {put(limbs, k, _component(v, value.vtype, k))}" for k in range(limbs.components)]
+        lines.append(f"if ({inside}) {{ int cell = ({cell}{offset}) * {words};")
+        for k in range(limbs.components):
+            part, place = _component(v, value.vtype, k), f"cell + {k * limbs.count}"
+            if adding:
+                lines.append(f"  put({place}, {part}{', scale, bound' if limbs.bounded else ''});")
+            else:
+                lines.append(f"  atomicMax(totals[{place}], {part});")
         lines.append("}")
+    for k, v in enumerate(s.outputs):
+        if v is not f.output:
+            lines += [f"imageStore(output{k}_{p}, place, {e});" for p, e in w.planes(v)]
     layout, start = invocation(s.domain, limits)
-    main = [*start, *accumulate.place(), *accumulate.lines, *lines]
-    source = accumulate.text(main, [layout, *_buffers(slot)])
+    return w.text([*start, *w.place(), *w.lines, *lines], [layout, *_buffers(slot)])
 
-    resolve, _ = _writer(s, limits, shader_text)
+
+def _resolve(f: ScatterFunction, limbs: Limbs, w: Writer, slot: int, limits: DeviceLimits) -> str:
+    wide, high = f.table.size
     t = limits.tiling(f.output)
+    adding = f.operation == "add"
     parts = [
-        _sum(limbs, k) if adding else f"totals[cell + {k * limbs.count}]" for k in range(limbs.components)
+        f"total(cell + {k * limbs.count}, quantum)" if adding else f"totals[cell + {k}]"
+        for k in range(limbs.components)
     ]
-    ending = [
+    if adding:
+        w.head.append(_total(limbs))
+    main = [
         "ivec2 place = ivec2(gl_GlobalInvocationID.xy);",
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
         f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
         f"if (tile >= {f.table.batch}) return;",
         f"int cell = (tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide})"
         f" * {limbs.components * limbs.count};",
-        *(_bound_lines(resolve, f, limbs) if adding else []),
-        f"{f.output.vtype.glsl} total = {f.output.vtype.glsl}({', '.join(parts)});",
+        *(_quantum(w, f, limbs) if adding else []),
+        f"{f.output.vtype.glsl} texel = {f.output.vtype.glsl}({', '.join(parts)});",
     ]
-    resolve.names[f.output] = "total"
-    ending += [f"imageStore(table_{p}, place, {e});" for p, e in resolve.planes(f.output)]
-    resolve_source = resolve.text(ending, [f"layout(local_size_x={GROUP}) in;", *_buffers(slot)])
-    return Shaders(tuple(accumulate.resources), {"compute": source, "resolve": resolve_source})
-
-
-def _writer(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> tuple[Writer, int]:
-    """A writer with the reads, the table and the buffers declared; and the binding of the buffer."""
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    w.declare_storage(s.outputs[0], "table", "writeonly")
-    slot = len(w.resources)
-    w.resources += [Resource("buffer"), Resource("status")]
-    return w, slot
+    w.names[f.output] = "texel"
+    main += [f"imageStore(table_{p}, place, {e});" for p, e in w.planes(f.output)]
+    return w.text(main, [f"layout(local_size_x={GROUP}) in;", *_buffers(slot)])
 
 
 def _buffers(slot: int) -> list[str]:
@@ -127,68 +164,109 @@ def _buffers(slot: int) -> list[str]:
     ]
 
 
+def _exponent(bound: str) -> list[str]:
+    return [f"float bound = {bound};", "int exponent = ((floatBitsToInt(bound) >> 23) & 255) - 126;"]
+
+
 def _scale(bound: str, limbs: Limbs) -> list[str]:
     """``scale`` turns values into integers: 2^(S - e), e the exponent above the bound. Bounds under 2^-90 (or
     zero) make every value zero; the factor stays a normal float."""
-    return [
-        f"float bound = {bound};",
-        "int exponent = ((floatBitsToInt(bound) >> 23) & 255) - 126;",
-        f"float scale = exponent < -90 || exponent > 127 ? 0.0 : "
-        f"intBitsToFloat(({limbs.scale_bits} - exponent + 127) << 23);",
-    ]
+    span = limbs.bits * limbs.count
+    factor = f"intBitsToFloat(({span} - exponent + 127) << 23)"
+    return [*_exponent(bound), f"float scale = exponent < -90 || exponent > 127 ? 0.0 : {factor};"]
 
 
-def _bound_lines(w: Writer, f: ScatterFunction, limbs: Limbs) -> list[str]:
+def _quantum(w: Writer, f: ScatterFunction, limbs: Limbs) -> list[str]:
+    """``quantum``, what the lowest bit of the lowest limb is worth; undefined bounds must not look like a sum."""
+    if not limbs.bounded:
+        return [f"float quantum = {2.0**LOWEST!r};"]
     bound = f.inputs[0]
-    if bound.creator is not None and bound not in w.binding:
+    if bound in w.binding:
+        expression = f"{w.fetch(bound)}(ivec2(0), 0)"
+    else:  # a constant, or made of constants
         for g in w.s.body:
-            if g.output is bound or (g is not f and not g.inputs):
+            if g is not f and (g.output is bound or not g.inputs):
                 w.emit(g)
-    expression = w.names.get(bound) or f"{w.fetch(bound)}(ivec2(0), 0)"
+        expression = w.names[bound]
+    span = limbs.bits * limbs.count
     return [
         *w.lines,
-        f"float bound = {expression};",
-        "int exponent = ((floatBitsToInt(bound) >> 23) & 255) - 126;",
-        f"float quantum = exponent < -90 ? 0.0 : intBitsToFloat((exponent - {limbs.scale_bits} + 127) << 23);",
-        # An infinite or undefined bound must not look like a sum.
+        *_exponent(expression),
+        f"float quantum = exponent < -90 ? 0.0 : intBitsToFloat((exponent - {span} + 127) << 23);",
         "if (exponent > 127) quantum = intBitsToFloat(0x7fc00000);",
     ]
 
 
-def _split(limbs: Limbs) -> str:
+def _put_bounded(limbs: Limbs) -> str:
     lines = ["void put(int cell, float value, float scale, float bound) {"]
     lines.append("  if (value == 0.0) return;")
     lines.append("  if (!(abs(value) <= bound)) { saturated = 1; value = clamp(value, -bound, bound); }")
     lines.append("  int sign = value < 0.0 ? -1 : 1;")
     lines.append("  precise float rest = abs(value) * scale;")
-    for k in range(limbs.count - 1, 0, -1):
-        step = float(2 ** (limbs.bits * k))
+    return "\n".join([*lines, *_add_limbs(limbs.bits, limbs.count, "cell"), "}"])
+
+
+def _add_limbs(bits: int, count: int, first: str) -> list[str]:
+    """Adds ``rest``, under 2^(bits count), to the limbs from ``first`` on."""
+    lines = []
+    for k in range(count - 1, 0, -1):
+        step = float(2 ** (bits * k))
         lines.append(f"  int high{k} = int(rest * {1 / step!r});")
         lines.append(f"  rest -= float(high{k}) * {step!r};")
-        lines.append(f"  if (high{k} != 0) atomicAdd(totals[cell + {k}], sign * high{k});")
+        lines.append(f"  if (high{k} != 0) atomicAdd(totals[{first} + {k}], sign * high{k});")
     lines.append("  int low = int(rest + 0.5);")
-    lines.append("  if (low != 0) atomicAdd(totals[cell], sign * low);")
-    lines.append("}")
-    return "\n".join(lines)
+    lines.append(f"  if (low != 0) atomicAdd(totals[{first}], sign * low);")
+    return lines
 
 
-def _put_add(limbs: Limbs, component: int, value: str) -> str:
-    return f"put(cell + {component * limbs.count}, {value}, scale, bound);"
+def _put_unbounded(limbs: Limbs) -> str:
+    """The lowest limb touched is the one that the value's last bit falls into; from there on the scaled value has
+    at most 24 + L bits, an exact float."""
+    touched = min(-(-MANTISSA // limbs.bits) + 1, limbs.count)
+    largest = 2.0**HIGHEST
+    lines = ["void put(int cell, float value) {"]
+    lines.append("  if (value == 0.0) return;")
+    lines.append(f"  if (!(abs(value) < {largest!r})) {{")
+    lines.append(f"    saturated = 1; value = clamp(value, -{largest / 2!r}, {largest / 2!r});")
+    lines.append("    if (isnan(value)) return;")
+    lines.append("  }")
+    lines.append("  int sign = value < 0.0 ? -1 : 1;")
+    lines.append(f"  int last = ((floatBitsToInt(value) >> 23) & 255) - {127 + MANTISSA - 1 + LOWEST};")
+    lines.append(f"  int first = clamp(last / {limbs.bits}, 0, {limbs.count - touched});")
+    lines.append(
+        f"  precise float rest = abs(value) * intBitsToFloat(({-LOWEST} - first * {limbs.bits} + 127) << 23);"
+    )
+    return "\n".join([*lines, *_add_limbs(limbs.bits, touched, "cell + first"), "}"])
 
 
-def _put_max(limbs: Limbs, component: int, value: str) -> str:
-    return f"atomicMax(totals[cell + {component * limbs.count}], {value});"
+def _total(limbs: Limbs) -> str:
+    """The sum of a cell: carries are settled in integers first, as a magnitude with a sign, so that nothing cancels
+    between limbs; then a float sum from the top."""
+    n, bits = limbs.count, limbs.bits
+    carries = "\n".join(
+        f"  carry = limb[{k}] >> {bits}; limb[{k}] -= carry << {bits}; limb[{k + 1}] += carry;"
+        for k in range(n - 1)
+    )
+    sums = "\n".join(
+        f"  sum += float(limb[{k}]) * (quantum * {float(2 ** (bits * k))!r});" for k in range(n - 1, -1, -1)
+    )
+    return f"""float total(int cell, float quantum) {{
+  int limb[{n}];
+  int carry;
+  for (int k = 0; k < {n}; ++k) limb[k] = totals[cell + k];
+{carries}
+  bool negative = limb[{n - 1}] < 0;
+  if (negative) {{
+    for (int k = 0; k < {n}; ++k) limb[k] = -limb[k];
+{carries}
+  }}
+  precise float sum = 0.0;
+{sums}
+  return negative ? -sum : sum;
+}}"""
 
 
 def _component(name: str, vtype, k: int) -> str:
     if vtype.is_matrix:
         return f"{name}[{k // vtype.shape[0]}][{k % vtype.shape[0]}]"  # column by column
     return name if vtype.is_scalar else f"{name}[{k}]"
-
-
-def _sum(limbs: Limbs, component: int) -> str:
-    parts = []
-    for k in range(limbs.count):
-        factor = float(2 ** (limbs.bits * k))
-        parts.append(f"float(totals[cell + {component * limbs.count + k}]) * (quantum * {factor!r})")
-    return "(" + " + ".join(reversed(parts)) + ")"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from ...ad.graph import Domain, Function, ReduceFunction, Variable
+from ...ad.graph import Domain, Function, ReduceFunction, ScatterFunction, Variable
 from ...ad.types import Access
 from ...errors import PlanError
 from .analysis import Analysis
@@ -35,6 +35,12 @@ def pack_functions(
     for f in analysis.packed:
         if pending[f] == 0:
             push(f)
+
+    def newcomers(group: _Group, key: tuple) -> list[tuple[int, int, Function]]:
+        """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its values."""
+        keys = [key] if group.mode is not Mode.SCATTER else [key, (Mode.FRAGMENT.value, group.domain)]
+        return [entry for k in keys for entry in ready.pop(k, [])]
+
     roots = set(analysis.roots)
     closed: list[SubStage] = []
     while ready:
@@ -53,14 +59,13 @@ def pack_functions(
                     pending[maker] -= 1
                     if pending[maker] == 0:
                         push(maker)
-            heap += ready.pop(key, [])
-            heapq.heapify(heap)
-            if not fuse or group.mode not in (Mode.FRAGMENT, Mode.COMPUTE):
+            if not fuse or group.mode is Mode.RASTER:
                 refused += heap
                 break
-        if refused:
-            ready[key] = refused + ready.pop(key, [])
-            heapq.heapify(ready[key])
+            heap += newcomers(group, key)
+            heapq.heapify(heap)
+        for entry in refused:
+            heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
         closed.append(group.close())
     return closed[::-1]
 
@@ -85,8 +90,8 @@ def _levels(analysis: Analysis) -> dict[Function, int]:
 def _fusable(analysis: Analysis, producer: Function, user: Function) -> bool:
     return (
         analysis.mode[producer] is Mode.FRAGMENT
-        and analysis.mode[user] is Mode.FRAGMENT
-        and producer.output.domain == user.output.domain
+        and analysis.mode[user] in (Mode.FRAGMENT, Mode.SCATTER)
+        and producer.output.domain == iteration_domain(user)
         and all(
             access is Access.SAME_PIXEL
             for x, access in zip(user.inputs, user.access, strict=True)
@@ -114,7 +119,7 @@ class _Group:
         """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
         if not self.members:
             self.mode, self.domain = self.analysis.mode[f], iteration_domain(f)
-        if f.output in self.fetched:
+        if f.output in self.fetched or (self.members and f.output.domain != self.domain):
             return False  # a member reads other texels of it
         own = self.reads.get(f.output)
         if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
@@ -154,6 +159,8 @@ class _Group:
             self.mode = mode
             self.reads = dict.fromkeys(self.reads, Binding.TEXTURE)
         self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
+        if isinstance(f, ScatterFunction):
+            self.fetched.add(f.inputs[0])  # resolving needs the bound too
         self.count, self.written = count, written
         if leaves_group:
             self.outputs[f.output] = None

@@ -104,7 +104,7 @@ def resources(mode: Mode, reads: dict[Binding, int], written: int) -> dict[str, 
     }
     if mode in (Mode.FRAGMENT, Mode.RASTER):
         used["color_attachments"] = written
-    elif mode is Mode.COMPUTE:
+    else:
         used["storage_images"] = written
     return used
 

@@ -83,7 +83,7 @@ def _groups(run: Target, buffer: Any, domain: Domain) -> None:
 def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
-    scatter = s.functions[0] if isinstance(s.functions[0], ScatterFunction) else None
+    scatter = next((f for f in s.functions if isinstance(f, ScatterFunction)), None)
     if scatter is not None:
         empty = 0 if scatter.operation == "add" else 0xFFFFFFFF  # -1: nothing was put
         words = run.accumulators.handle
