@@ -26,7 +26,10 @@ def fit(
         float | None, typer.Option(help="Largest radius of HardSoftRas, a fraction of the image height.")
     ] = None,
     peels: Annotated[int, typer.Option(help="Layers that HardSoftRas peels.")] = 3,
-    texture_size: Annotated[int, typer.Option(help="Texels along each side of the texture.")] = 512,
+    texture_size: Annotated[
+        int | None,
+        typer.Option(help="Texels along each side of the texture. Default: by the size, at most 1024."),
+    ] = None,
     texture_gradient: Annotated[str, typer.Option(help="exact or inverse_uv.")] = "exact",
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")

@@ -45,7 +45,7 @@ class Request:
     seed: int
     radius: float | None
     peels: int
-    texture_size: int
+    texture_size: int | None
     texture_gradient: str
     device: str | None
     resume: bool
@@ -138,12 +138,15 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         given["steps"] = request.steps
     if request.radius is not None:
         given["radius"] = request.radius
+    if request.texture_size is not None:
+        if request.texture_size < 1:
+            raise InputError(f"--texture-size {request.texture_size} is empty; give at least 1, such as 512")
+        given["texture_size"] = request.texture_size
     return FitOptions(
         size=size,
         views=request.views,
         seed=request.seed,
         peels=request.peels,
-        texture_size=request.texture_size,
         texture_gradient=request.texture_gradient,
         **given,
     )

@@ -106,7 +106,7 @@ def test_rounds_share_all_steps(steps: int):
     [
         ({"size": (0, 5)}, "size"), ({"views": 0}, "views"), ({"steps": 0}, "steps"), ({"seed": -1}, "seed"),
         ({"radius": 0.0}, "radius"), ({"radius": 1.0}, "radius"), ({"peels": 0}, "peels"),
-        ({"texture_size": 0}, "texture"), ({"texture_gradient": "best"}, "exact"),
+        ({"texture_size": -1}, "texture"), ({"texture_gradient": "best"}, "exact"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(wrong: dict, word: str):

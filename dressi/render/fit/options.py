@@ -40,7 +40,8 @@ class FitOptions:
     radius: float = 0.1
     """Largest radius of HardSoftRas, a fraction of the image height."""
     peels: int = 3
-    texture_size: int = 512
+    texture_size: int = 0
+    """Texels along each side; 0: three or more for each row of a picture, at most 1024."""
     texture_gradient: str = "exact"
 
     def __post_init__(self) -> None:
@@ -59,6 +60,9 @@ class FitOptions:
             )
         if not 1 <= self.peels <= 8:
             raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
+        if self.texture_size == 0:
+            rows = min(max(3 * height, 64), 1024)
+            object.__setattr__(self, "texture_size", 2 ** (rows - 1).bit_length())
         if self.texture_size < 1:
             raise InputError(f"a texture of {self.texture_size} texels cannot be; try --texture-size 512")
         if self.texture_gradient not in GRADIENTS:

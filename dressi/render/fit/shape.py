@@ -46,6 +46,7 @@ class ShapeRound:
             radius=self.radius,
             face_count=len(mesh.faces),
             layers=layers,
+            form="face",
         )
         target = soft_target(distances, self.radius * (1 / 7), layers)
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.

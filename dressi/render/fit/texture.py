@@ -17,7 +17,7 @@ from ..texturing import texture_colour
 from .draw import surface_uv
 from .engine import Clocked, Engine, clock, list_leaf, matrices_leaf, to_clip
 
-SMOOTHNESS = 4e-7
+SMOOTHNESS = 8e-7
 """Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would
 otherwise take any value that makes some bilinear mixture fit."""
 
