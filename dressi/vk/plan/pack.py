@@ -22,7 +22,8 @@ def pack_functions(
 
     A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
-    when none fits, it is closed and the ready Function nearest to the end opens the next.
+    when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
+    nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
     """
     levels = _levels(analysis)
     pending = {f: len(analysis.users[f]) for f in analysis.packed}
@@ -44,7 +45,7 @@ def pack_functions(
     roots = set(analysis.roots)
     closed: list[SubStage] = []
     while ready:
-        key = min(ready, key=lambda k: ready[k][0][:2])
+        key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
         heap = ready.pop(key)
         group = _Group(analysis, limits, roots, dispatch)
         refused: list[tuple[int, int, Function]] = []
@@ -68,6 +69,10 @@ def pack_functions(
             heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
         closed.append(group.close())
     return closed[::-1]
+
+
+def _texels(domain: Domain) -> int:
+    return domain.size[0] * domain.size[1] * domain.batch
 
 
 def _key(analysis: Analysis, f: Function) -> tuple:
