@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,67 +24,99 @@ MOST_STEPS = 100
 """Of one batch."""
 
 
-def measure(
-    trial: Trial, device: Device, *, steps: int, batches: int, cold: bool, copy: float
-) -> dict[str, Any]:
-    """One result: what `dressi bench --json` lists.
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What the first engine of a trial told: time to its first step, losses of the first steps, quality."""
 
-    The first engine is timed until its first step is done and then runs ``steps`` steps for the quality. A second
-    one, whose build finds everything in the caches, is timed from the same start, in turns with the peers.
-    copy: bytes a second of a copy on this device.
-    """
+    first_build_ms: float
+    losses: list[float]
+    quality: dict[str, Any]
+
+
+def first_run(trial: Trial, device: Device, *, steps: int, cold: bool) -> Sample:
+    """Builds, which is timed until the first step is done, and runs ``steps`` steps for the quality."""
     start = time.perf_counter()
     with config(cache=None) if cold else config(), trial.engine(device) as engine:
         engine.step(1)
         engine.wait()
-        first_build = 1e3 * (time.perf_counter() - start)
+        build = 1e3 * (time.perf_counter() - start)
         engine.step(steps - 1)
         losses = list(engine.losses())
-        quality: dict[str, Any] = {"steps": steps, **trial.work.quality(engine)}
-    quality |= {"first_loss": losses[0], "last_loss": losses[-1]}
-    start = time.perf_counter()
-    with trial.engine(device) as engine:
-        engine.step(1)
+        quality = {"steps": steps, **trial.work.quality(engine)}
+    return Sample(build, losses, {**quality, "first_loss": losses[0], "last_loss": losses[-1]})
+
+
+def measure(
+    trials: Sequence[Trial], device: Device, *, steps: int, batches: int, cold: bool, copy: float
+) -> list[dict[str, Any]]:
+    """Results of trials of one Work: what `dressi bench --json` lists, or ``error``.
+
+    The first engine of each tells how long a build takes and what ``steps`` steps reach. Then engines of all trials,
+    which find everything in the caches, and the peers are timed in turns, all from the same start.
+    copy: bytes a second of a copy on this device.
+    """
+    samples: dict[Trial, Sample] = {}
+    results: dict[Trial, dict[str, Any]] = {}
+    with ExitStack() as stack:
+        engines: dict[Trial, tuple[DressiAD, float]] = {}
+        for trial in trials:
+            try:
+                samples[trial] = first_run(trial, device, steps=steps, cold=cold)
+            except DressiError as error:
+                results[trial] = {"error": str(error), "exception": error}
+        for trial in samples:
+            start = time.perf_counter()
+            engine = stack.enter_context(trial.engine(device))
+            engine.step(1)
+            engine.wait()
+            engines[trial] = engine, 1e3 * (time.perf_counter() - start)
+        peers, failures = _peers(trials[0]) if samples else ({}, {})
+        runs = [*(_stepper(engine) for engine, _ in engines.values()), *(p.run for p in peers.values())]
+        ms = in_turns(runs, batches)
+        theirs = dict(zip(peers, ms[len(engines) :], strict=True))
+        for (trial, (engine, build)), ours in zip(engines.items(), ms, strict=False):
+            sample = samples[trial]
+            rivals = {
+                name: {**peer.facts, "step_ms": theirs[name], "ours_over_theirs": ours / theirs[name]}
+                for name, peer in peers.items()
+            }
+            moved, stages = step_bytes(engine.plan), _stages(engine)
+            results[trial] = {
+                "plan": _counts(engine),
+                "first_build_ms": sample.first_build_ms,
+                "warm_build_ms": None if cold else build,
+                "step_ms": ours,
+                "step_and_read_loss_ms": _read_every_step(engine, ours, batches),
+                "device_ms": None if stages is None else sum(stage["ms"] for stage in stages),
+                "bytes": moved,
+                "bandwidth": moved / (1e-3 * ours),
+                "copy_bandwidth": copy,
+                "stages": stages,
+                "quality": sample.quality,
+                "peers": {**rivals, **failures},
+                "losses": sample.losses,
+            }
+    for name in peers:
+        reached = _peer_quality(trials[0], device, name, steps)
+        for result in results.values():
+            if "peers" in result:
+                result["peers"][name]["quality"] = reached
+    return [results[trial] for trial in trials]
+
+
+def _counts(engine: DressiAD) -> dict[str, int]:
+    """Of the whole plan, and of what runs in every step."""
+    plan = engine.plan
+    step = plan.step
+    return {**plan.counts, "step_substages": len(step.sub_stages), "step_stages": len(step.stages)}
+
+
+def _stepper(engine: DressiAD) -> Callable[[int], None]:
+    def run(count: int) -> None:
+        engine.step(count)
         engine.wait()
-        build = 1e3 * (time.perf_counter() - start)
-        peers, failures = _peers(trial)
-        ours, theirs = _in_turns(engine, peers, batches)
-        read = _read_every_step(engine, ours, batches)
-        plan = engine.plan
-        moved = step_bytes(plan)
-        stages = _stages(engine)
-        counts = {
-            **plan.counts,
-            "step_substages": len(plan.step.sub_stages),
-            "step_stages": len(plan.step.stages),
-        }
-    device_ms = None if stages is None else sum(stage["ms"] for stage in stages)
-    results = {
-        name: {
-            **peer.facts,
-            "step_ms": theirs[name],
-            "quality": _peer_quality(trial, device, name, steps),
-            "ours_over_theirs": ours / theirs[name],
-        }
-        for name, peer in peers.items()
-    }
-    return {
-        "settings": trial.work.settings,
-        **trial.facts,
-        "plan": counts,
-        "first_build_ms": first_build,
-        "warm_build_ms": build,
-        "step_ms": ours,
-        "step_and_read_loss_ms": read,
-        "device_ms": device_ms,
-        "bytes": moved,
-        "bandwidth": moved / (1e-3 * ours),
-        "copy_bandwidth": copy,
-        "stages": stages,
-        "quality": quality,
-        "peers": {**results, **failures},
-        "losses": losses,
-    }
+
+    return run
 
 
 def _peers(trial: Trial) -> tuple[dict[str, Peer], dict[str, dict[str, Any]]]:
@@ -96,14 +130,8 @@ def _peers(trial: Trial) -> tuple[dict[str, Peer], dict[str, dict[str, Any]]]:
     return made, failures
 
 
-def _in_turns(engine: DressiAD, peers: Mapping[str, Peer], batches: int) -> tuple[float, dict[str, float]]:
-    """Milliseconds a step of the engine, and of each peer: A B A B, the median of the batches."""
-
-    def ours(count: int) -> None:
-        engine.step(count)
-        engine.wait()
-
-    runs: list[Callable[[int], None]] = [ours, *(peer.run for peer in peers.values())]
+def in_turns(runs: Sequence[Callable[[int], None]], batches: int) -> list[float]:
+    """Milliseconds a step of each ``run(steps)``: A B A B, the median of the batches."""
     lengths = [_warm_up(run) for run in runs]
     seconds: list[list[float]] = [[] for _ in runs]
     for _ in range(batches):
@@ -111,8 +139,7 @@ def _in_turns(engine: DressiAD, peers: Mapping[str, Peer], batches: int) -> tupl
             start = time.perf_counter()
             run(length)
             times.append((time.perf_counter() - start) / length)
-    ms = [1e3 * float(np.median(times)) for times in seconds]
-    return ms[0], dict(zip(peers, ms[1:], strict=True))
+    return [1e3 * float(np.median(times)) for times in seconds]
 
 
 def _warm_up(run: Callable[[int], None]) -> int:

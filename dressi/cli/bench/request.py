@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from dressi.cli.bench import CASES
-from dressi.cli.bench.meshes import MESHES, Model, load
+from dressi.cli.bench.meshes import Model, load
 from dressi.cli.fitting import parse_size
 from dressi.errors import InputError
 from dressi.render.hard_soft_ras import FORMS, hard_soft_ras
 from dressi.vk.plan.limits import profile
 
 PEERS = ("deodr",)
+RIVALLED = ("silhouette", "table4")
+"""Cases that peers can do."""
 
 
 @dataclass(frozen=True)
@@ -60,94 +62,63 @@ class Request:
     cold: bool
     json_file: Path | None
 
+    def __post_init__(self) -> None:
+        counts = {"--views": self.views, "--steps": self.steps, "--batches": self.batches}
+        for name, value in counts.items():
+            if value < 1:
+                raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
+        if not 1 <= self.peels <= 8:
+            raise InputError(f"--peels {self.peels} is not possible; HardSoftRas peels 1 to 8 layers")
+        if self.form not in FORMS:
+            raise InputError(f"--form {self.form!r} is unknown; HardSoftRas has {', '.join(FORMS)}")
+        smallest = min(height for _, height in self.sizes)
+        if not 0 < self.radius_px < smallest:
+            raise InputError(
+                f"--radius-px {self.radius_px} must be positive and less than the {smallest} pixels of the image; try 2"
+            )
+        if self.peer is not None and self.peer not in PEERS:
+            raise InputError(f"--peer {self.peer!r} is unknown; there is {', '.join(PEERS)}")
+        if self.peer is not None and self.case not in RIVALLED:
+            raise InputError(f"--peer runs beside {' and '.join(RIVALLED)} only; drop it for {self.case}")
+        if self.profile is not None:
+            profile(self.profile)
+        if self.json_file is not None:
+            _check_file(self.json_file)
+
     @classmethod
     def parse(
         cls,
-        *,
         case: str,
-        views: int,
+        *,
         size: str | None,
         texture_size: str | None,
-        peels: int,
         form: str | None,
-        radius_px: float,
         mesh: str | None,
-        profile: str | None,
         device: str | None,
-        peer: str | None,
         steps: int | None,
-        batches: int,
-        cold: bool,
-        json_file: Path | None,
+        **rest: Any,
     ) -> Request:
-        """The options of the command line. Raises InputError, a sentence with the cure."""
+        """The options of the command line, None for what the case decides. Raises InputError, with the cure."""
         if case not in CASES:
             raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)}")
         usual = DEFAULTS[case]
-        form = inspect.signature(hard_soft_ras).parameters["form"].default if form is None else form
-        steps = usual.steps if steps is None else steps
-        sizes = tuple((n, n) for n in usual.sizes) if size is None else tuple(map(parse_size, _parts(size)))
-        textures = usual.textures if texture_size is None else tuple(map(_texels, _parts(texture_size)))
-        _check(case, views, sizes, peels, form, radius_px, peer, steps, batches)
-        if profile is not None:
-            _check_profile(profile)
-        if json_file is not None:
-            _check_file(json_file)
         return cls(
             case=case,
-            views=views,
-            sizes=sizes,
-            textures=textures,
+            sizes=tuple((n, n) for n in usual.sizes)
+            if size is None
+            else tuple(map(parse_size, _parts(size))),
+            textures=usual.textures if texture_size is None else tuple(map(_texels, _parts(texture_size))),
             models=tuple(load(name) for name in (usual.meshes if mesh is None else _parts(mesh))),
-            peels=peels,
-            form=form,
-            radius_px=radius_px,
-            profile=profile,
+            form=inspect.signature(hard_soft_ras).parameters["form"].default if form is None else form,
             device="all" if device is None and usual.all_devices else device,
-            peer=peer,
-            steps=steps,
-            batches=batches,
-            cold=cold,
-            json_file=json_file,
+            steps=usual.steps if steps is None else steps,
+            **rest,
         )
 
     @property
     def settings(self) -> dict[str, Any]:
         """Of HardSoftRas and the views: what results carry with them."""
         return {"views": self.views, "form": self.form, "peels": self.peels, "radius_px": self.radius_px}
-
-
-def _check(
-    case: str,
-    views: int,
-    sizes: tuple[tuple[int, int], ...],
-    peels: int,
-    form: str,
-    radius_px: float,
-    peer: str | None,
-    steps: int,
-    batches: int,
-) -> None:
-    for name, value in (("--views", views), ("--steps", steps), ("--batches", batches)):
-        if value < 1:
-            raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
-    if not 1 <= peels <= 8:
-        raise InputError(f"--peels {peels} is not possible; HardSoftRas peels 1 to 8 layers")
-    if form not in FORMS:
-        raise InputError(f"--form {form!r} is unknown; HardSoftRas has {', '.join(FORMS)}")
-    smallest = min(height for _, height in sizes)
-    if not 0 < radius_px < smallest:
-        raise InputError(
-            f"--radius-px {radius_px} must be positive and less than the {smallest} pixels of the image; try 2"
-        )
-    if peer is not None and peer not in PEERS:
-        raise InputError(f"--peer {peer!r} is unknown; there is {', '.join(PEERS)}")
-    if peer is not None and case not in ("silhouette", "table4"):
-        raise InputError(f"--peer {peer} runs beside silhouette and table4 only; drop it for {case}")
-
-
-def _check_profile(name: str) -> None:
-    profile(name)
 
 
 def _check_file(path: Path) -> None:
@@ -170,6 +141,3 @@ def _texels(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise InputError(f"--texture-size {text!r} is not a number of texels; give one like 256")
     return int(text)
-
-
-assert set(DEFAULTS) == set(CASES) and all(set(d.meshes) <= set(MESHES) for d in DEFAULTS.values())

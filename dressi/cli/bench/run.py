@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,13 @@ from dressi.cli.fitting import check_size
 from dressi.errors import DressiError, InputError
 from dressi.vk.plan.limits import profile
 
-Reference = tuple[np.ndarray, dict[str, Any]]
+Reference = tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 def run_bench(request: Request) -> list[dict[str, Any]]:
     """Measures, prints the table, writes --json (and the curves of figure 9), and returns the results.
 
-    With several devices, one that fails is a result with an ``error``; when all fail, and with one device, the
-    error is raised.
+    A trial that fails is a result with an ``error``; the error is raised when nothing else is left.
     """
     several = request.device == "all"
     wanted = [device.index for device in list_devices()] if several else [request.device]
@@ -47,19 +47,14 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
                 copy = copy_bandwidth(device)
                 # All devices get the same targets: those that the first one draws.
                 trials = trials or _trials(request, device)
-                for trial in trials:
-                    try:
-                        results.append(_result(request, trial, device, copy, references, len(wanted) > 1))
-                    except DressiError as error:
-                        errors.append(error)
-                        results.append({**_head(request, trial, device), "error": str(error)})
-                        if not several:
-                            raise
+                for _, group in groupby(trials, lambda trial: trial.work):
+                    results += _results(request, list(group), device, copy, references, len(wanted) > 1)
         except DressiError as error:
             if not several:
                 raise
             errors.append(error)
             print(f"dressi: device {name}: {error}", file=sys.stderr)
+    errors += [result.pop("exception") for result in results if "exception" in result]
     if not any("step_ms" in result for result in results):
         raise errors[0]
     _finish(request, results)
@@ -77,32 +72,35 @@ def _trials(request: Request, device: Device) -> list[Trial]:
     return [trial if trial.limits else replace(trial, limits=limits) for trial in trials]
 
 
-def _result(
+def _results(
     request: Request,
-    trial: Trial,
+    trials: list[Trial],
     device: Device,
     copy: float,
     references: dict[Work, Reference],
     compare: bool,
-) -> dict[str, Any]:
-    """Measured, and compared with the first result of the same Work."""
-    head = _head(request, trial, device)
-    what = trial.label or "x".join(map(str, trial.work.settings["size"]))
-    print(f"dressi: {request.case}, {what}, {device.name} ...", file=sys.stderr)
+) -> list[dict[str, Any]]:
+    """Trials of one Work, measured, and compared with the first result of that Work."""
+    work = trials[0].work
+    what = "; ".join(dict.fromkeys(["x".join(map(str, work.settings["size"])), *(t.label for t in trials)]))
+    print(f"dressi: {request.case}, {what.rstrip('; ')}, on {device.name} ...", file=sys.stderr)
     measured = measure(
-        trial, device, steps=request.steps, batches=request.batches, cold=request.cold, copy=copy
+        trials, device, steps=request.steps, batches=request.batches, cold=request.cold, copy=copy
     )
-    for name, peer in measured["peers"].items():
+    results = []
+    for trial, values in zip(trials, measured, strict=True):
+        results.append({**_head(request, trial, device), **values})
+        if "error" in values or not (compare or request.case in COMPARED):
+            continue
+        found = trial.first_values(device)
+        if work in references:
+            results[-1]["agreement"] = _agreement(*references[work], found, results[-1])
+        else:
+            references[work] = found, results[-1]
+    for name, peer in measured[0].get("peers", {}).items():
         if "error" in peer:
             print(f"dressi: {name}: {peer['error']}", file=sys.stderr)
-    result = {**head, **measured}
-    if compare or request.case in COMPARED:
-        image = trial.first_image(device)
-        if trial.work in references:
-            result["agreement"] = _agreement(*references[trial.work], image, result)
-        else:
-            references[trial.work] = image, result
-    return result
+    return results
 
 
 def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
@@ -112,9 +110,10 @@ def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
         "case": request.case,
         "label": trial.label,
         "settings": trial.work.settings,
+        "profile": request.profile,
+        **trial.facts,
         "device": device.name,
         "driver": f"{physical.driver} {physical.driver_version}",
-        "profile": trial.facts.get("profile", request.profile),
         "machine": {"system": platform.platform(), "cores": os.cpu_count()},
         "commit": _commit(),
         "cold": request.cold,
@@ -123,18 +122,26 @@ def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
 
 
 def _agreement(
-    reference: np.ndarray, first: dict[str, Any], image: np.ndarray, result: dict[str, Any]
+    reference: dict[str, np.ndarray],
+    first: dict[str, Any],
+    found: dict[str, np.ndarray],
+    result: dict[str, Any],
 ) -> dict[str, Any]:
-    """How far the first images and the last losses of two results are apart, as parts of the larger."""
-    difference = np.abs(image.astype(np.float64) - reference)
-    largest = max(float(np.abs(reference).max()), 1e-30)
+    """How far the first images, gradients and the last losses are apart, as parts of the largest of the reference.
+
+    ``<name>_share``: of the texels, those that differ by more than 1e-3 of it.
+    """
     loss, other = (r["quality"]["last_loss"] for r in (first, result))
-    return {
+    agreement: dict[str, Any] = {
         "with": ", ".join(part for part in (first["device"], first["label"]) if part),
-        "largest": float(difference.max()) / largest,
-        "share": float(np.mean(difference > 1e-3 * largest)),
-        "loss": abs(other - loss) / max(abs(loss), 1e-30),
+        "last_loss": abs(other - loss) / max(abs(loss), 1e-30),
     }
+    for name, values in found.items():
+        difference = np.abs(values.astype(np.float64) - reference[name])
+        largest = max(float(np.abs(reference[name]).max()), 1e-30)
+        agreement[name] = float(difference.max()) / largest
+        agreement[f"{name}_share"] = float(np.mean(difference > 1e-3 * largest))
+    return agreement
 
 
 def _finish(request: Request, results: Sequence[dict[str, Any]]) -> None:

@@ -12,54 +12,93 @@ from rich.table import Table
 from dressi.errors import InputError
 
 MIB = 2**20
+COLUMNS = {
+    "plan": "functions substages stages",
+    "profile_plan": "before -> after the cache",  # substages and stages of a step, whatever the device could do
+    "build": "first build ms",
+    "step": "step ms",
+    "read": "+ loss read",  # the loss of every step comes to the host
+    "device": "device ms",
+    "bytes": "MiB a step",
+    "held": "MiB held",
+    "bandwidth": "GB/s, of a copy's",
+    "quality": "quality",
+    "peers": "peers",
+    "agreement": "differs",
+}
 
 
 def print_table(results: Sequence[dict[str, Any]]) -> None:
-    """One row a result; failures say why."""
-    table = Table(title=f"dressi bench {results[0]['case']}")
-    for name in ("device", "what"):
-        table.add_column(name, overflow="fold")
-    for name in (
-        "functions, substages, stages", "build ms", "step ms", "with loss", "on device", "MiB a step", "GB/s (copy)",
-        "quality", "peers",
-    ):  # fmt: skip
-        table.add_column(name, justify="right")
-    for result in results:
+    """One row a result, its title what all have in common; failures say why."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    parts = [_parts(result) for result in results]
+    common = [part for part in parts[0] if all(part in other for other in parts)]
+    table = Table(title=", ".join([f"dressi bench {results[0]['case']}", *common]), title_justify="left")
+    # Columns that nobody fills stay away.
+    columns = dict(COLUMNS)
+    for name in ("peers", "agreement", "profile_plan"):
+        if not any(result.get(name) for result in results):
+            del columns[name]
+    table.add_column("what", overflow="fold")
+    for name, title in columns.items():
+        table.add_column(title, justify="left" if name == "peers" else "right", overflow="fold")
+    for result, mine in zip(results, parts, strict=True):
+        what = ", ".join(part for part in mine if part not in common) or "-"
         if "error" in result:
-            table.add_row(result["device"], f"{_what(result)}: {result['error']}")
+            table.add_row(f"{what}: {result['error']}")
             continue
-        plan, ms = result["plan"], result["device_ms"]
-        table.add_row(
-            result["device"],
-            _what(result),
-            f"{plan['functions']}, {plan['substages']}, {plan['stages']}",
-            f"{result['first_build_ms']:.0f}",
-            f"{result['step_ms']:.3f}",
-            f"{result['step_and_read_loss_ms']:.3f}",
-            "-" if ms is None else f"{ms:.3f}",
-            f"{result['bytes'] / MIB:.2f}",
-            f"{result['bandwidth'] / 1e9:.1f} ({result['copy_bandwidth'] / 1e9:.1f})",
-            _quality(result["quality"]),
-            "\n".join(_peer(name, peer) for name, peer in result["peers"].items()),
+        numbers = _numbers(result)
+        table.add_row(what, *(numbers[name] for name in columns))
+    console.print(table)
+    against = list(dict.fromkeys(r["agreement"]["with"] for r in results if r.get("agreement")))
+    if against:
+        print(
+            "differs: image (how much of it by more than 1e-3), gradient, last loss, as parts of the largest value of "
+            f"{'; '.join(against)}"
         )
-    Console(width=None if Console().is_terminal else 180).print(table)
-    for result in results:
-        if "agreement" in result:
-            print(f"{result['device']}, {_what(result)}: {_agreement(result['agreement'])}")
 
 
-def _what(result: dict[str, Any]) -> str:
+def _numbers(result: dict[str, Any]) -> dict[str, str]:
+    plan, ms, agreement = result["plan"], result["device_ms"], result.get("agreement")
+    return {
+        "plan": f"{plan['functions']} {plan['substages']} {plan['stages']}",
+        "profile_plan": " -> ".join(
+            f"{counts['substages']} {counts['stages']}" for counts in result.get("profile_plan", {}).values()
+        ),
+        "build": f"{result['first_build_ms']:.0f}",
+        "step": f"{result['step_ms']:.3f}",
+        "read": f"{result['step_and_read_loss_ms']:.3f}",
+        "device": "-" if ms is None else f"{ms:.3f}",
+        "bytes": f"{result['bytes'] / MIB:.2f}",
+        "held": f"{plan['image_bytes'] / MIB:.1f}",
+        "bandwidth": f"{result['bandwidth'] / 1e9:.1f} of {result['copy_bandwidth'] / 1e9:.1f}",
+        "quality": _quality(result["quality"]),
+        "peers": "\n".join(_peer(name, peer) for name, peer in result["peers"].items()),
+        "agreement": "" if agreement is None else _agreement(agreement),
+    }
+
+
+def _parts(result: dict[str, Any]) -> list[str]:
+    """What was measured, in words."""
     settings = result["settings"]
-    parts = ["x".join(map(str, settings["size"]))]
+    parts = [result["device"], *(result["label"].split(", ") if result["label"] else [])]
     if "mesh" in settings:
-        parts = [f"{settings['mesh']} ({settings['faces']} faces)", *parts]
+        parts.append(f"{settings['mesh']} ({settings['faces']} faces)")
+    parts.append("x".join(map(str, settings["size"])))
     if "texture_size" in settings:
         parts.append(f"texture {settings['texture_size']}")
     elif "form" in settings:
-        parts.append(f"{settings['form']} form, r {settings['radius_px']:g}")
-    if settings.get("views", 1) > 1:
-        parts.append(f"{settings['views']} views")
-    return ", ".join([*([result["label"]] if result["label"] else []), *parts])
+        parts.append(f"{settings['form']} form, r {settings['radius_px']:g} px")
+    return [*parts, f"{settings['views']} views"] if settings.get("views", 1) > 1 else parts
+
+
+def _agreement(agreement: dict[str, Any]) -> str:
+    image, gradient, loss = (
+        f"{agreement[name]:.0e}" if agreement[name] else "0" for name in ("image", "gradient", "last_loss")
+    )
+    return f"{image} ({100 * agreement['image_share']:.2g} %) {gradient} {loss}"
 
 
 def _quality(quality: dict[str, Any]) -> str:
@@ -73,13 +112,6 @@ def _peer(name: str, peer: dict[str, Any]) -> str:
         return f"{name}: not there"
     quality = f", {_quality(peer['quality'])}" if peer["quality"] else ""
     return f"{name} {peer['step_ms']:.3f} ms{quality}"
-
-
-def _agreement(agreement: dict[str, Any]) -> str:
-    return (
-        f"images differ by at most {agreement['largest']:.2g} of the largest value from {agreement['with']} "
-        f"({100 * agreement['share']:.3f} % of the texels by more than 1e-3), last losses by {agreement['loss']:.2g}"
-    )
 
 
 def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:

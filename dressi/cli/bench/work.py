@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dressi import Device, DressiAD, Variable, adam
+from dressi.ad.gradient import gradient
 from dressi.ad.optim import Optimizer, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
@@ -71,12 +72,14 @@ class Trial:
         engine.set_optimizer(self.work.optimizer, [self.work.parameter])
         return engine
 
-    def first_image(self, device: Device) -> np.ndarray:
-        """The image before the first step, by the same options and limits."""
+    def first_values(self, device: Device) -> dict[str, np.ndarray]:
+        """The image and the gradient before the first step, by the same options and limits."""
+        work = self.work
         with DressiAD(device, options=self.options, limits=self.limits) as engine:
-            engine.set_output("image", self.work.image)
+            engine.set_output("image", work.image)
+            engine.set_output("gradient", gradient(work.loss, [work.parameter])[0])
             engine.step()
-            return engine.recv("image")
+            return {name: engine.recv(name) for name in ("image", "gradient")}
 
 
 def pixels(size: tuple[int, int], steps: int) -> Work:

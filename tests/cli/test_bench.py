@@ -1,0 +1,182 @@
+"""`dressi bench`: every case runs, tiny; the protocol; what it says to bad input. Nothing is said about speed."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dressi import Device, DressiAD, Variable
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT
+from dressi.cli import app, main
+from dressi.cli.bench import CASES
+from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
+from dressi.cli.bench.peers import Deodr
+from dressi.cli.bench.protocol import WARM_UP, in_turns
+from dressi.cli.bench.request import DEFAULTS
+from dressi.cli.bench.traffic import step_bytes
+from dressi.config import shader_text
+from dressi.errors import DressiError
+from dressi.render.fit.draw import draw
+from dressi.render.io import save_mesh
+from dressi.render.metrics import iou
+from dressi.render.primitives import octasphere
+from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.plan import build_plan
+
+TINY = ("--size", "16", "--texture-size", "8", "--peels", "1", "--steps", "2", "--batches", "1")
+
+
+@pytest.fixture
+def driver() -> None:
+    from dressi.vk.run.device import list_devices
+
+    try:
+        list_devices()
+    except DressiError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mesh") / "sphere.glb"
+    save_mesh(path, octasphere(1))
+    return path
+
+
+def bench(case: str, folder: Path, *arguments: str | Path) -> list[dict[str, Any]]:
+    file = folder / "results.json"
+    app(["bench", case, *map(str, arguments), "--json", str(file)], standalone_mode=False)
+    return json.loads(file.read_text())
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, capsys: pytest.CaptureFixture):
+    results = bench(case, tmp_path, *TINY, "--mesh", mesh)
+    assert {result["case"] for result in results} == {case}
+    for result in results:
+        assert {"functions", "substages", "stages"} <= set(result["plan"])
+        for name in ("first_build_ms", "step_ms", "device_ms", "bytes", "copy_bandwidth"):
+            assert result[name] > 0, name
+        assert result["device"] and result["driver"] and result["quality"]["steps"] == 2
+        assert result["quality"]["last_loss"] < result["quality"]["first_loss"]
+        assert result["peers"] == {}
+        assert sum(stage["bytes"] for stage in result["stages"]) <= result["bytes"]
+    assert f"dressi bench {case}" in capsys.readouterr().out
+    if case in ("table2", "table3"):
+        # Other ways to the same numbers.
+        compared = [result["agreement"] for result in results if "agreement" in result]
+        assert len(compared) == len(results) - 2
+        assert all(a["image"] <= 1e-5 and a["gradient"] <= 1e-5 for a in compared)
+    if case == "table2":
+        assert [r["profile"] for r in results] == [*PROFILES, *PROFILES]
+    if case == "table3":
+        plans = [result["plan"] for result in results]
+        assert plans[0]["stages"] <= plans[1]["stages"] and plans[0]["substages"] < plans[4]["substages"]
+    if case == "figure9":
+        assert (tmp_path / "results.png").stat().st_size > 1000
+        assert all(len(result["losses"]) == 2 for result in results)
+
+
+@pytest.mark.vk
+def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MESA_SHADER_CACHE_DISABLE", "true")
+    options = ("--cold", "--profile", "minimum", "--views", "2", "--peels", "2", "--radius-px", "3")
+    (result,) = bench("silhouette", tmp_path, *TINY, *options)
+    assert result["cold"] and not result["driver_cache"] and result["warm_build_ms"] is None
+    assert result["profile"] == "minimum"
+    expected = {"views": 2, "peels": 2, "radius_px": 3, "size": [16, 16], "mesh": "small", "faces": 684}
+    assert expected.items() <= result["settings"].items()
+
+
+@pytest.mark.vk
+def test_a_peer_that_is_not_there(
+    driver: None, mesh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    monkeypatch.setitem(sys.modules, "deodr", None)
+    (result,) = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
+    assert result["peers"]["deodr"]["step_ms"] is None
+    assert "pip install deodr==" in result["peers"]["deodr"]["error"]
+    assert "pip install deodr==" in capsys.readouterr().err
+
+
+@pytest.mark.vk
+def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
+    pytest.importorskip("deodr")
+    model, views = load(str(mesh)).mesh, cameras(2, (48, 48))
+    masks, _ = draw(deformed(model), views, lambda: DressiAD(device))
+    start, _ = draw(model, views, lambda: DressiAD(device))
+    peer = Deodr(model, views.matrices, masks, (0.01, 0.001), 60)
+    peer.run(60)
+    reached, _ = draw(model.moved(peer.positions()), views, lambda: DressiAD(device))
+    assert iou(reached, masks) > iou(start, masks) + 0.02
+    (result,) = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
+    assert result["peers"]["deodr"]["step_ms"] > 0 and result["peers"]["deodr"]["quality"]["iou"] > 0.5
+
+
+def test_runs_take_turns():
+    calls = []
+    runs = [lambda n, name=name: calls.append((name, n)) for name in "ab"]
+    assert len(in_turns(runs, 3)) == 2
+    warm, timed = calls[:4], calls[4:]
+    assert [sum(n for name, n in warm if name == wanted) for wanted in "ab"] == [WARM_UP, WARM_UP]
+    assert [name for name, _ in timed] == list("ababab")
+
+
+def test_bytes_are_those_of_the_images():
+    x = Variable(FLOAT, (16, 8), name="x")
+    plan = build_plan(Program({}, ((x, x + 1.0),)), DeviceLimits(), shader_text)
+    assert step_bytes(plan) == 2 * 4 * 16 * 8
+
+
+def test_the_meshes_are_of_the_sizes_promised():
+    counts = {name: len(load(name).mesh.faces) for name in MESHES}
+    assert counts == {"small": 684, "medium": 13_944, "large": 50_880}
+    small = load("small").mesh
+    assert np.linalg.norm(small.positions, axis=1).max() <= 1 + 1e-9
+    assert np.linalg.norm(deformed(small).positions, axis=1).max() < 1.2
+    assert set(DEFAULTS) == set(CASES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["sing"], "silhouette"),
+        (["silhouette", "--size", "0"], "--size"),
+        (["silhouette", "--size", "a"], "--size"),
+        (["silhouette", "--views", "0"], "--views"),
+        (["silhouette", "--steps", "0"], "--steps"),
+        (["silhouette", "--batches", "0"], "--batches"),
+        (["silhouette", "--peels", "9"], "--peels"),
+        (["silhouette", "--form", "round"], "face"),
+        (["silhouette", "--radius-px", "-1"], "--radius-px"),
+        (["silhouette", "--radius-px", "99", "--size", "32"], "--radius-px"),
+        (["silhouette", "--mesh", "huge"], "small"),
+        (["silhouette", "--mesh", "/nowhere.glb"], "/nowhere.glb"),
+        (["silhouette", "--profile", "toaster"], "mali_g76"),
+        (["silhouette", "--peer", "you"], "deodr"),
+        (["texture", "--peer", "deodr"], "silhouette"),
+        (["texture", "--texture-size", "-4"], "--texture-size"),
+        (["silhouette", "--json", "/"], "--json"),
+        (["silhouette", "--device", "Voodoo 2"], "Voodoo 2"),
+        (["silhouette", "--size", "1000000"], "limit"),
+    ],
+)
+def test_bad_input(
+    arguments: list[str],
+    word: str,
+    driver: None,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", *arguments])
+    said = capsys.readouterr()
+    assert stop.value.code == 2 and said.out == ""
+    assert said.err.startswith("dressi: error: ") and len(said.err.splitlines()) == 1 and word in said.err
