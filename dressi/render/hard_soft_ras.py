@@ -1,5 +1,7 @@
 """HardSoftRas (Takimoto et al. 2022, section 3.4): far-range gradients from a few hardware-rasterized layers.
 
+This is the face form; ``outer_form`` is the other one behind the same call.
+
 Every face is drawn enlarged by a radius r. A fragment knows its signed distance to the face, hard faces (inside)
 come before soft ones (outside), soft ones are ordered by distance, and K layers are peeled off. The definitions:
 
@@ -22,13 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, overload
 
 from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable, as_variable
 from ..ad.types import Size
 from ..errors import InputError
+from .edges import EdgeList, edge_list
+from .outer_form import OuterSilhouette, outer_form
 from .screen import Projected, covered, culling, pixel_centres, project
+from .silhouette import Silhouette
 from .soft_faces import Enlarge, Extremes, FaceRecord, NearestEdge
 
 
@@ -45,16 +51,13 @@ class SoftLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftLayers:
-    """What ``hard_soft_ras`` returns: the layers from front to back, and what is blended from them."""
+class SoftLayers(Silhouette):
+    """What the face form returns: the silhouette by equations (4) and (6), and the layers it is blended from."""
 
     layers: tuple[SoftLayer, ...]
-    hard: Variable
-    """FLOAT mask S: the first layer covers the pixel centre. No derivative."""
+    """From front to back."""
     edge: Variable
     """FLOAT mask E: the pixel belongs to the band around the silhouette. No derivative."""
-    silhouette: Variable
-    """FLOAT in [0, 1], equations (4) and (6); differentiable."""
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """One image of the shaded layers (a float image each, front to back), by equations (4) and (5).
@@ -84,9 +87,11 @@ def _sum(parts: Sequence[Variable]) -> Variable:
     return total
 
 
-Form = Callable[..., SoftLayers]
+FORMS = ("face", "outer")
+"""How distances are measured."""
 
 
+@overload
 def hard_soft_ras(
     position: Variable,
     faces: Variable,
@@ -98,30 +103,90 @@ def hard_soft_ras(
     sigma: Like | None = None,
     delta: Like | None = None,
     cull: str = "none",
+    form: Literal["face"] = "face",
+) -> SoftLayers: ...
+@overload
+def hard_soft_ras(
+    position: Variable,
+    faces: Variable,
+    *,
+    size: Size,
+    radius: Like,
+    face_count: int,
+    cull: str = "none",
+    form: Literal["outer"],
+    edges: EdgeList | None = None,
+) -> OuterSilhouette: ...
+@overload
+def hard_soft_ras(
+    position: Variable,
+    faces: Variable,
+    *,
+    size: Size,
+    radius: Like,
+    face_count: int,
+    layers: int | None = None,
+    sigma: Like | None = None,
+    delta: Like | None = None,
+    cull: str = "none",
+    form: str,
+    edges: EdgeList | None = None,
+) -> Silhouette: ...
+def hard_soft_ras(
+    position: Variable,
+    faces: Variable,
+    *,
+    size: Size,
+    radius: Like,
+    face_count: int,
+    layers: int | None = None,
+    sigma: Like | None = None,
+    delta: Like | None = None,
+    cull: str = "none",
     form: str = "face",
-) -> SoftLayers:
-    """Soft layers and silhouette of a mesh (Dressi, section 3.4); the definitions are at the top of this module.
+    edges: EdgeList | None = None,
+) -> Silhouette:
+    """The soft silhouette of a mesh (Dressi, section 3.4) in one of two forms.
+
+    "face": the paper's, by the definitions at the top of this module; ``SoftLayers``.
+    "outer": soft outside of the outline only, by those of ``outer_form``; ``OuterSilhouette``.
 
     position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
     size: of the images.  radius: fraction of the image height in (0, 1), a number or a FLOAT 1x1 Variable, which
-    can then change from step to step.  layers: K, how many are peeled.  sigma: softness, default radius / 7.
-    delta: half width of the band E, default radius.  cull: "none" or "back".  form: how distances are measured,
-    one of ``FORMS``.
+    can then change from step to step.  cull: "none" or "back".  Of the face form alone: layers, K, how many are
+    peeled, default 3; sigma, softness, default radius / 7; delta, half width of the band E, default radius.  Of the
+    outer form alone: edges, ``edge_list`` of the faces, by default made of the data of ``faces``.
     Images have size ``size`` and batch N. Differentiable in position. Faces with a corner behind the viewer or in
     front of the near plane are dropped. Raises InputError for options, GraphError for types.
     """
     if form not in FORMS:
         raise InputError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+    foreign = {"edges": edges} if form == "face" else {"layers": layers, "sigma": sigma, "delta": delta}
+    for name, value in foreign.items():
+        if value is not None:
+            raise InputError(f"{name} has no meaning in the {form} form; leave it out")
+    layers = 3 if layers is None else layers
     if layers < 1:
         raise InputError(f"hard_soft_ras peels at least one layer, not {layers}")
     for name, value in (("radius", radius), ("sigma", sigma), ("delta", delta)):
         if isinstance(value, int | float) and not 0 < value < 1:
             raise InputError(f"{name} is a fraction of the image height in (0, 1), not {value}")
     radius = as_variable(radius)
-    sigma = radius * (1 / 7) if sigma is None else as_variable(sigma)
-    delta = radius if delta is None else as_variable(delta)
     size = (int(size[0]), int(size[1]))
-    return FORMS[form](position, faces, size, radius, face_count, layers, sigma, delta, culling(cull))
+    if form == "outer":
+        edges = edges or _edges_of(faces, face_count)
+        return outer_form(position, faces, edges, size=size, radius=radius, face_count=face_count, cull=cull)
+    softness = radius * (1 / 7) if sigma is None else as_variable(sigma)
+    width = radius if delta is None else as_variable(delta)
+    return _face_form(position, faces, size, radius, face_count, layers, softness, width, culling(cull))
+
+
+def _edges_of(faces: Variable, face_count: int) -> EdgeList:
+    if faces.data is None or faces.batch != 1:
+        raise InputError(
+            f"the outer form needs the edges, and {faces} has no data to make them of; give edges=edge_list(faces)"
+        )
+    return edge_list(faces.data.reshape(-1, 3)[:face_count])
 
 
 def _face_form(
@@ -165,7 +230,7 @@ def _face_form(
     missed = 1.0 - peeled[0].probability
     for layer in peeled[1:]:
         missed = missed * (1.0 - layer.probability)
-    return SoftLayers(tuple(peeled), hard, edge, F.select(edge, 1.0 - missed, hard))
+    return SoftLayers(hard, F.select(edge, 1.0 - missed, hard), tuple(peeled), edge)
 
 
 def _peel(
@@ -204,7 +269,3 @@ def _signed_distance(centres: Variable, nearest: Variable, points: Projected) ->
     t = F.dot(centres - a, along) / F.maximum(F.dot(along, along), 1e-30)
     away = F.length(centres - F.mix(a, b, F.stop_gradient(F.clamp(t))))
     return F.select(F.greater_equal(nearest.x, 0.0), away, -away)
-
-
-FORMS: dict[str, Form] = {"face": _face_form}
-"""How distances are measured, by name."""

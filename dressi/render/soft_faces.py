@@ -149,7 +149,7 @@ class NearestEdge(PixelFunction):
         area = face_cross(b - a, c - a)
         cross = np.stack([face_cross(c - b, p - b), -face_cross(c - a, p - a), face_cross(b - a, p - a)])
         inside = (cross * np.sign(area) >= 0).all(0)
-        squared = np.stack([_squared_distance(p, *ends) for ends in ((a, b), (b, c), (a, c))])
+        squared = np.stack([squared_distance(p, *ends) for ends in ((a, b), (b, c), (a, c))])
         nearest = squared.argmin(0)
         away = np.sqrt(squared.min(0))
         depths = (two[..., 2], two[..., 3], three[..., 0])
@@ -162,7 +162,7 @@ class NearestEdge(PixelFunction):
         return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0, -1.0), found)
 
 
-def _squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     u, q = b - a, p - a
     t = ((q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30))[..., None]
     away = np.where(t <= 0, q, np.where(t >= 1, p - b, q - t * u))

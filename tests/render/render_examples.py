@@ -9,8 +9,8 @@ import numpy as np
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Function, Variable
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3
-from dressi.render import regularizers, screen, soft_faces
+from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
+from dressi.render import edges, regularizers, screen, soft_faces
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases
@@ -74,6 +74,30 @@ def drawn_faces(cull: int) -> Example:
     return Example(screen.DrawnFaces(faces, vertex, cull).output)
 
 
+def edge_sides(cull: int) -> Example:
+    return Example(edges.EdgeSides(edges.edge_list(CASE.faces).list, _lists(2)[1], cull).output)
+
+
+def _edges(batch: int) -> tuple[int, Variable, Variable]:
+    """How many, their ends and sides."""
+    rng = np.random.default_rng(6)
+    ends = rng.uniform(size=(batch, 1, 7, 4)).astype(np.float32)
+    ends[0, 0, 2, 2:] = ends[0, 0, 2, :2]
+    sides = rng.integers(-1, 3, (batch, 1, 7))
+    return 7, Variable(VEC4, (7, 1), batch, data=ends), Variable(INT, (7, 1), batch, data=sides)
+
+
+def edge_quads(batch: int) -> Example:
+    count, ends, sides = _edges(batch)
+    return Example(edges.EdgeQuads(Variable(FLOAT, data=0.125), ends, sides, count, SIZE).output)
+
+
+def edge_distance() -> Example:
+    _, ends, _ = _edges(1)
+    number = Variable(INT, SIZE, data=np.arange(SIZE[0] * SIZE[1]).reshape(1, SIZE[1], SIZE[0]) % 7)
+    return Example(edges.EdgeDistance(number - 1, F.lookup(ends, number)).output)
+
+
 def neighbour_difference(vtype=VEC3) -> Example:
     mesh = regularizers.adjacency(CASE.faces, len(CASE.clip) + 3)
     rng = np.random.default_rng(5)
@@ -88,6 +112,9 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
     soft_faces.FaceRecord: [lambda part=part: face_record(part) for part in range(3)],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
+    edges.EdgeSides: [lambda: edge_sides(0), lambda: edge_sides(1)],
+    edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
+    edges.EdgeDistance: [edge_distance],
     screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
     regularizers.NeighbourDifference: [neighbour_difference, lambda: neighbour_difference(VEC2)],
 }

@@ -1,0 +1,51 @@
+"""What all forms of soft silhouettes give, and what they are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import distance_transform_edt
+
+from ..ad import functional as F
+from ..ad.constant import Like
+from ..ad.graph import Variable
+from ..errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Silhouette:
+    """Images of the batch of the positions."""
+
+    hard: Variable
+    """FLOAT mask: the mesh covers the pixel centre. No derivative."""
+    silhouette: Variable
+    """FLOAT in [0, 1]; differentiable."""
+
+
+def falloff(distance: Variable, radius: Like) -> Variable:
+    """FLOAT: (1 - distance / radius)^2, 0 from the radius on, where its slope is 0 too. Differentiable in both."""
+    return F.square(F.maximum(1.0 - distance / radius, 0.0))
+
+
+def outside_distance(masks: np.ndarray) -> np.ndarray:
+    """Distance of every pixel to the outline of a mask, in image heights, 0 inside.
+
+    masks: (..., H, W), covered where at least 0.5. The outline runs half way between covered and uncovered pixel
+    centres. A mask without any covered pixel is everywhere farther than any radius, at 2. ``falloff`` of these, with
+    the radius of the silhouette, is what its outer form is compared with. Raises InputError.
+    """
+    masks = np.asarray(masks)
+    if masks.ndim < 2 or masks.size == 0:
+        raise InputError(f"masks are arrays (..., H, W), not {masks.shape}")
+    flat = masks.reshape(-1, *masks.shape[-2:]) >= 0.5
+    found = [np.asarray(distance_transform_edt(~mask)) if mask.any() else np.inf for mask in flat]
+    distance = np.stack([np.broadcast_to(d, masks.shape[-2:]) for d in found])
+    return np.minimum(np.maximum(distance - 0.5, 0.0) / masks.shape[-2], 2.0).reshape(masks.shape)
+
+
+def soft_target(masks: np.ndarray, radius: float) -> np.ndarray:
+    """What the outer form gives a mesh with these masks (..., H, W), for a radius that stays. Raises InputError."""
+    if not 0 < radius < 1:
+        raise InputError(f"radius is a fraction of the image height in (0, 1), not {radius}")
+    return np.maximum(1.0 - outside_distance(masks) / radius, 0.0) ** 2

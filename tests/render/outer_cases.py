@@ -1,0 +1,266 @@
+"""Meshes for the outer form, its meaning by brute force in float64, and the checks every executor has to pass.
+
+The definitions: a pixel is covered when its centre lies in a face that is drawn. An edge is a silhouette when all faces
+drawn at it, one or more, lie on one side of it or are seen edge-on. d is the distance of an uncovered centre to the
+nearest silhouette. Coverage is 1 where covered, else (1 - d / r)^2 within r, else 0.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dressi.ad import functional as F
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable, as_variable
+from dressi.ad.types import VEC4, list_size
+from dressi.render.edges import HIDDEN, EdgeSides, edge_list
+from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.outer_form import OuterSilhouette, around_edges
+from dressi.render.primitives import torus
+from dressi.render.screen import project, rasterize_hard
+
+sys.path.insert(0, str(Path(__file__).parent))
+import brute_force
+import soft_cases as sc
+from soft_cases import Case, Executor
+
+SIZE, RADIUS = sc.SIZE, sc.RADIUS
+
+
+def small_torus() -> tuple[np.ndarray, np.ndarray]:
+    mesh = torus(18, 12)
+    return mesh.positions, mesh.faces
+
+
+def cases() -> dict[str, Case]:
+    """Closed, concave, self-occluding, open, non-manifold, degenerate, badly oriented, cut by the near plane."""
+    points, faces = small_torus()
+    ellipsoid, ellipsoid_faces = sc.bumpy_ellipsoid()
+    sphere, sphere_faces = sc.icosphere(1)
+    turned = sc.to_clip(sc.camera(30, 15, 3.5), sphere * (1, 0.8, 1.2))
+    mixed = np.where((np.arange(80) % 3 == 0)[:, None], sphere_faces[:, ::-1], sphere_faces)
+    fan = [(-0.1, -0.6, 0.5), (0.1, 0.6, 0.5), (-0.7, 0.1, 0.4), (0.6, -0.2, 0.6), (0.52, 0.47, 0.3)]
+    return {
+        **sc.cases(),
+        "torus": Case(sc.to_clip(sc.camera(20, 35, 4), points), faces),
+        "torus from the side": Case(sc.to_clip(sc.camera(20, 8, 4), points), faces),
+        "ellipsoid": Case(sc.to_clip(sc.camera(20, 25), ellipsoid), ellipsoid_faces),
+        "three faces at an edge": sc.flat(fan, [(0, 1, 2), (1, 0, 3), (0, 1, 4)]),
+        "doubled": sc.flat(fan, [(0, 1, 2), (0, 1, 2), (1, 0, 3), (0, 1, 3)]),
+        # The line 3-3-4 hangs on the triangle and sticks out of it; 0-1-2 once more without area.
+        "lines": sc.flat(fan, [(0, 1, 3), (3, 3, 4), (0, 0, 1)]),
+        "mixed orientation": Case(turned, mixed[sphere[sphere_faces].mean(1)[:, 1] < 0.4]),
+    }  # fmt: skip
+
+
+@dataclass
+class Picture:
+    """Images of one view; ``gradient(upstream)`` is that of sum(upstream * coverage) by clip positions."""
+
+    clip: np.ndarray
+    hard: np.ndarray
+    distance: np.ndarray
+    coverage: np.ndarray
+    ends: np.ndarray
+    """(pixels, 2) vertices of the nearest silhouette of each pixel."""
+    weight: np.ndarray
+    radius: float
+
+    def gradient(self, upstream: np.ndarray) -> np.ndarray:
+        height, width = self.hard.shape
+        xy, _, good = brute_force.to_screen(self.clip, width, height)
+        soft = ((self.hard == 0) & (self.distance < self.radius)).ravel()
+        p, d = _centres(width, height)[soft], self.distance.ravel()[soft]
+        ends, t = self.ends[soft], self.weight[soft][:, None]
+        away = (p - (1 - t) * xy[ends[:, 0]] - t * xy[ends[:, 1]]) / np.maximum(d, 1e-30)[:, None]
+        slope = upstream.ravel()[soft] * 2 * (1 - d / self.radius) / self.radius
+        by_screen = np.zeros_like(xy)
+        np.add.at(by_screen, ends[:, 0], slope[:, None] * away * (1 - t))
+        np.add.at(by_screen, ends[:, 1], slope[:, None] * away * t)
+        by_ndc = by_screen * (0.5 * width / height, 0.5)
+        w = np.where(good, self.clip[:, 3], 1.0)[:, None]
+        by_w = -(by_ndc * self.clip[:, :2]).sum(1, keepdims=True) / w**2
+        return np.where(good[:, None], np.concatenate([by_ndc / w, np.zeros_like(w), by_w], axis=1), 0.0)
+
+
+def _centres(width: int, height: int) -> np.ndarray:
+    y, x = np.mgrid[:height, :width]
+    return (np.stack([x.ravel(), y.ravel()], axis=1) + 0.5) / height
+
+
+def silhouettes(
+    clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], cull: str
+) -> list[tuple[int, int]]:
+    """The edges that are silhouettes, (low, high)."""
+    xy, _, good = brute_force.to_screen(clip, *size)
+    sides: dict[tuple[int, int], set[int]] = {}
+    for face, area in zip(faces.tolist(), brute_force.double_area(xy, faces), strict=True):
+        if not good[face].all() or (cull == "back" and area <= brute_force.AREA_MINIMUM):
+            continue
+        for k in range(3):
+            a, b = sorted((face[k], face[(k + 1) % 3]))
+            u, v = xy[b] - xy[a], xy[face[(k + 2) % 3]] - xy[a]
+            if a != b:
+                sides.setdefault((a, b), set()).add(int(np.sign(u[1] * v[0] - u[0] * v[1])))
+    return [edge for edge, found in sides.items() if not {1, -1} <= found]
+
+
+def render(
+    clip: np.ndarray, faces: np.ndarray, size=SIZE, *, radius: float, cull: str = "none", hard=None
+) -> Picture:
+    """Every uncovered pixel against every silhouette; ``hard`` says which are covered, if not brute force."""
+    width, height = size
+    if hard is None:
+        hard = brute_force.render(clip, faces, size, radius=1e-6, layers=1, cull=cull).hard
+    xy, _, _ = brute_force.to_screen(clip, width, height)
+    edges = np.array(silhouettes(clip, faces, size, cull)).reshape(-1, 2)
+    p = _centres(width, height)
+    best, ends = np.full(len(p), np.inf), np.zeros((len(p), 2), int)
+    weight = np.zeros(len(p))
+    for a, b in edges:
+        u, q = xy[b] - xy[a], p - xy[a]
+        t = np.clip(q @ u / max(u @ u, 1e-30), 0, 1)
+        d = np.linalg.norm(q - t[:, None] * u, axis=1)
+        closer = d < best
+        best, weight = np.where(closer, d, best), np.where(closer, t, weight)
+        ends[closer] = a, b
+    distance = best.reshape(height, width)
+    coverage = np.where(hard > 0, 1.0, np.maximum(1 - np.minimum(distance, 2) / radius, 0) ** 2)
+    return Picture(clip, hard, distance, coverage, ends, weight, radius)
+
+
+def outer(case: Case, *, size=SIZE, radius=RADIUS, cull="none") -> tuple[Variable, OuterSilhouette]:
+    position, faces = case.variables()
+    drawn = hard_soft_ras(
+        position, faces, size=size, radius=radius, face_count=len(case.faces), cull=cull, form="outer"
+    )
+    return position, drawn
+
+
+def slopes(position: Variable, drawn: OuterSilhouette) -> list[Variable]:
+    """The gradient of the sum of squares of the coverage."""
+    return gradient(F.sum(F.square(drawn.silhouette)), [position])
+
+
+def check_image(run: Executor, case: Case, cull: str = "none") -> None:
+    """Coverage is that of brute force but where drivers disagree about covered centres, and never leaves [0, 1]."""
+    expected = render(case.clip, case.faces, radius=RADIUS, cull=cull)
+    coverage, hard = run([outer(case, cull=cull)[1].silhouette, outer(case, cull=cull)[1].hard])
+    assert coverage.min() >= 0 and coverage.max() <= 1
+    assert np.mean(hard[0] != expected.hard) <= 0.002
+    assert np.mean(np.abs(coverage[0] - expected.coverage) > 1e-4) <= 0.002
+    # Where they disagree the centre lies near the outline: coverage is nearly 1 on both sides.
+    assert np.abs(coverage[0] - expected.coverage).max() <= 0.08
+
+
+def check_gradient(run: Executor, case: Case, tolerance: float) -> None:
+    """Of the sum of squares of coverage minus a checkerboard, relative to its length; with the covered pixels of the
+    executor, of which brute force may cover a few others along the outline."""
+    target = np.kron(np.random.default_rng(3).uniform(size=(8, 8)), np.ones((8, 8)))
+    position, drawn = outer(case)
+    loss = F.sum(F.square(drawn.silhouette - Variable(size=SIZE, data=target)))
+    hard, coverage, found = run([drawn.hard, drawn.silhouette, *gradient(loss, [position])])
+    found = found.reshape(-1, 4)[: len(case.clip)]
+    expected = render(case.clip, case.faces, radius=RADIUS, hard=hard[0]).gradient(2 * (coverage[0] - target))
+    assert np.linalg.norm(expected) > 0
+    assert np.linalg.norm(found - expected) <= tolerance * np.linalg.norm(expected)
+
+
+def check_all_edges(run: Executor, case: Case, *, both_sides: bool) -> None:
+    """Every edge drawn gives the image and the gradient of the silhouettes.
+
+    both_sides: silhouettes are drawn over the mesh too; then pixels that a driver missed are not found out.
+    """
+    position, faces = case.variables()
+    edges = edge_list(case.faces)
+    face = rasterize_hard(position, faces, size=SIZE, face_count=len(case.faces))
+    points = project(position, SIZE)
+    sides = EdgeSides(edges.list, points.vertex, 0).output
+    kept = F.logical_and(F.not_equal(sides, HIDDEN), 0.0 if both_sides else 1.0)
+    everything = F.select(kept, sides, 0)
+    drawn = around_edges(points, face, edges, everything, SIZE, as_variable(RADIUS)).silhouette
+    chosen, own = outer(case)[1].silhouette, outer(case)
+    a, b, c, d = run(
+        [
+            chosen,
+            drawn,
+            gradient(F.sum(own[1].silhouette), [own[0]])[0],
+            gradient(F.sum(drawn), [position])[0],
+        ]
+    )
+    np.testing.assert_allclose(a, b, atol=1e-6)
+    assert np.linalg.norm(c - d) <= 1e-5 * np.linalg.norm(c)
+
+
+@dataclass(frozen=True)
+class Along:
+    """One direction: what the gradient integrates to between -1 and +1 pixel, and how the loss changes."""
+
+    name: str
+    integral: float
+    difference: float
+
+
+def path(
+    run: Executor,
+    mesh: tuple[np.ndarray, np.ndarray],
+    matrix: np.ndarray,
+    *,
+    pixels: float,
+    side: int,
+    samples=24,
+) -> list[Along]:
+    """The path test: blind to kinks of the loss, it sees jumps. All samples of a direction are tiles of one batch."""
+    points, faces = mesh
+    size, radius = (side, side), pixels / side
+    goal = brute_force.render(
+        sc.to_clip(matrix, points * 1.15 + (0.06, 0.04, 0.03)),
+        faces,
+        size,
+        radius=1e-6,
+        layers=1,
+        cull="none",
+    )
+    target = Variable(size=size, data=goal.hard)
+    places = np.concatenate([[-1.0, 1.0], (np.arange(samples) + 0.5) / samples * 2 - 1])
+    position = Variable(VEC4, list_size(len(points)), len(places), name="position")
+    _, face_list = Case(sc.to_clip(matrix, points), faces).variables()
+    drawn = hard_soft_ras(position, face_list, size=size, radius=radius, face_count=len(faces), form="outer")
+    squares = F.square(drawn.silhouette - target)
+    slopes = gradient(F.sum(squares), [position])
+    result = []
+    for name, direction in nine_directions(points):
+        step = pixel_step(points, direction, matrix, size)
+        position.data = np.stack([sc.to_clip(matrix, points + h * step) for h in places])[:, None]
+        image, slope = run([squares, *slopes])
+        along = (slope.reshape(len(places), -1, 4)[:, : len(points)] * (step @ matrix[:, :3].T)).sum(
+            axis=(1, 2)
+        )
+        losses = image.sum(axis=(1, 2))
+        result.append(Along(name, 2 * along[2:].mean(), losses[1] - losses[0]))
+    return result
+
+
+def pixel_step(
+    points: np.ndarray, direction: np.ndarray, matrix: np.ndarray, size: tuple[int, int]
+) -> np.ndarray:
+    """The direction, as long as moves the fastest vertex by one pixel."""
+    screen = [
+        brute_force.to_screen(sc.to_clip(matrix, points + h * direction), *size)[0] for h in (1e-5, -1e-5)
+    ]
+    return direction * 2e-5 / (np.linalg.norm(screen[0] - screen[1], axis=1).max() * size[1])
+
+
+def nine_directions(points: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Three translations, three rotations, scale, two smooth deformations."""
+    return sc.directions(points, 2)
+
+
+def agreement(figures: Sequence[Along]) -> tuple[float, float]:
+    """(share of the non-tiny directions within 2 %, median of integral over difference)."""
+    largest = max(abs(f.difference) for f in figures)
+    ratios = np.array([f.integral / f.difference for f in figures if abs(f.difference) > 0.05 * largest])
+    return float(np.mean(np.abs(ratios - 1) <= 0.02)), float(np.median(ratios))

@@ -1,0 +1,225 @@
+"""The outer form against brute force, against itself with every edge drawn, and along paths of the picture drawn again.
+
+Path test (``outer_cases.path``), integral of the gradient over change of the loss between -1 and +1 pixel, nine
+directions, 64x64, 24 samples, in float64; directions whose change is below a twentieth of the largest are left out:
+
+    radius in pixels       within 2 %    median
+    torus            5     all           0.9998
+                     2     all           0.9989
+    ellipsoid        5     all           1.0000
+                     2     all           1.0000
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable, as_variable, topological_order
+from dressi.ad.types import FLOAT, INT, IVEC3, list_values
+from dressi.errors import InputError
+from dressi.render.edges import HIDDEN, EdgeSides, edge_list
+from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.outer_form import around_edges
+from dressi.render.screen import project
+from dressi.render.silhouette import falloff, outside_distance, soft_target
+
+sys.path.insert(0, str(Path(__file__).parent))
+import outer_cases as oc
+import soft_cases as sc
+
+CASES = oc.cases()
+
+
+def entries(faces) -> list[tuple[int, ...]]:
+    edges = edge_list(np.array(faces))
+    return [tuple(e) for e in list_values(edges.list.data, edges.count)[0].tolist()]
+
+
+def test_edges_of_two_faces_are_those_of_the_docstring():
+    assert entries([(0, 1, 2), (2, 1, 3)]) == [(0, 1, 2, -1), (0, 2, -1, 1), (1, 2, 0, 3), (1, 3, 2, -1), (2, 3, -1, 1)]  # fmt: skip
+
+
+def test_edges_of_a_closed_mesh_have_two_faces_each():
+    points, faces = sc.icosphere(2)
+    found = np.array(entries(faces))
+    assert len(found) == 3 * len(faces) // 2 == len(points) + len(faces) - 2
+    assert (found >= 0).all() and (found[:, 0] < found[:, 1]).all()
+    assert (np.diff(found[:, 0] * len(points) + found[:, 1]) > 0).all()
+
+
+def test_edges_that_are_no_manifold_have_an_entry_for_each_face():
+    three = [e for e in entries([(0, 1, 2), (1, 0, 3), (0, 1, 4)]) if e[:2] == (0, 1)]
+    assert sorted(three) == [(0, 1, -1, 3), (0, 1, 2, -1), (0, 1, 4, -1)]
+    disagreeing = [e for e in entries([(0, 1, 2), (0, 1, 3)]) if e[:2] == (0, 1)]
+    assert disagreeing == [(0, 1, 2, -1), (0, 1, 3, -1)]
+    assert entries([(3, 3, 4), (5, 5, 5)]) == [(3, 4, 3, 3)]
+
+
+@pytest.mark.parametrize("faces, named", [([(1, 1, 1)], "edge"), ([(0, 1)], "array"), ([(0, 1, -1)], "-1")])
+def test_faces_without_edges_are_refused(faces, named):
+    with pytest.raises(InputError, match=named):
+        edge_list(np.array(faces))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_coverage_is_that_of_brute_force(name):
+    oc.check_image(evaluate, CASES[name])
+
+
+@pytest.mark.parametrize("name", ["torus", "open", "mixed orientation", "near plane"])
+def test_back_faces_can_be_culled(name):
+    oc.check_image(evaluate, CASES[name], cull="back")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_is_that_of_brute_force(name):
+    oc.check_gradient(evaluate, CASES[name], 1e-6)
+
+
+# Where faces are dropped at the near plane, their edges are part of no picture.
+@pytest.mark.parametrize("name", [name for name in CASES if name != "near plane"])
+def test_all_edges_give_the_image_of_the_silhouettes(name):
+    oc.check_all_edges(evaluate, CASES[name], both_sides=True)
+
+
+def test_few_edges_of_a_closed_mesh_are_drawn():
+    case = CASES["ellipsoid"]
+    position, _ = case.variables()
+    edges = edge_list(case.faces)
+    (sides,) = evaluate([EdgeSides(edges.list, project(position, oc.SIZE).vertex, 0).output])
+    drawn = {
+        tuple(e)
+        for e in list_values(edges.list.data, edges.count)[0][sides.ravel() != HIDDEN][:, :2].tolist()
+    }
+    assert drawn == set(oc.silhouettes(case.clip, case.faces, oc.SIZE, "none"))
+
+
+MESHES = {
+    "torus": (oc.small_torus(), sc.camera(20, 35, 4)),
+    "ellipsoid": (sc.bumpy_ellipsoid(), sc.camera(20, 25)),
+}
+
+
+@pytest.mark.parametrize("mesh, pixels", [("torus", 2), ("ellipsoid", 5)])
+def test_gradient_integrates_to_the_loss(mesh, pixels):
+    figures = oc.path(evaluate, *MESHES[mesh], pixels=pixels, side=64)
+    share, median = oc.agreement(figures)
+    assert share >= 0.97 and abs(median - 1) <= 0.005, figures
+
+
+def test_radius_is_data_and_images_need_not_be_square():
+    case = CASES["torus"]
+    position, faces = case.variables()
+    radius = Variable(FLOAT, name="radius")
+    drawn = hard_soft_ras(
+        position, faces, size=(96, 64), radius=radius, face_count=len(case.faces), form="outer", edges=edge_list(case.faces)
+    )  # fmt: skip
+    for pixels in (1, 4, 40):
+        (image,) = evaluate([drawn.silhouette], {radius: pixels / 64})
+        truth = oc.render(case.clip, case.faces, (96, 64), radius=pixels / 64)
+        np.testing.assert_allclose(image[0], truth.coverage, atol=1e-6)
+
+
+def test_views_are_a_batch_of_the_same_functions():
+    points, faces = oc.small_torus()
+    clips = np.stack([sc.to_clip(sc.camera(az, 10, 4), points) for az in (0, 70, 150)])
+    _, face_list = CASES["torus"].variables()
+    counts = []
+    for views in (1, 3):
+        position = Variable(
+            CASES["torus"].variables()[0].vtype, (len(points), 1), views, data=clips[:views, None]
+        )
+        drawn = hard_soft_ras(
+            position, face_list, size=oc.SIZE, radius=oc.RADIUS, face_count=len(faces), form="outer"
+        )
+        counts.append(len(topological_order([drawn.silhouette])))
+        (image,) = evaluate([drawn.silhouette])
+        for view in range(views):
+            truth = oc.render(clips[view], faces, radius=oc.RADIUS)
+            np.testing.assert_allclose(image[view], truth.coverage, atol=1e-6)
+    assert counts[0] == counts[1]
+
+
+def missed_pixels():
+    """The outer form of a triangle of which the hard raster missed every pixel."""
+    case = CASES["acute"]
+    position, _ = case.variables()
+    points, edges = project(position, oc.SIZE), edge_list(case.faces)
+    nothing = Variable(INT, oc.SIZE, data=np.full((1, 64, 64), -1))
+    sides = EdgeSides(edges.list, points.vertex, 0).output
+    drawn = around_edges(points, nothing, edges, sides, oc.SIZE, as_variable(oc.RADIUS))
+    return position, drawn, oc.render(case.clip, case.faces, radius=oc.RADIUS)
+
+
+def test_pixels_missed_just_inside_count_as_covered():
+    position, drawn, truth = missed_pixels()
+    coverage, slope = evaluate([drawn.silhouette, gradient(F.sum(drawn.silhouette), [position])[0]])
+    near = (truth.hard == 1) & (truth.distance < 0.1 / 64)
+    assert near.sum() >= 5 and (coverage[0][near] == 1).all()
+    outside = truth.hard == 0
+    np.testing.assert_allclose(coverage[0][outside], truth.coverage[outside], atol=1e-6)
+    # Their gradient is missing, that of the other pixels inside points inward.
+    inner = (truth.hard == 1) & ~near & (truth.distance < 0.7 / 64)
+    assert (coverage[0][inner] < 1).all() and slope.any()
+
+
+def test_a_mesh_behind_the_camera_is_an_empty_picture_without_gradient():
+    case = CASES["sphere"]
+    position, drawn = oc.outer(sc.Case(case.clip * (1, 1, 1, -1), case.faces))
+    image, slope = evaluate([drawn.silhouette, *gradient(F.sum(drawn.silhouette), [position])])
+    assert not image.any() and not slope.any()
+
+
+def test_targets_go_through_the_same_function():
+    case = CASES["torus"]
+    truth = oc.render(case.clip, case.faces, radius=oc.RADIUS)
+    masks = np.stack([truth.hard, np.zeros_like(truth.hard), np.ones_like(truth.hard)])
+    target = soft_target(masks, oc.RADIUS)
+    assert np.abs(target[0] - truth.coverage).max() < 0.2 and abs((target[0] - truth.coverage).mean()) < 0.005
+    assert not target[1].any() and (target[2] == 1).all()
+    distance = Variable(FLOAT, oc.SIZE, 3, data=outside_distance(masks))
+    np.testing.assert_allclose(evaluate([falloff(distance, oc.RADIUS)])[0], target)
+    with pytest.raises(InputError, match="radius"):
+        soft_target(masks, 0.0)
+    with pytest.raises(InputError, match="masks"):
+        outside_distance(np.zeros(3))
+
+
+def test_falloff_is_smooth_at_the_radius():
+    distance = Variable(FLOAT, (3, 1), data=[[[0.1, 0.2, 0.3]]])
+    value = falloff(distance, 0.2)
+    found, slope = evaluate([value, gradient(F.sum(value), [distance])[0]])
+    np.testing.assert_allclose(found, [[[0.25, 0, 0]]])
+    np.testing.assert_allclose(slope, [[[-5, 0, 0]]])
+
+
+@pytest.mark.parametrize(
+    "wrong, named",
+    [
+        ({"layers": 3}, "layers"),
+        ({"sigma": 0.1}, "sigma"),
+        ({"cull": "front"}, "cull"),
+        ({"radius": 1.5}, "radius"),
+    ],
+)
+def test_options_of_the_other_form_are_named(wrong, named):
+    position, faces = CASES["acute"].variables()
+    with pytest.raises(InputError, match=named):
+        hard_soft_ras(
+            position, faces, **{"size": oc.SIZE, "radius": 0.1, "face_count": 1, "form": "outer", **wrong}
+        )
+    with pytest.raises(InputError, match="edges"):
+        hard_soft_ras(
+            position, faces, size=oc.SIZE, radius=0.1, face_count=1, form="face", edges=edge_list(CASES["acute"].faces)
+        )  # type: ignore[call-overload]  # fmt: skip
+
+
+def test_faces_without_data_need_their_edges():
+    position, _ = CASES["acute"].variables()
+    with pytest.raises(InputError, match=r"edge_list\(faces\)"):
+        hard_soft_ras(position, Variable(IVEC3, (1, 1)), size=oc.SIZE, radius=0.1, face_count=1, form="outer")

@@ -1,0 +1,66 @@
+"""The outer form on every driver, by the checks of the oracle's tests.
+
+A driver with a coarse grid of corners (SwiftShader: 1/16 pixel) covers other pixels along the outline than the oracle.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.simplify import simplify
+from dressi.vk.run.executor import VulkanExecutor
+
+sys.path.insert(0, str(Path(__file__).parent))
+import outer_cases as oc
+import soft_cases as sc
+import test_outer_form as oracle
+
+pytestmark = pytest.mark.vk
+CASES = oc.cases()
+
+
+@pytest.fixture
+def run(device) -> sc.Executor:
+    def values(outputs: Sequence[Variable]) -> list[np.ndarray]:
+        program = simplify(Program({f"output {k}": v for k, v in enumerate(outputs)}))
+        with VulkanExecutor(program, device) as executor:
+            executor.run()
+            return [executor.recv(v) for v in program.outputs.values()]
+
+    return values
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_image_and_gradient_are_those_of_brute_force(run, name):
+    oc.check_image(run, CASES[name])
+    oc.check_gradient(run, CASES[name], 1e-3)
+
+
+@pytest.mark.parametrize("name", ["torus", "lines", "open", "three faces at an edge"])
+def test_all_edges_give_the_image_of_the_silhouettes(run, name):
+    oc.check_all_edges(run, CASES[name], both_sides=False)
+
+
+@pytest.mark.parametrize("mesh, pixels, side", [("torus", 5, 64), ("ellipsoid", 2, 128)])
+def test_gradient_integrates_to_the_loss(run, mesh, pixels, side):
+    figures = oc.path(run, *oracle.MESHES[mesh], pixels=pixels, side=side)
+    share, median = oc.agreement(figures)
+    assert share >= 0.97 and abs(median - 1) <= 0.005, figures
+
+
+def test_pixels_missed_just_inside_count_as_covered(run):
+    _, drawn, truth = oracle.missed_pixels()
+    (coverage,) = run([drawn.silhouette])
+    near = (truth.hard == 1) & (truth.distance < 0.09 / 64)
+    assert near.any() and (coverage[0][near] == 1).all()
+
+
+def test_gradient_repeats_bit_for_bit(run):
+    position, drawn = oc.outer(CASES["torus"])
+    first, second = (run([drawn.silhouette, *oc.slopes(position, drawn)]) for _ in range(2))
+    assert first[1].any() and all((a == b).all() for a, b in zip(first, second, strict=True))
