@@ -64,7 +64,8 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
         for name in ("first_build_ms", "step_ms", "device_ms", "bytes", "copy_bandwidth"):
             assert result[name] > 0, name
         assert result["device"] and result["driver"] and result["quality"]["steps"] == 2
-        assert result["quality"]["last_loss"] < result["quality"]["first_loss"]
+        if case != "table5":  # the gradient by inverse UV is one of an expectation: a single step may go up
+            assert result["quality"]["last_loss"] < result["quality"]["first_loss"]
         assert result["peers"] == {}
         assert sum(stage["bytes"] for stage in result["stages"]) <= result["bytes"]
     assert f"dressi bench {case}" in capsys.readouterr().out
@@ -162,6 +163,7 @@ def test_the_meshes_are_of_the_sizes_promised():
         (["silhouette", "--peer", "you"], "deodr"),
         (["texture", "--peer", "deodr"], "silhouette"),
         (["texture", "--texture-size", "-4"], "--texture-size"),
+        (["texture", "--texture-gradient", "wrong"], "inverse_uv"),
         (["silhouette", "--json", "/"], "--json"),
         (["silhouette", "--device", "Voodoo 2"], "Voodoo 2"),
         (["silhouette", "--size", "1000000"], "limit"),

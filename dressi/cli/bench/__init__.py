@@ -21,6 +21,9 @@ def bench(
     texture_size: Annotated[
         str | None, typer.Option(help="Texels along a side of the texture; several with commas.")
     ] = None,
+    texture_gradient: Annotated[
+        str | None, typer.Option(help="exact or inverse_uv. Default: exact, but for table5 inverse_uv.")
+    ] = None,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
     form: Annotated[str | None, typer.Option(help="Form of HardSoftRas. Default: the renderer's.")] = None,
     radius_px: Annotated[float, typer.Option(help="Radius of HardSoftRas in pixels.")] = 2.0,
@@ -57,7 +60,7 @@ def bench(
 
     run_bench(
         Request.parse(
-            case=case, views=views, size=size, texture_size=texture_size, peels=peels, form=form,
+            case=case, views=views, size=size, texture_size=texture_size, texture_gradient=texture_gradient, peels=peels, form=form,
             radius_px=radius_px, mesh=mesh, profile=profile, device=device, peer=peer, steps=steps,
             batches=batches, cold=cold, json_file=json_file,
         )

@@ -12,6 +12,7 @@ from dressi.cli.bench.meshes import Model, load
 from dressi.cli.fitting import parse_size
 from dressi.errors import InputError
 from dressi.render.hard_soft_ras import FORMS, hard_soft_ras
+from dressi.render.texturing import GRADIENTS
 from dressi.vk.plan.limits import profile
 
 PEERS = ("deodr",)
@@ -21,12 +22,16 @@ RIVALLED = ("silhouette", "table4")
 
 @dataclass(frozen=True)
 class Defaults:
-    """Of one case: sizes of the window and of the texture, meshes, steps, whether all devices run."""
+    """Of one case: sizes of the window and of the texture, meshes, steps, whether all devices run.
+
+    gradient: of textures; exact sums need more memory than many drivers give the largest ones.
+    """
 
     sizes: tuple[int, ...] = (256,)
     textures: tuple[int, ...] = (256,)
     meshes: tuple[str, ...] = ("small",)
     steps: int = 20
+    gradient: str = "exact"
     all_devices: bool = False
 
 
@@ -37,7 +42,7 @@ DEFAULTS = {
     "table2": Defaults(),
     "table3": Defaults(),
     "table4": Defaults((256, 512, 1024, 2048), meshes=("small", "medium", "large")),
-    "table5": Defaults((2048,), (1024, 2048, 4096)),
+    "table5": Defaults((2048,), (1024, 2048, 4096), gradient="inverse_uv"),
     "figure9": Defaults((128,), steps=150, all_devices=True),
 }
 
@@ -50,6 +55,7 @@ class Request:
     views: int
     sizes: tuple[tuple[int, int], ...]
     textures: tuple[int, ...]
+    gradient: str
     models: tuple[Model, ...]
     peels: int
     form: str
@@ -80,6 +86,10 @@ class Request:
             raise InputError(f"--peer {self.peer!r} is unknown; there is {', '.join(PEERS)}")
         if self.peer is not None and self.case not in RIVALLED:
             raise InputError(f"--peer runs beside {' and '.join(RIVALLED)} only; drop it for {self.case}")
+        if self.gradient not in GRADIENTS:
+            raise InputError(
+                f"--texture-gradient {self.gradient!r} is unknown; there are {', '.join(GRADIENTS)}"
+            )
         if self.profile is not None:
             profile(self.profile)
         if self.json_file is not None:
@@ -92,6 +102,7 @@ class Request:
         *,
         size: str | None,
         texture_size: str | None,
+        texture_gradient: str | None,
         form: str | None,
         mesh: str | None,
         device: str | None,
@@ -108,6 +119,7 @@ class Request:
             if size is None
             else tuple(map(parse_size, _parts(size))),
             textures=usual.textures if texture_size is None else tuple(map(_texels, _parts(texture_size))),
+            gradient=usual.gradient if texture_gradient is None else texture_gradient,
             models=tuple(load(name) for name in (usual.meshes if mesh is None else _parts(mesh))),
             form=inspect.signature(hard_soft_ras).parameters["form"].default if form is None else form,
             device="all" if device is None and usual.all_devices else device,

@@ -88,7 +88,7 @@ def _parts(result: dict[str, Any]) -> list[str]:
         parts.append(f"{settings['mesh']} ({settings['faces']} faces)")
     parts.append("x".join(map(str, settings["size"])))
     if "texture_size" in settings:
-        parts.append(f"texture {settings['texture_size']}")
+        parts += [f"texture {settings['texture_size']}", f"{settings['texture_gradient']} gradient"]
     elif "form" in settings:
         parts.append(f"{settings['form']} form, r {settings['radius_px']:g} px")
     return [*parts, f"{settings['views']} views"] if settings.get("views", 1) > 1 else parts

@@ -16,7 +16,7 @@ from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
 from dressi.errors import InputError
 from dressi.render.fit.draw import draw, surface_uv
-from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
+from dressi.render.fit.engine import Clocked, clock, list_leaf, matrices_leaf, to_clip
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.losses import l2
 from dressi.render.metrics import iou, psnr
@@ -156,7 +156,9 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
     faces = list_leaf("faces", IVEC3, mesh.faces)
     clip = to_clip(list_leaf("position", VEC3, mesh.positions), matrices_leaf(ring.matrices))
     face = rasterize_hard(clip, faces, size=size, face_count=len(mesh.faces))
-    color = texture_colour(table, surface_uv(mesh, clip, faces, face, size), face)
+    counter = clock()
+    uv = surface_uv(mesh, clip, faces, face, size)
+    color = texture_colour(table, uv, face, gradient=request.gradient, step=counter)
     goal = colors / np.where(np.array(mesh.color) > 0, mesh.color, 1.0)
     target = Variable(VEC3, size, request.views, name="target", data=goal)
 
@@ -166,9 +168,15 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
         return {"psnr": _decibel(psnr(drawn * drawn_masks[..., None], colors, masks))}
 
     return Work(
-        {"views": request.views, **model.facts, "size": list(size), "texture_size": texels},
+        {
+            "views": request.views,
+            **model.facts,
+            "size": list(size),
+            "texture_size": texels,
+            "texture_gradient": request.gradient,
+        },
         l2(color, target, reduction="sum"),
-        adam(0.03),
+        Clocked(adam(0.03), counter),
         table,
         color,
         quality,
