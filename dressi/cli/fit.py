@@ -11,7 +11,7 @@ def fit(
         Path | None, typer.Option(help="A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.")
     ] = None,
     photos: Annotated[Path | None, typer.Option(help="A folder with photographs, masks and cameras.")] = None,
-    init: Annotated[Path | None, typer.Option(help="A mesh to start from instead of a sphere.")] = None,
+    init: Annotated[Path | None, typer.Option(help="A mesh to start from instead of a sphere; its faces stay.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("out"),
     size: Annotated[
         str | None,

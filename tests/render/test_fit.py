@@ -288,3 +288,12 @@ def test_photographs_are_split():
     assert len(made.train.masks) == 9 and len(made.held_out.masks) == 3
     one = Photos(photos.images[:3], masks[:3], cameras[:3], ("a", "b", "c"), photos.bounds)
     assert photo_scene(one).held_out is None
+
+
+def test_a_start_that_is_elsewhere_is_moved():
+    scene = blank_scene(2)
+    near = octasphere(1, 0.6, (0.1, 0.0, 0.0))
+    np.testing.assert_array_equal(scene.placed(near).positions, near.positions)
+    with pytest.warns(UserWarning, match="moved and scaled"):
+        moved = scene.placed(octasphere(1, 50.0, (7.0, 0.0, 0.0)))
+    assert np.abs(moved.positions).max() < 1

@@ -62,13 +62,13 @@ def rounds_of(scene: Scene, options: FitOptions, init: Mesh | None) -> tuple[Mes
     rounds = options.rounds()
     if init is None:
         return scene.start(rounds[0].subdivisions), rounds
-    return scene.to_unit(init), [replace(plan, subdivisions=0) for plan in rounds]
+    return scene.placed(init), [replace(plan, subdivisions=0) for plan in rounds]
 
 
 class FitJob:
     """Fits a mesh to a scene; ``run`` once.
 
-    init: a mesh with UVs in the world's units to start from (its topology stays), else a sphere that is refined from
+    init: a mesh with UVs in the world's units to start from (its topology and details stay), else a sphere that is refined from
     round to round.  folder: where checkpoints go, None for none.
     """
 
@@ -83,6 +83,7 @@ class FitJob:
     ):
         self.scene, self.options, self.make_engine, self.folder = scene, options, make_engine, folder
         self._learned = _batch(scene)
+        self._rest_is_start = init is not None
         self._start, self.rounds = rounds_of(scene, options, init)
         self._key = task_key(
             options.as_dict(),
@@ -102,7 +103,8 @@ class FitJob:
         matrices, masks, _ = self._learned
         plan = self.rounds[number]
         size = round_size(self.options.size, plan.pixels, len(masks))
-        return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels)
+        rest = self._start.positions if self._rest_is_start else None
+        return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels, rest)
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
         options = self.options

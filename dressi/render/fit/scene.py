@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,16 +49,37 @@ class Scene:
     def to_unit(self, mesh: Mesh) -> Mesh:
         return mesh.moved((mesh.positions - self.center) / self.radius)
 
+    def placed(self, mesh: Mesh) -> Mesh:
+        """A mesh to start from, in units of the scene.
+
+        It stays where it is in the world when it lies in the scene; one of another place or size is moved and
+        scaled to where the masks are, with a warning.
+        """
+        center, radius = mesh.bounding_sphere()
+        away = float(np.linalg.norm(center - self.center))
+        if 0.2 * self.radius < radius < 1.5 * self.radius and away < 0.5 * self.radius:
+            return self.to_unit(mesh)
+        warnings.warn(
+            f"mesh '{mesh.name}' is not where the pictures show the object; it was moved and scaled",
+            stacklevel=2,
+        )
+        middle, size = self._extent()
+        return mesh.moved((mesh.positions - center) * (size / max(radius, 1e-30)) + middle)
+
     def start(self, subdivisions: int) -> Mesh:
         """A sphere, in units of the scene, that is about as large as the masks say and lies where they say."""
+        middle, size = self._extent()
+        return octasphere(subdivisions, size, (float(middle[0]), float(middle[1]), float(middle[2])))
+
+    def _extent(self) -> tuple[np.ndarray, float]:
+        """Middle (3,) and radius of a sphere to start from, in units of the scene."""
         try:
             bounds = estimate_bounds(self.train.masks, self.train.cameras)
         except InputError:  # one view alone does not say how far away the object is
             bounds = self.bounds
         middle = (bounds.mean(0) - self.center) / self.radius
         extent = (bounds[1] - bounds[0]) / (2 * self.radius)
-        size = float(np.clip(0.7 * np.cbrt(extent.prod()), 0.1, 0.7))
-        return octasphere(subdivisions, size, (float(middle[0]), float(middle[1]), float(middle[2])))
+        return middle, float(np.clip(0.7 * np.cbrt(extent.prod()), 0.1, 0.7))
 
 
 def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine) -> Scene:

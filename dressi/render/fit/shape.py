@@ -21,6 +21,7 @@ class ShapeRound:
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
     compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``.
+    rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.
     """
 
     name = "shape"
@@ -33,6 +34,7 @@ class ShapeRound:
         size: tuple[int, int],
         plan: Round,
         layers: int,
+        rest: np.ndarray | None = None,
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.position = list_leaf("position", VEC3, mesh.positions)
@@ -51,7 +53,8 @@ class ShapeRound:
         target = soft_target(distances, self.radius * (1 / 7), layers)
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
         weight = plan.smoothness * len(mesh.positions) ** 2
-        bend = laplacian_loss(self.position, adjacency(mesh.faces, len(mesh.positions)))
+        moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
+        bend = laplacian_loss(moved, adjacency(mesh.faces, len(mesh.positions)))
         self.loss = l2(soft.silhouette, target) + bend * weight
         self.optimizer = optim.adam(optim.cosine(plan.rate[0], plan.rate[1], plan.steps), betas=(0.9, 0.99))
         self.parameters = [self.position]
