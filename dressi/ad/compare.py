@@ -62,7 +62,9 @@ class Select(PixelFunction):
         vtype = b if a.is_scalar else a
         if vtype.is_scalar and not condition.is_scalar:
             vtype = condition if condition.is_matrix else vector_type(condition.components, integer=a.is_int)
-        if not condition.is_scalar and (condition.shape != vtype.shape or (condition.is_matrix and vtype.is_int)):
+        if not condition.is_scalar and (
+            condition.shape != vtype.shape or (condition.is_matrix and vtype.is_int)
+        ):
             raise self.fail(f"the condition must be a scalar or as wide as {vtype}")
         return vtype, self.broadcast()
 

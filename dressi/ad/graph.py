@@ -165,7 +165,9 @@ class Variable:
         raise AttributeError(f"Variable has no attribute {name!r}")
 
     def __bool__(self) -> bool:
-        raise GraphError("a Variable has no truth value while the graph is built; use F.select(condition, a, b)")
+        raise GraphError(
+            "a Variable has no truth value while the graph is built; use F.select(condition, a, b)"
+        )
 
     def __iter__(self):
         return (self[i] for i in range(self.vtype.shape[-1] if self.vtype.shape else 0))
@@ -282,7 +284,9 @@ class Function:
                 if dims[k] == 1:
                     dims[k] = n
                 elif n not in (1, dims[k]):
-                    raise self.fail("sizes and batches must be equal or 1; use F.resize, F.crop, F.take or F.expand")
+                    raise self.fail(
+                        "sizes and batches must be equal or 1; use F.resize, F.crop, F.take or F.expand"
+                    )
         return Domain((dims[0], dims[1]), dims[2])
 
     def __repr__(self) -> str:

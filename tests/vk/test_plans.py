@@ -227,3 +227,14 @@ def test_accumulators_past_the_device_are_refused(device):
     table = F.scatter_add(values, index, (512, 512))
     with pytest.raises(PlanError, match="smaller table"):
         VulkanExecutor(Program({"t": table}), device, limits=DeviceLimits(max_storage_buffer_bytes=1 << 19))
+
+
+def test_the_loss_is_made_when_it_is_read(device):
+    with small_fit(device) as recorded, small_fit(device) as quiet:
+        quiet.set_loss(quiet._loss, record=False)
+        recorded.step(6)
+        quiet.step(5)
+        assert quiet.recv("loss").reshape(()) == np.float32(recorded.losses()[5])
+        assert quiet.losses() == [] and len(quiet.plan.step.stages) < len(recorded.plan.step.stages)
+        quiet.step(1)
+        assert (quiet.recv(quiet._parameters[0]) == recorded.recv(recorded._parameters[0])).all()

@@ -50,12 +50,14 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """``static`` runs when a leaf was sent, ``step`` in every step; ``images`` serve both."""
+    """``static`` runs when a leaf was sent, ``step`` in every step, ``asked`` when one of its values is read;
+    ``images`` serve all."""
 
     program: Program
     limits: DeviceLimits
     static: Schedule
     step: Schedule
+    asked: Schedule
     static_values: tuple[Variable, ...]
     images: Images
     replaces: dict[Variable, Variable]
@@ -63,7 +65,12 @@ class Plan:
 
     @property
     def sub_stages(self) -> list[SubStage]:
+        """Those of the steps and what they start from; reading values that are only asked for adds more."""
         return self.static.sub_stages + self.step.sub_stages
+
+    @property
+    def schedules(self) -> tuple[Schedule, Schedule, Schedule]:
+        return self.static, self.step, self.asked
 
     @property
     def stages(self) -> list[Stage]:
@@ -93,7 +100,7 @@ class Plan:
             f"{c['functions']} functions in {c['substages']} substages in {c['stages']} stages, "
             f"{c['image_bytes'] / 2**20:.2f} MiB of images"
         ]
-        for title, schedule in (("once", self.static), ("step", self.step)):
+        for title, schedule in zip(("once", "step", "when asked"), self.schedules, strict=True):
             if schedule.stages:
                 lines.append(f"{title}:")
             for k, stage in enumerate(schedule.stages):
@@ -117,24 +124,28 @@ def build_plan(
     static = _schedule(boundary, (), (), limits, options)
     # Free values are recomputed in the step instead of being kept, unless an image of them is needed.
     free = {f.output for f in analysis.free}
-    kept = tuple(v for v in boundary if v not in free or v in program.outputs.values())
+    named = {*program.outputs.values(), *program.asked.values()}
+    kept = tuple(v for v in boundary if v not in free or v in named)
     if kept != boundary:
         static = _schedule(kept, (), (), limits, options)
-    roots = [v for v in program.roots if v not in kept]
+    roots = [v for v in program.run_roots if v not in kept]
     step = _schedule(roots, kept, program.updates, limits, options)
+    asked = _schedule([v for v in program.asked.values() if v not in kept], kept, (), limits, options)
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
     persistent = [
         *program.leaves,
         *kept,
-        *(v for v in program.outputs.values()),
+        *program.outputs.values(),
+        *program.asked.values(),
         *(new for _, new in step.copies),
         *replaces,
     ]
     images = assign_images(
-        (static.stages, step.stages), persistent, replaces, limits, share=options.share_images
+        (static.stages, step.stages, asked.stages), persistent, replaces, limits, share=options.share_images
     )
-    shaders = {s: generate(s, limits, shader_text) for s in static.sub_stages + step.sub_stages}
-    return Plan(program, limits, static, step, kept, images, replaces, shaders)
+    schedules = (static, step, asked)
+    shaders = {s: generate(s, limits, shader_text) for part in schedules for s in part.sub_stages}
+    return Plan(program, limits, *schedules, kept, images, replaces, shaders)
 
 
 def _dynamic_functions(program: Program) -> set[Function]:

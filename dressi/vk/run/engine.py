@@ -57,6 +57,7 @@ class DressiAD:
             program, self.device, options=options, limits=limits
         )
         self._loss: Variable | None = None
+        self._record = True
         self._optimizer: Optimizer | None = None
         self._parameters: list[Variable] = []
         self._outputs: dict[str, Variable] = {}
@@ -71,11 +72,15 @@ class DressiAD:
         self.build_ms: float | None = None  # of the last build, up to the first step
 
     # ---- describing
-    def set_loss(self, loss: Variable) -> None:
-        """The FLOAT of one texel to be minimised. Raises GraphError for anything else."""
+    def set_loss(self, loss: Variable, *, record: bool = True) -> None:
+        """The FLOAT of one texel to be minimised. Raises GraphError for anything else.
+
+        record: every step also computes its value, for ``losses``. Without, a step computes only what moves the
+        parameters, and the value is made when ``recv("loss")`` asks for it.
+        """
         if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
             raise GraphError(f"the loss must be one FLOAT, not {loss}; reduce it with F.sum or F.mean")
-        self._loss = loss
+        self._loss, self._record = loss, record
         self._forget()
 
     def set_optimizer(self, optimizer: Optimizer, parameters: Sequence[Variable]) -> None:
@@ -112,7 +117,10 @@ class DressiAD:
         if self._program is None:
             outputs = dict(self._outputs)
             updates: list[tuple[Variable, Variable]] = []
-            if self._loss is not None:
+            asked = {}
+            if self._loss is not None and not self._record:
+                asked["loss"] = self._loss
+            elif self._loss is not None:
                 outputs["loss"] = self._loss
                 slot = F.equal(F.linear_index((HISTORY, 1)), self._counter % HISTORY)
                 updates.append((self._history, F.select(slot, self._loss, self._history)))
@@ -123,7 +131,7 @@ class DressiAD:
                 gradients = gradient(self._loss, self._parameters)
                 built = self._optimizer.build(self._parameters, gradients, self._state)
                 updates += [*zip(self._parameters, built.parameters, strict=True), *built.updates]
-            program = Program(outputs, tuple(updates))
+            program = Program(outputs, tuple(updates), asked)
             program.check()
             self._program = simplify(program)
             if config.check:
@@ -159,29 +167,30 @@ class DressiAD:
         float32 or int32, (batch, H, W) + vtype.shape.
         """
         executor = self.executor
+        kept = {**executor.program.outputs, **executor.program.asked}
         if isinstance(variable, str):
-            if variable not in executor.program.outputs:
-                names = ", ".join(executor.program.outputs) or "none"
-                raise GraphError(f"there is no output {variable!r}; there are: {names}")
-            return executor.recv(executor.program.outputs[variable])
+            if variable not in kept:
+                raise GraphError(f"there is no output {variable!r}; there are: {', '.join(kept) or 'none'}")
+            return executor.recv(kept[variable])
         named = {**self._outputs, **({"loss": self._loss} if self._loss is not None else {})}
         for name, v in named.items():
             if v is variable and not v.is_leaf:
-                return executor.recv(executor.program.outputs[name])
+                return executor.recv(kept[name])
         return executor.recv(variable)
 
     def step(self, n: int = 1) -> None:
         """``n`` steps on the device. Returns when they are queued; reading waits for them."""
         executor = self.executor
         while n > 0:
-            room = HISTORY - self._unread if self._loss is not None else n
+            recorded = self._loss is not None and self._record
+            room = HISTORY - self._unread if recorded else n
             if room == 0:
                 self.losses()
                 continue
             now = min(n, room)
             executor.run(now)
             n -= now
-            self._unread += now if self._loss is not None else 0
+            self._unread += now if recorded else 0
 
     def wait(self) -> None:
         """Until all steps are done."""
@@ -189,7 +198,7 @@ class DressiAD:
             self._executor.wait()
 
     def losses(self) -> list[float]:
-        """The loss of every step so far, each as it was before the step's update."""
+        """The recorded loss of every step so far, each as it was before the step's update."""
         if self._unread and self._executor is not None:
             count = int(self._executor.recv(self._counter).reshape(()))
             ring = self._executor.recv(self._history).reshape(-1)

@@ -65,7 +65,7 @@ class VulkanExecutor:
             v: [self._images[k] for k in numbers] for v, numbers in self.plan.images.of.items()
         }
         self.commands.make_general(self._images)
-        words = [limbs_of(f).words for s in self.plan.sub_stages for f in _scatters(s)]
+        words = [limbs_of(f).words for s in self.plan.shaders for f in _scatters(s)]
         self._buffers = {
             "buffer": DeviceBuffer(device, 4 * max(words, default=1), "scatter", host=False),
             "status": DeviceBuffer(device, 4, "status", host=True),
@@ -73,13 +73,14 @@ class VulkanExecutor:
         self._buffers["status"].mapped[:] = 0
         self._target = Target(device, self.commands, self.plan.limits, self._of, self._buffers["buffer"])
         self._cache = PipelineCache(device)
-        self._pool = make_pool(device, [self.plan.shaders[s] for s in self.plan.sub_stages])
+        self._pool = make_pool(device, list(self.plan.shaders.values()))
         self._maker = PipelineMaker(device, self._cache, self._pool)
         self._targets: list[DrawTarget] = []
-        once, self._step_parts = self._prepare(self.plan.static), self._prepare(self.plan.step)
+        once, self._step_parts, asked = (self._prepare(part) for part in self.plan.schedules)
         self._cache.release_modules()
         self._static = self.commands.record(lambda b: self._write(b, once, self.plan.static))
         self._step = self.commands.record(self.write_step)
+        self._asked = self.commands.record(lambda b: self._write(b, asked, self.plan.asked))
         self._static_leaves = _leaves_of(self.plan)
         self._dirty = bool(self.plan.static.stages)
         self._idle = False  # nothing has changed since the last run and no step changes anything
@@ -109,9 +110,16 @@ class VulkanExecutor:
             self.commands.upload(pairs)
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """The value of a leaf (after the last step) or an output (before its update), (batch, H, W) + shape."""
+        """A leaf or a value that is only asked for (after the last step), or an output (before its update).
+
+        (batch, H, W) + vtype.shape.
+        """
         self._check_open()
-        readable = variable in self.program.leaves or variable in self.program.outputs.values()
+        asked = variable in self.program.asked.values()
+        if asked:
+            self._ready()
+            self.commands.submit(self._asked)
+        readable = asked or variable in self.program.leaves or variable in self.program.outputs.values()
         if not readable or variable not in self._of:
             raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
         planes = self.commands.download(self._of[variable])
@@ -121,16 +129,20 @@ class VulkanExecutor:
     def run(self, n: int = 1) -> None:
         """``n`` steps: one submission for many, one wait by whoever reads next."""
         self._check_open()
+        if n < 1 or self._idle:
+            return
+        self._ready()
+        self._idle = not self.program.updates
+        self.commands.submit(self._step, 1 if self._idle else n)
+
+    def _ready(self) -> None:
+        """Everything was sent, and what follows from it alone is up to date."""
         if self.missing:
             names = ", ".join(str(v) for v in sorted(self.missing, key=lambda v: v.id))
             raise GraphError(f"nothing was ever sent to {names}; send an array or give the Variable data")
-        if n < 1 or self._idle:
-            return
         if self._dirty:
             self.commands.submit(self._static)
             self._dirty = False
-        self._idle = not self.program.updates
-        self.commands.submit(self._step, 1 if self._idle else n)
 
     def wait(self) -> None:
         """Until all steps are done; warns when a scatter met values beyond its bound."""
