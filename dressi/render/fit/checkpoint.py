@@ -23,7 +23,7 @@ _STATE = "state/"
 class Checkpoint:
     """round: number of the round under way, the last being that of the texture.  step: steps done in it.
     state: of the engine in that round.  positions: (V, 3) of the mesh the round started from.
-    losses: of all steps so far, with the number of their round.  key: of the task, see ``task_key``.
+    losses: of all steps so far, with the number of their round.  seconds: spent.  key: of the task, see ``task_key``.
     """
 
     key: str

@@ -55,6 +55,8 @@ class FitResult:
     timing: Timing
     finished: bool
     texts: dict[str, str] = field(default_factory=dict)
+    earlier_s: float = 0.0
+    """Seconds spent in runs that this one went on from."""
 
 
 def rounds_of(scene: Scene, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[Round]]:
@@ -153,6 +155,7 @@ class FitJob:
         if resume:
             assert self.folder is not None
             point = Checkpoint.load(self.folder, self._key)
+        self._began, self._earlier = time.perf_counter(), point.seconds
         mesh = self.topology(point.round)
         if point.positions is not None:
             mesh = mesh.moved(point.positions)
@@ -171,7 +174,9 @@ class FitJob:
                 point.round, point.step, point.state = point.round + 1, 0, {}
         names = [*("shape" for _ in self.rounds), "texture"]
         losses = [(names[number], loss) for number, loss in point.losses]
-        return FitResult(self.scene.to_world(mesh), losses, self.plans, self.timing, finished, self.texts)
+        return FitResult(
+            self.scene.to_world(mesh), losses, self.plans, self.timing, finished, self.texts, self._earlier
+        )
 
     def _run_round(
         self,
@@ -227,6 +232,7 @@ class FitJob:
     def _save(self, point: Checkpoint, engine: Engine) -> None:
         assert self.folder is not None
         point.state = engine.state()
+        point.seconds = self._earlier + time.perf_counter() - self._began
         point.save(self.folder)
 
     def _engine(self, work: ShapeRound | TextureRound) -> Engine:
