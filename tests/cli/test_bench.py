@@ -28,7 +28,22 @@ from dressi.render.primitives import octasphere
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.plan import build_plan
 
-TINY = ("--size", "16", "--texture-size", "8", "--peels", "1", "--steps", "2", "--batches", "1")
+TINY = (
+    *(
+        "--size",
+        "16",
+        "--texture-size",
+        "8",
+        "--form",
+        "outer",
+        "--peels",
+        "1",
+        "--steps",
+        "2",
+        "--batches",
+        "1",
+    ),
+)
 
 
 @pytest.fixture
@@ -87,7 +102,19 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
 @pytest.mark.vk
 def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MESA_SHADER_CACHE_DISABLE", "true")
-    options = ("--cold", "--profile", "minimum", "--views", "2", "--peels", "2", "--radius-px", "3")
+    options = (
+        "--cold",
+        "--profile",
+        "minimum",
+        "--views",
+        "2",
+        "--peels",
+        "2",
+        "--radius-px",
+        "3",
+        "--form",
+        "face",
+    )
     (result,) = bench("silhouette", tmp_path, *TINY, *options)
     assert result["cold"] and not result["driver_cache"] and result["warm_build_ms"] is None
     assert result["profile"] == "minimum"
@@ -157,6 +184,7 @@ def test_the_meshes_are_of_the_sizes_promised():
         (["silhouette", "--form", "round"], "face"),
         (["silhouette", "--radius-px", "-1"], "--radius-px"),
         (["silhouette", "--radius-px", "99", "--size", "32"], "--radius-px"),
+        (["silhouette", "--target", "wet"], "soft"),
         (["silhouette", "--mesh", "huge"], "small"),
         (["silhouette", "--mesh", "/nowhere.glb"], "/nowhere.glb"),
         (["silhouette", "--profile", "toaster"], "mali_g76"),

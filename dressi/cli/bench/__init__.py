@@ -25,8 +25,16 @@ def bench(
         str | None, typer.Option(help="exact or inverse_uv. Default: exact, but for table5 inverse_uv.")
     ] = None,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
-    form: Annotated[str | None, typer.Option(help="Form of HardSoftRas. Default: the renderer's.")] = None,
+    form: Annotated[
+        str | None, typer.Option(help="Form of HardSoftRas, outer or face. Default: the case's.")
+    ] = None,
     radius_px: Annotated[float, typer.Option(help="Radius of HardSoftRas in pixels.")] = 2.0,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Silhouettes to reach: hard, or softened as the form does. Default: soft, face form: hard."
+        ),
+    ] = None,
     mesh: Annotated[
         str | None,
         typer.Option(
@@ -61,7 +69,7 @@ def bench(
     run_bench(
         Request.parse(
             case=case, views=views, size=size, texture_size=texture_size, texture_gradient=texture_gradient, peels=peels, form=form,
-            radius_px=radius_px, mesh=mesh, profile=profile, device=device, peer=peer, steps=steps,
+            radius_px=radius_px, target=target, mesh=mesh, profile=profile, device=device, peer=peer, steps=steps,
             batches=batches, cold=cold, json_file=json_file,
         )
     )  # fmt: skip

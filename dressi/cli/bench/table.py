@@ -91,6 +91,7 @@ def _parts(result: dict[str, Any]) -> list[str]:
         parts += [f"texture {settings['texture_size']}", f"{settings['texture_gradient']} gradient"]
     elif "form" in settings:
         parts.append(f"{settings['form']} form, r {settings['radius_px']:g} px")
+        parts.append(f"{settings['target']} target")
     return [*parts, f"{settings['views']} views"] if settings.get("views", 1) > 1 else parts
 
 

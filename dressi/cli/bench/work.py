@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dressi import Device, DressiAD, Variable, adam
+from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient
+from dressi.ad.graph import as_variable
 from dressi.ad.optim import Optimizer, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
@@ -17,10 +19,13 @@ from dressi.cli.bench.request import Request
 from dressi.errors import InputError
 from dressi.render.fit.draw import draw, surface_uv
 from dressi.render.fit.engine import Clocked, clock, list_leaf, matrices_leaf, to_clip
+from dressi.render.fit.silhouettes import signed_distances
+from dressi.render.fit.silhouettes import soft_target as layered_target
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.losses import l2
 from dressi.render.metrics import iou, psnr
 from dressi.render.screen import rasterize_hard
+from dressi.render.silhouette import soft_target
 from dressi.render.texturing import texture_colour
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import DEFAULT, PlanOptions
@@ -99,7 +104,7 @@ def pixels(size: tuple[int, int], steps: int) -> Work:
 
 
 def silhouette(model: Model, size: tuple[int, int], request: Request, device: Device) -> Work:
-    """Positions move until the soft silhouettes, r pixels wide, are the hard ones of the deformed mesh: sum-L2."""
+    """Positions move until the soft silhouettes, r pixels wide, are those of the deformed mesh: sum-L2."""
     mesh = model.mesh
     ring = cameras(request.views, size)
     masks, _ = draw(replace(deformed(mesh), texture=None), ring, lambda: DressiAD(device))
@@ -113,10 +118,11 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
         size=size,
         radius=radius,
         face_count=len(mesh.faces),
-        layers=request.peels,
+        layers=request.peels if request.form == "face" else None,
         form=request.form,
     )
-    target = Variable(FLOAT, size, request.views, name="target", data=masks)
+    goal = masks if request.target == "hard" else _softened(masks, request, size)
+    target = Variable(FLOAT, size, request.views, name="target", data=goal)
 
     def reached(device: Device, positions: np.ndarray) -> dict[str, float | None]:
         if not np.isfinite(positions).all():
@@ -181,6 +187,15 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
         color,
         quality,
     )
+
+
+def _softened(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.ndarray:
+    """What the form makes of a mesh with these silhouettes."""
+    radius = request.radius_px / size[1]
+    if request.form == "outer":
+        return soft_target(masks, radius)
+    distance = Variable(FLOAT, size, len(masks), data=signed_distances(masks, size))
+    return evaluate([layered_target(distance, as_variable(radius / 7), request.peels)])[0]
 
 
 def _check_masks(model: Model, masks: np.ndarray) -> None:
