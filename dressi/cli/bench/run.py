@@ -152,7 +152,9 @@ def _finish(request: Request, results: Sequence[dict[str, Any]]) -> None:
             result.pop("losses", None)
     if request.json_file is not None:
         try:
-            request.json_file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            request.json_file.write_text(
+                json.dumps(finite(results), indent=1, allow_nan=False) + "\n", encoding="utf-8"
+            )
         except OSError as error:
             raise InputError(
                 f"'{request.json_file}' cannot be written ({error.strerror}); choose another place"
@@ -161,6 +163,15 @@ def _finish(request: Request, results: Sequence[dict[str, Any]]) -> None:
         path = Path("out/figure9.png") if request.json_file is None else request.json_file.with_suffix(".png")
         draw_curves(path, results)
         print(f"the curves are in '{path}'")
+
+
+def finite(value: Any) -> Any:
+    """The value with None for numbers that JSON does not know: a loss that became undefined."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _commit() -> str | None:
