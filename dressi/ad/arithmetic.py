@@ -30,6 +30,9 @@ class Mul(Pointwise):
 
     expression, compute, integers, promote = "$0 * $1", np.multiply, True, False
 
+    def settled(self, known):
+        return self._zero_with(known, 0, 1)
+
     def partials(self, a, b):
         return b, a
 
@@ -44,6 +47,9 @@ class Div(Pointwise):
         if a.dtype.kind == "f":
             return np.divide(a, b)
         return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+
+    def settled(self, known):
+        return self._zero_with(known, 0)
 
     def partials(self, a, b):
         return 1.0 / b, F.hadamard(-self.output, 1.0 / b)

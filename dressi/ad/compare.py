@@ -40,11 +40,19 @@ class LogicalAnd(Pointwise):
     vector_expression = "$type(notEqual($0, $type(0.0))) * $type(notEqual($1, $type(0.0)))"
     compute = _mask(np.logical_and)
 
+    def settled(self, known):
+        return self._zero_with(known, 0, 1)
+
 
 class LogicalOr(Pointwise):
     expression = "float($0 != 0.0 || $1 != 0.0)"
     vector_expression = "max($type(notEqual($0, $type(0.0))), $type(notEqual($1, $type(0.0))))"
     compute = _mask(np.logical_or)
+
+    def settled(self, known):
+        if any(np.all(value) for value in known.values()):
+            return np.ones(self.output.vtype.shape)
+        return super().settled(known)
 
 
 class Select(PixelFunction):
@@ -67,6 +75,13 @@ class Select(PixelFunction):
         ):
             raise self.fail(f"the condition must be a scalar or as wide as {vtype}")
         return vtype, self.broadcast()
+
+    def settled(self, known):
+        if 0 in known and self.inputs[0].vtype.is_scalar:
+            taken = 1 if np.any(known[0]) else 2
+            if taken in known:
+                return np.broadcast_to(np.asarray(known[taken]), self.output.vtype.shape)
+        return super().settled(known)
 
     @property
     def glsl(self) -> str:

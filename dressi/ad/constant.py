@@ -60,6 +60,9 @@ class Constant(PixelFunction):
         dtype = np.int64 if self.vtype.is_int else np.float64
         return np.array(self.value, dtype).reshape(self.vtype.shape)
 
+    def settled(self, known):
+        return self.array
+
     def infer(self):
         return self.vtype, SINGLE
 

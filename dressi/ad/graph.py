@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,14 +28,14 @@ class Domain(NamedTuple):
 
 
 def user_line() -> str:
-    """The innermost line outside this package: the line of user code that is being executed."""
+    """The innermost line outside of this and other installed packages: the line of user code being executed."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE):
+        if not name.startswith(_PACKAGE) and "site-packages" not in name:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
-    return "<unknown>"
+    return "dressi"
 
 
 class Variable:
@@ -251,6 +251,22 @@ class Function:
                 total = term if total is None else total + term
         return total
 
+    def settled(self, known: Mapping[int, np.ndarray]) -> np.ndarray | None:
+        """The value wherever the inputs named by ``known`` have these values, None when it depends on more.
+
+        Values have the shape of their types. Says where a Function has nothing to do; zero times anything is zero.
+        """
+        if not self.inputs or len(known) < len(self.inputs) or Access.FETCH in self.access:
+            return None
+        values = [np.reshape(known[i], (1, 1, 1, *x.vtype.shape)) for i, x in enumerate(self.inputs)]
+        return np.reshape(self.eval(*values), self.output.vtype.shape)
+
+    def _zero_with(self, known: Mapping[int, np.ndarray], *inputs: int) -> np.ndarray | None:
+        """Zero when one of these inputs is known to be zero; else what ``settled`` says of Functions at large."""
+        if any(i in known and not np.any(known[i]) for i in inputs):
+            return np.zeros(self.output.vtype.shape)
+        return Function.settled(self, known)
+
     # ---- what it gets
     @property
     def attributes(self) -> tuple[Any, ...]:
@@ -332,16 +348,17 @@ class RasterFunction(Function):
     ``inputs`` are ``(position, [faces,] *extra)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
     consecutive positions make a triangle), and the images that the fragment sub-graph reads. ``fragment`` is the
     sub-graph: (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how
-    many are drawn, ``triangles_per_face`` how many make a face.
+    many are drawn, ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap.
     """
 
-    fields = ("indexed", "size", "batch", "triangles", "triangles_per_face", "fragment")
+    fields = ("indexed", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint")
     indexed: bool
     size: Size
     batch: int
     triangles: int
     triangles_per_face: int
     fragment: Any
+    disjoint: bool
 
     @property
     def externals(self) -> tuple[Variable, ...]:

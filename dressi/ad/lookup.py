@@ -56,6 +56,14 @@ class Lookup(PixelFunction):
             " ? $0(texel, tile) : $type(0); }"
         )
 
+    def settled(self, known):
+        if 1 not in known:
+            return None
+        outside = not np.any(
+            texel_of(np.asarray(known[1]), self.inputs[1].vtype.is_scalar, self.inputs[0].size)[2]
+        )
+        return np.zeros(self.output.vtype.shape) if outside else None
+
     def evaluate(self, at, table, index):
         size = self.inputs[0].size
         x, y, inside = texel_of(index, self.inputs[1].vtype.is_scalar, size)

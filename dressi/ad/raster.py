@@ -102,11 +102,12 @@ class Rasterize(RasterFunction):
         triangles: int,
         triangles_per_face: int,
         fragment: FragmentGraph | None,
+        disjoint: bool,
     ):
         self.indexed = faces is not None
         self.size, self.batch = size, batch
         self.triangles, self.triangles_per_face = triangles, triangles_per_face
-        self.fragment = fragment
+        self.fragment, self.disjoint = fragment, disjoint
         super().__init__(position, *((faces,) if faces is not None else ()), *externals)
 
     @property
@@ -269,6 +270,7 @@ def rasterize(
     triangles: int | None = None,
     triangles_per_face: int = 1,
     fragment: Fragment | None = None,
+    disjoint: bool | None = None,
 ) -> Variable:
     """The number of the winning face at every pixel, -1 where there is none; INT of ``size``, without derivative.
 
@@ -282,12 +284,16 @@ def rasterize(
     ``(depth, keep)``: the FLOAT to order by, in [0, 1), and a FLOAT mask (or None) that is zero where the fragment
     is discarded. A depth of 1 or more is the background's and never wins. The fragment may use any outer
     Variables, and PixelFunctions over ``face`` (INT); what does not depend on ``face`` is computed once a pixel,
-    outside. On equal depths the lower face wins. Raises GraphError.
+    outside. On equal depths the lower face wins.
+
+    disjoint: promises that the triangles of one face never overlap, so that what is done once a fragment of the
+    winner is done once a pixel; by default when a face is one triangle. Raises GraphError.
     """
     size = (int(size[0]), int(size[1]))
     if triangles is None:
         held = faces if faces is not None else position
         triangles = held.size[0] * held.size[1] // (1 if faces is not None else 3)
+    disjoint = triangles_per_face == 1 if disjoint is None else disjoint
     batch = max(position.batch, faces.batch if faces is not None else 1)
     graph, externals = None, ()
     if fragment is not None:
@@ -296,7 +302,9 @@ def rasterize(
         roots = [as_variable(depth)] + ([] if keep is None else [as_variable(keep)])
         graph, externals = _split(face, roots)
         batch = max(batch, *(x.batch for x in externals), 1)
-    return Rasterize(position, faces, externals, size, batch, triangles, triangles_per_face, graph).output
+    return Rasterize(
+        position, faces, externals, size, batch, triangles, triangles_per_face, graph, disjoint
+    ).output
 
 
 def _split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[Variable, ...]]:

@@ -32,6 +32,9 @@ class Linear(PixelFunction):
 class Bilinear(PixelFunction):
     """A Function linear in each of its two inputs."""
 
+    def settled(self, known):
+        return self._zero_with(known, 0, 1)
+
     def jvp(self, tangents):
         a, b = self.inputs
         ta, tb = tangents

@@ -11,8 +11,8 @@ and because the distance to a region is continuous in the region, coverage outsi
 meet, nor where an edge becomes a silhouette. f is 0 with its slope at r; a cut there would be a jump.
 
 Pixels that are covered carry no gradient: a hole that has to open needs another signal. The reach is about 2 r; with
-more between mesh and target, start with a larger radius and shrink it, it is data. A margin cut off by the border of
-the image pushes the mesh outward: leave a margin of r around the target. Faces that reach in front of the near plane
+more between mesh and target, start with a larger radius and shrink it, it is data. What the border of
+the image cuts off the soft margin pushes the mesh outward: draw ``with_margin`` of r where the target comes near. Faces that reach in front of the near plane
 or behind the viewer are dropped whole, as by ``rasterize_hard``; what is left has an open border there.
 """
 
@@ -77,7 +77,7 @@ def around_edges(
         return distance, F.less_equal(distance, radius)
 
     nearest = F.rasterize(
-        quads, size=size, triangles=2 * edges.count, triangles_per_face=2, fragment=fragment
+        quads, size=size, triangles=2 * edges.count, triangles_per_face=2, fragment=fragment, disjoint=True
     )
     found = covered(nearest)
     # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.

@@ -30,7 +30,7 @@ def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -
     return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
 
 
-def _flat(flat: list[Variable], direction: str) -> list[str]:
+def flat_layouts(flat: list[Variable], direction: str) -> list[str]:
     lines = [
         f"layout(location={k}) flat {direction} int {name}_{direction};" for k, name in enumerate(_FIXED)
     ]
@@ -84,6 +84,21 @@ def _vertex(
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     w.head = [line for line in w.head if "input_attachment_index" not in line]
+    main = pull(w, f)
+    ends = []
+    if f.fragment is not None and hoisted:
+        w.names[f.fragment.face] = "face_out"
+        needed = _with_constants(hoisted)
+        for g in f.fragment.functions:
+            if g in needed:
+                w.emit(g, actual)
+    for k, v in enumerate(flat):
+        ends.append(f"flat{k} = {w.names.get(v) or w.value(actual[v])};")
+    return w.text([*main, *w.lines, *ends], flat_layouts(flat, "out"))
+
+
+def pull(w: Writer, f: RasterFunction) -> list[str]:
+    """Statements of a vertex shader that fetch the corner of gl_VertexIndex; face and tile are passed on."""
     position = f.inputs[0]
     main = ["int triangle = gl_VertexIndex / 3;", "int tile = gl_InstanceIndex;"]
     if f.indexed:
@@ -98,16 +113,7 @@ def _vertex(
         f"face_out = triangle / {f.triangles_per_face};",
         "tile_out = tile;",
     ]
-    ends = []
-    if f.fragment is not None and hoisted:
-        w.names[f.fragment.face] = "face_out"
-        needed = _with_constants(hoisted)
-        for g in f.fragment.functions:
-            if g in needed:
-                w.emit(g, actual)
-    for k, v in enumerate(flat):
-        ends.append(f"flat{k} = {w.names.get(v) or w.value(actual[v])};")
-    return w.text([*main, *w.lines, *ends], _flat(flat, "out"))
+    return main
 
 
 def _with_constants(functions: list[Function]) -> set[Function]:
@@ -135,14 +141,6 @@ def _fragment(
     w.declare_reads()
     pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
     w.head = [line for line in w.head if not any(f" {w.images[v]}_" in line for v in pulled)]
-    width, height = s.domain.size
-    rows = w.tiling.rows
-    corner = f"ivec2(tile / {rows} * {width}, tile % {rows} * {height})"
-    place = [
-        "ivec2 place = ivec2(gl_FragCoord.xy);",
-        "int tile = tile_in;",
-        f"ivec2 pixel = place - {corner if w.tiling.columns > 1 else f'ivec2(0, tile * {height})'};",
-    ]
     ends = []
     graph = f.fragment
     if graph is not None:
@@ -161,7 +159,19 @@ def _fragment(
         ends.append(f"gl_FragDepth = {w.names[graph.depth]};")
     w.names[f.output] = "face_in"
     layouts, stores = color_outputs(w, s)
-    return w, w.text([*place, *w.lines, *ends, *stores], layouts + _flat(flat, "in"))
+    return w, w.text([*fragment_place(w), *w.lines, *ends, *stores], layouts + flat_layouts(flat, "in"))
+
+
+def fragment_place(w: Writer) -> list[str]:
+    """Statements that set ``place``, ``tile`` and ``pixel`` of a fragment drawn in its own tile."""
+    width, height = w.s.domain.size
+    rows = w.tiling.rows
+    corner = f"ivec2(tile / {rows} * {width}, tile % {rows} * {height})"
+    return [
+        "ivec2 place = ivec2(gl_FragCoord.xy);",
+        "int tile = tile_in;",
+        f"ivec2 pixel = place - {corner if w.tiling.columns > 1 else f'ivec2(0, tile * {height})'};",
+    ]
 
 
 def _texel(index: str, table: Variable) -> str:

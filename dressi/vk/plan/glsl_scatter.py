@@ -21,6 +21,7 @@ import numpy as np
 from ...ad.constant import constant_value
 from ...ad.graph import ScatterFunction
 from ...errors import PlanError
+from .glsl_raster import flat_layouts, fragment_place, pull
 from .limits import DeviceLimits
 from .substage import SubStage
 from .writer import GROUP, Resource, Shaders, ShaderText, Writer, invocation
@@ -76,10 +77,13 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     accumulate, slot = _writer(s, f, limits, shader_text)
     source = _accumulate(s, f, limbs, accumulate, slot, limits)
     resolve, _ = _writer(s, f, limits, shader_text)
-    return Shaders(
-        tuple(accumulate.resources),
-        {"compute": source, "resolve": _resolve(f, limbs, resolve, slot, limits)},
-    )
+    sources = {"resolve": _resolve(f, limbs, resolve, slot, limits)}
+    if s.drawn is None:
+        return Shaders(tuple(accumulate.resources), {"compute": source, **sources})
+    vertex, _ = _writer(s, f, limits, shader_text)
+    vertex.head = [line for line in vertex.head if "image2D" not in line]
+    pulled = vertex.text(pull(vertex, s.drawn), flat_layouts([], "out"))
+    return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources})
 
 
 def _writer(
@@ -128,6 +132,12 @@ def _accumulate(
     for k, v in enumerate(s.outputs):
         if v is not f.output:
             lines += [f"imageStore(output{k}_{p}, place, {e});" for p, e in w.planes(v)]
+    if s.drawn is not None:
+        # Every pixel is worked on once: by the fragment of its winner.
+        winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face_in) discard;"
+        w.head = [line for line in w.head if "image2D" not in line]
+        start = [*fragment_place(w), winner]
+        return w.text([*start, *w.lines, *lines], [*flat_layouts([], "in"), *_buffers(slot)])
     layout, start = invocation(s.domain, limits)
     return w.text([*start, *w.place(), *w.lines, *lines], [layout, *_buffers(slot)])
 

@@ -31,6 +31,7 @@ class DeviceLimits:
     max_workgroup_invocations: int = 128
     max_workgroup_count: int = 65535
     max_storage_buffer_bytes: int = 1 << 27
+    fragment_atomics: bool = True
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits."""

@@ -15,6 +15,7 @@ from .lifetime import Images, assign_images
 from .limits import DeviceLimits
 from .pack import pack_functions
 from .replace import update_in_place
+from .silent import draw_silent_scatters
 from .stages import pack_sub_stages
 from .substage import Stage, SubStage
 from .writer import Shaders, ShaderText
@@ -29,11 +30,12 @@ class PlanOptions:
     fuse_stages: bool = True
     recompute: bool = True
     cache_static: bool = True
+    draw_scatters: bool = True
     share_images: bool = True
 
 
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(False, False, False, False, False, False)
+BASELINE = PlanOptions(False, False, False, False, False, False, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,5 +182,7 @@ def _schedule(
     copies = list(updates)
     if options.fuse_functions:
         sub_stages, copies = update_in_place(sub_stages, updates, limits)
+    if options.draw_scatters:
+        sub_stages = draw_silent_scatters(sub_stages, limits)
     stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages)
     return Schedule(tuple(stages), tuple(copies))

@@ -63,7 +63,8 @@ class SubStage:
     """One shader: a subpass or a dispatch.
 
     ``functions`` are those packed here, producers first; ``body`` adds the free ones recomputed here.
-    ``replaces`` maps an output to the leaf whose image it overwrites.
+    ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
+    scatter draws again instead of visiting every pixel.
     """
 
     mode: Mode
@@ -73,6 +74,7 @@ class SubStage:
     reads: tuple[Read, ...]
     outputs: tuple[Variable, ...]
     replaces: dict[Variable, Variable] = field(default_factory=dict)
+    drawn: RasterFunction | None = None
 
     @property
     def draws(self) -> bool:

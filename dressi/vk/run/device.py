@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ...config import config
@@ -64,7 +65,10 @@ class Device:
             raise DeviceError(
                 f"{self.name} cannot store two-component images (shaderStorageImageExtendedFormats)"
             )
-        features = vk.VkPhysicalDeviceFeatures(shaderStorageImageExtendedFormats=True)
+        atomics = bool(supported.fragmentStoresAndAtomics)
+        features = vk.VkPhysicalDeviceFeatures(
+            shaderStorageImageExtendedFormats=True, fragmentStoresAndAtomics=atomics
+        )
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, queueCount=1, pQueuePriorities=[1.0])
         available = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical.handle, None)}
         extensions = ["VK_KHR_portability_subset"] if "VK_KHR_portability_subset" in available else []
@@ -84,7 +88,7 @@ class Device:
         properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
-        self.limits = read_limits(properties.limits)
+        self.limits = replace(read_limits(properties.limits), fragment_atomics=atomics)
         self._namer = instance.procedure("vkSetDebugUtilsObjectNameEXT") if instance.names else None
         _open.append(self)
 

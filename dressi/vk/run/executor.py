@@ -25,7 +25,7 @@ from .memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_plane
 from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
 from .pyglslang import compile_glsl
 from .record import Target, record_copies, record_stage
-from .render_pass import DrawTarget, make_target
+from .render_pass import DrawTarget, make_bare_target, make_target
 
 Prepared = tuple[Stage, DrawTarget | None, list[Pipelines]]
 
@@ -165,8 +165,12 @@ class VulkanExecutor:
             )
             target = None
             tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
+            size = (tiling.width, tiling.height)
             if stage.draws:
-                target = make_target(self.device, stage, self._of, (tiling.width, tiling.height), name)
+                target = make_target(self.device, stage, self._of, size, name)
+            elif stage.sub_stages[0].drawn is not None:
+                target = make_bare_target(self.device, size, name)
+            if target is not None:
                 self._targets.append(target)
             pipelines = [
                 self._maker.make(

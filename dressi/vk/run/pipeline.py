@@ -137,6 +137,11 @@ class PipelineMaker:
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
+        if s.drawn is not None:
+            stage_flags |= drawn
+        # A scatter that draws reads its buffers in fragments, its table is stored by the dispatch that resolves.
+        flags["storage"] = vk.VK_SHADER_STAGE_COMPUTE_BIT
+        flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
         bindings = [
             vk.VkDescriptorSetLayoutBinding(
                 binding=k,
@@ -152,10 +157,10 @@ class PipelineMaker:
         layout = self._own("PipelineLayout", info, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         handles = {}
-        if s.draws:
+        if s.draws or s.drawn is not None:
             handles["draw"] = self._graphics(s, shaders, layout, render_pass, subpass, name)
-        else:
-            for part in shaders.sources:
+        for part in ("compute", "resolve"):
+            if part in shaders.sources:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
         return Pipelines(layout, descriptors, handles)
 
@@ -211,7 +216,7 @@ class PipelineMaker:
             self._stage(shaders.sources["vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT, name),
             self._stage(shaders.sources["fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT, name),
         ]
-        targets = sum(len(v.vtype.planes) for v in s.outputs)
+        targets = sum(len(v.vtype.planes) for v in s.outputs) if s.draws else 0
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
         raster = s.mode is Mode.RASTER
         dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]

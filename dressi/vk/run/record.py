@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...ad.graph import Domain, RasterFunction, ScatterFunction, Variable
+from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ..plan.glsl_scatter import limbs_of
 from ..plan.limits import DeviceLimits
 from ..plan.substage import Mode, Stage, SubStage
@@ -33,9 +33,25 @@ def record_stage(
     run: Target, buffer: Any, stage: Stage, target: DrawTarget | None, pipelines: list[Pipelines]
 ) -> None:
     """A render pass with its subpasses, or a dispatch; barriers around it are the caller's."""
-    if target is None:
-        _dispatch(run, buffer, stage.sub_stages[0], pipelines[0])
+    if not stage.draws:
+        _dispatch(run, buffer, stage.sub_stages[0], pipelines[0], target)
         return
+    assert target is not None
+    _begin(run, buffer, target)
+    vk = run.device.vk
+    for k, (s, p) in enumerate(zip(stage.sub_stages, pipelines, strict=True)):
+        if k:
+            vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
+        _bind(run, buffer, p)
+        if s.mode is Mode.RASTER:
+            _draw_tiles(run, buffer, s.functions[0], s.domain)
+        else:
+            _viewport(vk, buffer, 0, 0, *target.size)
+            vk.vkCmdDraw(buffer, 3, 1, 0, 0)
+    vk.vkCmdEndRenderPass(buffer)
+
+
+def _begin(run: Target, buffer: Any, target: DrawTarget) -> None:
     vk = run.device.vk
     info = vk.VkRenderPassBeginInfo(
         renderPass=target.render_pass,
@@ -45,19 +61,13 @@ def record_stage(
         pClearValues=target.clears,
     )
     vk.vkCmdBeginRenderPass(buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
-    for k, (s, p) in enumerate(zip(stage.sub_stages, pipelines, strict=True)):
-        if k:
-            vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
-        vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_GRAPHICS, p.handles["draw"])
-        vk.vkCmdBindDescriptorSets(
-            buffer, vk.VK_PIPELINE_BIND_POINT_GRAPHICS, p.layout, 0, 1, [p.set], 0, None
-        )
-        if s.mode is Mode.RASTER:
-            _draw_tiles(run, buffer, s)
-        else:
-            _viewport(vk, buffer, 0, 0, *target.size)
-            vk.vkCmdDraw(buffer, 3, 1, 0, 0)
-    vk.vkCmdEndRenderPass(buffer)
+
+
+def _bind(run: Target, buffer: Any, p: Pipelines) -> None:
+    vk = run.device.vk
+    point = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+    vk.vkCmdBindPipeline(buffer, point, p.handles["draw"])
+    vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
 
 
 def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int) -> None:
@@ -65,13 +75,12 @@ def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int) -> 
     vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
 
 
-def _draw_tiles(run: Target, buffer: Any, s: SubStage) -> None:
+def _draw_tiles(run: Target, buffer: Any, f: Function, domain: Domain) -> None:
     """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport."""
-    f = s.functions[0]
     assert isinstance(f, RasterFunction)
-    tiling = run.limits.tiling(s.domain)
+    tiling = run.limits.tiling(domain)
     for tile in range(f.batch):
-        _viewport(run.device.vk, buffer, *tiling.offset(tile), *s.domain.size)
+        _viewport(run.device.vk, buffer, *tiling.offset(tile), *domain.size)
         run.device.vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
 
 
@@ -80,7 +89,7 @@ def _groups(run: Target, buffer: Any, domain: Domain) -> None:
     run.device.vk.vkCmdDispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
 
 
-def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines) -> None:
+def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     scatter = next((f for f in s.functions if isinstance(f, ScatterFunction)), None)
@@ -89,9 +98,15 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines) -> None:
         words = run.accumulators.handle
         vk.vkCmdFillBuffer(buffer, words, 0, 4 * limbs_of(scatter).words, empty)
         run.commands.barrier(buffer)
-    vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
-    _groups(run, buffer, s.domain)
+    if s.drawn is not None and target is not None:
+        _begin(run, buffer, target)
+        _bind(run, buffer, p)
+        _draw_tiles(run, buffer, s.drawn, s.domain)
+        vk.vkCmdEndRenderPass(buffer)
+    else:
+        vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
+        _groups(run, buffer, s.domain)
     if scatter is not None:
         run.commands.barrier(buffer)
         vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])

@@ -148,6 +148,16 @@ def make_target(
     return DrawTarget(render_pass, framebuffer, size, clears, depth_images)
 
 
+def make_bare_target(device: Device, size: tuple[int, int], name: str) -> DrawTarget:
+    """A render pass without attachments, for draws that only add into buffers."""
+    vk = device.vk
+    subpass = vk.VkSubpassDescription(pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
+    info = vk.VkRenderPassCreateInfo(subpassCount=1, pSubpasses=[subpass])
+    render_pass = device.create("RenderPass", info, name)
+    info = vk.VkFramebufferCreateInfo(renderPass=render_pass, width=size[0], height=size[1], layers=1)
+    return DrawTarget(render_pass, device.create("Framebuffer", info, name), size, [])
+
+
 def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]) -> list[Any]:
     """A by-region dependency between every two subpasses that share an attachment, and around the pass for the
     layout transition of depth images."""

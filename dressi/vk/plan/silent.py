@@ -1,0 +1,62 @@
+"""Scatters that have nothing to add where a raster hit nothing: they are drawn instead of dispatched.
+
+A raster's value is -1 where no primitive covers a pixel. If that alone makes every scattered value zero (through
+selects, products, lookups out of range), only pixels under the primitives matter, and drawing the same primitives
+again visits just these: a fragment works where its own number is the winner's. What a soft silhouette costs is then
+its band, not the image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...ad.graph import RasterFunction, ScatterFunction, Variable
+from ...ad.types import Access
+from .limits import DeviceLimits
+from .substage import Binding, Mode, Read, SubStage
+
+_PLACE = re.compile(r"\b(pixel|tile)\b")
+
+
+def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
+    """The SubStages, with ``drawn`` set for scatters that a raster of the same schedule bounds."""
+    rasters = {
+        f.output: f
+        for s in sub_stages
+        for f in s.functions
+        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint
+    }
+    return [_drawn(s, rasters, limits) for s in sub_stages]
+
+
+def _drawn(s: SubStage, rasters: dict[Variable, RasterFunction], limits: DeviceLimits) -> SubStage:
+    if s.mode is not Mode.SCATTER or len(s.outputs) > 1 or not limits.fragment_atomics:
+        return s
+    for read in s.reads:
+        raster = rasters.get(read.variable)
+        if raster is not None and read.variable.domain == s.domain and _silent(s, read.variable):
+            known = {r.variable for r in s.reads}
+            pulled = [x for x, a in zip(raster.inputs, raster.access, strict=True) if a is Access.PULL]
+            reads = (*s.reads, *(Read(x, Binding.TEXTURE) for x in pulled if x not in known))
+            candidate = replace(s, drawn=raster, reads=reads)
+            return s if limits.violation(candidate) else candidate
+    return s
+
+
+def _silent(s: SubStage, raster: Variable) -> bool:
+    """Whether all values of the scatter are zero wherever the raster is -1."""
+    known: dict[Variable, np.ndarray] = {raster: np.array(-1)}
+    for f in s.body:
+        if isinstance(f, ScatterFunction):
+            return f.operation == "add" and all(v in known and not known[v].any() for v, _ in f.pairs)
+        here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
+        # A lookup reads in its own tile, but what it gives outside of the table is zero in all of them.
+        placed = _PLACE.search(f.glsl) and Access.FETCH not in f.access
+        found = None if placed else f.settled(here)
+        if found is not None:
+            known[f.output] = np.asarray(found)
+    return False
