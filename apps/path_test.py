@@ -7,7 +7,7 @@ All vertices move along a direction, by at most one pixel to either side. The lo
 target, summed) changes by L(+1 px) - L(-1 px); the gradient times the direction, integrated between the two, must give
 the same. Kinks of the loss cannot be seen this way, jumps can. Directions that miss by more than 2 % are integrated
 again with --again samples. Writes path_test.json: for each mesh, radius and number of views the share of directions
-within 2 % (those that change the loss by less than 5 % of the largest change are left out), the median ratio, and
+within 2 % (those that change the loss by less than 1 % of the largest change are left out), the median ratio, and
 every exception.
 """
 
@@ -40,6 +40,7 @@ def blob() -> Mesh:
     return moved
 
 
+TINY = 0.01
 MADE = {"torus": lambda: torus(22, 16), "ellipsoid": bumpy_ellipsoid, "blob": blob}
 
 
@@ -123,7 +124,7 @@ class PathTest:
 def summary(changes: dict[str, Change]) -> tuple[dict[str, float], dict[str, float]]:
     """(figures, ratios of the directions that miss)."""
     largest = max(abs(c.difference) for c in changes.values())
-    ratios = {n: c.integral / c.difference for n, c in changes.items() if abs(c.difference) > 0.05 * largest}
+    ratios = {n: c.integral / c.difference for n, c in changes.items() if abs(c.difference) > TINY * largest}
     values = np.array(list(ratios.values()))
     figures = {
         "directions": len(values),

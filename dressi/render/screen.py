@@ -51,6 +51,18 @@ def project(position: Variable, size: Size) -> Projected:
     return Projected(screen, F.stop_gradient(F.vec3(screen, depth)))
 
 
+def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, Size]:
+    """Clip positions and size for images with ``margin`` more pixels on every side.
+
+    What was seen stays where it was: ``F.crop(image, margin, margin, size)`` is the picture without the margin. The
+    unit of lengths on the screen is the height of the larger image. Differentiable in position (VEC4).
+    """
+    if margin < 0:
+        raise InputError(f"a margin is a number of pixels, not {margin}")
+    width, height = size[0] + 2 * margin, size[1] + 2 * margin
+    return F.hadamard(position, (size[0] / width, size[1] / height, 1.0, 1.0)), (width, height)
+
+
 def pixel_centres(size: Size) -> Variable:
     """VEC2 of ``size``: the centres of the pixels, in units of the image height."""
     return (F.to_float(F.pixel_coordinates(size)) + 0.5) * (1.0 / size[1])
@@ -212,4 +224,5 @@ __all__ = [
     "pixel_centres",
     "project",
     "rasterize_hard",
+    "with_margin",
 ]

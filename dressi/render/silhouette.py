@@ -28,16 +28,18 @@ def falloff(distance: Variable, radius: Like) -> Variable:
     return F.square(F.maximum(1.0 - distance / radius, 0.0))
 
 
-def outside_distance(masks: np.ndarray) -> np.ndarray:
+def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     """Distance of every pixel to the outline of a mask, in image heights, 0 inside.
 
     masks: (..., H, W), covered where at least 0.5. The outline runs half way between covered and uncovered pixel
     centres. A mask without any covered pixel is everywhere farther than any radius, at 2. ``falloff`` of these, with
-    the radius of the silhouette, is what its outer form is compared with. Raises InputError.
+    the radius of the silhouette, is what its outer form is compared with.  margin: pixels of nothing added on every
+    side, (..., H + 2 margin, W + 2 margin), for images drawn ``with_margin``. Raises InputError.
     """
     masks = np.asarray(masks)
     if masks.ndim < 2 or masks.size == 0:
         raise InputError(f"masks are arrays (..., H, W), not {masks.shape}")
+    masks = np.pad(masks, [(0, 0)] * (masks.ndim - 2) + [(margin, margin)] * 2)
     flat = masks.reshape(-1, *masks.shape[-2:]) >= 0.5
     found = [np.asarray(distance_transform_edt(~mask)) if mask.any() else np.inf for mask in flat]
     distance = np.stack([np.broadcast_to(d, masks.shape[-2:]) for d in found])

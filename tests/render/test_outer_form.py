@@ -17,15 +17,17 @@ import numpy as np
 import pytest
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import evaluate
+from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable, as_variable, topological_order
-from dressi.ad.types import FLOAT, INT, IVEC3, list_values
+from dressi.ad.optim import adam
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, list_values
 from dressi.errors import InputError
 from dressi.render.edges import HIDDEN, EdgeSides, edge_list
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.outer_form import around_edges
-from dressi.render.screen import project
+from dressi.render.screen import project, with_margin
 from dressi.render.silhouette import falloff, outside_distance, soft_target
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -168,6 +170,44 @@ def test_pixels_missed_just_inside_count_as_covered():
     assert (coverage[0][inner] < 1).all() and slope.any()
 
 
+def check_far_range(run_steps, side: int = 64) -> None:
+    """A small ball far from its target comes home when the radius starts large.
+
+    run_steps(loss, move, data, radius, schedule) -> the shift that is left, in clip units.
+    """
+    points, triangles = sc.icosphere(1)
+    clip = np.concatenate([0.1 * points + (-0.6, 0.05, 0.5), np.ones((len(points), 1))], axis=1)
+    case = sc.Case(clip, triangles)
+    position, faces = case.variables()
+    move, radius = (
+        Variable(VEC2, name="move", data=np.array([[[[1.1, -0.1]]]])),
+        Variable(FLOAT, name="radius"),
+    )
+    drawn = hard_soft_ras(
+        position + F.vec4(move, 0.0, 0.0), faces, size=(side, side), radius=radius, face_count=len(triangles), form="outer"
+    )  # fmt: skip
+    truth = oc.render(clip, triangles, (side, side), radius=0.1)
+    distance = Variable(FLOAT, (side, side), data=outside_distance(truth.hard))
+    loss = F.mean(F.square(drawn.silhouette - falloff(distance, radius)))
+    left = run_steps(loss, move, radius, (0.6, 0.3, 0.1, 0.04), 40)
+    assert np.abs(left * side / 2).max() < 0.15
+
+
+def test_a_ball_out_of_reach_comes_home_by_a_schedule():
+    def steps(loss, move, radius, schedule, count):
+        built = adam(0.03).build([move], gradient(loss, [move]))
+        program = Program(
+            {"loss": loss}, tuple(zip([move], built.parameters, strict=True)) + tuple(built.updates)
+        )
+        run = NumpyExecutor(program)
+        for r in schedule:
+            run.send(radius, np.full((1, 1, 1), r))
+            run.run(count)
+        return run.recv(move)
+
+    check_far_range(steps, 32)
+
+
 def test_a_mesh_behind_the_camera_is_an_empty_picture_without_gradient():
     case = CASES["sphere"]
     position, drawn = oc.outer(sc.Case(case.clip * (1, 1, 1, -1), case.faces))
@@ -188,6 +228,28 @@ def test_targets_go_through_the_same_function():
         soft_target(masks, 0.0)
     with pytest.raises(InputError, match="masks"):
         outside_distance(np.zeros(3))
+
+
+def test_a_margin_shows_more_and_moves_nothing():
+    case = CASES["near plane"]  # reaches beyond the border
+    position, faces = case.variables()
+    wide, size = with_margin(position, (96, 64), 8)
+    assert size == (112, 80)
+    options = {"face_count": len(case.faces), "form": "outer"}
+    plain = hard_soft_ras(position, faces, size=(96, 64), radius=5 / 64, **options).silhouette
+    larger = hard_soft_ras(wide, faces, size=size, radius=5 / 80, **options).silhouette
+    cut, whole, slope, other = evaluate(
+        [plain, larger] + [gradient(F.sum(x), [position])[0] for x in (plain, F.crop(larger, 8, 8, (96, 64)))]
+    )
+    np.testing.assert_allclose(whole[:, 8:-8, 8:-8], cut, atol=1e-6)
+    np.testing.assert_allclose(other, slope, rtol=1e-6, atol=1e-6 * np.abs(slope).max())
+    assert whole.sum() > cut.sum() + 10
+    mask = np.zeros((1, 3, 4))
+    mask[0, 0, 0] = 1
+    assert outside_distance(mask, 2).shape == (1, 7, 8)
+    np.testing.assert_allclose(
+        outside_distance(mask, 2)[0, 2], np.maximum([2, 1, 0, 1, 2, 3, 4, 5], 0.5) / 7 - 0.5 / 7
+    )
 
 
 def test_falloff_is_smooth_at_the_radius():

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from dressi.ad.graph import Variable
+from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.simplify import simplify
+from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -58,6 +60,19 @@ def test_pixels_missed_just_inside_count_as_covered(run):
     (coverage,) = run([drawn.silhouette])
     near = (truth.hard == 1) & (truth.distance < 0.09 / 64)
     assert near.any() and (coverage[0][near] == 1).all()
+
+
+def test_a_ball_out_of_reach_comes_home_by_a_schedule(device):
+    def steps(loss, move, radius, schedule, count):
+        with DressiAD(device) as ad:
+            ad.set_loss(loss)
+            ad.set_optimizer(adam(0.03), [move])
+            for r in schedule:
+                ad.send(radius, np.full((1, 1, 1), r))
+                ad.step(count)
+            return ad.recv(move)
+
+    oracle.check_far_range(steps)
 
 
 def test_gradient_repeats_bit_for_bit(run):
