@@ -11,7 +11,9 @@ def fit(
         Path | None, typer.Option(help="A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.")
     ] = None,
     photos: Annotated[Path | None, typer.Option(help="A folder with photographs, masks and cameras.")] = None,
-    init: Annotated[Path | None, typer.Option(help="A mesh to start from instead of a sphere; its faces stay.")] = None,
+    init: Annotated[
+        Path | None, typer.Option(help="A mesh to start from instead of a sphere; its faces stay.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("out"),
     size: Annotated[
         str | None,
@@ -25,7 +27,10 @@ def fit(
     radius: Annotated[
         float | None, typer.Option(help="Largest radius of HardSoftRas, a fraction of the image height.")
     ] = None,
-    peels: Annotated[int, typer.Option(help="Layers that HardSoftRas peels.")] = 3,
+    form: Annotated[
+        str, typer.Option(help="Of HardSoftRas: face (the paper's), or outer, several times faster.")
+    ] = "face",
+    peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
     texture_size: Annotated[
         int | None,
         typer.Option(help="Texels along each side of the texture. Default: by the size, at most 1024."),
@@ -45,7 +50,7 @@ def fit(
 
     request = Request(
         target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
-        radius=radius, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, device=device,
+        radius=radius, form=form, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, device=device,
         resume=resume, plan=plan, as_json=as_json,
     )  # fmt: skip
     return run_fit(request)

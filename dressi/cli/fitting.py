@@ -44,6 +44,7 @@ class Request:
     steps: int | None
     seed: int
     radius: float | None
+    form: str
     peels: int
     texture_size: int | None
     texture_gradient: str
@@ -146,6 +147,7 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         size=size,
         views=request.views,
         seed=request.seed,
+        form=request.form,
         peels=request.peels,
         texture_gradient=request.texture_gradient,
         **given,

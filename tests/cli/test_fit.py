@@ -172,7 +172,7 @@ def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     [
         ("--size", "0"), ("--size", "0x9"), ("--size", "big"), ("--size", "1x2x3"), ("--size", "-4"),
         ("--size", "9999999"), ("--views", "0"), ("--steps", "0"), ("--steps", "many"), ("--radius", "0"),
-        ("--radius", "nan"), ("--peels", "0"), ("--seed", "-1"), ("--texture-size", "0"), ("--texture-gradient", "wrong"),
+        ("--radius", "nan"), ("--peels", "0"), ("--form", "round"), ("--seed", "-1"), ("--texture-size", "0"), ("--texture-gradient", "wrong"),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be(target: Path, tmp_path: Path, option: str, value: str):

@@ -92,9 +92,10 @@ def test_rounds_are_never_larger_than_the_fit():
     assert width * height * 100 < 410_000 and abs(width - 2 * height) <= 1
 
 
+@pytest.mark.parametrize("form", ["face", "outer"])
 @pytest.mark.parametrize("steps", [1, 2, 7, 600])
-def test_rounds_share_all_steps(steps: int):
-    options = FitOptions(steps=steps)
+def test_rounds_share_all_steps(steps: int, form: str):
+    options = FitOptions(steps=steps, form=form)
     rounds = options.rounds()
     assert sum(plan.steps for plan in rounds) == max(steps - options.texture_steps, 1)
     assert all(plan.steps > 0 for plan in rounds)
@@ -106,6 +107,7 @@ def test_rounds_share_all_steps(steps: int):
     [
         ({"size": (0, 5)}, "size"), ({"views": 0}, "views"), ({"steps": 0}, "steps"), ({"seed": -1}, "seed"),
         ({"radius": 0.0}, "radius"), ({"radius": 1.0}, "radius"), ({"peels": 0}, "peels"),
+        ({"form": "round"}, "form"),
         ({"texture_size": -1}, "texture"), ({"texture_gradient": "best"}, "exact"),
     ],
 )  # fmt: skip
@@ -185,9 +187,10 @@ def blank_scene(views: int) -> Scene:
 
 
 @pytest.mark.vk
-def test_the_fit_learns(device, scene: Scene):
+@pytest.mark.parametrize("form", ["face", "outer"])
+def test_the_fit_learns(device, scene: Scene, form: str):
     seen = []
-    job = FitJob(scene, TINY, lambda: DressiAD(device))
+    job = FitJob(scene, replace(TINY, form=form), lambda: DressiAD(device))
     result = job.run(progress=seen.append)
     assert result.finished and len(result.losses) == TINY.steps
     shape = [loss for phase, loss in result.losses if phase == "shape"]

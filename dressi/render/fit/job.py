@@ -106,7 +106,7 @@ class FitJob:
         plan = self.rounds[number]
         size = round_size(self.options.size, plan.pixels, len(masks))
         rest = self._start.positions if self._rest_is_start else None
-        return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels, rest)
+        return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels, rest, self.options.form)
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
         options = self.options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...ad import functional as F
 from ...ad import optim
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3, list_values
@@ -11,6 +12,7 @@ from ..hard_soft_ras import hard_soft_ras
 from ..losses import l2
 from ..mesh import Mesh
 from ..regularizers import adjacency, laplacian_loss
+from ..silhouette import falloff
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
 from .silhouettes import signed_distances, soft_target
@@ -21,7 +23,8 @@ class ShapeRound:
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
     compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``.
-    rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.
+    rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
+    those of the face form.
     """
 
     name = "shape"
@@ -35,6 +38,7 @@ class ShapeRound:
         plan: Round,
         layers: int,
         rest: np.ndarray | None = None,
+        form: str = "face",
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.position = list_leaf("position", VEC3, mesh.positions)
@@ -47,10 +51,13 @@ class ShapeRound:
             size=size,
             radius=self.radius,
             face_count=len(mesh.faces),
-            layers=layers,
-            form="face",
+            layers=layers if form == "face" else None,
+            form=form,
         )
-        target = soft_target(distances, self.radius * (1 / 7), layers)
+        if form == "face":
+            target = soft_target(distances, self.radius * (1 / 7), layers)
+        else:
+            target = falloff(F.maximum(-distances, 0.0), self.radius)
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
         weight = plan.smoothness * len(mesh.positions) ** 2
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
