@@ -83,22 +83,22 @@ class FitOptions:
     def texture_steps(self) -> int:
         return max(self.steps // 5, 1)
 
-    def rounds(self, base: int = 2) -> list[Round]:
-        """The shape phase from coarse to fine. base: subdivisions of the first round's mesh."""
+    def rounds(self) -> list[Round]:
+        """The shape phase from coarse to fine, 512 to 2048 faces."""
         steps = max(self.steps - self.texture_steps, 1)
         r = self.radius
         if self.form == "outer":
-            return self._outer_rounds(base, steps)
+            return self._outer_rounds(steps)
         share = [max(int(steps * part), 0) for part in (0.35, 0.35)]
         share.append(steps - sum(share))
         plans = (
-            Round(base, 64, share[0], (r, max(r / 3, 2 / 64)), (0.02, 0.01), 1e-5),
-            Round(base + 1, 96, share[1], (max(r / 3, 2 / 64), 2 / 96), (0.008, 0.004), 1e-5),
-            Round(base + 2, 128, share[2], (2 / 96, 1.5 / 128), (0.004, 0.0005), 1e-5),
+            Round(3, 64, share[0], (r, max(r / 3, 2 / 64)), (0.02, 0.01), 2e-5),
+            Round(4, 96, share[1], (max(r / 3, 2 / 64), 2 / 96), (0.008, 0.004), 2e-5),
+            Round(4, 128, share[2], (2 / 96, 1.5 / 128), (0.004, 0.0005), 2e-5),
         )
         return [plan for plan in plans if plan.steps > 0]
 
-    def _outer_rounds(self, base: int, steps: int) -> list[Round]:
+    def _outer_rounds(self, steps: int) -> list[Round]:
         share = [int(steps * 0.35), int(steps * 0.35)]
         plans = []
         for k, count in enumerate((*share, steps - sum(share))):
@@ -108,5 +108,5 @@ class FitOptions:
                 max(self.radius * part, shortest) for part in ((1, 0.4), (0.4, 0.15), (0.15, 0.06))[k]
             )
             rate = ((0.02, 0.01), (0.008, 0.004), (0.004, 0.0005))[k]
-            plans.append(Round(base + k, pixels, count, (start, end), rate, 1e-5))
+            plans.append(Round(2 + k, pixels, count, (start, end), rate, 1e-5))
         return [plan for plan in plans if plan.steps > 0]

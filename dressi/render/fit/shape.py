@@ -11,7 +11,7 @@ from ...ad.types import FLOAT, IVEC3, VEC3, list_values
 from ..hard_soft_ras import hard_soft_ras
 from ..losses import l2
 from ..mesh import Mesh
-from ..regularizers import adjacency, laplacian_loss
+from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ..silhouette import falloff
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
@@ -61,9 +61,13 @@ class ShapeRound:
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
         weight = plan.smoothness * len(mesh.positions) ** 2
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
-        bend = laplacian_loss(moved, adjacency(mesh.faces, len(mesh.positions)))
+        neighbours = adjacency(mesh.faces, len(mesh.positions))
+        bend = laplacian_loss(moved, neighbours)
         self.loss = l2(soft.silhouette, target) + bend * weight
-        self.optimizer = optim.adam(optim.cosine(plan.rate[0], plan.rate[1], plan.steps), betas=(0.9, 0.99))
+        self.optimizer = optim.chain(
+            smoothed(neighbours),
+            optim.adam(optim.cosine(plan.rate[0], plan.rate[1], plan.steps), betas=(0.9, 0.99)),
+        )
         self.parameters = [self.position]
 
     def before(self, engine: Engine, step: int) -> None:
@@ -75,3 +79,15 @@ class ShapeRound:
     def result(self, state: dict[str, np.ndarray]) -> Mesh:
         """The mesh of a state of the engine."""
         return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
+
+
+def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:
+    """Averages the gradients of neighbouring vertices before Adam makes them all of one length: without this a
+    single vertex that some far pixels pull at, such as those of a thin stem, leaves the others as a spike."""
+
+    def average(gradient: Variable, state: optim.State, parameter: Variable) -> Variable:
+        for _ in range(times):
+            gradient = gradient + laplacian(gradient, mesh) * 0.5
+        return gradient
+
+    return optim.Stateless(average)
