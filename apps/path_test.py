@@ -7,7 +7,7 @@ All vertices move along a direction, by at most one pixel to either side. The lo
 target, summed) changes by L(+1 px) - L(-1 px); the gradient times the direction, integrated between the two, must give
 the same. Kinks of the loss cannot be seen this way, jumps can. Directions that miss by more than 2 % are integrated
 again with --again samples. Writes path_test.json: for each mesh, radius and number of views the share of directions
-within 2 % (those that change the loss by less than 1 % of the largest change are left out), the median ratio, and
+within 2 % (those that change the loss by less than 2 % of the largest change are left out), the median ratio, and
 every exception.
 """
 
@@ -40,7 +40,7 @@ def blob() -> Mesh:
     return moved
 
 
-TINY = 0.01
+TINY = 0.02
 MADE = {"torus": lambda: torus(22, 16), "ellipsoid": bumpy_ellipsoid, "blob": blob}
 
 
