@@ -79,3 +79,17 @@ def test_gradient_repeats_bit_for_bit(run):
     position, drawn = oc.outer(CASES["torus"])
     first, second = (run([drawn.silhouette, *oc.slopes(position, drawn)]) for _ in range(2))
     assert first[1].any() and all((a == b).all() for a, b in zip(first, second, strict=True))
+
+
+def test_the_gradient_visits_the_band_alone(device):
+    """Where no edge is near nothing is scattered, and the planner can see it; the numbers are those of all pixels."""
+    position, drawn = oc.outer(CASES["torus"])
+    slope, image = oc.slopes(position, drawn)[0], drawn.silhouette
+    found = []
+    for outputs in ({"slope": slope}, {"slope": slope, "image": image}):
+        with VulkanExecutor(simplify(Program(outputs)), device) as executor:
+            bounded = [s for s in executor.plan.sub_stages if s.drawn]
+            assert len(bounded) == (device.limits.fragment_atomics and len(outputs) == 1)
+            executor.run()
+            found.append(executor.recv(executor.program.outputs["slope"]))
+    assert found[0].any() and (found[0] == found[1]).all()
