@@ -91,10 +91,14 @@ class FitOptions:
             return self._outer_rounds(steps)
         share = [max(int(steps * part), 0) for part in (0.35, 0.35)]
         share.append(steps - sum(share))
+        # A quarter, three eighths and half of the rows: targets know where the outline lies between the pixels.
+        low, middle, high = (
+            max(least, self.size[1] * part // 8) for least, part in ((64, 2), (96, 3), (128, 4))
+        )
         plans = (
-            Round(3, 64, share[0], (r, max(r / 3, 2 / 64)), (0.02, 0.01), 2e-5),
-            Round(4, 96, share[1], (max(r / 3, 2 / 64), 2 / 96), (0.008, 0.004), 2e-5),
-            Round(4, 128, share[2], (2 / 96, 1.5 / 128), (0.004, 0.0005), 2e-5),
+            Round(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
+            Round(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5),
+            Round(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
         )
         return [plan for plan in plans if plan.steps > 0]
 
