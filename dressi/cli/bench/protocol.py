@@ -36,7 +36,7 @@ class Sample:
 def first_run(trial: Trial, device: Device, *, steps: int, cold: bool) -> Sample:
     """Builds, which is timed until the first step is done, and runs ``steps`` steps for the quality."""
     start = time.perf_counter()
-    with config(cache=None) if cold else config(), trial.engine(device) as engine:
+    with config(cache=None) if cold else config(), trial.engine(device, record=True) as engine:
         engine.step(1)
         engine.wait()
         build = 1e3 * (time.perf_counter() - start)
@@ -152,12 +152,12 @@ def _warm_up(run: Callable[[int], None]) -> int:
 
 
 def _read_every_step(engine: DressiAD, step_ms: float, batches: int) -> float:
-    """Milliseconds a step whose loss is read on the host before the next one starts."""
+    """Milliseconds a step after which the loss is made and read on the host before the next one starts."""
     seconds = []
     for _ in range(max(batches, min(int(100 / step_ms), 50))):
         start = time.perf_counter()
         engine.step(1)
-        engine.losses()
+        engine.recv("loss")
         seconds.append(time.perf_counter() - start)
     return 1e3 * float(np.median(seconds))
 

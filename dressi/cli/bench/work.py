@@ -70,10 +70,10 @@ class Trial:
     limits: DeviceLimits | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def engine(self, device: Device) -> DressiAD:
-        """A fresh engine that optimises; the caller closes it."""
+    def engine(self, device: Device, *, record: bool = False) -> DressiAD:
+        """A fresh engine that optimises; the caller closes it. record: whether every step makes the loss's value."""
         engine = DressiAD(device, options=self.options, limits=self.limits)
-        engine.set_loss(self.work.loss)
+        engine.set_loss(self.work.loss, record=record)
         engine.set_optimizer(self.work.optimizer, [self.work.parameter])
         return engine
 
