@@ -19,6 +19,9 @@ from ...ad.types import Access
 from .limits import DeviceLimits
 from .substage import Binding, Mode, Read, SubStage
 
+PIXELS_PER_VERTEX = 8
+"""What a vertex costs, measured in pixels of a scatter over the whole image on CPU drivers."""
+
 _PLACE = re.compile(r"\b(pixel|tile)\b")
 
 
@@ -28,9 +31,14 @@ def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -
         f.output: f
         for s in sub_stages
         for f in s.functions
-        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint
+        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint and _worth_it(f)
     }
     return [_drawn(s, rasters, limits) for s in sub_stages]
+
+
+def _worth_it(f: RasterFunction) -> bool:
+    """Many primitives on a small image: then visiting every pixel is cheaper than drawing them again."""
+    return 3 * f.triangles * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
 
 
 def _drawn(s: SubStage, rasters: dict[Variable, RasterFunction], limits: DeviceLimits) -> SubStage:
