@@ -210,7 +210,9 @@ def _quantum(w: Writer, f: ScatterFunction, limbs: Limbs) -> list[str]:
 def _put_bounded(limbs: Limbs) -> str:
     lines = ["void put(int cell, float value, float scale, float bound) {"]
     lines.append("  if (value == 0.0) return;")
-    lines.append("  if (!(abs(value) <= bound)) { saturated = 1; value = clamp(value, -bound, bound); }")
+    lines.append(
+        "  if (!(abs(value) <= bound)) { atomicMax(saturated, 1); value = clamp(value, -bound, bound); }"
+    )
     lines.append("  int sign = value < 0.0 ? -1 : 1;")
     lines.append("  precise float rest = abs(value) * scale;")
     return "\n".join([*lines, *_add_limbs(limbs.bits, limbs.count, "cell"), "}"])
@@ -237,7 +239,7 @@ def _put_unbounded(limbs: Limbs) -> str:
     lines = ["void put(int cell, float value) {"]
     lines.append("  if (value == 0.0) return;")
     lines.append(f"  if (!(abs(value) < {largest!r})) {{")
-    lines.append(f"    saturated = 1; value = clamp(value, -{largest / 2!r}, {largest / 2!r});")
+    lines.append(f"    atomicMax(saturated, 1); value = clamp(value, -{largest / 2!r}, {largest / 2!r});")
     lines.append("    if (isnan(value)) return;")
     lines.append("  }")
     lines.append("  int sign = value < 0.0 ? -1 : 1;")
