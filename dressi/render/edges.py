@@ -17,7 +17,7 @@ import numpy as np
 from ..ad.graph import Domain, PixelFunction, Variable
 from ..ad.types import FLOAT, INT, IVEC4, VEC3, VEC4, Access, Size, list_image, list_size
 from ..errors import InputError
-from .screen import AREA_MINIMUM, FARTHEST, Faces, at_points, face_cross
+from .screen import AREA_MINIMUM, FARTHEST, Faces, at_points, common_batch, face_cross
 from .soft_faces import squared_distance
 
 HIDDEN = 2
@@ -71,13 +71,6 @@ def edge_list(faces: np.ndarray) -> EdgeList:
     return EdgeList(len(edges), Variable(IVEC4, list_size(len(edges)), name="edges", data=list_image(edges)))
 
 
-def _batch(f: PixelFunction) -> int:
-    batches = {x.batch for x in f.inputs} - {1}
-    if len(batches) > 1:
-        raise f.fail("batches must be equal or 1")
-    return max(batches, default=1)
-
-
 class EdgeSides(PixelFunction):
     """Inputs (edges IVEC4 list, vertex VEC3 list): INT list like ``edges``, where the mesh lies beside each edge.
 
@@ -103,7 +96,7 @@ class EdgeSides(PixelFunction):
             raise self.fail("edges are IVEC4; use edge_list()")
         if vertex.vtype is not VEC3:
             raise self.fail("vertices are VEC3 (x, y, depth); use project()")
-        return INT, Domain(edges.size, _batch(self))
+        return INT, Domain(edges.size, common_batch(self))
 
     @property
     def glsl(self) -> str:
@@ -170,7 +163,7 @@ class EdgeQuads(PixelFunction):
             raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
         if not 1 <= self.count <= ends.size[0] * ends.size[1]:
             raise self.fail(f"cannot draw {self.count} edges of a list of {ends.size[0] * ends.size[1]}")
-        return VEC4, Domain(list_size(6 * self.count), _batch(self))
+        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
 
     @property
     def glsl(self) -> str:

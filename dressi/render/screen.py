@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ad import functional as F
-from ..ad.graph import At, Domain, PixelFunction, Variable
+from ..ad.graph import At, Domain, Function, PixelFunction, Variable
 from ..ad.types import IVEC3, VEC3, VEC4, Access, Size
 from ..errors import GraphError, InputError
 
@@ -68,6 +68,14 @@ def pixel_centres(size: Size) -> Variable:
     return (F.to_float(F.pixel_coordinates(size)) + 0.5) * (1.0 / size[1])
 
 
+def common_batch(f: Function) -> int:
+    """The batch that the inputs of a Function share, those of batch 1 aside. Raises GraphError."""
+    batches = {x.batch for x in f.inputs} - {1}
+    if len(batches) > 1:
+        raise f.fail("batches must be equal or 1")
+    return max(batches, default=1)
+
+
 class Faces(PixelFunction):
     """What Functions that read whole faces share: inputs (..., faces IVEC3 list, vertex VEC3 list) by FETCH."""
 
@@ -122,9 +130,7 @@ class DrawnFaces(Faces):
     def infer(self):
         faces, vertex = self.inputs
         self.check_lists(faces, vertex)
-        if len({faces.batch, vertex.batch} - {1}) > 1:
-            raise self.fail("batches of faces and vertices must be equal or 1")
-        return IVEC3, Domain(faces.size, max(faces.batch, vertex.batch))
+        return IVEC3, Domain(faces.size, common_batch(self))
 
     @property
     def glsl(self) -> str:

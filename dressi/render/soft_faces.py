@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ad.graph import Domain, PixelFunction, Variable
 from ..ad.types import FLOAT, INT, VEC2, VEC4, Access, Size, list_size
-from .screen import Faces, at_points, dropped, face_cross
+from .screen import Faces, at_points, common_batch, dropped, face_cross
 
 
 class Enlarge(Faces):
@@ -39,10 +39,7 @@ class Enlarge(Faces):
             raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
         if not 1 <= self.count <= faces.size[0] * faces.size[1]:
             raise self.fail(f"cannot draw {self.count} faces of a list of {faces.size[0] * faces.size[1]}")
-        batches = {x.batch for x in self.inputs} - {1}
-        if len(batches) > 1:
-            raise self.fail("batches must be equal or 1")
-        return VEC4, Domain(list_size(6 * self.count), max(batches, default=1))
+        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
 
     @property
     def glsl(self) -> str:

@@ -1,17 +1,12 @@
 """HardSoftRas and every Function of the renderer on every driver."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
-from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
-from dressi.vk.run.executor import VulkanExecutor
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases as sc
@@ -20,17 +15,6 @@ from test_texturing import SIDES, check_texture_gradient
 
 pytestmark = pytest.mark.vk
 CASES = sc.cases()
-
-
-@pytest.fixture
-def run(device) -> sc.Executor:
-    def values(outputs: Sequence[Variable]) -> list[np.ndarray]:
-        program = simplify(Program({f"output {k}": v for k, v in enumerate(outputs)}))
-        with VulkanExecutor(program, device) as executor:
-            executor.run()
-            return [executor.recv(v) for v in program.outputs.values()]
-
-    return values
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])

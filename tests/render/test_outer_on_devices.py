@@ -4,13 +4,11 @@ A driver with a coarse grid of corners (SwiftShader: 1/16 pixel) covers other pi
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dressi.ad.graph import Variable
 from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.simplify import simplify
@@ -19,22 +17,10 @@ from dressi.vk.run.executor import VulkanExecutor
 
 sys.path.insert(0, str(Path(__file__).parent))
 import outer_cases as oc
-import soft_cases as sc
 import test_outer_form as oracle
 
 pytestmark = pytest.mark.vk
 CASES = oc.cases()
-
-
-@pytest.fixture
-def run(device) -> sc.Executor:
-    def values(outputs: Sequence[Variable]) -> list[np.ndarray]:
-        program = simplify(Program({f"output {k}": v for k, v in enumerate(outputs)}))
-        with VulkanExecutor(program, device) as executor:
-            executor.run()
-            return [executor.recv(v) for v in program.outputs.values()]
-
-    return values
 
 
 @pytest.mark.parametrize("name", CASES)
