@@ -103,9 +103,7 @@ class FaceRecord(Faces):
     def infer(self):
         faces, vertex = self.inputs
         self.check_lists(faces, vertex)
-        if len({faces.batch, vertex.batch} - {1}) > 1:
-            raise self.fail("batches of faces and vertices must be equal or 1")
-        return VEC4, Domain(faces.size, max(faces.batch, vertex.batch))
+        return VEC4, Domain(faces.size, common_batch(self))
 
     @property
     def glsl(self) -> str:

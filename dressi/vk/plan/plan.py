@@ -60,7 +60,6 @@ class Plan:
     static: Schedule
     step: Schedule
     asked: Schedule
-    static_values: tuple[Variable, ...]
     images: Images
     replaces: dict[Variable, Variable]
     shaders: dict[SubStage, Shaders]
@@ -123,13 +122,11 @@ def build_plan(
     dynamic = _dynamic_functions(program) if options.cache_static else set(program.functions)
     boundary = _boundary(program, dynamic)
     analysis = Analysis(boundary, recompute=options.recompute)
-    static = _schedule(boundary, (), (), limits, options)
     # Free values are recomputed in the step instead of being kept, unless an image of them is needed.
     free = {f.output for f in analysis.free}
     named = {*program.outputs.values(), *program.asked.values()}
     kept = tuple(v for v in boundary if v not in free or v in named)
-    if kept != boundary:
-        static = _schedule(kept, (), (), limits, options)
+    static = _schedule(kept, (), (), limits, options)
     roots = [v for v in program.run_roots if v not in kept]
     step = _schedule(roots, kept, program.updates, limits, options)
     asked = _schedule([v for v in program.asked.values() if v not in kept], kept, (), limits, options)
@@ -147,7 +144,7 @@ def build_plan(
     )
     schedules = (static, step, asked)
     shaders = {s: generate(s, limits, shader_text) for part in schedules for s in part.sub_stages}
-    return Plan(program, limits, *schedules, kept, images, replaces, shaders)
+    return Plan(program, limits, *schedules, images, replaces, shaders)
 
 
 def _dynamic_functions(program: Program) -> set[Function]:

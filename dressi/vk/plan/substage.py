@@ -7,7 +7,6 @@ from enum import Enum
 from functools import singledispatch
 
 from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
-from ...ad.types import Access
 
 
 class Mode(Enum):
@@ -120,13 +119,3 @@ class Stage:
     @property
     def draws(self) -> bool:
         return self.sub_stages[0].draws
-
-
-def reads_same_pixel(function: Function, variable: Variable) -> bool:
-    """Whether the Function reads the Variable only at its own pixel and from an equal domain."""
-    domain = iteration_domain(function)
-    return all(
-        access is Access.SAME_PIXEL and variable.domain == domain
-        for x, access in zip(function.inputs, function.access, strict=True)
-        if x is variable
-    )

@@ -187,7 +187,7 @@ class Writer:
             self.lines.append(f"precise {vtype} {name} = {filled.strip()};")
         self.names[f.output] = name
 
-    def place(self, *, from_place: bool = True) -> list[str]:
+    def place(self) -> list[str]:
         """Statements that set ``pixel`` and ``tile`` from ``place``, the texel of the framebuffer."""
         (width, height), t = self.s.domain.size, self.tiling
         if t.columns == 1:
@@ -196,7 +196,7 @@ class Writer:
         else:
             tile = f"place.y / {height} + place.x / {width} * {t.rows}"
             pixel = f"ivec2(place.x % {width}, place.y % {height})"
-        return [f"int tile = {tile};" if from_place else "", f"ivec2 pixel = {pixel};"]
+        return [f"int tile = {tile};", f"ivec2 pixel = {pixel};"]
 
     def planes(self, v: Variable) -> Iterator[tuple[int, str]]:
         """What is written into each plane of an output: four-component vectors."""
