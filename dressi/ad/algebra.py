@@ -6,8 +6,6 @@ programs, after the derivatives were built.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from . import functional as F
@@ -333,9 +331,7 @@ def expand_later(function: Function) -> Variable | None:
     expands = _expanded(function)
     if not expands or isinstance(function, ScatterFunction):
         return None
-    if any(a is not Access.SAME_PIXEL for a in function.access) or re.search(
-        r"\b(pixel|tile)\b", function.glsl
-    ):
+    if function.places or any(a is not Access.SAME_PIXEL for a in function.access):
         return None
     small = _without(function, *expands).output
     one_texel = small.domain == ((1, 1), 1) and small.domain != function.output.domain

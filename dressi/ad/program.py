@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..errors import GraphError
-from .graph import Function, Variable, leaves, topological_order
+from .graph import Function, Variable, topological_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,8 @@ class Program:
     @cached_property
     def leaves(self) -> tuple[Variable, ...]:
         """Leaves that are read or updated, in the order they were made."""
-        found = {*leaves(self.roots), *(leaf for leaf, _ in self.updates)}
+        found = {*self.roots, *(x for f in self.functions for x in f.inputs)}
+        found = {v for v in found if v.is_leaf} | {leaf for leaf, _ in self.updates}
         return tuple(sorted(found, key=lambda v: v.id))
 
     @cached_property

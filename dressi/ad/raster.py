@@ -7,7 +7,6 @@ smoothly on the geometry is computed again from the winning face by ordinary Fun
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -363,6 +362,6 @@ def _movable(f: Function, domain: Domain) -> bool:
     """Whether f gives the same values computed in a fragment of ``domain`` as in an image of its own."""
     if any(a is not Access.SAME_PIXEL for a in f.access):
         return False
-    own, words = f.output.domain, set(re.findall(r"\w+", f.glsl))
-    same_size = own.size == domain.size or ("pixel" not in words and own.size == (1, 1))
-    return same_size and (own.batch == domain.batch or ("tile" not in words and own.batch == 1))
+    own = f.output.domain
+    same_size = own.size == domain.size or ("pixel" not in f.places and own.size == (1, 1))
+    return same_size and (own.batch == domain.batch or ("tile" not in f.places and own.batch == 1))

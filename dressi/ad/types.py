@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 import numpy as np
@@ -32,35 +33,18 @@ class VType(Enum):
     def __init__(self, glsl: str, shape: tuple[int, ...]):
         self.glsl = glsl
         self.shape = shape
-
-    @property
-    def components(self) -> int:
+        self.components = math.prod(shape)
         """Scalars in one texel."""
-        return int(np.prod(self.shape, dtype=int))
-
-    @property
-    def is_int(self) -> bool:
-        return self.glsl.startswith("i")
-
-    @property
-    def is_matrix(self) -> bool:
-        return len(self.shape) == 2
-
-    @property
-    def is_scalar(self) -> bool:
-        return not self.shape
+        self.is_int = glsl.startswith("i")
+        self.is_matrix = len(shape) == 2
+        self.is_scalar = not shape
+        self.planes = (shape[0],) * shape[1] if self.is_matrix and shape[0] > 2 else (self.components,)
+        """Scalars in each of the images that store this type: MAT3 and MAT4 take one image a column."""
 
     @property
     def dtype(self) -> type:
         """NumPy type of the values as a device stores them."""
         return np.int32 if self.is_int else np.float32
-
-    @property
-    def planes(self) -> tuple[int, ...]:
-        """Scalars in each of the images that store this type: MAT3 and MAT4 take one image a column."""
-        if self.is_matrix and self.shape[0] > 2:
-            return (self.shape[0],) * self.shape[1]
-        return (self.components,)
 
     def __repr__(self) -> str:
         return self.name

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from ...ad.graph import Domain, Function, Variable, topological_order
 from ...ad.types import Access
 from .substage import Mode, iteration_domain, mode_of
-
-_PIXEL, _TILE = re.compile(r"\bpixel\b"), re.compile(r"\btile\b")
 
 
 class Analysis:
@@ -27,6 +24,7 @@ class Analysis:
             self.order = self._needed()
         self.position = {f: k for k, f in enumerate(self.order)}
         self.mode = {f: mode_of(f) for f in self.order}
+        self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
         self._find_free(recompute)
         self._find_stored()
 
@@ -53,8 +51,8 @@ class Analysis:
                 continue
             if makers and not recompute:
                 continue
-            tileless = all(m in self.any_tile for m in makers) and not _TILE.search(f.glsl)
-            constant = tileless and all(m in self.anywhere for m in makers) and not _PIXEL.search(f.glsl)
+            tileless = all(m in self.any_tile for m in makers) and "tile" not in f.places
+            constant = tileless and all(m in self.anywhere for m in makers) and "pixel" not in f.places
             if tileless:
                 self.any_tile.add(f)
             if constant:
@@ -72,12 +70,15 @@ class Analysis:
 
     def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
         """The inputs that must lie in images, with their accesses."""
-        domain = iteration_domain(function)
-        return [
-            (x, access)
-            for x, access in zip(function.inputs, function.access, strict=True)
-            if access is not Access.SAME_PIXEL or not self.inlined(x.creator, domain)
-        ]
+        found = self._stored_inputs.get(function)
+        if found is None:
+            domain = iteration_domain(function)
+            found = self._stored_inputs[function] = [
+                (x, access)
+                for x, access in zip(function.inputs, function.access, strict=True)
+                if access is not Access.SAME_PIXEL or not self.inlined(x.creator, domain)
+            ]
+        return found
 
     def _find_stored(self) -> None:
         """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers."""
@@ -89,8 +90,9 @@ class Analysis:
             for x, _ in self.stored_inputs(f):
                 if x.creator in self.position:
                     wanted.add(x.creator)
-                    if f not in self.users[x.creator]:
-                        self.users[x.creator].append(f)
+                    users = self.users[x.creator]
+                    if not users or users[-1] is not f:
+                        users.append(f)
         self.packed = [f for f in self.order if f in wanted]
 
     def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:

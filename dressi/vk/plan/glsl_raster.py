@@ -6,8 +6,6 @@ vertex shader does it and passes it on flat.
 
 from __future__ import annotations
 
-import re
-
 from ...ad.graph import Function, RasterFunction, Variable
 from ...ad.types import Access
 from .limits import DeviceLimits
@@ -15,7 +13,6 @@ from .substage import Binding, SubStage
 from .writer import Shaders, ShaderText, Writer, color_outputs
 
 FLAT_LOCATIONS = 14  # of the 16 that Vulkan guarantees; two carry the face and the tile
-_PIXEL = re.compile(r"\bpixel\b")
 
 
 def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
@@ -52,11 +49,7 @@ def _hoisted(f: RasterFunction, actual: dict[Variable, Variable]) -> tuple[list[
     hoisted: list[Function] = []
     for g in graph.functions:
         same = [x for x, a in zip(g.inputs, g.access, strict=True) if a is Access.SAME_PIXEL]
-        if (
-            _PIXEL.search(g.glsl)
-            or g.output.vtype.is_matrix
-            or not all(x in per_face | constant for x in same)
-        ):
+        if "pixel" in g.places or g.output.vtype.is_matrix or not all(x in per_face | constant for x in same):
             continue
         if all(x in constant for x in g.inputs):
             constant.add(g.output)

@@ -8,7 +8,6 @@ its band, not the image.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,8 +20,6 @@ from .substage import Binding, Mode, Read, SubStage
 
 PIXELS_PER_VERTEX = 8
 """What a vertex costs, measured in pixels of a scatter over the whole image on CPU drivers."""
-
-_PLACE = re.compile(r"\b(pixel|tile)\b")
 
 
 def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
@@ -63,7 +60,7 @@ def _silent(s: SubStage, raster: Variable) -> bool:
             return f.operation == "add" and all(v in known and not known[v].any() for v, _ in f.pairs)
         here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
         # A lookup reads in its own tile, but what it gives outside of the table is zero in all of them.
-        placed = _PLACE.search(f.glsl) and Access.FETCH not in f.access
+        placed = f.places and Access.FETCH not in f.access
         found = None if placed else f.settled(here)
         if found is not None:
             known[f.output] = np.asarray(found)
