@@ -58,3 +58,48 @@ def random_program(seed: int, count: int = 25) -> Program:
     gradients = gradient(total, parameters)
     updates = tuple((p, p - 0.1 * g) for p, g in zip(parameters, gradients, strict=True))
     return Program({"loss": total, "last": full[-1]}, updates)
+
+
+def large_program(shape: str, count: int = 10_000) -> Program:
+    """About ``count`` Functions as one "chain", as a tree ("wide"), as "updates" of a thousand leaves, or as "mixed"
+    pixels, fetches, reductions and scatters."""
+    rng = np.random.default_rng(0)
+    image = [
+        _leaf(rng, VEC3, (8, 8), 2, f"image{k}") for k in range(count // 10 if shape == "updates" else 8)
+    ]
+    if shape == "chain":
+        y = image[0]
+        for _ in range(count // 2):
+            y = F.sin(y) + image[0]
+        return Program({"y": y})
+    if shape == "wide":
+        terms = [F.sin(image[k % 8]) * (k + 1.0) for k in range(count // 3)]
+        while len(terms) > 1:
+            terms = [a + b for a, b in zip(terms[::2], terms[1::2])] + terms[len(terms) // 2 * 2 :]
+        return Program({"y": terms[0]})
+    if shape == "updates":
+        updates = []
+        for k, x in enumerate(image):
+            y = x
+            for n in range(5):
+                y = F.sin(y) + image[(7 * k + n) % len(image)]
+            updates.append((x, y))
+        return Program({}, tuple(updates))
+    index = Variable(INT, (8, 8), 2, data=rng.integers(-1, 64, (2, 8, 8)), name="index")
+    pool = list(image)
+    while len(pool) < count / 1.6:
+        a, b = (pool[k] for k in rng.integers(max(len(pool) - 40, 0), len(pool), 2))
+        kind = rng.random()
+        if kind < 0.5:
+            y = a * 0.5 + b
+        elif kind < 0.7:
+            y = F.sin(a) * b.x
+        elif kind < 0.92:
+            y = F.shift(a, 1, 0)
+        elif kind < 0.96:
+            y = F.sum(a) + b
+        else:
+            y = F.scatter_add(a, index, (8, 8)) + b
+        pool.append(y)
+    updates = tuple((x, y * 0.1) for x, y in zip(image, pool[-8:], strict=True))
+    return Program({"y": sum(pool[-40:], start=F.constant(0.0))}, updates)

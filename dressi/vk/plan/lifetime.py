@@ -66,9 +66,11 @@ def assign_images(
             of[v] = tuple(new(slot_of(v, limits)) for _ in v.vtype.planes)
     for v, leaf in replaces.items():
         of[v] = of[leaf]
-    transient: dict[ImageSlot, list[int]] = {}
+    transient: dict[int, ImageSlot] = {}
     for stages in plans:
-        free = {kind: list(numbers) for kind, numbers in transient.items()}
+        free: dict[ImageSlot, list[int]] = {}
+        for number, kind in transient.items():
+            free.setdefault(kind, []).append(number)
         last: dict[Variable, int] = {}
         for k, stage in enumerate(stages):
             for s in stage.sub_stages:
@@ -90,11 +92,10 @@ def assign_images(
                             numbers.append(pool.pop())
                         else:
                             numbers.append(new(kind))
-                            transient.setdefault(kind, []).append(numbers[-1])
+                            transient[numbers[-1]] = kind
                     of[v] = tuple(numbers)
             for v in ending.get(k, ()):
-                numbers = of.get(v, ())
-                kind = slots[numbers[0]] if numbers else None
-                if kind is not None and set(numbers) <= set(transient.get(kind, ())):
-                    free.setdefault(kind, []).extend(numbers)
+                for number in of.get(v, ()):
+                    if number in transient:
+                        free.setdefault(transient[number], []).append(number)
     return Images(tuple(slots), of)

@@ -63,8 +63,8 @@ def pack_functions(
             if not fuse or group.mode is Mode.RASTER:
                 refused += heap
                 break
-            heap += newcomers(group, key)
-            heapq.heapify(heap)
+            for entry in newcomers(group, key):
+                heapq.heappush(heap, entry)
         for entry in refused:
             heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
         closed.append(group.close())

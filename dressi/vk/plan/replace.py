@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from ...ad.graph import Variable
+from ...ad.types import Access
 from .limits import DeviceLimits
 from .substage import Binding, Mode, Read, SubStage
 
@@ -19,45 +21,58 @@ def update_in_place(
     image, a fragment shader may not read the attachment it writes. It must read the leaf at its own pixel only,
     and everybody else who reads the leaf must be able to run before it.
     """
-    sub_stages = list(sub_stages)
+    places = [_Place(s, limits) for s in sub_stages]
     copies: list[tuple[Variable, Variable]] = []
     claimed: set[Variable] = set()
     order = _Order(sub_stages)
     for leaf, new in updates:
         k = order.maker.get(new)
-        readers = [n for n, s in enumerate(sub_stages) if any(r.variable is leaf for r in s.reads)]
+        readers = order.readers.get(leaf, [])
         if (
             k is None
             or new in claimed
-            or not _overwritable(sub_stages[k], leaf, new, limits)
+            or not places[k].overwritable(leaf, new)
             or any(r != k and order.reaches(k, r) for r in readers)
         ):
             copies.append((leaf, new))
             continue
         claimed.add(new)
-        sub_stages[k] = _as_dispatch(sub_stages[k], leaf, new)
+        places[k].replaces[new] = leaf
         for r in readers:
             if r != k:
                 order.after[r].add(k)
-    return sub_stages, copies
+    return [p.dispatch() if p.replaces else s for p, s in zip(places, sub_stages, strict=True)], copies
 
 
-def _overwritable(s: SubStage, leaf: Variable, new: Variable, limits: DeviceLimits) -> bool:
-    if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE) or (leaf.domain, leaf.vtype) != (new.domain, new.vtype):
-        return False
-    own = [r for r in s.reads if r.variable is leaf]
-    if own and any(
-        x is leaf and access.name != "SAME_PIXEL"
-        for f in s.functions
-        for x, access in zip(f.inputs, f.access, strict=True)
-    ):
-        return False
-    return limits.violation(_as_dispatch(s, leaf, new)) is None
+class _Place:
+    """A SubStage that may become a dispatch over the leaves in ``replaces``."""
 
+    def __init__(self, s: SubStage, limits: DeviceLimits):
+        self.s, self.limits = s, limits
+        self.replaces: dict[Variable, Variable] = {}
 
-def _as_dispatch(s: SubStage, leaf: Variable, new: Variable) -> SubStage:
-    reads = tuple(Read(r.variable, Binding.TEXTURE) for r in s.reads)
-    return replace(s, mode=Mode.COMPUTE, reads=reads, replaces={**s.replaces, new: leaf})
+    def overwritable(self, leaf: Variable, new: Variable) -> bool:
+        alike = (leaf.domain, leaf.vtype) == (new.domain, new.vtype)
+        return self._fits and alike and leaf not in self._read_elsewhere
+
+    @cached_property
+    def _fits(self) -> bool:
+        """Whether it may be a dispatch; its images stay as many, whatever it overwrites."""
+        return self.s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and not self.limits.violation(self.dispatch())
+
+    @cached_property
+    def _read_elsewhere(self) -> set[Variable]:
+        """What it reads at other pixels than its own."""
+        return {
+            x
+            for f in self.s.functions
+            for x, access in zip(f.inputs, f.access, strict=True)
+            if access is not Access.SAME_PIXEL
+        }
+
+    def dispatch(self) -> SubStage:
+        reads = tuple(Read(r.variable, Binding.TEXTURE) for r in self.s.reads)
+        return replace(self.s, mode=Mode.COMPUTE, reads=reads, replaces=self.replaces)
 
 
 class _Order:
@@ -66,8 +81,10 @@ class _Order:
     def __init__(self, sub_stages: list[SubStage]):
         self.maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
         self.after: list[set[int]] = [set() for _ in sub_stages]
+        self.readers: dict[Variable, list[int]] = {}
         for k, s in enumerate(sub_stages):
             for read in s.reads:
+                self.readers.setdefault(read.variable, []).append(k)
                 if read.variable in self.maker:
                     self.after[self.maker[read.variable]].add(k)
 

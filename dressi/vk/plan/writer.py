@@ -20,6 +20,9 @@ ShaderText = Callable[[str], str]
 
 GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
 
+_WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
+_STATEMENTS = re.compile(r"\$y\b")
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -167,24 +170,29 @@ class Writer:
         inputs = [actual.get(x, x) for x in f.inputs]
         for name in f.includes:
             self.includes[name] = None
-        words: dict[str, str] = {
-            "size": ivec2_text(f.output.size),
-            "batch": str(f.output.batch),
-            "type": f.output.vtype.glsl,
-        }
-        for k, (x, access) in enumerate(zip(inputs, f.access, strict=True)):
-            words[str(k)] = self.value(x) if access is Access.SAME_PIXEL else self.fetch(x)
-            words[f"size{k}"] = ivec2_text(x.size)
-            words[f"batch{k}"] = str(x.batch)
-            words[f"type{k}"] = x.vtype.glsl
-        name = words["y"] = f"x{self._next()}"
-        text = f.glsl
-        filled = re.sub(r"\$(\w+)", lambda m: words[m[1]], text)
+        read = [
+            self.value(x) if access is Access.SAME_PIXEL else self.fetch(x)
+            for x, access in zip(inputs, f.access, strict=True)
+        ]
+        name = f"x{self._next()}"
+
+        def word(match: re.Match[str]) -> str:
+            kind, number = match.groups()
+            if kind == "y":
+                return name
+            if not kind:
+                return read[int(number)]
+            v = inputs[int(number)] if number else f.output
+            if kind == "size":
+                return ivec2_text(v.size)
+            return str(v.batch) if kind == "batch" else v.vtype.glsl
+
+        filled = _WORD.sub(word, text := f.glsl).strip()
         vtype = f.output.vtype.glsl
-        if re.search(r"\$y\b", text):
-            self.lines.append(f"precise {vtype} {name};\n  {{ {filled.strip()} }}")
+        if _STATEMENTS.search(text):
+            self.lines.append(f"precise {vtype} {name};\n  {{ {filled} }}")
         else:
-            self.lines.append(f"precise {vtype} {name} = {filled.strip()};")
+            self.lines.append(f"precise {vtype} {name} = {filled};")
         self.names[f.output] = name
 
     def place(self) -> list[str]:
