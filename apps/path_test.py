@@ -1,32 +1,38 @@
 """Is the gradient of the soft silhouette the change of the picture drawn again? Along nine directions, on any mesh.
 
     python apps/path_test.py --out out/path_test
-    python apps/path_test.py --mesh bob.obj --radius-px 5 2 1 --views 6 --device swiftshader
+    python apps/path_test.py --mesh bob.obj --radius-px 5 2 1 --size 128 256 --device llvmpipe SwiftShader
 
 All vertices move along a direction, by at most one pixel to either side. The loss (squares of outer form minus soft
 target, summed) changes by L(+1 px) - L(-1 px); the gradient times the direction, integrated between the two, must give
 the same. Kinks of the loss cannot be seen this way, jumps can. Directions that miss by more than 2 % are integrated
-again with --again samples. Writes path_test.json: for each mesh, radius and number of views the share of directions
-within 2 % (those that change the loss by less than 2 % of the largest change are left out), the median ratio, and
-every exception.
+again with --again samples. Writes path_test.json: for each mesh, device, size, radius and number of views the share of
+directions within 2 % (those that change the loss by less than 2 % of the largest change are left out), the median
+ratio, every exception, and by how much the picture differs when all edges are drawn instead of the silhouettes. The
+file grows with every figure; what it holds already is not measured again.
 """
 
 import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.gradient import gradient
-from dressi.ad.types import FLOAT, IVEC3, VEC4, list_values
-from dressi.render.fit.engine import list_leaf
+from dressi.ad.graph import as_variable
+from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
+from dressi.render.edges import edge_list
+from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh
 from dressi.render.mesh import Mesh
+from dressi.render.outer_form import around_edges
 from dressi.render.primitives import bumpy_ellipsoid, icosphere, torus
+from dressi.render.screen import project, rasterize_hard
 from dressi.render.silhouette import falloff, outside_distance
 from dressi.render.views import ring
 
@@ -67,6 +73,10 @@ class Change:
     integral: float
     difference: float
 
+    @property
+    def ratio(self) -> float:
+        return self.integral / self.difference
+
 
 class PathTest:
     """One mesh on one device: samples of a path are the tiles of one batch, the radius is data."""
@@ -79,6 +89,7 @@ class PathTest:
         )
         self.radius = Variable(FLOAT, name="radius")
         self.target = Variable(FLOAT, self.size, name="target")
+        self.mesh, self.device = mesh, device
         drawn = hard_soft_ras(
             self.position, list_leaf("faces", IVEC3, mesh.faces), size=self.size, radius=self.radius,
             face_count=len(mesh.faces), form="outer",
@@ -88,6 +99,21 @@ class PathTest:
         self.ad.set_output("hard", drawn.hard)
         self.ad.set_output("squares", squares)
         self.ad.set_output("slope", gradient(F.sum(squares), [self.position])[0])
+
+    def all_edges(self, matrices: np.ndarray, radius: float) -> float:
+        """The largest difference of a pixel when all edges are drawn, on both sides, instead of the silhouettes."""
+        position = list_leaf("position", VEC3, self.points)
+        clips, faces = to_clip(position, matrices_leaf(matrices)), list_leaf("faces", IVEC3, self.mesh.faces)
+        count, edges = len(self.mesh.faces), edge_list(self.mesh.faces)
+        face = rasterize_hard(clips, faces, size=self.size, face_count=count)
+        everywhere = Variable(INT, edges.list.size, data=np.zeros(edges.list.shape[:3], int))
+        points, r = project(clips, self.size), as_variable(radius)
+        every = around_edges(points, face, edges, everywhere, self.size, r)
+        own = hard_soft_ras(clips, faces, size=self.size, radius=r, face_count=count, form="outer")
+        with DressiAD(self.device) as ad:
+            ad.set_output("difference", F.max(F.abs(every.silhouette - own.silhouette)))
+            ad.step()
+            return float(ad.recv("difference").max())
 
     def run(self, matrix: np.ndarray, step: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Loss and slope along the path at each place; as many as there are tiles."""
@@ -124,7 +150,7 @@ class PathTest:
 def summary(changes: dict[str, Change]) -> tuple[dict[str, float], dict[str, float]]:
     """(figures, ratios of the directions that miss)."""
     largest = max(abs(c.difference) for c in changes.values())
-    ratios = {n: c.integral / c.difference for n, c in changes.items() if abs(c.difference) > TINY * largest}
+    ratios = {n: c.ratio for n, c in changes.items() if abs(c.difference) > TINY * largest}
     values = np.array(list(ratios.values()))
     figures = {
         "directions": len(values),
@@ -134,88 +160,94 @@ def summary(changes: dict[str, Change]) -> tuple[dict[str, float], dict[str, flo
     return figures, {name: ratio for name, ratio in ratios.items() if abs(ratio - 1) > 0.02}
 
 
-def examine(
-    mesh: Mesh, device: Device, radii: list[float], views: int, size: int, steps: int, again: int
-) -> list:
-    """Figures of every radius, one view at a time and all views together."""
-    work = PathTest(mesh, size, steps, device)
+def examine(work: PathTest, views: int, pixels: float, steps: int, again: int) -> list[dict]:
+    """Figures of one radius, one view at a time and all views together."""
     matrices = ring(np.zeros(3), work.extent, views, work.size).matrices
-    moves = dict(directions(work.points))
-    results = []
-    for pixels in radii:
-        seen: list[dict[str, Change]] = []
-        exceptions = []
-        for number, matrix in enumerate(matrices):
-            work.aim(matrix, pixels / size)
-            seen.append({name: work.change(matrix, move, steps) for name, move in moves.items()})
-            for name, ratio in summary(seen[-1])[1].items():
-                better = work.change(matrix, moves[name], again)
-                exceptions.append(
-                    {
-                        "view": number,
-                        "direction": name,
-                        "ratio": ratio,
-                        "again": better.integral / better.difference,
-                    }
-                )
+    moves, radius = dict(directions(work.points)), pixels / work.size[1]
+
+    def total(name: str, samples: int) -> Change:
+        """The change in all views together."""
+        changes = []
+        for matrix in matrices:
+            work.aim(matrix, radius)
+            changes.append(work.change(matrix, moves[name], samples))
+        return Change(sum(c.integral for c in changes), sum(c.difference for c in changes))
+
+    seen: dict[str, Change] = {}
+    exceptions = []
+    for number, matrix in enumerate(matrices):
+        work.aim(matrix, radius)
+        found = {name: work.change(matrix, move, steps) for name, move in moves.items()}
+        seen |= {f"{number} {name}": change for name, change in found.items()}
+        for name, ratio in summary(found)[1].items():
+            better = work.change(matrix, moves[name], again).ratio
+            exceptions.append({"view": number, "direction": name, "ratio": ratio, "again": better})
+    difference = work.all_edges(matrices, radius)
+    rows = [{"views": 1, **summary(seen)[0], "all edges": difference, "exceptions": exceptions}]
+    if views > 1:
+        alike = {name: [seen[f"{k} {name}"] for k in range(views)] for name in moves}
         together = {
-            name: Change(sum(s[name].integral for s in seen), sum(s[name].difference for s in seen))
-            for name in moves
+            name: Change(sum(c.integral for c in cs), sum(c.difference for c in cs))
+            for name, cs in alike.items()
         }
-        alone = summary({f"{k} {name}": c for k, view in enumerate(seen) for name, c in view.items()})[0]
-        base = {
-            "mesh": mesh.name,
-            "faces": len(mesh.faces),
-            "device": device.name,
-            "size": size,
-            "radius_px": pixels,
-        }
-        results.append({**base, "views": 1, **alone, "exceptions": exceptions})
-        if views > 1:
-            figures, missing = summary(together)
-            results.append({**base, "views": views, **figures, "exceptions": missing})
-        for row in results[-2 if views > 1 else -1 :]:
-            print(
-                f"{mesh.name}, r = {pixels:g} px, {row['views']} views, {row['directions']} directions:"
-                f" {100 * row['within 2 %']:.1f} % within 2 %, median {row['median']:.4f}", flush=True,
-            )  # fmt: skip
-    work.ad.close()
-    return results
+        figures, missing = summary(together)
+        exceptions = [
+            {"direction": name, "ratio": ratio, "again": total(name, again).ratio}
+            for name, ratio in missing.items()
+        ]
+        rows.append({"views": views, **figures, "all edges": difference, "exceptions": exceptions})
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--mesh", action="append", default=[], help=f"a file, or one of {', '.join(MADE)}; repeatable"
-    )
+    parser.add_argument("--mesh", nargs="+", default=list(MADE), help=f"files, or some of {', '.join(MADE)}")
     parser.add_argument("--radius-px", type=float, nargs="+", default=[5.0, 2.0, 1.0])
     parser.add_argument("--views", type=int, default=6)
-    parser.add_argument("--size", type=int, default=128, help="pixels along each side")
+    parser.add_argument("--size", type=int, nargs="+", default=[128], help="pixels along each side")
     parser.add_argument("--steps", type=int, default=24, help="samples of the gradient along each direction")
     parser.add_argument(
         "--again", type=int, default=400, help="samples for directions that miss by more than 2 %%"
     )
-    parser.add_argument("--device", help="Vulkan device, by name or index")
+    parser.add_argument("--device", nargs="+", default=[None], help="Vulkan devices, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out/path_test"))
     arguments = parser.parse_args()
 
-    results = []
-    with Device.open(arguments.device) as device:
-        for name in arguments.mesh or MADE:
-            mesh = MADE[name]() if name in MADE else load_mesh(Path(name))
-            results += examine(
-                mesh,
-                device,
-                arguments.radius_px,
-                arguments.views,
-                arguments.size,
-                arguments.steps,
-                arguments.again,
-            )
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "path_test.json").write_text(json.dumps(results, indent=1) + "\n")
-    print(f"results are in '{arguments.out / 'path_test.json'}'")
+    file = arguments.out / "path_test.json"
+    results = json.loads(file.read_text()) if file.exists() else []
+    for wanted in arguments.device:
+        with Device.open(wanted) as device:
+            for name, size in product(arguments.mesh, arguments.size):
+                mesh = MADE[name]() if name in MADE else load_mesh(Path(name))
+                run = {
+                    "mesh": mesh.name,
+                    "faces": len(mesh.faces),
+                    "device": device.name,
+                    "driver": f"{device.physical.driver} {device.physical.driver_version}",
+                }
+                work = PathTest(mesh, size, arguments.steps, device)
+                for pixels in arguments.radius_px:
+                    key = {**run, "size": size, "radius_px": pixels}
+                    if any(key.items() <= row.items() and row["views"] == arguments.views for row in results):
+                        continue
+                    for row in examine(work, arguments.views, pixels, arguments.steps, arguments.again):
+                        results.append({**key, **row})
+                        print(line(results[-1]), flush=True)
+                    file.write_text(json.dumps(results, indent=1) + "\n")
+                work.ad.close()
+    print(f"results are in '{file}'")
+
+
+def line(row: dict) -> str:
+    again = [abs(e["again"] - 1) for e in row["exceptions"]]
+    return (
+        f"{row['mesh']} at {row['size']}, {row['device'].split()[0]}, r = {row['radius_px']:g} px, {row['views']} views,"
+        f" {row['directions']} directions: {100 * row['within 2 %']:.1f} % within 2 %, median {row['median']:.4f},"
+        f" all edges {row['all edges']:.1g}"
+        + (f"; with more samples within {100 * max(again):.1f} %" if again else "")
+    )
 
 
 if __name__ == "__main__":

@@ -1,22 +1,6 @@
 """The outer form against brute force, against itself with every edge drawn, and along paths of the picture drawn again.
 
-Recorded with ``apps/path_test.py``, the gradient integrated between -1 and +1 pixel over the change of the loss: 128x128,
-nine directions, six views one by one and together, 24 samples (lavapipe; at 256x256 all figures are as good):
-
-    radius in pixels      one view: within 2 %, median     six views: within 2 %, median
-    torus        5             100 %    1.0000                  100 %    1.0001
-                 2              98 %    1.0000                  100 %    1.0001
-                 1              98 %    0.9999                  100 %    1.0002
-    ellipsoid    5, 2, 1       100 %    1.0000                  100 %    1.0000
-    blob         5, 2          100 %    1.0000                  100 %    0.9998
-                 1              98 %    1.0001                  100 %    0.9999
-    bob          5, 2          100 %    1.0000                  100 %    1.0003
-                 1              98 %    0.9999                  100 %    1.0010
-    Avocado      5, 2, 1       100 %    1.0000                  100 %    0.9998
-
-All exceptions come within 0.8 % with 400 samples. SwiftShader, which puts corners on a grid of 1/16 pixel, covers
-pixels that lie outside by a few hundredths of a pixel: they jump to 1 and carry no gradient. Medians there are 0.9985
-to 1.0000 at 5 and 2 pixels and 0.995 to 1.000 at 1 pixel, and 96 to 100 % are within 2 %, with more samples too.
+``apps/path_test.py`` does the last for larger meshes and images.
 """
 
 import sys
@@ -93,9 +77,10 @@ def test_gradient_is_that_of_brute_force(name):
 
 
 # Where faces are dropped at the near plane, their edges are part of no picture.
+# Where faces are dropped at the near plane, their edges are part of no picture.
 @pytest.mark.parametrize("name", [name for name in CASES if name != "near plane"])
 def test_all_edges_give_the_image_of_the_silhouettes(name):
-    oc.check_all_edges(evaluate, CASES[name], both_sides=True)
+    oc.check_all_edges(evaluate, CASES[name])
 
 
 def test_few_edges_of_a_closed_mesh_are_drawn():
@@ -156,27 +141,25 @@ def test_views_are_a_batch_of_the_same_functions():
     assert counts[0] == counts[1]
 
 
-def missed_pixels():
-    """The outer form of a triangle of which the hard raster missed every pixel."""
-    case = CASES["acute"]
+def check_driver_may_err(run) -> None:
+    """Coverage is the same when the hard raster covers what lies a little outside, or misses what lies inside."""
+    case = CASES["ellipsoid"]
     position, _ = case.variables()
     points, edges = project(position, oc.SIZE), edge_list(case.faces)
-    nothing = Variable(INT, oc.SIZE, data=np.full((1, 64, 64), -1))
     sides = EdgeSides(edges.list, points.vertex, 0).output
-    drawn = around_edges(points, nothing, edges, sides, oc.SIZE, as_variable(oc.RADIUS))
-    return position, drawn, oc.render(case.clip, case.faces, radius=oc.RADIUS)
+    truth = oc.render(case.clip, case.faces, radius=oc.RADIUS)
+    wrong = truth.distance < 0.045 / 64
+    assert (wrong & (truth.hard > 0)).sum() >= 5 and (wrong & (truth.hard == 0)).sum() >= 5
+    face = Variable(INT, oc.SIZE, data=np.where(wrong ^ (truth.hard > 0), 0, -1)[None])
+    drawn = around_edges(points, face, edges, sides, oc.SIZE, as_variable(oc.RADIUS)).silhouette
+    coverage, slope = run([drawn, gradient(F.sum(drawn), [position])[0]])
+    np.testing.assert_allclose(coverage[0], truth.coverage, atol=1e-5)
+    expected = truth.gradient(np.ones(truth.hard.shape))
+    assert np.linalg.norm(slope[0, 0] - expected) <= 1e-4 * np.linalg.norm(expected)
 
 
-def test_pixels_missed_just_inside_count_as_covered():
-    position, drawn, truth = missed_pixels()
-    coverage, slope = evaluate([drawn.silhouette, gradient(F.sum(drawn.silhouette), [position])[0]])
-    near = (truth.hard == 1) & (truth.distance < 0.1 / 64)
-    assert near.sum() >= 5 and (coverage[0][near] == 1).all()
-    outside = truth.hard == 0
-    np.testing.assert_allclose(coverage[0][outside], truth.coverage[outside], atol=1e-6)
-    # Their gradient is missing, that of the other pixels inside points inward.
-    inner = (truth.hard == 1) & ~near & (truth.distance < 0.7 / 64)
-    assert (coverage[0][inner] < 1).all() and slope.any()
+def test_drivers_may_err_by_the_coarsest_grid():
+    check_driver_may_err(evaluate)
 
 
 def check_far_range(run_steps, side: int = 64) -> None:
@@ -214,7 +197,7 @@ def test_a_ball_out_of_reach_comes_home_by_a_schedule():
             run.run(count)
         return run.recv(move)
 
-    check_far_range(steps, 32)
+    check_far_range(steps, 48)
 
 
 def test_a_mesh_behind_the_camera_is_an_empty_picture_without_gradient():

@@ -1,7 +1,4 @@
-"""The outer form on every driver, by the checks of the oracle's tests.
-
-A driver with a coarse grid of corners (SwiftShader: 1/16 pixel) covers other pixels along the outline than the oracle.
-"""
+"""The outer form on every driver, by the checks of the oracle's tests."""
 
 import sys
 from pathlib import Path
@@ -31,7 +28,7 @@ def test_image_and_gradient_are_those_of_brute_force(run, name):
 
 @pytest.mark.parametrize("name", ["torus", "lines", "open", "three faces at an edge"])
 def test_all_edges_give_the_image_of_the_silhouettes(run, name):
-    oc.check_all_edges(run, CASES[name], both_sides=False)
+    oc.check_all_edges(run, CASES[name])
 
 
 @pytest.mark.parametrize("mesh, pixels, side", [("torus", 5, 64), ("ellipsoid", 2, 128)])
@@ -41,11 +38,8 @@ def test_gradient_integrates_to_the_loss(run, mesh, pixels, side):
     assert share >= 0.97 and abs(median - 1) <= 0.005, figures
 
 
-def test_pixels_missed_just_inside_count_as_covered(run):
-    _, drawn, truth = oracle.missed_pixels()
-    (coverage,) = run([drawn.silhouette])
-    near = (truth.hard == 1) & (truth.distance < 0.09 / 64)
-    assert near.any() and (coverage[0][near] == 1).all()
+def test_drivers_may_err_by_the_coarsest_grid(run):
+    oracle.check_driver_may_err(run)
 
 
 def test_a_ball_out_of_reach_comes_home_by_a_schedule(device):
