@@ -8,7 +8,7 @@ import numpy as np
 
 from dressi import Device, Variable
 from dressi.ad.graph import ScatterFunction
-from dressi.vk.plan.glsl_scatter import limbs_of
+from dressi.vk.plan.fixed_point import accumulators_of
 from dressi.vk.plan.lifetime import ImageSlot
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.substage import Mode, Stage
@@ -34,7 +34,7 @@ def stage_bytes(plan: Plan, stage: Stage) -> int:
             total += 2 * 4 * width * height * batch  # depth, cleared and tested
         for f in s.functions:
             if isinstance(f, ScatterFunction):
-                total += 3 * 4 * limbs_of(f).words  # cleared, added to, resolved
+                total += 3 * 4 * accumulators_of(f).words  # added to, read, cleared
     return total
 
 

@@ -32,6 +32,7 @@ class DeviceLimits:
     max_workgroup_count: int = 65535
     max_storage_buffer_bytes: int = 1 << 27
     fragment_atomics: bool = True
+    int64_atomics: bool = True  # in buffers
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits."""
@@ -88,7 +89,7 @@ class Tiling:
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(),
     "uhd620": DeviceLimits(max_input_attachments=8),
-    "mali_g76": DeviceLimits(max_input_attachments=4, max_color_attachments=4),
+    "mali_g76": DeviceLimits(max_input_attachments=4, max_color_attachments=4, int64_atomics=False),
     "minimum": DeviceLimits(
         max_image_dimension=4096,
         max_framebuffer_width=4096,
@@ -98,6 +99,7 @@ PROFILES: dict[str, DeviceLimits] = {
         max_sampled_images=16,
         max_storage_images=4,
         max_storage_buffers=4,
+        int64_atomics=False,
     ),
 }
 

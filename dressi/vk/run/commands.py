@@ -131,6 +131,11 @@ class Commands:
         if images:
             self.once(write)
 
+    def zero(self, buffer: DeviceBuffer) -> None:
+        """Fill a buffer with zeros."""
+        vk = self.device.vk
+        self.once(lambda b: vk.vkCmdFillBuffer(b, buffer.handle, 0, buffer.size, 0))
+
     def _stage(self, size: int) -> DeviceBuffer:
         self.wait()
         if self._staging is None or self._staging.size < size:

@@ -16,6 +16,7 @@ from ..plan.limits import UNLIMITED, DeviceLimits
 from .instance import Instance, PhysicalDevice
 
 _open: list[Device] = []
+_PORTABILITY, _INT64_ATOMICS = "VK_KHR_portability_subset", "VK_KHR_shader_atomic_int64"
 _PREFERENCE = {"discrete": 0, "integrated": 1, "virtual": 2, "other": 3, "cpu": 4}
 
 
@@ -66,13 +67,25 @@ class Device:
                 f"{self.name} cannot store two-component images (shaderStorageImageExtendedFormats)"
             )
         atomics = bool(supported.fragmentStoresAndAtomics)
+        available = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical.handle, None)}
+        chain = None
+        if supported.shaderInt64 and _INT64_ATOMICS in available:
+            chain = vk.VkPhysicalDeviceShaderAtomicInt64Features()
+            vk.vkGetPhysicalDeviceFeatures2(physical.handle, vk.VkPhysicalDeviceFeatures2(pNext=chain))
+        int64_atomics = bool(chain and chain.shaderBufferInt64Atomics)
         features = vk.VkPhysicalDeviceFeatures(
-            shaderStorageImageExtendedFormats=True, fragmentStoresAndAtomics=atomics
+            shaderStorageImageExtendedFormats=True,
+            fragmentStoresAndAtomics=atomics,
+            shaderInt64=int64_atomics,
         )
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, queueCount=1, pQueuePriorities=[1.0])
-        available = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical.handle, None)}
-        extensions = ["VK_KHR_portability_subset"] if "VK_KHR_portability_subset" in available else []
+        extensions = [name for name in (_PORTABILITY,) if name in available]
+        if int64_atomics:
+            extensions.append(_INT64_ATOMICS)
         info = vk.VkDeviceCreateInfo(
+            pNext=vk.VkPhysicalDeviceShaderAtomicInt64Features(shaderBufferInt64Atomics=True)
+            if int64_atomics
+            else None,
             queueCreateInfoCount=1,
             pQueueCreateInfos=[queue],
             pEnabledFeatures=features,
@@ -88,7 +101,9 @@ class Device:
         properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
-        self.limits = replace(read_limits(properties.limits), fragment_atomics=atomics)
+        self.limits = replace(
+            read_limits(properties.limits), fragment_atomics=atomics, int64_atomics=int64_atomics
+        )
         self._namer = instance.procedure("vkSetDebugUtilsObjectNameEXT") if instance.names else None
         _open.append(self)
 

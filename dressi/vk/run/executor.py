@@ -14,7 +14,7 @@ from ...ad.program import Program
 from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import GraphError, InputError
-from ..plan.glsl_scatter import limbs_of
+from ..plan.fixed_point import accumulators_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.plan import DEFAULT, Plan, PlanOptions, Schedule, build_plan
 from ..plan.show import plan_dot
@@ -65,13 +65,14 @@ class VulkanExecutor:
             v: [self._images[k] for k in numbers] for v, numbers in self.plan.images.of.items()
         }
         self.commands.make_general(self._images)
-        words = [limbs_of(f).words for s in self.plan.shaders for f in _scatters(s)]
+        words = [accumulators_of(f).words for s in self.plan.shaders for f in _scatters(s)]
         self._buffers = {
             "buffer": DeviceBuffer(device, 4 * max(words, default=1), "scatter", host=False),
             "status": DeviceBuffer(device, 4, "status", host=True),
         }
         self._buffers["status"].mapped[:] = 0
-        self._target = Target(device, self.commands, self.plan.limits, self._of, self._buffers["buffer"])
+        self.commands.zero(self._buffers["buffer"])
+        self._target = Target(device, self.commands, self.plan.limits, self._of)
         self._cache = PipelineCache(device)
         self._pool = make_pool(device, list(self.plan.shaders.values()))
         self._maker = PipelineMaker(device, self._cache, self._pool)

@@ -7,26 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
-from ..plan.glsl_scatter import limbs_of
 from ..plan.limits import DeviceLimits
 from ..plan.substage import Mode, Stage, SubStage
 from ..plan.writer import GROUP
 from .commands import Commands
 from .device import Device
-from .memory import DeviceBuffer, DeviceImage
+from .memory import DeviceImage
 from .pipeline import Pipelines
 from .render_pass import DrawTarget
 
 
 @dataclass(frozen=True)
 class Target:
-    """What recording needs of an executor: images of Variables, limits, the accumulators of scatters."""
+    """What recording needs of an executor: images of Variables, and limits."""
 
     device: Device
     commands: Commands
     limits: DeviceLimits
     images: dict[Variable, list[DeviceImage]]
-    accumulators: DeviceBuffer
 
 
 def record_stage(
@@ -93,11 +91,6 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     scatter = next((f for f in s.functions if isinstance(f, ScatterFunction)), None)
-    if scatter is not None:
-        empty = 0 if scatter.operation == "add" else 0xFFFFFFFF  # -1: nothing was put
-        words = run.accumulators.handle
-        vk.vkCmdFillBuffer(buffer, words, 0, 4 * limbs_of(scatter).words, empty)
-        run.commands.barrier(buffer)
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
     if s.drawn is not None and target is not None:
         _begin(run, buffer, target)

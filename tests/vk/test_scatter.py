@@ -1,0 +1,117 @@
+"""Sums in fixed point on devices: exact, the same bits by atomics of 64 and of 32 bits, nothing left for the next step."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.graph import ScatterFunction, Variable
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, INT, VEC2
+from dressi.vk.plan.fixed_point import accumulators_of
+from dressi.vk.run.executor import VulkanExecutor
+
+pytestmark = pytest.mark.vk
+CELLS = 7
+
+
+def leaf(vtype, array):
+    return Variable(vtype, (array.shape[2], array.shape[1]), array.shape[0], data=array)
+
+
+def both_lowerings(outputs, device, steps=2):
+    """The values by 64-bit atomics, where the device has them, and by 32-bit ones."""
+    found = []
+    for limits in (device.limits, replace(device.limits, int64_atomics=False)):
+        program = Program({str(k): v for k, v in enumerate(outputs)})
+        with VulkanExecutor(program, device, limits=limits) as run:
+            run.run(1)
+            first = [run.recv(v) for v in outputs]
+            run.run(steps)
+            run.wait()
+            again = [run.recv(v) for v in outputs]
+            assert all((a == b).all() for a, b in zip(first, again, strict=True))
+            found.append(first)
+    assert all((a == b).all() for a, b in zip(*found, strict=True))
+    return found[0]
+
+
+def scattered(exponents):
+    """Values of both signs over a range of magnitudes, half of them once more with the other sign; indices."""
+    rng = np.random.default_rng(3)
+    values = rng.uniform(1, 2, (2, 24, 40, 2)) * 2.0 ** rng.integers(
+        exponents[0], exponents[1], (2, 24, 40, 1)
+    )
+    values *= rng.choice([-1, 1], values.shape)
+    index = rng.integers(-1, CELLS + 1, (2, 24, 40))
+    values[:, 12:, 20:], index[:, 12:, 20:] = -values[:, :12, 20:], index[:, :12, 20:]
+    return values.astype(np.float32), index
+
+
+def slots(table):
+    assert isinstance(table.creator, ScatterFunction)
+    return accumulators_of(table.creator).slots
+
+
+def exact(values, index):
+    table = [values[index == k].astype(float) for k in range(CELLS)]  # float64 holds these sums
+    return np.array([cell.sum(0) for cell in table])[None, None]
+
+
+@pytest.mark.parametrize("exponents", [(-36, -20), (-37, 6), (-10, 8), (10, 23), (-36, 23)])
+def test_sums_of_every_magnitude_are_exact(device, exponents):
+    values, index = scattered(exponents)
+    table = F.scatter_add(leaf(VEC2, values), leaf(INT, index), (CELLS, 1))
+    assert slots(table) > 1
+    (got,) = both_lowerings([table], device)
+    largest = 2.0 ** exponents[1] * values[..., 0].size
+    expected = exact(values, index)
+    if largest < 2.0 ** (exponents[0] - 23 + 53):  # else float64 rounds as well
+        np.testing.assert_allclose(got, expected, rtol=2.0**-22, atol=0)
+    np.testing.assert_allclose(got, expected, rtol=2.0**-22, atol=largest * 2.0**-50)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+@pytest.mark.parametrize("magnitude", [-100, 0, 100])
+def test_sums_under_a_bound_are_exact(device, magnitude, measured):
+    values, index = scattered((-15, 0))
+    values = (values.astype(float) * 2.0**magnitude).astype(np.float32)
+    x = leaf(VEC2, values)
+    bound = F.max(F.max_component(F.abs(x))) if measured else 1.5 * 2.0**magnitude
+    table = F.scatter_add(x, leaf(INT, index), (CELLS, 1), bound=bound)
+    assert slots(table) == 1
+    (got,) = both_lowerings([table], device)
+    np.testing.assert_allclose(got, exact(values, index), rtol=2.0**-22, atol=0)
+
+
+def test_adding_and_maximising_in_turns(device):
+    """Scatters share accumulators: each finds them empty, in every step."""
+    rng = np.random.default_rng(5)
+    places, numbers = rng.integers(0, CELLS, (1, 6, 5)), rng.integers(-3, 100, (1, 6, 5))
+    values = rng.normal(size=(1, 6, 5)).astype(np.float32)
+    index = leaf(INT, places)
+    outputs = [
+        F.scatter_max(leaf(INT, numbers), index, (CELLS + 3, 1)),
+        F.scatter_add(leaf(FLOAT, values), index, (CELLS, 1)),
+        F.scatter_max(leaf(INT, -7 - abs(numbers)), index, (CELLS, 1)),
+        F.scatter_add(leaf(FLOAT, -values), index, (CELLS, 1), bound=8.0),
+    ]
+    got = both_lowerings(outputs, device)
+    expected = np.full(CELLS + 3, -1)
+    np.maximum.at(expected, places.ravel(), numbers.ravel())
+    assert (got[0].ravel() == expected).all() and (got[2] == -1).all()
+    np.testing.assert_allclose(got[1].ravel(), np.bincount(places.ravel(), values.ravel(), CELLS), rtol=1e-6)
+    assert (got[3] == -got[1]).all()
+
+
+def test_undefined_values_are_reported_and_left_out(device):
+    values = leaf(FLOAT, np.array([[[1.0, np.nan, 2.0, np.inf]]]))
+    for bound, expected in ((4.0, 7.0), (np.inf, 3.0 + 2.0**23)):
+        table = F.scatter_add(values, leaf(INT, np.zeros((1, 1, 4), int)), (1, 1), bound=bound)
+        for limits in (device.limits, replace(device.limits, int64_atomics=False)):
+            with VulkanExecutor(Program({"table": table}), device, limits=limits) as run:
+                run.run()
+                with pytest.warns(RuntimeWarning, match="beyond the bound"):
+                    run.wait()
+                assert run.recv(table).reshape(()) == expected
