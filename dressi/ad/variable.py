@@ -83,14 +83,17 @@ class Variable:
     def is_leaf(self) -> bool:
         return self.creator is None
 
-    def conform(self, values: Any) -> np.ndarray:
-        """``values`` as an array of ``shape``; leading axes of length 1 may be left out. Raises GraphError."""
+    def conform(self, values: Any, *, copy: bool = True) -> np.ndarray:
+        """``values`` as an array of ``shape``; leading axes of length 1 may be left out. Raises GraphError.
+
+        copy: False gives the array itself where it fits as it is.
+        """
         array = np.asarray(values)
         if array.dtype == object or not np.can_cast(array.dtype, np.complex128):
             raise GraphError(f"{self} takes numbers, not values of type {array.dtype}")
         if self.vtype.is_int and array.dtype.kind == "f":
             raise GraphError(f"{self} holds integers; convert the {array.dtype} array first")
-        array = array.astype(np.int64 if self.vtype.is_int else np.float64)
+        array = array.astype(np.int64 if self.vtype.is_int else np.float64, copy=copy)
         if array.shape == self.shape:
             return array
         padded = (1,) * (len(self.shape) - array.ndim) + array.shape

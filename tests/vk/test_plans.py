@@ -214,7 +214,7 @@ def test_a_device_belongs_to_its_thread(device):
 
 def test_a_failed_build_leaves_nothing(device, monkeypatch):
     before = device.live_objects()
-    monkeypatch.setattr("dressi.vk.run.pipeline.compile_glsl", lambda *_: 1 / 0)
+    monkeypatch.setattr("dressi.vk.run.pipeline.compile_many", lambda *_: 1 / 0)
     x = Variable(FLOAT, (4, 4), name="x", data=np.zeros((4, 4)))
     with pytest.raises(ZeroDivisionError):
         VulkanExecutor(Program({"y": F.sin(x)}), device)

@@ -94,8 +94,8 @@ class Commands:
         memory = vk.VkMemoryBarrier(srcAccessMask=both, dstAccessMask=both)
         vk.vkCmdPipelineBarrier(buffer, everything, everything, 0, 1, [memory], 0, None, 0, None)
 
-    def make_general(self, images: list[DeviceImage]) -> None:
-        """Bring new images into the layout GENERAL, filled with zeros."""
+    def make_general(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
+        """Bring new images into the layout GENERAL; those in ``zero`` filled with zeros."""
         vk = self.device.vk
         color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
 
@@ -124,9 +124,9 @@ class Commands:
                 len(changes),
                 changes,
             )
-            zero = vk.VkClearColorValue(float32=[0.0, 0.0, 0.0, 0.0])
-            for image in images:
-                vk.vkCmdClearColorImage(buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, zero, 1, [color])
+            clear = vk.VkClearColorValue(float32=[0.0, 0.0, 0.0, 0.0])
+            for image in zero:
+                vk.vkCmdClearColorImage(buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, clear, 1, [color])
 
         if images:
             self.once(write)
@@ -136,13 +136,16 @@ class Commands:
         vk = self.device.vk
         self.once(lambda b: vk.vkCmdFillBuffer(b, buffer.handle, 0, buffer.size, 0))
 
-    def _stage(self, size: int) -> DeviceBuffer:
+    def _staged(self, images: list[DeviceImage]) -> tuple[DeviceBuffer, list[int]]:
+        """A staging buffer with room for the images, and where in it each of them starts."""
         self.wait()
+        ends = [int(end) for end in np.cumsum([_aligned(image.slot.bytes) for image in images])]
+        size = ends[-1] if ends else 0
         if self._staging is None or self._staging.size < size:
             if self._staging is not None:
                 self._staging.destroy()
             self._staging = DeviceBuffer(self.device, max(size, 1 << 16), "staging", host=True)
-        return self._staging
+        return self._staging, [0, *ends[:-1]][: len(images)]
 
     def _region(self, image: DeviceImage, offset: int) -> Any:
         vk = self.device.vk
@@ -152,20 +155,15 @@ class Commands:
             imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
         )
 
-    def upload(self, pairs: list[tuple[DeviceImage, np.ndarray]]) -> None:
-        """Write whole images, in one submission."""
+    def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
+        """Write whole images, in one submission: ``fill`` sets the arrays (height, width, components) it is given."""
         vk = self.device.vk
-        staging = self._stage(sum(_aligned(a.nbytes) for _, a in pairs))
-        regions, offset = [], 0
-        for image, texels in pairs:
-            staging.mapped[offset : offset + texels.nbytes] = (
-                np.ascontiguousarray(texels).view(np.uint8).reshape(-1)
-            )
-            regions.append((image, self._region(image, offset)))
-            offset += _aligned(texels.nbytes)
+        staging, offsets = self._staged(images)
+        fill([_texels(staging, image, offset) for image, offset in zip(images, offsets, strict=True)])
 
         def write(buffer: Any) -> None:
-            for image, region in regions:
+            for image, offset in zip(images, offsets, strict=True):
+                region = self._region(image, offset)
                 vk.vkCmdCopyBufferToImage(
                     buffer, staging.handle, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [region]
                 )
@@ -175,28 +173,17 @@ class Commands:
     def download(self, images: list[DeviceImage]) -> list[np.ndarray]:
         """Read whole images: arrays (height, width, components)."""
         vk = self.device.vk
-        sizes = [image.slot.bytes for image in images]
-        staging = self._stage(sum(map(_aligned, sizes)))
-        offsets = np.cumsum([0, *map(_aligned, sizes)])
+        staging, offsets = self._staged(images)
 
         def write(buffer: Any) -> None:
-            for image, offset in zip(images, offsets, strict=False):
+            for image, offset in zip(images, offsets, strict=True):
+                region = self._region(image, offset)
                 vk.vkCmdCopyImageToBuffer(
-                    buffer,
-                    image.handle,
-                    vk.VK_IMAGE_LAYOUT_GENERAL,
-                    staging.handle,
-                    1,
-                    [self._region(image, int(offset))],
+                    buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [region]
                 )
 
         self.once(write)
-        arrays = []
-        for image, offset, size in zip(images, offsets, sizes, strict=False):
-            raw = staging.mapped[int(offset) : int(offset) + size].copy()
-            dtype = np.int32 if image.slot.is_int else np.float32
-            arrays.append(raw.view(dtype).reshape(image.slot.height, image.slot.width, image.slot.components))
-        return arrays
+        return [_texels(staging, image, offset).copy() for image, offset in zip(images, offsets, strict=True)]
 
     def destroy(self) -> None:
         self.wait()
@@ -210,3 +197,10 @@ class Commands:
 def _aligned(size: int) -> int:
     """Offsets of copies are multiples of a texel: 16 bytes at most."""
     return (size + 15) & ~15
+
+
+def _texels(staging: DeviceBuffer, image: DeviceImage, offset: int) -> np.ndarray:
+    """Where the image lies in the staging buffer, as an array (height, width, components)."""
+    slot = image.slot
+    raw = staging.mapped[offset : offset + slot.bytes].view(np.int32 if slot.is_int else np.float32)
+    return raw.reshape(slot.height, slot.width, slot.components)

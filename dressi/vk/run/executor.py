@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ class VulkanExecutor:
         self._of: dict[Variable, list[DeviceImage]] = {
             v: [self._images[k] for k in numbers] for v, numbers in self.plan.images.of.items()
         }
-        self.commands.make_general(self._images)
+        # What can be read before it was written has zeros; the other images are written first.
+        readable = {*program.leaves, *program.outputs.values(), *program.asked.values()}
+        numbers = sorted({k for v in readable for k in self.plan.images.of.get(v, ())})
+        self.commands.make_general(self._images, [self._images[k] for k in numbers])
         words = [accumulators_of(f).words for s in self.plan.shaders for f in _scatters(s)]
         self._buffers = {
             "buffer": DeviceBuffer(device, 4 * max(words, default=1), "scatter", host=False),
@@ -74,6 +78,7 @@ class VulkanExecutor:
         self.commands.zero(self._buffers["buffer"])
         self._target = Target(device, self.commands, self.plan.limits, self._of)
         self._cache = PipelineCache(device)
+        self._cache.compile(self.plan.shaders)
         self._pool = make_pool(device, list(self.plan.shaders.values()))
         self._maker = PipelineMaker(device, self._cache, self._pool)
         self._targets: list[DrawTarget] = []
@@ -86,7 +91,7 @@ class VulkanExecutor:
         self._dirty = bool(self.plan.static.stages)
         self._idle = False  # nothing has changed since the last run and no step changes anything
         self.missing = {v for v in program.leaves if v.data is None}
-        self.send_many({v: v.data for v in program.leaves if v.data is not None})
+        self.send_many({v: v.data for v in program.leaves if v.data is not None and v.data.any()})
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
@@ -96,19 +101,24 @@ class VulkanExecutor:
     def send_many(self, values: Mapping[Variable, Any]) -> None:
         """Set several leaves in one submission."""
         self._check_open()
-        pairs = []
+        arrays: dict[Variable, np.ndarray] = {}
         for variable, array in values.items():
             if not variable.is_leaf:
                 raise GraphError(f"{variable} is computed; only leaves can be sent")
             if variable not in self._of:
                 raise GraphError(f"{variable} is not part of this program")
-            planes = to_planes(variable, variable.conform(array), self.plan.limits.tiling(variable))
-            pairs += list(zip(self._of[variable], planes, strict=True))
+            arrays[variable] = variable.conform(array, copy=False)
             self.missing.discard(variable)
             self._dirty = self._dirty or variable in self._static_leaves
         self._idle = False
-        if pairs:
-            self.commands.upload(pairs)
+
+        def fill(texels: list[np.ndarray]) -> None:
+            rest = iter(texels)
+            for v, array in arrays.items():
+                to_planes(v, array, self.plan.limits.tiling(v), islice(rest, len(self._of[v])))
+
+        if arrays:
+            self.commands.upload([image for v in arrays for image in self._of[v]], fill)
 
     def recv(self, variable: Variable) -> np.ndarray:
         """A leaf or a value that is only asked for (after the last step), or an output (before its update).

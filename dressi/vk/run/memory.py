@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,25 +127,19 @@ class DeviceBuffer:
         self.device.destroy(self.memory)
 
 
-def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling) -> list[np.ndarray]:
-    """The texels of each plane, (height, width, components of the slot), of an array of the Variable's shape."""
-    dtype = variable.vtype.dtype
+def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: Iterable[np.ndarray]) -> None:
+    """Sets the texels of each plane, (height, width, components of the slot), from an array of the Variable's shape."""
     n = variable.vtype.planes[0]
     if variable.vtype.is_matrix:
-        columns = np.moveaxis(values, -1, -2)  # GLSL stores columns
-        columns = columns.reshape(*columns.shape[:3], -1)
-        parts = [columns[..., k * n : (k + 1) * n] for k in range(len(variable.vtype.planes))]
-    else:
-        parts = [values.reshape(*values.shape[:3], -1)]
-    wide = {1: 1, 2: 2, 3: 4, 4: 4}[n]
-    (w, h), planes = variable.size, []
-    for part in parts:
-        texels = np.zeros((tiling.height, tiling.width, wide), dtype)
+        values = np.moveaxis(values, -1, -2)  # GLSL stores columns
+    values = values.reshape(*values.shape[:3], -1)
+    w, h = variable.size
+    for k, texels in enumerate(planes):
+        if n < texels.shape[-1] or variable.batch < tiling.rows * tiling.columns:
+            texels[:] = 0
         for tile in range(variable.batch):
             x, y = tiling.offset(tile)
-            texels[y : y + h, x : x + w, :n] = part[tile]
-        planes.append(texels)
-    return planes
+            texels[y : y + h, x : x + w, :n] = values[tile, ..., k * n : (k + 1) * n]
 
 
 def from_planes(variable: Variable, planes: list[np.ndarray], tiling: Tiling) -> np.ndarray:

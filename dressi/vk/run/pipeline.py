@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from ...config import config
 from ..plan.substage import Mode, SubStage
 from ..plan.writer import Resource, Shaders
 from .device import Device
+from .glsl_compilers import Shader
 from .memory import DeviceBuffer, DeviceImage
-from .pyglslang import compile_glsl
+from .pyglslang import compile_many
 
 
 @dataclass
@@ -48,13 +50,17 @@ class PipelineCache:
         self.modules: dict[tuple[str, str], Any] = {}
         self.loaded = len(data)
 
-    def module(self, source: str, stage: str, name: str) -> Any:
-        """A shader module, compiled once for equal text."""
-        if (source, stage) not in self.modules:
-            code = compile_glsl(source, stage, name)
+    def compile(self, all_shaders: Mapping[SubStage, Shaders]) -> None:
+        """The modules of all shaders: compiled together, equal text once."""
+        jobs: dict[tuple[str, str], Shader] = {}
+        for s, shaders in all_shaders.items():
+            name = "+".join(type(f).__name__ for f in s.functions)[:80]
+            for part, source in shaders.sources.items():
+                stage = "compute" if part == "resolve" else part
+                jobs.setdefault((source, stage), Shader(source, stage, f"{name} {part}"))
+        for (key, job), code in zip(jobs.items(), compile_many(list(jobs.values())), strict=True):
             info = self.device.vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code)
-            self.modules[source, stage] = self.device.create("ShaderModule", info, name)
-        return self.modules[source, stage]
+            self.modules[key] = self.device.create("ShaderModule", info, job.name)
 
     def release_modules(self) -> None:
         """Modules are not needed once pipelines are made."""
@@ -196,13 +202,13 @@ class PipelineMaker:
             vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
         return descriptors
 
-    def _stage(self, source: str, stage: str, flag: int, name: str) -> Any:
-        module = self.cache.module(source, stage, name)
+    def _stage(self, source: str, stage: str, flag: int) -> Any:
+        module = self.cache.modules[source, stage]
         return self.device.vk.VkPipelineShaderStageCreateInfo(stage=flag, module=module, pName="main")
 
     def _compute(self, source: str, layout: Any, name: str) -> Any:
         vk = self.device.vk
-        stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT, name)
+        stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT)
         info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
         made = vk.vkCreateComputePipelines(self.device.handle, self.cache.handle, 1, [info], None)
         self.owned.append(self.device.adopt("Pipeline", made[0], name))
@@ -213,8 +219,8 @@ class PipelineMaker:
     ) -> Any:
         vk = self.device.vk
         stages = [
-            self._stage(shaders.sources["vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT, name),
-            self._stage(shaders.sources["fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT, name),
+            self._stage(shaders.sources["vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT),
+            self._stage(shaders.sources["fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT),
         ]
         targets = sum(len(v.vtype.planes) for v in s.outputs) if s.draws else 0
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
