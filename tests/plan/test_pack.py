@@ -94,7 +94,7 @@ def test_passes_do_not_grow_with_the_batch(batch):
     loss = F.sum(F.dot(y, y))
     (g,) = gradient(loss, [x])
     counts = build_plan(Program({"loss": loss}, ((x, x - g),)), profile("desktop"), shader_text).counts
-    assert (counts["substages"], counts["stages"]) == (4, 4)
+    assert (counts["substages"], counts["stages"]) == (2, 2)
 
 
 def test_a_function_that_cannot_fit_is_named():

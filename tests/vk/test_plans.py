@@ -23,6 +23,7 @@ from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.errors import DeviceError, GraphError, PlanError
+from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
 from dressi.vk.run.engine import HISTORY, DressiAD
@@ -54,11 +55,16 @@ def close(a, b, tolerance=1e-5):
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(0, 10**6), limits=small_limits, switches=st.tuples(*[st.booleans()] * 4))
-def test_packed_equals_baseline(device, seed, limits, switches):
+@given(
+    seed=st.integers(0, 10**6),
+    limits=small_limits,
+    switches=st.tuples(*[st.booleans()] * 4),
+    cost=st.sampled_from([CostModel(), CostModel(stage=0, fetch=1), CostModel(1 << 14, 4, 4, 1e9)]),
+)
+def test_packed_equals_baseline(device, seed, limits, switches, cost):
     program = random_program(seed, 18)
     options = PlanOptions(True, *switches)
-    packed = results(program, device, options=options, limits=limits)
+    packed = results(program, device, options=options, limits=limits, cost=cost)
     assert close(packed, results(program, device, options=BASELINE))
 
 

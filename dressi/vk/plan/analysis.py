@@ -1,4 +1,4 @@
-"""What packing needs to know of a graph: order, users, which Functions are free to recompute."""
+"""What packing needs to know of a graph: order, users, which Functions consumers recompute."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ...ad.graph import Domain, Function, Variable, topological_order
 from ...ad.types import Access
+from .cost import CostModel
+from .recompute import find_recomputed
 from .substage import Mode, iteration_domain, mode_of
 
 
@@ -13,10 +15,20 @@ class Analysis:
     """Functions between ``given`` (Variables that have values already) and ``roots``.
 
     ``free`` Functions depend on nothing stored (constants, coordinates and what is made of them): they are
-    recomputed in each consumer and only stored where somebody needs an image of them.
+    recomputed in each consumer and only stored where somebody needs an image of them.  ``recomputed`` are those
+    that a cost model finds cheaper to make again, at whatever texel a consumer needs, than to store; not those in
+    ``stored``.
     """
 
-    def __init__(self, roots: Sequence[Variable], given: Iterable[Variable] = (), *, recompute: bool = True):
+    def __init__(
+        self,
+        roots: Sequence[Variable],
+        given: Iterable[Variable] = (),
+        *,
+        recompute: bool = True,
+        cost: CostModel | None = None,
+        stored: Iterable[Function] = (),
+    ):
         self.roots = tuple(dict.fromkeys(roots))
         self.given = set(given)
         self.order = [f for f in topological_order(self.roots) if f.output not in self.given]
@@ -25,8 +37,14 @@ class Analysis:
         self.position = {f: k for k, f in enumerate(self.order)}
         self.mode = {f: mode_of(f) for f in self.order}
         self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
+        self.recomputed: set[Function] = set()
         self._find_free(recompute)
         self._find_stored()
+        if cost is not None:
+            kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
+            self.recomputed = find_recomputed(self.packed, self.levels(), self.mode, kept, self.inlined, cost)
+            self._stored_inputs.clear()
+            self._find_stored()
 
     def _needed(self) -> list[Function]:
         needed: set[Function] = set()
@@ -69,15 +87,28 @@ class Analysis:
         return function in self.anywhere or own == domain or same_tile
 
     def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
-        """The inputs that must lie in images, with their accesses."""
+        """What must lie in images for the Function: its inputs, or what they are recomputed from; with accesses."""
         found = self._stored_inputs.get(function)
         if found is None:
-            domain = iteration_domain(function)
-            found = self._stored_inputs[function] = [
-                (x, access)
-                for x, access in zip(function.inputs, function.access, strict=True)
-                if access is not Access.SAME_PIXEL or not self.inlined(x.creator, domain)
-            ]
+            reached: dict[tuple[Variable, Access], None] = {}
+            stack = [(function, iteration_domain(function), Access.SAME_PIXEL)]
+            seen = set(stack)
+            while stack:
+                f, domain, how = stack.pop()
+                for x, access in zip(f.inputs, f.access, strict=True):
+                    if access is Access.SAME_PIXEL and self.inlined(x.creator, domain):
+                        continue
+                    here = how if access is Access.SAME_PIXEL else _elsewhere(how, access)
+                    if x.creator not in self.recomputed:
+                        reached[x, here] = None
+                        continue
+                    if x.domain != domain:
+                        here = _elsewhere(here, Access.FETCH)
+                    entry = (x.creator, x.domain, here)
+                    if entry not in seen:
+                        seen.add(entry)
+                        stack.append(entry)
+            found = self._stored_inputs[function] = list(reached)
         return found
 
     def _find_stored(self) -> None:
@@ -85,7 +116,7 @@ class Analysis:
         wanted: set[Function] = {r.creator for r in self.roots if r.creator in self.position}
         self.users: dict[Function, list[Function]] = {f: [] for f in self.order}
         for f in reversed(self.order):
-            if f in self.free and f not in wanted:
+            if f not in wanted:
                 continue
             for x, _ in self.stored_inputs(f):
                 if x.creator in self.position:
@@ -95,8 +126,28 @@ class Analysis:
                         users.append(f)
         self.packed = [f for f in self.order if f in wanted]
 
+    def levels(self) -> dict[Function, int]:
+        """Distance from the end in SubStages: 0 for what nothing reads, +1 across every edge that cannot be fused."""
+        levels: dict[Function, int] = {}
+        for f in reversed(self.packed):
+            level = 0
+            for user in self.users[f]:
+                level = max(level, levels[user] + (0 if self._fusable(f, user) else 1))
+            levels[f] = level
+        return levels
+
+    def _fusable(self, producer: Function, user: Function) -> bool:
+        return (
+            self.mode[producer] is Mode.FRAGMENT
+            and self.mode[user] in (Mode.FRAGMENT, Mode.SCATTER)
+            and producer.output.domain == iteration_domain(user)
+            and all(
+                access is Access.SAME_PIXEL for x, access in self.stored_inputs(user) if x is producer.output
+            )
+        )
+
     def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
-        """The Functions and the free ones they need over ``domain``, producers first."""
+        """The Functions and those recomputed for them at the same pixel over ``domain``, producers first."""
         found: set[Function] = set()
         stack = list(functions)
         while stack:
@@ -107,6 +158,16 @@ class Analysis:
             stack.extend(
                 x.creator
                 for x, access in zip(f.inputs, f.access, strict=True)
-                if x.creator and access is Access.SAME_PIXEL and self.inlined(x.creator, domain)
+                if x.creator and access is Access.SAME_PIXEL and self._here(x.creator, domain)
             )
         return tuple(sorted(found, key=self.position.__getitem__))
+
+    def _here(self, function: Function, domain: Domain) -> bool:
+        """Whether a shader over ``domain`` makes the value of a Function at its own pixel."""
+        here = function in self.recomputed and function.output.domain == domain
+        return here or self.inlined(function, domain)
+
+
+def _elsewhere(how: Access, access: Access) -> Access:
+    """How something is read that is read in the way ``access`` by somebody who is made in the way ``how``."""
+    return Access.PULL if Access.PULL in (how, access) else Access.FETCH

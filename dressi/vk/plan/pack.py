@@ -12,6 +12,14 @@ from .limits import DeviceLimits
 from .substage import Binding, Mode, Read, SubStage, iteration_domain, resources
 
 
+class DoesNotFit(PlanError):
+    """A Function exceeds a limit even alone."""
+
+    def __init__(self, function: Function, sentence: str):
+        super().__init__(f"{function!r} made at {function.where} cannot run on this device: {sentence}")
+        self.function = function
+
+
 def pack_functions(
     analysis: Analysis, limits: DeviceLimits, *, fuse: bool = True, dispatch: bool = True
 ) -> list[SubStage]:
@@ -25,7 +33,7 @@ def pack_functions(
     when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
     nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
     """
-    levels = _levels(analysis)
+    levels = analysis.levels()
     pending = {f: len(analysis.users[f]) for f in analysis.packed}
     ready: dict[tuple, list[tuple[int, int, Function]]] = {}
 
@@ -81,30 +89,6 @@ def _key(analysis: Analysis, f: Function) -> tuple:
     return (mode.value, domain) if mode is Mode.FRAGMENT else (mode.value, domain, analysis.position[f])
 
 
-def _levels(analysis: Analysis) -> dict[Function, int]:
-    """Distance from the end in SubStages: 0 for what nothing reads, +1 across every edge that cannot be fused."""
-    levels: dict[Function, int] = {}
-    for f in reversed(analysis.packed):
-        level = 0
-        for user in analysis.users[f]:
-            level = max(level, levels[user] + (0 if _fusable(analysis, f, user) else 1))
-        levels[f] = level
-    return levels
-
-
-def _fusable(analysis: Analysis, producer: Function, user: Function) -> bool:
-    return (
-        analysis.mode[producer] is Mode.FRAGMENT
-        and analysis.mode[user] in (Mode.FRAGMENT, Mode.SCATTER)
-        and producer.output.domain == iteration_domain(user)
-        and all(
-            access is Access.SAME_PIXEL
-            for x, access in zip(user.inputs, user.access, strict=True)
-            if x is producer.output
-        )
-    )
-
-
 class _Group:
     """The open SubStage: which images it reads and writes, counted up and down as Functions join."""
 
@@ -154,7 +138,7 @@ class _Group:
         if sentence and self.members:
             return False
         if sentence:
-            raise PlanError(f"{f!r} made at {f.where} cannot run on this device: {sentence}")
+            raise DoesNotFit(f, sentence)
         self.members[f] = None
         if isinstance(f, ReduceFunction):
             self.axes.add(f.axis)
@@ -184,7 +168,10 @@ class _Group:
             self.domain,
             functions,
             self.analysis.body(functions, self.domain),
-            tuple(Read(v, b) for v, b in sorted(self.reads.items(), key=lambda item: item[0].id)),
+            tuple(
+                Read(v, b, v in self.fetched)
+                for v, b in sorted(self.reads.items(), key=lambda item: item[0].id)
+            ),
             tuple(sorted(self.outputs, key=lambda v: v.id)),
         )
 

@@ -10,10 +10,11 @@ from functools import cached_property
 from ...ad.graph import Function, Variable
 from ...ad.program import Program
 from .analysis import Analysis
+from .cost import CostModel
 from .generate import generate
 from .lifetime import Images, assign_images
 from .limits import DeviceLimits
-from .pack import pack_functions
+from .pack import DoesNotFit, pack_functions
 from .replace import update_in_place
 from .silent import draw_silent_scatters
 from .stages import pack_sub_stages
@@ -116,9 +117,11 @@ def build_plan(
     limits: DeviceLimits,
     shader_text: ShaderText,
     options: PlanOptions = DEFAULT,
+    cost: CostModel | None = None,
 ) -> Plan:
     """Packs a Program under the limits. Raises PlanError when something cannot fit."""
     program.check()
+    model = (cost or CostModel()) if options.recompute else None
     dynamic = _dynamic_functions(program) if options.cache_static else set(program.functions)
     boundary = _boundary(program, dynamic)
     analysis = Analysis(boundary, recompute=options.recompute)
@@ -126,10 +129,10 @@ def build_plan(
     free = {f.output for f in analysis.free}
     named = {*program.outputs.values(), *program.asked.values()}
     kept = tuple(v for v in boundary if v not in free or v in named)
-    static = _schedule(kept, (), (), limits, options)
+    static = _schedule(kept, (), (), limits, options, model)
     roots = [v for v in program.run_roots if v not in kept]
-    step = _schedule(roots, kept, program.updates, limits, options)
-    asked = _schedule([v for v in program.asked.values() if v not in kept], kept, (), limits, options)
+    step = _schedule(roots, kept, program.updates, limits, options, model)
+    asked = _schedule([v for v in program.asked.values() if v not in kept], kept, (), limits, options, model)
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
     persistent = [
         *program.leaves,
@@ -173,9 +176,9 @@ def _schedule(
     updates: Sequence[tuple[Variable, Variable]],
     limits: DeviceLimits,
     options: PlanOptions,
+    cost: CostModel | None,
 ) -> Schedule:
-    analysis = Analysis([r for r in roots if r.creator is not None], given, recompute=options.recompute)
-    sub_stages = pack_functions(analysis, limits, fuse=options.fuse_functions, dispatch=options.dispatch)
+    sub_stages = _packed([r for r in roots if r.creator is not None], given, limits, options, cost)
     copies = list(updates)
     if options.fuse_functions:
         sub_stages, copies = update_in_place(sub_stages, updates, limits)
@@ -183,3 +186,23 @@ def _schedule(
         sub_stages = draw_silent_scatters(sub_stages, limits)
     stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages)
     return Schedule(tuple(stages), tuple(copies))
+
+
+def _packed(
+    roots: Sequence[Variable],
+    given: Sequence[Variable],
+    limits: DeviceLimits,
+    options: PlanOptions,
+    cost: CostModel | None,
+) -> list[SubStage]:
+    """SubStages of the roots. What makes a Function exceed the limits, recomputed there, is stored instead."""
+    stored: set[Function] = set()
+    while True:
+        analysis = Analysis(roots, given, recompute=options.recompute, cost=cost, stored=stored)
+        try:
+            return pack_functions(analysis, limits, fuse=options.fuse_functions, dispatch=options.dispatch)
+        except DoesNotFit as error:
+            makers = {x.creator for x in error.function.inputs} & analysis.recomputed
+            if not makers:
+                raise
+            stored |= makers

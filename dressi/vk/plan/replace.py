@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from ...ad.graph import Variable
-from ...ad.types import Access
 from .limits import DeviceLimits
-from .substage import Binding, Mode, Read, SubStage
+from .substage import Binding, Mode, SubStage
 
 
 def update_in_place(
@@ -63,15 +62,10 @@ class _Place:
     @cached_property
     def _read_elsewhere(self) -> set[Variable]:
         """What it reads at other pixels than its own."""
-        return {
-            x
-            for f in self.s.functions
-            for x, access in zip(f.inputs, f.access, strict=True)
-            if access is not Access.SAME_PIXEL
-        }
+        return {r.variable for r in self.s.reads if r.elsewhere}
 
     def dispatch(self) -> SubStage:
-        reads = tuple(Read(r.variable, Binding.TEXTURE) for r in self.s.reads)
+        reads = tuple(replace(r, binding=Binding.TEXTURE) for r in self.s.reads)
         return replace(self.s, mode=Mode.COMPUTE, reads=reads, replaces=self.replaces)
 
 

@@ -25,7 +25,7 @@ PIXELS_PER_VERTEX = 8
 def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
     """The SubStages, with ``drawn`` set for scatters that a raster of the same schedule bounds."""
     rasters = {
-        f.output: f
+        f.output: (f, s)
         for s in sub_stages
         for f in s.functions
         if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint and _worth_it(f)
@@ -38,15 +38,22 @@ def _worth_it(f: RasterFunction) -> bool:
     return 3 * f.triangles * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
 
 
-def _drawn(s: SubStage, rasters: dict[Variable, RasterFunction], limits: DeviceLimits) -> SubStage:
+def _drawn(
+    s: SubStage, rasters: dict[Variable, tuple[RasterFunction, SubStage]], limits: DeviceLimits
+) -> SubStage:
     if s.mode is not Mode.SCATTER or len(s.outputs) > 1 or not limits.fragment_atomics:
         return s
     for read in s.reads:
-        raster = rasters.get(read.variable)
+        raster, drawing = rasters.get(read.variable, (None, s))
         if raster is not None and read.variable.domain == s.domain and _silent(s, read.variable):
             known = {r.variable for r in s.reads}
-            pulled = [x for x, a in zip(raster.inputs, raster.access, strict=True) if a is Access.PULL]
-            reads = (*s.reads, *(Read(x, Binding.TEXTURE) for x in pulled if x not in known))
+            # Whatever the vertex shader of the raster needs.
+            pulled = [
+                r.variable
+                for r in drawing.reads
+                if r.binding is not Binding.ATTACHMENT and r.variable not in known
+            ]
+            reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
             candidate = replace(s, drawn=raster, reads=reads)
             return s if limits.violation(candidate) else candidate
     return s

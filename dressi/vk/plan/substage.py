@@ -53,15 +53,19 @@ class Binding(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Read:
+    """``elsewhere``: at other pixels than the shader's own, too."""
+
     variable: Variable
     binding: Binding
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class SubStage:
     """One shader: a subpass or a dispatch.
 
-    ``functions`` are those packed here, producers first; ``body`` adds the free ones recomputed here.
+    ``functions`` are those packed here, producers first; ``body`` adds those recomputed at the same pixel. What is
+    recomputed at other texels follows from the inputs that are not among ``reads``.
     ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
     scatter draws again instead of visiting every pixel.
     """

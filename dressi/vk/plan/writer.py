@@ -20,6 +20,7 @@ ShaderText = Callable[[str], str]
 
 GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
 
+_ONE = Domain((1, 1), 1)
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 _STATEMENTS = re.compile(r"\$y\b")
 
@@ -73,6 +74,8 @@ class Writer:
         self.includes: dict[str, None] = {}
         self.lines: list[str] = []
         self.locals = 0
+        self.domain = s.domain  # of the pixels that statements are written for
+        self.inside = False  # whether these are inside of a function that recomputes a value
 
     # ---- declarations
     def declare_reads(self) -> None:
@@ -137,27 +140,68 @@ class Writer:
         return f"{v.vtype.glsl}({', '.join(parts)})" if v.vtype.is_matrix else parts[0]
 
     def fetch(self, v: Variable) -> str:
-        """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable."""
+        """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable, or makes its value."""
         if v not in self.fetches:
+            if v not in self.images:
+                return self._recompute(v)
             name = self.fetches[v] = f"fetch_{self.images[v]}"
             body = self.load(v, self.texel(v, "tile", "texel"))
             self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return self.fetches[v]
 
     def value(self, v: Variable) -> str:
-        """The value of a Variable at this pixel, loaded once."""
-        if v not in self.names:
-            wide, high = v.size
-            x = "0" if wide == 1 else "pixel.x"
-            y = "0" if high == 1 else "pixel.y"
-            texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
-            if v.domain == self.s.domain:
-                coordinates = "place"
-            else:
-                coordinates = self.texel(v, "tile", texel)
-            name = self.names[v] = f"x{self._next()}"
-            self.lines.append(f"{v.vtype.glsl} {name} = {self.load(v, coordinates)};")
-        return self.names[v]
+        """The value of a Variable at this pixel, loaded or made once."""
+        if v in self.names:
+            return self.names[v]
+        wide, high = v.size
+        x = "0" if wide == 1 else "pixel.x"
+        y = "0" if high == 1 else "pixel.y"
+        texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
+        if v in self.images:
+            whole = v.domain == self.s.domain and not self.inside
+            text = self.load(v, "place" if whole else self.texel(v, "tile", texel))
+        elif v.domain == self.domain or (v.domain == _ONE and self._placeless(v)):
+            for f in self._cone(v):
+                self.emit(f)
+            return self.names[v]
+        else:
+            text = f"{self.fetch(v)}({texel}, tile)"
+        name = self.names[v] = f"x{self._next()}"
+        self.lines.append(f"{v.vtype.glsl} {name} = {text};")
+        return name
+
+    # ---- recomputing
+    def _recompute(self, v: Variable) -> str:
+        """A GLSL function that makes the value of any texel."""
+        name = self.fetches[v] = f"make{len(self.fetches)}"
+        outer = self.names, self.lines, self.domain, self.inside
+        self.names, self.lines, self.domain, self.inside = {}, [], v.domain, True
+        result = self.value(v)
+        lines = ["tile = 0;"] * (v.batch == 1) + self.lines
+        self.names, self.lines, self.domain, self.inside = outer
+        body = "\n".join("  " + line for line in lines)
+        self.head.append(f"{v.vtype.glsl} {name}(ivec2 pixel, int tile) {{\n{body}\n  return {result};\n}}")
+        return name
+
+    def _cone(self, v: Variable) -> list[Function]:
+        """The Functions over the pixels of ``v`` that make it from what is stored or named, producers first."""
+        order: dict[Function, None] = {}
+        stack = [(v.creator, False)]
+        while stack:
+            f, ready = stack.pop()
+            assert f is not None, f"nothing makes {v}"
+            if ready:
+                order[f] = None
+            elif f not in order:
+                stack.append((f, True))
+                for x, access in zip(f.inputs, f.access, strict=True):
+                    made = x.creator is not None and x not in self.images and x not in self.names
+                    if access is Access.SAME_PIXEL and made and x.domain == v.domain:
+                        stack.append((x.creator, False))
+        return list(order)
+
+    def _placeless(self, v: Variable) -> bool:
+        return not any(f.places for f in self._cone(v))
 
     def _next(self) -> int:
         self.locals += 1

@@ -15,6 +15,7 @@ from ...ad.program import Program
 from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import GraphError, InputError
+from ..plan.cost import CostModel
 from ..plan.fixed_point import accumulators_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.plan import DEFAULT, Plan, PlanOptions, Schedule, build_plan
@@ -45,11 +46,12 @@ class VulkanExecutor:
         *,
         options: PlanOptions = DEFAULT,
         limits: DeviceLimits | None = None,
+        cost: CostModel | None = None,
     ):
         device.check_thread()
         self.program, self.device = program, device
         own = device.limits if limits is None else most_restrictive(device.limits, limits)
-        self.plan: Plan = build_plan(program, own, shader_text, options)
+        self.plan: Plan = build_plan(program, own, shader_text, options, cost)
         _debug(self.plan, device)
         self._closed = False
         with device.undo_on_error():
@@ -257,11 +259,7 @@ def _scatters(s: SubStage) -> list[ScatterFunction]:
 
 def _leaves_of(plan: Plan) -> set[Variable]:
     """Leaves on which static values depend."""
-    found: set[Variable] = set()
-    stack = [f for s in plan.static.sub_stages for f in s.body]
-    for f in stack:
-        found.update(x for x in f.inputs if x.is_leaf)
-    return found
+    return {r.variable for s in plan.static.sub_stages for r in s.reads if r.variable.is_leaf}
 
 
 def _debug(plan: Plan, device: Device) -> None:
