@@ -202,7 +202,7 @@ def _packed(
         try:
             return pack_functions(analysis, limits, fuse=options.fuse_functions, dispatch=options.dispatch)
         except DoesNotFit as error:
-            makers = {x.creator for x in error.function.inputs} & analysis.recomputed
+            makers = analysis.recomputed.intersection(x.creator for x in error.function.inputs)
             if not makers:
                 raise
             stored |= makers
