@@ -77,12 +77,25 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
         assert all(a["image"] <= 1e-5 and a["gradient"] <= 1e-5 for a in compared)
     if case == "table2":
         assert [r["profile"] for r in results] == [*PROFILES, *PROFILES]
+        assert_grows_with_fewer_attachments(results)
     if case == "table3":
         plans = [result["plan"] for result in results]
         assert plans[0]["stages"] <= plans[1]["stages"] and plans[0]["substages"] < plans[4]["substages"]
     if case == "figure9":
         assert (tmp_path / "results.png").stat().st_size > 1000
         assert all(len(result["losses"]) == 2 for result in results)
+
+
+def assert_grows_with_fewer_attachments(results: list[dict[str, Any]]) -> None:
+    """SubStages of unlimited, 8 and 4 attachments; stages are nearly as many."""
+    for phase in ("geometry", "texture"):
+        for when in ("before_cache", "after_cache"):
+            plans = {r["profile"]: r["profile_plan"][when] for r in results if r["phase"] == phase}
+            ordered = [plans[name] for name in ("desktop", "uhd620", "mali_g76")]
+            sub_stages = [plan["substages"] for plan in ordered]
+            stages = [plan["stages"] for plan in ordered]
+            assert sub_stages == sorted(sub_stages) and sub_stages[0] < sub_stages[-1]
+            assert max(stages) - min(stages) <= max(1, 0.1 * max(stages))
 
 
 @pytest.mark.vk

@@ -42,7 +42,10 @@ def bench(
         ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Limits imposed on the device: desktop, uhd620, mali_g76, minimum.")
+        str | None,
+        typer.Option(
+            help="Limits imposed on the device: desktop, uhd620, mali_g76, minimum, raspberry_pi4 ..."
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")

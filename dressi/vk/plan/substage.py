@@ -111,6 +111,8 @@ def resources(mode: Mode, reads: dict[Binding, int], written: int) -> dict[str, 
         used["color_attachments"] = written
     else:
         used["storage_images"] = written
+    buffers = 2 if mode is Mode.SCATTER else 0  # accumulators and status
+    used["per_stage_resources"] = sum(used.values()) + buffers
     return used
 
 
