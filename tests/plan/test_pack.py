@@ -17,7 +17,7 @@ from dressi.ad import functional as F
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, VEC3
+from dressi.ad.types import FLOAT, INT, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.generate import generate
@@ -170,3 +170,15 @@ def test_a_plan_can_be_read_and_seen():
     )
     for graphviz in (True, False):
         assert plan_svg(plan, graphviz).rstrip().endswith("</svg>")
+
+
+def test_counters_ride_along():
+    """What nobody waits for on one texel is done by a dispatch that runs anyway, and copied at the end."""
+    x = Variable(FLOAT, (8, 8), name="x", data=np.zeros((8, 8)))
+    counters = [Variable(INT, name=f"step {k}", data=np.zeros((1, 1, 1), int)) for k in range(2)]
+    rate = 1.0 / (1.0 + F.to_float(counters[0]))
+    updates = ((x, x - rate * (x - 1.0)), *((c, c + k + 1) for k, c in enumerate(counters)))
+    plan = build_plan(Program({}, updates), profile("desktop"), shader_text)
+    (stage,) = plan.step.stages
+    assert len(stage.sub_stages[0].riders) == 2
+    assert {leaf for leaf, _ in plan.step.copies} == set(counters)

@@ -16,6 +16,7 @@ from .lifetime import Images, assign_images
 from .limits import DeviceLimits
 from .pack import DoesNotFit, pack_functions
 from .replace import update_in_place
+from .riders import let_ride
 from .silent import draw_silent_scatters
 from .stages import pack_sub_stages
 from .substage import Stage, SubStage
@@ -182,6 +183,7 @@ def _schedule(
     copies = list(updates)
     if options.fuse_functions:
         sub_stages, copies = update_in_place(sub_stages, updates, limits)
+        sub_stages, copies = let_ride(sub_stages, copies, limits)
     if options.draw_scatters:
         sub_stages = draw_silent_scatters(sub_stages, limits)
     stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages)

@@ -67,7 +67,8 @@ class SubStage:
     ``functions`` are those packed here, producers first; ``body`` adds those recomputed at the same pixel. What is
     recomputed at other texels follows from the inputs that are not among ``reads``.
     ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
-    scatter draws again instead of visiting every pixel.
+    scatter draws again instead of visiting every pixel.  ``riders``: SubStages over one texel, whose outputs come
+    last among these, that the first invocation of a dispatch does as well.
     """
 
     mode: Mode
@@ -78,6 +79,7 @@ class SubStage:
     outputs: tuple[Variable, ...]
     replaces: dict[Variable, Variable] = field(default_factory=dict)
     drawn: RasterFunction | None = None
+    riders: tuple[SubStage, ...] = ()
 
     @property
     def draws(self) -> bool:

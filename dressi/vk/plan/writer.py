@@ -7,7 +7,7 @@ gives the bits of the baseline.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ...ad.graph import Domain, Function, Variable
@@ -317,14 +317,26 @@ def invocation(domain: Domain, limits: DeviceLimits) -> tuple[str, list[str]]:
 def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    stores = []
+    names = {}
     for k, v in enumerate(s.outputs):
         leaf = s.replaces.get(v)
-        name = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
+        name = names[v] = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
         w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
-        stores.append((v, name))
+
+    def store(outputs: Iterable[Variable]) -> list[str]:
+        return [f"imageStore({names[v]}_{p}, place, {e});" for v in outputs for p, e in w.planes(v)]
+
+    riding = {v for rider in s.riders for v in rider.outputs}
     for f in s.body:
         w.emit(f)
-    lines = [f"imageStore({name}_{p}, place, {e});" for v, name in stores for p, e in w.planes(v)]
+    w.lines += store(v for v in s.outputs if v not in riding)
+    for rider in s.riders:
+        outer = dict(w.names)
+        w.lines.append("if (place == ivec2(0)) {")
+        for f in rider.body:
+            if f.output not in w.names:
+                w.emit(f)
+        w.lines += [*store(rider.outputs), "}"]
+        w.names = outer
     layout, start = invocation(s.domain, limits)
-    return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines, *lines], [layout])})
+    return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines], [layout])})
