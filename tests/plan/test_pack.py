@@ -180,5 +180,6 @@ def test_counters_ride_along():
     updates = ((x, x - rate * (x - 1.0)), *((c, c + k + 1) for k, c in enumerate(counters)))
     plan = build_plan(Program({}, updates), profile("desktop"), shader_text)
     (stage,) = plan.step.stages
-    assert len(stage.sub_stages[0].riders) == 2
+    (rider,) = stage.sub_stages[0].riders
+    assert len(rider.outputs) == 2
     assert {leaf for leaf, _ in plan.step.copies} == set(counters)
