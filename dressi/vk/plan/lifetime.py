@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...ad.graph import Variable
 from .limits import DeviceLimits
@@ -33,10 +34,16 @@ def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """``slots``: all images; ``of``: the slot number of each plane of each stored Variable."""
+    """``slots``: all images; ``by_schedule``: the slot number of each plane of each Variable that a schedule stores
+    or reads. A transient may have other slots in another schedule."""
 
     slots: tuple[ImageSlot, ...]
-    of: dict[Variable, tuple[int, ...]]
+    by_schedule: tuple[dict[Variable, tuple[int, ...]], ...]
+
+    @cached_property
+    def of(self) -> dict[Variable, tuple[int, ...]]:
+        """Of all schedules; where they differ, of the first."""
+        return {v: numbers for of in reversed(self.by_schedule) for v, numbers in of.items()}
 
     @property
     def bytes(self) -> int:
@@ -44,7 +51,7 @@ class Images:
 
 
 def assign_images(
-    plans: Iterable[tuple[Stage, ...]],
+    plans: Iterable[tuple[tuple[Stage, ...], Collection[Variable]]],
     persistent: Iterable[Variable],
     replaces: dict[Variable, Variable],
     limits: DeviceLimits,
@@ -53,9 +60,10 @@ def assign_images(
 ) -> Images:
     """Slots for everything stored. Persistent Variables have images of their own; a new value written in place has
     its leaf's; the others take a free slot of their kind from the Stage that makes them to the last that reads
-    them. Transients of one plan are dead while another runs, so plans share their slots."""
+    them. Transients of one plan are dead while another runs, so plans share their slots. With each plan come
+    Variables that are transient there, although they are persistent elsewhere."""
     slots: list[ImageSlot] = []
-    of: dict[Variable, tuple[int, ...]] = {}
+    lasting: dict[Variable, tuple[int, ...]] = {}
 
     def new(kind: ImageSlot) -> int:
         slots.append(kind)
@@ -63,11 +71,14 @@ def assign_images(
 
     for v in dict.fromkeys(persistent):
         if v not in replaces:
-            of[v] = tuple(new(slot_of(v, limits)) for _ in v.vtype.planes)
+            lasting[v] = tuple(new(slot_of(v, limits)) for _ in v.vtype.planes)
     for v, leaf in replaces.items():
-        of[v] = of[leaf]
+        lasting[v] = lasting[leaf]
     transient: dict[int, ImageSlot] = {}
-    for stages in plans:
+    by_schedule = []
+    for stages, apart in plans:
+        of = {v: numbers for v, numbers in lasting.items() if v not in apart}
+        by_schedule.append(of)
         free: dict[ImageSlot, list[int]] = {}
         for number, kind in transient.items():
             free.setdefault(kind, []).append(number)
@@ -98,4 +109,4 @@ def assign_images(
                 for number in of.get(v, ()):
                     if number in transient:
                         free.setdefault(transient[number], []).append(number)
-    return Images(tuple(slots), of)
+    return Images(tuple(slots), tuple(by_schedule))

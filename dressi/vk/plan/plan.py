@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,9 +18,12 @@ from .pack import DoesNotFit, pack_functions
 from .replace import update_in_place
 from .riders import let_ride
 from .silent import draw_silent_scatters
+from .sources import NOTHING, Sources, crossing, read_by, sources_of, worth_moving
 from .stages import pack_sub_stages
 from .substage import Stage, SubStage
 from .writer import Shaders, ShaderText
+
+Updates = tuple[tuple[Variable, Variable], ...]
 
 
 @dataclass(frozen=True)
@@ -31,31 +34,45 @@ class PlanOptions:
     dispatch: bool = True  # SubStages that need more images than a subpass may have become compute shaders
     fuse_stages: bool = True
     recompute: bool = True
-    cache_static: bool = True
+    cache_static: bool = True  # what no step changes is computed once (reactive cache)
     draw_scatters: bool = True
     share_images: bool = True
+    adapt: bool = True  # leaves that are sent in every step get a plan for that
 
 
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(False, False, False, False, False, False, False)
+BASELINE = PlanOptions(False, False, False, False, False, False, False, False)
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Stages that run together, and the copies (leaf, new value) at their end."""
+    """Stages that run together, and the copies (leaf, new value) at their end.
+
+    ``sources``: of each Stage the leaves whose change makes it run again; None: it runs every time.
+    """
 
     stages: tuple[Stage, ...]
-    copies: tuple[tuple[Variable, Variable], ...] = ()
+    copies: tuple[tuple[Variable, Variable], ...]
+    sources: tuple[Sources | None, ...]
 
     @property
     def sub_stages(self) -> list[SubStage]:
         return [s for stage in self.stages for s in stage.sub_stages]
 
+    @property
+    def with_sources(self) -> list[tuple[Stage, Sources | None]]:
+        return list(zip(self.stages, self.sources, strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """``static`` runs when a leaf was sent, ``step`` in every step, ``asked`` when one of its values is read;
-    ``images`` serve all."""
+    ``images`` serve all.
+
+    Of ``static``, and of those Stages of ``step`` that follow from ``changing`` leaves alone, only what follows from
+    the leaves sent runs; ``kept`` are the values that must stay for that. ``movable``: leaves that, sent in every
+    step, are better ``changing``.
+    """
 
     program: Program
     limits: DeviceLimits
@@ -65,6 +82,9 @@ class Plan:
     images: Images
     replaces: dict[Variable, Variable]
     shaders: dict[SubStage, Shaders]
+    kept: tuple[Variable, ...]
+    changing: Sources
+    movable: Sources
 
     @property
     def sub_stages(self) -> list[SubStage]:
@@ -103,6 +123,8 @@ class Plan:
             f"{c['functions']} functions in {c['substages']} substages in {c['stages']} stages, "
             f"{c['image_bytes'] / 2**20:.2f} MiB of images"
         ]
+        if self.changing:
+            lines.append(f"changing: {', '.join(sorted(map(str, self.changing)))}")
         for title, schedule in zip(("once", "step", "when asked"), self.schedules, strict=True):
             if schedule.stages:
                 lines.append(f"{title}:")
@@ -119,46 +141,79 @@ def build_plan(
     shader_text: ShaderText,
     options: PlanOptions = DEFAULT,
     cost: CostModel | None = None,
+    changing: Sources = NOTHING,
 ) -> Plan:
-    """Packs a Program under the limits. Raises PlanError when something cannot fit."""
+    """Packs a Program under the limits. Raises PlanError when something cannot fit.
+
+    changing: leaves that no step updates, but that are expected to be sent between steps; what follows from them is
+    packed together with what the steps update.
+    """
     program.check()
     model = (cost or CostModel()) if options.recompute else None
-    dynamic = _dynamic_functions(program) if options.cache_static else set(program.functions)
+    sources = sources_of(program.functions)
+    updated = frozenset(leaf for leaf, _ in program.updates)
+    if options.cache_static:
+        moving = updated | changing
+        dynamic = {f for f in program.functions if not moving.isdisjoint(sources[f.output])}
+    else:
+        dynamic = set(program.functions)
     boundary = _boundary(program, dynamic)
     analysis = Analysis(boundary, recompute=options.recompute)
     # Free values are recomputed in the step instead of being kept, unless an image of them is needed.
     free = {f.output for f in analysis.free}
-    named = {*program.outputs.values(), *program.asked.values()}
+    named = dict.fromkeys((*program.outputs.values(), *program.asked.values()))
     kept = tuple(v for v in boundary if v not in free or v in named)
-    static = _schedule(kept, (), (), limits, options, model)
-    roots = [v for v in program.run_roots if v not in kept]
-    step = _schedule(roots, kept, program.updates, limits, options, model)
-    asked = _schedule([v for v in program.asked.values() if v not in kept], kept, (), limits, options, model)
+
+    def schedule(
+        roots: Iterable[Variable],
+        given: Iterable[Variable] = (),
+        updates: Updates = (),
+        *,
+        apart: bool = False,
+    ) -> Schedule:
+        known = set(given)
+        missing = [v for v in roots if v.creator is not None and v not in known]
+        sub_stages = _packed(missing, known, limits, options, model)
+        copies = list(updates)
+        if options.fuse_functions:
+            # What can be read by name has an image of its own.
+            hidden = [(leaf, new) for leaf, new in updates if new not in named]
+            sub_stages, left = update_in_place(sub_stages, hidden, limits)
+            copies = [pair for pair in updates if pair[1] in named] + left
+            if not apart:
+                sub_stages, copies = let_ride(sub_stages, copies, limits)
+        if options.draw_scatters:
+            sub_stages = draw_silent_scatters(sub_stages, limits)
+        together = (lambda s: read_by([s], sources)) if apart else None
+        stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages, together=together)
+        causes = (read_by(stage.sub_stages, sources) for stage in stages)
+        always = [not options.cache_static or any(s.replaces for s in stage.sub_stages) for stage in stages]
+        return Schedule(
+            tuple(stages),
+            tuple(copies),
+            tuple(None if a or not updated.isdisjoint(c) else c for a, c in zip(always, causes, strict=True)),
+        )
+
+    static = schedule(kept, apart=True)
+    step = schedule(program.run_roots, kept, program.updates)
+    asked = schedule(program.asked.values(), kept)
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
-    persistent = [
-        *program.leaves,
-        *kept,
-        *program.outputs.values(),
-        *program.asked.values(),
-        *(new for _, new in step.copies),
-        *replaces,
-    ]
+    # Asking leaves outputs and the leaves themselves as the last step made them.
+    made = {*program.outputs.values(), *(new for _, new in program.updates)}
+    transient = made.difference(program.leaves, kept, program.asked.values())
+    kept = tuple(dict.fromkeys((*kept, *crossing((*static.with_sources, *step.with_sources)))))
+    persistent = [*program.leaves, *kept, *named, *(new for _, new in step.copies), *replaces]
     images = assign_images(
-        (static.stages, step.stages, asked.stages), persistent, replaces, limits, share=options.share_images
+        ((static.stages, ()), (step.stages, ()), (asked.stages, transient)),
+        persistent,
+        replaces,
+        limits,
+        share=options.share_images,
     )
     schedules = (static, step, asked)
     shaders = {s: generate(s, limits, shader_text) for part in schedules for s in part.sub_stages}
-    return Plan(program, limits, *schedules, images, replaces, shaders)
-
-
-def _dynamic_functions(program: Program) -> set[Function]:
-    """Functions whose value can differ from step to step: they depend on a leaf that the step updates."""
-    updated = {leaf for leaf, _ in program.updates}
-    dynamic: set[Function] = set()
-    for f in program.functions:
-        if any(x in updated or x.creator in dynamic for x in f.inputs):
-            dynamic.add(f)
-    return dynamic
+    movable = worth_moving(static.sub_stages, step.sub_stages, sources)
+    return Plan(program, limits, *schedules, images, replaces, shaders, kept, changing, movable)
 
 
 def _boundary(program: Program, dynamic: set[Function]) -> tuple[Variable, ...]:
@@ -171,28 +226,9 @@ def _boundary(program: Program, dynamic: set[Function]) -> tuple[Variable, ...]:
     return tuple(found)
 
 
-def _schedule(
-    roots: Sequence[Variable],
-    given: Sequence[Variable],
-    updates: Sequence[tuple[Variable, Variable]],
-    limits: DeviceLimits,
-    options: PlanOptions,
-    cost: CostModel | None,
-) -> Schedule:
-    sub_stages = _packed([r for r in roots if r.creator is not None], given, limits, options, cost)
-    copies = list(updates)
-    if options.fuse_functions:
-        sub_stages, copies = update_in_place(sub_stages, updates, limits)
-        sub_stages, copies = let_ride(sub_stages, copies, limits)
-    if options.draw_scatters:
-        sub_stages = draw_silent_scatters(sub_stages, limits)
-    stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages)
-    return Schedule(tuple(stages), tuple(copies))
-
-
 def _packed(
     roots: Sequence[Variable],
-    given: Sequence[Variable],
+    given: Iterable[Variable],
     limits: DeviceLimits,
     options: PlanOptions,
     cost: CostModel | None,

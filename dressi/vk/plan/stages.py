@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
 from ...ad.graph import Variable
 from .limits import DeviceLimits
 from .substage import Binding, Stage, SubStage
 
 
-def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: bool = True) -> list[Stage]:
-    """Stages in the order of execution. ``fuse=False``: one SubStage a Stage.
+def pack_sub_stages(
+    sub_stages: list[SubStage],
+    limits: DeviceLimits,
+    *,
+    fuse: bool = True,
+    together: Callable[[SubStage], Hashable] | None = None,
+) -> list[Stage]:
+    """Stages in the order of execution. ``fuse=False``: one SubStage a Stage; ``together``: only those of which it
+    says the same share one.
 
     Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
     placed, it shares an attachment with a member (else the pass would gain nothing), and no member reads its
     outputs as textures.
     """
+    keys = [_key(s, limits, together) if fuse else None for s in sub_stages]
     after = _dependents(sub_stages)
     pending = [len(later) for later in after]
     before: list[list[int]] = [[] for _ in sub_stages]
@@ -24,7 +34,7 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
     stages: list[Stage] = []
     while ready:
         first = max(ready)
-        key = _framebuffer(sub_stages[first], limits) if fuse else None
+        key = keys[first]
         members: list[int] = []
         textures: set[Variable] = set()
         shared: set[Variable] = set()
@@ -35,7 +45,7 @@ def pack_sub_stages(sub_stages: list[SubStage], limits: DeviceLimits, *, fuse: b
                 if not members
                 or (
                     key is not None
-                    and _framebuffer(sub_stages[k], limits) == key
+                    and keys[k] == key
                     and textures.isdisjoint(sub_stages[k].outputs)
                     and not shared.isdisjoint(_attachments(sub_stages[k]))
                 )
@@ -61,11 +71,12 @@ def _attachments(s: SubStage) -> set[Variable]:
     return {*s.outputs, *(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT)}
 
 
-def _framebuffer(s: SubStage, limits: DeviceLimits) -> tuple[int, int] | None:
+def _key(s: SubStage, limits: DeviceLimits, together: Callable[[SubStage], Hashable] | None) -> Hashable:
+    """What SubStages of one render pass have in common, its framebuffer at least; None: stays alone."""
     if not s.draws:
         return None
     tiling = limits.tiling(s.domain)
-    return tiling.width, tiling.height
+    return tiling.width, tiling.height, together(s) if together else None
 
 
 def _dependents(sub_stages: list[SubStage]) -> list[set[int]]:

@@ -1,21 +1,30 @@
-"""Command buffers, submission and transfers of one executor."""
+"""Command buffers and their submission."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ...errors import DeviceError
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
 
-_SUBMITS = 64  # command buffers of one vkQueueSubmit; also how long a ctrl-C can wait
+_BUFFERS = 64  # command buffers under way when the host goes on: also how long a ctrl-C can wait
+_SUBMISSIONS = 16  # calls of vkQueueSubmit under way
+_FOREVER = 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass
+class _Submission:
+    ticket: int
+    fence: Any
+    buffers: int
 
 
 class Commands:
-    """A command pool with a fence and a growing staging buffer."""
+    """A command pool and what of it is under way. Submissions run in order; each has a *ticket*, a growing number."""
 
     def __init__(self, device: Device):
         vk = device.vk
@@ -23,22 +32,34 @@ class Commands:
         flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
         info = vk.VkCommandPoolCreateInfo(flags=flags, queueFamilyIndex=device.family)
         self.pool = device.create("CommandPool", info)
-        self.fence = device.create("Fence", vk.VkFenceCreateInfo())
-        self._once = self._allocate()
-        self._staging: DeviceBuffer | None = None
-        self._pending = False
+        self._fences = [device.create("Fence", vk.VkFenceCreateInfo()) for _ in range(_SUBMISSIONS)]
+        self._free = list(self._fences)
+        self._under_way: deque[_Submission] = deque()
+        self._ticket = 0
+        # One submit info for all submissions: nothing is made anew in a step.
+        self._batch = vk.ffi.new("VkCommandBuffer[]", _BUFFERS)
+        self._info = vk.ffi.new("VkSubmitInfo*")
+        self._info.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
+        self._info.pCommandBuffers = self._batch
 
-    def _allocate(self) -> Any:
+    # ---- recording
+    def allocate(self) -> Any:
+        """An empty command buffer, which lives as long as the pool."""
         vk = self.device.vk
         info = vk.VkCommandBufferAllocateInfo(
             commandPool=self.pool, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
         )
         return vk.vkAllocateCommandBuffers(self.device.handle, info)[0]
 
-    def record(self, write: Callable[[Any], None]) -> Any:
-        """A command buffer that can be submitted many times at once; begins with a full barrier."""
+    def release(self, buffer: Any) -> None:
+        """Give a command buffer that is not under way back."""
+        self.device.vk.vkFreeCommandBuffers(self.device.handle, self.pool, 1, [buffer])
+
+    def record(self, write: Callable[[Any], None], buffer: Any = None) -> Any:
+        """A command buffer (a new one, or ``buffer`` anew) that can be submitted many times at once; begins with a
+        full barrier."""
         vk = self.device.vk
-        buffer = self._allocate()
+        buffer = self.allocate() if buffer is None else buffer
         flags = vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
         vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo(flags=flags))
         self.barrier(buffer)
@@ -48,51 +69,26 @@ class Commands:
 
     def once(self, write: Callable[[Any], None]) -> None:
         """Record, submit and wait."""
-        vk = self.device.vk
+        buffer = self.record(write)
+        self.submit(buffer)
         self.wait()
-        flags = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
-        vk.vkBeginCommandBuffer(self._once, vk.VkCommandBufferBeginInfo(flags=flags))
-        self.barrier(self._once)
-        write(self._once)
-        self.barrier(self._once)
-        vk.vkEndCommandBuffer(self._once)
-        self.submit(self._once)
-        self.wait()
-
-    def submit(self, buffer: Any, times: int = 1) -> None:
-        """Queue a command buffer ``times`` times; at most ``_SUBMITS`` are under way when the host goes on."""
-        vk = self.device.vk
-        self.device.check_thread()
-        while times:
-            n = min(times, _SUBMITS)
-            self.wait()
-            info = vk.VkSubmitInfo(commandBufferCount=n, pCommandBuffers=[buffer] * n)
-            try:
-                vk.vkQueueSubmit(self.device.queue, 1, [info], self.fence)
-            except Exception as error:
-                raise DeviceError(f"{self.device.name} refused work: {type(error).__name__}") from error
-            self._pending = True
-            times -= n
-
-    def wait(self) -> None:
-        """Until everything submitted is done."""
-        if not self._pending:
-            return
-        vk = self.device.vk
-        try:
-            vk.vkWaitForFences(self.device.handle, 1, [self.fence], True, 0xFFFFFFFFFFFFFFFF)
-        except Exception as error:
-            raise DeviceError(f"{self.device.name} failed while working: {type(error).__name__}") from error
-        vk.vkResetFences(self.device.handle, 1, [self.fence])
-        self._pending = False
+        self.release(buffer)
 
     def barrier(self, buffer: Any) -> None:
         """Everything before is finished and visible to everything after."""
+        self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT)
+
+    def to_host(self, buffer: Any) -> None:
+        """Everything before can be read by the host once the submission is done."""
+        self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_HOST_BIT)
+
+    def _barrier(self, buffer: Any, after: int) -> None:
         vk = self.device.vk
-        both = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
+        write, host = vk.VK_ACCESS_MEMORY_WRITE_BIT, after == vk.VK_PIPELINE_STAGE_HOST_BIT
+        seen = vk.VK_ACCESS_HOST_READ_BIT if host else vk.VK_ACCESS_MEMORY_READ_BIT | write
+        memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | write, dstAccessMask=seen)
         everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
-        memory = vk.VkMemoryBarrier(srcAccessMask=both, dstAccessMask=both)
-        vk.vkCmdPipelineBarrier(buffer, everything, everything, 0, 1, [memory], 0, None, 0, None)
+        vk.vkCmdPipelineBarrier(buffer, everything, after, 0, 1, [memory], 0, None, 0, None)
 
     def make_general(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
         """Bring new images into the layout GENERAL; those in ``zero`` filled with zeros."""
@@ -136,71 +132,69 @@ class Commands:
         vk = self.device.vk
         self.once(lambda b: vk.vkCmdFillBuffer(b, buffer.handle, 0, buffer.size, 0))
 
-    def _staged(self, images: list[DeviceImage]) -> tuple[DeviceBuffer, list[int]]:
-        """A staging buffer with room for the images, and where in it each of them starts."""
-        self.wait()
-        ends = [int(end) for end in np.cumsum([_aligned(image.slot.bytes) for image in images])]
-        size = ends[-1] if ends else 0
-        if self._staging is None or self._staging.size < size:
-            if self._staging is not None:
-                self._staging.destroy()
-            self._staging = DeviceBuffer(self.device, max(size, 1 << 16), "staging", host=True)
-        return self._staging, [0, *ends[:-1]][: len(images)]
+    # ---- submitting
+    def submit(self, *buffers: Any, times: int = 1) -> int:
+        """Queue command buffers, the last ``times`` times; at most ``_BUFFERS`` are under way when the host goes on.
+        Returns the ticket."""
+        self.device.check_thread()
+        *first, last = buffers
+        left = len(first) + times
+        while left:
+            count = min(left, _BUFFERS)
+            for k in range(count):
+                self._batch[k] = first.pop(0) if first else last
+            self._make_room(count)
+            self._submit(count)
+            left -= count
+        return self._ticket
 
-    def _region(self, image: DeviceImage, offset: int) -> Any:
+    def _make_room(self, count: int) -> None:
+        """Wait for the oldest submissions until so many command buffers may follow."""
+        busy = sum(s.buffers for s in self._under_way)
+        while self._under_way and (busy + count > _BUFFERS or not self._free):
+            busy -= self._under_way[0].buffers
+            self.wait(self._under_way[0].ticket)
+
+    def _submit(self, count: int) -> None:
         vk = self.device.vk
-        return vk.VkBufferImageCopy(
-            bufferOffset=offset,
-            imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
-            imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
-        )
+        fence = self._free.pop()
+        self._info.commandBufferCount = count
+        try:
+            vk.vkQueueSubmit(self.device.queue, 1, self._info, fence)
+        except Exception as error:
+            self._free.append(fence)
+            raise DeviceError(f"{self.device.name} refused work: {type(error).__name__}") from error
+        self._ticket += 1
+        self._under_way.append(_Submission(self._ticket, fence, count))
 
-    def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
-        """Write whole images, in one submission: ``fill`` sets the arrays (height, width, components) it is given."""
+    def done(self, ticket: int) -> bool:
+        """Whether a submission is done; does not wait."""
         vk = self.device.vk
-        staging, offsets = self._staged(images)
-        fill([_texels(staging, image, offset) for image, offset in zip(images, offsets, strict=True)])
+        flying = next((s for s in self._under_way if s.ticket >= ticket), None)
+        if flying is None:
+            return True
+        if vk.lib.vkGetFenceStatus(self.device.handle, flying.fence) == vk.VK_NOT_READY:
+            return False
+        self.wait(flying.ticket)
+        return True
 
-        def write(buffer: Any) -> None:
-            for image, offset in zip(images, offsets, strict=True):
-                region = self._region(image, offset)
-                vk.vkCmdCopyBufferToImage(
-                    buffer, staging.handle, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [region]
-                )
-
-        self.once(write)
-
-    def download(self, images: list[DeviceImage]) -> list[np.ndarray]:
-        """Read whole images: arrays (height, width, components)."""
-        vk = self.device.vk
-        staging, offsets = self._staged(images)
-
-        def write(buffer: Any) -> None:
-            for image, offset in zip(images, offsets, strict=True):
-                region = self._region(image, offset)
-                vk.vkCmdCopyImageToBuffer(
-                    buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [region]
-                )
-
-        self.once(write)
-        return [_texels(staging, image, offset).copy() for image, offset in zip(images, offsets, strict=True)]
+    def wait(self, ticket: int | None = None) -> None:
+        """Until a submission, or everything submitted, is done."""
+        ended = [s for s in self._under_way if ticket is None or s.ticket <= ticket]
+        if not ended:
+            return
+        vk, fences = self.device.vk, [s.fence for s in ended]
+        try:
+            vk.vkWaitForFences(self.device.handle, len(fences), fences, True, _FOREVER)
+        except Exception as error:
+            raise DeviceError(f"{self.device.name} failed while working: {type(error).__name__}") from error
+        vk.vkResetFences(self.device.handle, len(fences), fences)
+        self._free += fences
+        for _ in ended:
+            self._under_way.popleft()
 
     def destroy(self) -> None:
         self.wait()
-        if self._staging is not None:
-            self._staging.destroy()
-            self._staging = None
-        self.device.destroy(self.fence)
+        for fence in self._fences:
+            self.device.destroy(fence)
         self.device.destroy(self.pool)
-
-
-def _aligned(size: int) -> int:
-    """Offsets of copies are multiples of a texel: 16 bytes at most."""
-    return (size + 15) & ~15
-
-
-def _texels(staging: DeviceBuffer, image: DeviceImage, offset: int) -> np.ndarray:
-    """Where the image lies in the staging buffer, as an array (height, width, components)."""
-    slot = image.slot
-    raw = staging.mapped[offset : offset + slot.bytes].view(np.int32 if slot.is_int else np.float32)
-    return raw.reshape(slot.height, slot.width, slot.components)

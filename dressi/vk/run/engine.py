@@ -17,12 +17,13 @@ from ...ad.program import Program
 from ...ad.simplify import simplify
 from ...ad.types import FLOAT, INT
 from ...config import config
-from ...errors import GraphError
+from ...errors import GraphError, InputError
 from ..plan.limits import DeviceLimits
 from ..plan.plan import DEFAULT, Plan, PlanOptions
 from .device import Device
 from .executor import VulkanExecutor
 from .timing import profile
+from .transfer import Readback
 
 HISTORY = 1024  # losses the device keeps before the host must read them
 
@@ -62,6 +63,7 @@ class DressiAD:
         self._parameters: list[Variable] = []
         self._outputs: dict[str, Variable] = {}
         self._executor: VulkanExecutor | None = None
+        self._closed = False
         self._program: Program | None = None
         self._values: dict[Variable, Any] = {}  # values to send to the next executor
         self._state: dict[str, Variable] = {}
@@ -140,7 +142,9 @@ class DressiAD:
 
     @property
     def executor(self) -> VulkanExecutor:
-        """The executor of the present program, made when needed."""
+        """The executor of the present program, made when needed. Raises InputError when this is closed."""
+        if self._closed:
+            raise InputError("this DressiAD is closed; make another one")
         if self._executor is None:
             start = time.perf_counter()
             self._executor = self._make(self.program())
@@ -166,17 +170,26 @@ class DressiAD:
 
         float32 or int32, (batch, H, W) + vtype.shape.
         """
+        return self.recv_async(variable).result()
+
+    def recv_async(self, variable: Variable | str) -> Readback:
+        """What ``recv`` would give now, as a handle: ``done()`` tells whether it is there, ``result()`` waits for it.
+
+        Queued behind the steps so far; later steps run on meanwhile, and neither wait. A handle stays valid
+        when the graph is built again or this is closed. Of handles that are kept unread, the ninth makes the host
+        wait for the first.
+        """
         executor = self.executor
         kept = {**executor.program.outputs, **executor.program.asked}
         if isinstance(variable, str):
             if variable not in kept:
                 raise GraphError(f"there is no output {variable!r}; there are: {', '.join(kept) or 'none'}")
-            return executor.recv(kept[variable])
+            return executor.recv_async(kept[variable])
         named = {**self._outputs, **({"loss": self._loss} if self._loss is not None else {})}
         for name, v in named.items():
             if v is variable and not v.is_leaf:
-                return executor.recv(kept[name])
-        return executor.recv(variable)
+                return executor.recv_async(kept[name])
+        return executor.recv_async(variable)
 
     def step(self, n: int = 1) -> None:
         """``n`` steps on the device. Returns when they are queued; reading waits for them."""
@@ -233,6 +246,7 @@ class DressiAD:
 
     def close(self) -> None:
         """Release the device objects; idempotent."""
+        self._closed = True
         if self._executor is not None:
             if config.debug >= 2 and self.device.timestamp_bits and not self._executor.missing:
                 for stage in profile(self._executor, 3):

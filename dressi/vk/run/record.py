@@ -108,13 +108,18 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
 
 def record_copies(run: Target, buffer: Any, copies: Sequence[tuple[Variable, Variable]]) -> None:
     """New values into the leaves that could not be overwritten in place."""
-    vk = run.device.vk
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
-    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
     for leaf, new in copies:
-        for target, source in zip(run.images[leaf], run.images[new], strict=True):
-            extent = vk.VkExtent3D(source.slot.width, source.slot.height, 1)
-            region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
-            vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])
+        copy_images(run.device, buffer, run.images[new], run.images[leaf])
     if copies:
         run.commands.barrier(buffer)
+
+
+def copy_images(device: Device, buffer: Any, sources: list[DeviceImage], targets: list[DeviceImage]) -> None:
+    """Whole images into others of their kind."""
+    vk = device.vk
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
+    for source, target in zip(sources, targets, strict=True):
+        extent = vk.VkExtent3D(source.slot.width, source.slot.height, 1)
+        region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
+        vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])

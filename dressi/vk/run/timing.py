@@ -48,6 +48,7 @@ def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
         data = vk.ffi.from_buffer(row)
         wait = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
         vk.lib.vkGetQueryPoolResults(device.handle, pool, 0, count, row.nbytes, data, 8, wait)
+    executor.commands.release(buffer)
     device.destroy(pool)
     ms = np.median(np.diff(ticks.astype(np.int64), axis=1), axis=0) * device.timestamp_period * 1e-6
     return [

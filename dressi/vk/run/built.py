@@ -1,0 +1,187 @@
+"""A Plan on a device: images, pipelines, recorded commands, and which of its Stages are out of date."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ...ad.graph import Variable
+from ..plan.plan import Plan
+from ..plan.substage import Stage
+from .commands import Commands
+from .device import Device
+from .memory import DeviceBuffer
+from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
+from .record import Target, record_copies, record_stage
+from .render_pass import DrawTarget, make_bare_target, make_target
+from .store import Store
+
+RECORDINGS = 8  # command buffers kept for different sets of Stages
+
+AfterStage = Callable[[Any, int], None]
+Stages = frozenset[int]
+
+
+class _Prepared(NamedTuple):
+    run: Target
+    stage: Stage
+    target: DrawTarget | None
+    pipelines: list[Pipelines]
+
+
+class _Recording(NamedTuple):
+    buffer: Any
+    ticket: int  # of its last submission
+
+
+class BuiltPlan:
+    """Runs a Plan. Stages are numbered through ``static`` and ``step``; ``stale`` are those, among the ones that do
+    not run every time, of which a leaf was sent since they last ran."""
+
+    def __init__(self, plan: Plan, device: Device, commands: Commands, store: Store, cache: PipelineCache):
+        self.plan, self.device, self.commands = plan, device, commands
+        images, self._own = store.images_of(plan)
+        buffers = store.buffers_of(plan)
+        # For each schedule: a transient may lie elsewhere in another one.
+        runs = [Target(device, commands, plan.limits, of) for of in images]
+        self._step = runs[1]
+        cache.compile(plan.shaders)
+        self._pool = make_pool(device, list(plan.shaders.values()))
+        self._maker = PipelineMaker(device, cache, self._pool)
+        self._targets: list[DrawTarget] = []
+        static, step, asked = (
+            [self._prepare(stage, run, buffers) for stage in schedule.stages]
+            for schedule, run in zip(plan.schedules, runs, strict=True)
+        )
+        cache.release_modules()
+        self._stages = [*static, *step]
+        sources = [*plan.static.sources, *plan.step.sources]
+        self._static: Stages = frozenset(range(len(static)))
+        self._always: Stages = frozenset(k for k, own in enumerate(sources) if own is None)
+        self._follow: dict[Variable, list[int]] = {}
+        for k, own in enumerate(sources):
+            for leaf in own or ():
+                self._follow.setdefault(leaf, []).append(k)
+        self.stale: set[int] = {k for k, own in enumerate(sources) if own is not None}
+        self._recordings: OrderedDict[Any, _Recording] = OrderedDict()
+        self._asked = asked
+        self._asked_commands: Any = None
+
+    # ---- what is out of date
+    def touch(self, leaf: Variable) -> None:
+        """A leaf was sent."""
+        self.stale.update(self._follow.get(leaf, ()))
+
+    def outdated(self, variables: Iterable[Variable]) -> list[Variable]:
+        """Those of the Variables that ``refresh`` is going to write."""
+        stages = [self._stages[k].stage for k in self.stale & self._static]
+        made = {v for stage in stages for s in stage.sub_stages for v in s.outputs}
+        return [v for v in variables if v in made]
+
+    # ---- running
+    def run(self, n: int) -> None:
+        """Queue ``n`` steps. Only the first of them has anything stale to do."""
+        stale, rest = frozenset(self.stale), self._always
+        if stale:
+            first = self._recorded(stale | rest)
+            self._submit(first, 1)
+            self.stale.clear()
+            n -= 1
+        if n and (rest or self.plan.step.copies):
+            self._submit(self._recorded(rest), n)
+
+    def refresh(self) -> None:
+        """Queue what is stale and needs no step."""
+        stale = frozenset(self.stale & self._static)
+        if stale:
+            self._submit(self._recorded(stale, step=False), 1)
+            self.stale -= stale
+
+    def ask(self) -> None:
+        """Queue the values that are only asked for."""
+        self.refresh()
+        if self._asked_commands is None:
+            stages = range(len(self._asked))
+            self._asked_commands = self.commands.record(lambda b: self._write(b, self._asked, stages))
+        self.commands.submit(self._asked_commands)
+
+    def _submit(self, key: Any, times: int) -> None:
+        recording = self._recordings[key]
+        ticket = self.commands.submit(recording.buffer, times=times)
+        self._recordings[key] = _Recording(recording.buffer, ticket)
+
+    def _recorded(self, stages: Stages, *, step: bool = True) -> Any:
+        """The key of the commands for these Stages, and the copies of a step; recorded when first needed."""
+        key = (stages, step)
+        if key in self._recordings:
+            self._recordings.move_to_end(key)
+            return key
+        buffer = None
+        if len(self._recordings) >= RECORDINGS:
+            _, (buffer, ticket) = self._recordings.popitem(last=False)
+            self.commands.wait(ticket)
+
+        def write(buffer: Any) -> None:
+            self._write(buffer, self._stages, sorted(stages))
+            if step:
+                record_copies(self._step, buffer, self.plan.step.copies)
+
+        self._recordings[key] = _Recording(self.commands.record(write, buffer), 0)
+        return key
+
+    def write_step(self, buffer: Any, after_stage: AfterStage) -> None:
+        """Record all Stages of a step; ``after_stage(buffer, number)`` is called behind each."""
+        stages = range(len(self._static), len(self._stages))
+        self._write(buffer, self._stages, stages, lambda b, k: after_stage(b, k - len(self._static)))
+        record_copies(self._step, buffer, self.plan.step.copies)
+
+    def _write(
+        self,
+        buffer: Any,
+        prepared: list[_Prepared],
+        stages: Iterable[int],
+        after_stage: AfterStage | None = None,
+    ) -> None:
+        for k in stages:
+            p = prepared[k]
+            record_stage(p.run, buffer, p.stage, p.target, p.pipelines)
+            self.commands.barrier(buffer)
+            if after_stage is not None:
+                after_stage(buffer, k)
+        self.commands.to_host(buffer)  # what shaders report
+
+    # ---- building
+    def _prepare(self, stage: Stage, run: Target, buffers: dict[str, DeviceBuffer]) -> _Prepared:
+        names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
+        name = f"stage {names}"[:90]
+        target = None
+        tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
+        size = (tiling.width, tiling.height)
+        if stage.draws:
+            target = make_target(self.device, stage, run.images, size, name)
+        elif stage.sub_stages[0].drawn is not None:
+            target = make_bare_target(self.device, size, name)
+        if target is not None:
+            self._targets.append(target)
+        render_pass = target.render_pass if target else None
+        pipelines = [
+            self._maker.make(s, self.plan.shaders[s], run.images, buffers, render_pass, k, name)
+            for k, s in enumerate(stage.sub_stages)
+        ]
+        return _Prepared(run, stage, target, pipelines)
+
+    def destroy(self) -> None:
+        """Release what is the plan's own; nothing of it may be under way."""
+        for buffer in [r.buffer for r in self._recordings.values()] + [self._asked_commands]:
+            if buffer is not None:
+                self.commands.release(buffer)
+        self._maker.destroy()
+        for target in self._targets:
+            for handle in (target.framebuffer, target.render_pass):
+                self.device.destroy(handle)
+            for image in target.depth_images:
+                image.destroy(self.device)
+        self.device.destroy(self._pool)
+        for image in self._own:
+            image.destroy(self.device)

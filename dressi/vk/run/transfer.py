@@ -1,0 +1,178 @@
+"""Values to the device and back, in the order of the queue, without waiting for it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .commands import Commands
+from .device import Device
+from .memory import DeviceBuffer, DeviceImage
+
+SLOTS = 8  # transfers under way, or read back and not yet asked for; one more waits for the oldest
+
+
+class Readback:
+    """A value on its way to the host, as it was behind the steps submitted before; later steps run on meanwhile.
+
+    Stays valid when the engine goes on, is built again or closed. Like the Device it belongs to one thread.
+    """
+
+    def __init__(self, slot: _Slot, finish: Callable[[list[np.ndarray]], np.ndarray]):
+        self._slot: _Slot | None = slot
+        self._finish = finish
+        self._result: np.ndarray | None = None
+
+    def done(self) -> bool:
+        """Whether ``result`` has it without waiting. Raises DeviceError on another thread or a closed Device."""
+        if self._slot is None:
+            return True
+        self._slot.commands.device.check_thread()
+        return self._slot.commands.done(self._slot.ticket)
+
+    def result(self) -> np.ndarray:
+        """The values, (batch, H, W) + vtype.shape; waits for the device where they are not there yet."""
+        if self._slot is not None:
+            self._slot.commands.device.check_thread()
+            self._slot.commands.wait(self._slot.ticket)
+            self._result = self._finish(self._slot.texels())
+            self._slot = None
+        assert self._result is not None
+        return self._result
+
+
+class _Slot:
+    """A command buffer with a host-visible staging buffer, for one transfer at a time."""
+
+    def __init__(self, commands: Commands):
+        self.commands = commands
+        self.buffer = commands.allocate()
+        self.staging: DeviceBuffer | None = None
+        self.ticket = 0
+        self.images: list[DeviceImage] = []
+        self.reader: weakref.ref[Readback] | None = None
+
+    @property
+    def unread(self) -> Readback | None:
+        """Whoever still wants what lies in the staging buffer."""
+        reader = self.reader() if self.reader is not None else None
+        return reader if reader is not None and reader._slot is self else None
+
+    @property
+    def size(self) -> int:
+        return self.staging.size if self.staging is not None else 0
+
+    def make_free(self, size: int) -> None:
+        """Wait for the transfer, hand the value to whoever wants it, and have room for ``size`` bytes."""
+        self.commands.wait(self.ticket)
+        if self.unread is not None:
+            self.unread.result()
+        if self.size < size:
+            self.destroy()
+            self.staging = DeviceBuffer(self.commands.device, max(size, 1 << 12), "staging", host=True)
+
+    def places(self) -> list[tuple[DeviceImage, int, np.ndarray]]:
+        """Of each image its offset in the staging buffer, and its texels there, (height, width, components)."""
+        assert self.staging is not None
+        found, offset = [], 0
+        for image in self.images:
+            s, end = image.slot, offset + image.slot.bytes
+            texels = self.staging.mapped[offset:end].view(np.int32 if s.is_int else np.float32)
+            found.append((image, offset, texels.reshape(s.height, s.width, s.components)))
+            offset = _aligned(end)
+        return found
+
+    def texels(self) -> list[np.ndarray]:
+        """Views of the staging buffer, one an image."""
+        return [texels for _, _, texels in self.places()]
+
+    def destroy(self) -> None:
+        if self.staging is not None:
+            self.staging.destroy()
+            self.staging = None
+
+
+class Transfers:
+    """Uploads and downloads through a few slots that are used again and again."""
+
+    def __init__(self, device: Device, commands: Commands):
+        self.device, self.commands = device, commands
+        self._slots: list[_Slot] = []
+
+    def _free_slot(self, images: list[DeviceImage]) -> _Slot:
+        """One that nothing uses, better with enough room; else a new one; else the oldest."""
+        size = sum(_aligned(image.slot.bytes) for image in images)
+        free = [s for s in self._slots if s.unread is None and self.commands.done(s.ticket)]
+        if free:
+            slot = min(free, key=lambda s: (s.size < size, s.size if s.size >= size else -s.size))
+        elif len(self._slots) < SLOTS:
+            slot = _Slot(self.commands)
+            self._slots.append(slot)
+        else:
+            slot = min(self._slots, key=lambda s: s.ticket)
+        slot.make_free(size)
+        slot.images, slot.reader = images, None
+        return slot
+
+    def _region(self, image: DeviceImage, offset: int) -> Any:
+        vk = self.device.vk
+        return vk.VkBufferImageCopy(
+            bufferOffset=offset,
+            imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
+            imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
+        )
+
+    def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
+        """Write whole images, in one submission: ``fill`` sets the arrays (height, width, components) it is given."""
+        vk = self.device.vk
+        slot = self._free_slot(images)
+        fill(slot.texels())
+
+        def write(buffer: Any) -> None:
+            assert slot.staging is not None
+            for image, offset, _ in slot.places():
+                region = self._region(image, offset)
+                general = vk.VK_IMAGE_LAYOUT_GENERAL
+                vk.vkCmdCopyBufferToImage(buffer, slot.staging.handle, image.handle, general, 1, [region])
+
+        self.commands.record(write, slot.buffer)
+        slot.ticket = self.commands.submit(slot.buffer)
+
+    def download(
+        self, images: list[DeviceImage], finish: Callable[[list[np.ndarray]], np.ndarray]
+    ) -> Readback:
+        """Whole images; ``finish`` makes the value of their texels, (height, width, components) each, of which it
+        keeps nothing."""
+        vk = self.device.vk
+        slot = self._free_slot(images)
+
+        def write(buffer: Any) -> None:
+            assert slot.staging is not None
+            for image, offset, _ in slot.places():
+                region = self._region(image, offset)
+                general = vk.VK_IMAGE_LAYOUT_GENERAL
+                vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, slot.staging.handle, 1, [region])
+            self.commands.to_host(buffer)
+
+        self.commands.record(write, slot.buffer)
+        slot.ticket = self.commands.submit(slot.buffer)
+        reader = Readback(slot, finish)
+        slot.reader = weakref.ref(reader)
+        return reader
+
+    def destroy(self) -> None:
+        """Release everything; values that somebody still wants are fetched first."""
+        self.commands.wait()
+        for slot in self._slots:
+            if slot.unread is not None:
+                slot.unread.result()
+            slot.destroy()
+        self._slots.clear()
+
+
+def _aligned(size: int) -> int:
+    """Offsets of copies are multiples of a texel: 16 bytes at most."""
+    return (size + 15) & ~15
