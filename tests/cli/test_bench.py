@@ -125,6 +125,8 @@ def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: py
 def test_a_peer_that_is_not_there(
     driver: None, mesh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
+    for name in [name for name in sys.modules if name.startswith("deodr.")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "deodr", None)
     (result,) = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
     assert result["peers"]["deodr"]["step_ms"] is None
