@@ -15,6 +15,7 @@ from .generate import generate
 from .lifetime import Images, assign_images
 from .limits import DeviceLimits
 from .pack import DoesNotFit, pack_functions
+from .part import part_scatters
 from .replace import update_in_place
 from .riders import let_ride
 from .silent import draw_silent_scatters
@@ -173,7 +174,7 @@ def build_plan(
     ) -> Schedule:
         known = set(given)
         missing = [v for v in roots if v.creator is not None and v not in known]
-        sub_stages = _packed(missing, known, limits, options, model)
+        analysis, sub_stages = _packed(missing, known, limits, options, model)
         copies = list(updates)
         if options.fuse_functions:
             # What can be read by name has an image of its own.
@@ -183,6 +184,7 @@ def build_plan(
             if not apart:
                 sub_stages, copies = let_ride(sub_stages, copies, limits)
         if options.draw_scatters:
+            sub_stages = part_scatters(sub_stages, analysis, limits)
             sub_stages = draw_silent_scatters(sub_stages, limits)
         together = (lambda s: read_by([s], sources)) if apart else None
         stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages, together=together)
@@ -232,13 +234,14 @@ def _packed(
     limits: DeviceLimits,
     options: PlanOptions,
     cost: CostModel | None,
-) -> list[SubStage]:
+) -> tuple[Analysis, list[SubStage]]:
     """SubStages of the roots. What makes a Function exceed the limits, recomputed there, is stored instead."""
     stored: set[Function] = set()
     while True:
         analysis = Analysis(roots, given, recompute=options.recompute, cost=cost, stored=stored)
         try:
-            return pack_functions(analysis, limits, fuse=options.fuse_functions, dispatch=options.dispatch)
+            fuse, dispatch = options.fuse_functions, options.dispatch
+            return analysis, pack_functions(analysis, limits, fuse=fuse, dispatch=dispatch)
         except DoesNotFit as error:
             makers = analysis.recomputed.intersection(x.creator for x in error.function.inputs)
             if not makers:
