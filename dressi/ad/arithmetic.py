@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import GraphError
@@ -60,7 +62,7 @@ class Mod(Pointwise):
 
     expression, integers, promote = "mod($0, $1)", True, True
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         # GLSL leaves % undefined for negative integers, the division is not.
         return "$0 - ($0 / $1) * $1" if self.output.vtype.is_int else super().glsl

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from . import functional as F
@@ -83,7 +85,7 @@ class Select(PixelFunction):
                 return np.broadcast_to(np.asarray(known[taken]), self.output.vtype.shape)
         return super().settled(known)
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         out = self.output.vtype
         condition = self.inputs[0].vtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class Constant(PixelFunction):
     def infer(self):
         return self.vtype, SINGLE
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         literal = int_literal if self.vtype.is_int else float_literal
         numbers = [literal(v) for v in self.array.T.ravel()]  # GLSL counts a matrix column by column

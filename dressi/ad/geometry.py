@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from . import functional as F
@@ -60,7 +62,7 @@ class Normalize(PixelFunction):
             raise self.fail("takes float vectors")
         return x, self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         if self.inputs[0].vtype.is_scalar:
             return "sign($0)"

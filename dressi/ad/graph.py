@@ -54,7 +54,7 @@ class Function:
         self.output = Variable(vtype, domain[0], domain[1], creator=self)
 
     # ---- what a subclass declares
-    @property
+    @cached_property
     def access(self) -> tuple[Access, ...]:
         return (Access.SAME_PIXEL,) * len(self.inputs)
 

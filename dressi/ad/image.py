@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import GraphError
@@ -59,7 +61,7 @@ class TileIndex(Coordinates):
 class Fetching(Linear):
     """A linear Function that reads its one input by FETCH."""
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH,)
 
@@ -77,7 +79,7 @@ class Window(Fetching):
         x = self.inputs[0]
         return x.vtype, Domain(self.size, x.batch)
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return (
             f"{{ ivec2 texel = pixel + ivec2({self.origin[0]}, {self.origin[1]});\n"
@@ -109,7 +111,7 @@ class Shift(Fetching):
             raise self.fail(f"border is 'clamp', 'zero' or 'repeat', not {self.border!r}")
         return self.inputs[0].vtype, self.inputs[0].domain
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         if self.border == "clamp":
             offset = f"ivec2({self.by[0]}, {self.by[1]})"
@@ -142,7 +144,7 @@ class ShiftTranspose(Fetching):
     def infer(self):
         return self.inputs[0].vtype, self.inputs[0].domain
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return (
             f"{{ ivec2 last = $size0 - 1; ivec2 from = pixel + ivec2({self.by[0]}, {self.by[1]});\n"
@@ -169,7 +171,7 @@ class ShiftTranspose(Fetching):
 class Take(PixelFunction):
     """Inputs (x, index): tile m of the output is tile index[m] of x, 0 where there is none."""
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH, Access.SAME_PIXEL)
 
@@ -205,7 +207,7 @@ class TakeTranspose(PixelFunction):
         self.batch = batch
         super().__init__(gy, index)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH, Access.FETCH)
 
@@ -241,7 +243,7 @@ class WindowExtreme(PixelFunction):
         self.radius, self.axis, self.largest = radius, axis, largest
         super().__init__(x)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH,)
 
@@ -252,7 +254,7 @@ class WindowExtreme(PixelFunction):
             raise self.fail("takes scalars and vectors")
         return self.inputs[0].vtype, self.inputs[0].domain
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         a, pick = self.axis, "max" if self.largest else "min"
         texel = "ivec2(i, pixel.y)" if a == "x" else "ivec2(pixel.x, i)"

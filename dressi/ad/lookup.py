@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import GraphError
@@ -30,7 +32,7 @@ class Lookup(PixelFunction):
     the table; the index has no derivative.
     """
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH, Access.SAME_PIXEL)
 
@@ -43,7 +45,7 @@ class Lookup(PixelFunction):
             raise self.fail("batches of table and index must be equal or 1; use F.take")
         return table.vtype, Domain(index.size, batches.pop() if batches else 1)
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         if self.inputs[1].vtype is INT:
             return (

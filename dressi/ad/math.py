@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from . import functional as F
@@ -217,7 +219,7 @@ class Convert(PixelFunction):
             raise self.fail(f"the input is already of type {x}")
         return vector_type(x.components, integer=self.to_int), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return f"{self.output.vtype.glsl}($0)"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from . import functional as F
@@ -20,7 +22,7 @@ class Columns(PixelFunction):
             raise self.fail("a matrix of order n is made of n columns VECn")
         return matrix_type(order), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return f"mat{len(self.inputs)}({', '.join(f'${j}' for j in range(len(self.inputs)))})"
 
@@ -54,7 +56,7 @@ class Column(Linear):
             raise self.fail(f"there is no column {self.number}")
         return vector_type(x.shape[0]), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return f"$0[{self.number}]"
 
@@ -80,7 +82,7 @@ class Fill(Linear):
             raise self.fail("fills a matrix with a scalar")
         return self.vtype, self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         rows, columns = self.vtype.shape
         return f"{self.vtype.glsl}({', '.join([f'vec{rows}($0)'] * columns)})"

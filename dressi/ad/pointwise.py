@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +46,7 @@ class Pointwise(PixelFunction):
         """Type of the output for the type all operands broadcast to."""
         return vector_type(operand.components) if self.mask and operand.is_int else operand
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         vtype = self.output.vtype
         if not vtype.is_matrix:

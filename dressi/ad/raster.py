@@ -119,7 +119,7 @@ class Rasterize(RasterFunction):
         """The images that the fragment sub-graph reads, one for each of its formals."""
         return self.inputs[self.drawn :]
 
-    @property
+    @cached_property
     def access(self) -> tuple[Access, ...]:
         fetched = self.fragment.fetched if self.fragment else ()
         return (Access.PULL,) * self.drawn + tuple(Access.FETCH if f else Access.SAME_PIXEL for f in fetched)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import GraphError
@@ -29,7 +31,7 @@ class Reduce(ReduceFunction):
         self.axis = axis
         super().__init__(x)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH,)
 
@@ -64,7 +66,7 @@ class Reduce(ReduceFunction):
 class Sum(Reduce, Linear):
     """The sum, compensated on devices. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         if self.output.vtype.is_int:
             return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
@@ -84,7 +86,7 @@ class Sum(Reduce, Linear):
 class ReduceMax(Reduce):
     """The largest, by components. Not differentiable."""
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return self._loop(self._read("0"), 1, f"$y = max($y, {self._read('i')});")
 
@@ -95,7 +97,7 @@ class ReduceMax(Reduce):
 class ReduceMin(Reduce):
     """The smallest, by components. Not differentiable."""
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return self._loop(self._read("0"), 1, f"$y = min($y, {self._read('i')});")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from .graph import Domain, Variable
@@ -42,7 +44,7 @@ class Resize(Fetching):
             raise self.fail("integers can only be resized with filter 'nearest'")
         return self.inputs[0].vtype, Domain(self.size, self.inputs[0].batch)
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         f = FILTERS[self.filter]
         if f == 0 and not self.transposed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import GraphError
@@ -27,7 +29,7 @@ class WrapTexel(PixelFunction):
             raise self.fail("takes IVEC2")
         return IVEC2, self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         extent = f"ivec2({self.size[0]}, {self.size[1]})"
         if self.wrap == "clamp":
@@ -82,7 +84,7 @@ def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "r
 class GatherNumbered(PixelFunction):
     """Inputs (x, number): the texel of x whose number, (tile * H + y) * W + x, is given; 0 for negative numbers."""
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH, Access.SAME_PIXEL)
 
@@ -125,7 +127,7 @@ class InverseUVSample(PixelFunction):
 
     glsl = "$0"
 
-    @property
+    @cached_property
     def access(self):
         same, fetch = Access.SAME_PIXEL, Access.FETCH
         return (same, fetch, same, fetch, fetch)

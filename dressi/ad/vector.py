@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..errors import GraphError
@@ -69,7 +71,7 @@ class Construct(PixelFunction):
             raise self.fail(f"{self.vtype} needs {self.vtype.components} components, not {width}")
         return self.vtype, self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return f"{self.vtype.glsl}({', '.join(f'${i}' for i in range(len(self.inputs)))})"
 
@@ -114,7 +116,7 @@ class Swizzle(Linear):
             raise self.fail(f"{x} has no components {self.keys}")
         return vector_type(len(self.keys), integer=x.is_int), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return "$0." + "".join(XYZW[k] for k in self.keys)
 
@@ -139,7 +141,7 @@ class Spread(Linear):
             raise self.fail(f"needs a float input of {len(self.keys)} components")
         return vector_type(self.width), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         names = ["$0"] if len(self.keys) == 1 else [f"$0.{XYZW[k]}" for k in range(len(self.keys))]
         parts = []
@@ -166,7 +168,7 @@ class SumComponents(Linear):
         x = self.inputs[0].vtype
         return vector_type(1, integer=x.is_int), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         x = self.inputs[0].vtype
         if x.is_scalar:
@@ -192,7 +194,7 @@ class Dot(Bilinear):
             raise self.fail("needs two vectors of one type")
         return vector_type(1), self.broadcast()
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         return "$0 * $1" if self.inputs[0].vtype.is_scalar else "dot($0, $1)"
 

@@ -11,6 +11,7 @@ from the choice by ordinary Functions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class EdgeSides(PixelFunction):
         self.cull = cull
         super().__init__(edges, vertex)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.SAME_PIXEL, Access.FETCH)
 
@@ -98,7 +99,7 @@ class EdgeSides(PixelFunction):
             raise self.fail("vertices are VEC3 (x, y, depth); use project()")
         return INT, Domain(edges.size, common_batch(self))
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         read = "$1(face_texel(e.%s, $size1), tile)"
         face = "e.{0} < 0 ? EDGE_HIDDEN : edge_face(a, b, $1(face_texel(e.{0}, $size1), tile), {1}.0)"
@@ -151,7 +152,7 @@ class EdgeQuads(PixelFunction):
         self.count, self.size = count, size
         super().__init__(reach, ends, sides)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
 
@@ -165,7 +166,7 @@ class EdgeQuads(PixelFunction):
             raise self.fail(f"cannot draw {self.count} edges of a list of {ends.size[0] * ends.size[1]}")
         return VEC4, Domain(list_size(6 * self.count), common_batch(self))
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         width, height = self.size
         return (

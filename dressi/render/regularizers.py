@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class NeighbourDifference(PixelFunction):
         self.count = count
         super().__init__(values, offsets, neighbours)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH,) * 3
 
@@ -42,7 +43,7 @@ class NeighbourDifference(PixelFunction):
             raise self.fail(f"{values} does not hold {self.count} entries")
         return values.vtype, values.domain
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         def at(table: int, index: str) -> str:
             return f"${table}(ivec2(({index}) % $size{table}.x, ({index}) / $size{table}.x), tile)"

@@ -6,6 +6,7 @@ Lengths on the screen are in units of the image height: x in [0, W / H], y in [0
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -123,7 +124,7 @@ class DrawnFaces(Faces):
         self.cull = cull
         super().__init__(faces, vertex)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.SAME_PIXEL, Access.FETCH)
 
@@ -132,7 +133,7 @@ class DrawnFaces(Faces):
         self.check_lists(faces, vertex)
         return IVEC3, Domain(faces.size, common_batch(self))
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         corners = self.fetch_corners("f", 0, 1)
         return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? ivec3(0) : f;"

@@ -6,6 +6,8 @@ from the choice by ordinary Functions.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..ad.graph import Domain, PixelFunction, Variable
@@ -28,7 +30,7 @@ class Enlarge(Faces):
         self.count, self.size, self.cull = count, size, cull
         super().__init__(reach, faces, vertex)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
 
@@ -41,7 +43,7 @@ class Enlarge(Faces):
             raise self.fail(f"cannot draw {self.count} faces of a list of {faces.size[0] * faces.size[1]}")
         return VEC4, Domain(list_size(6 * self.count), common_batch(self))
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         aspect = self.size[0] / self.size[1]
         return (
@@ -96,7 +98,7 @@ class FaceRecord(Faces):
         self.part = part
         super().__init__(faces, vertex)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.SAME_PIXEL, Access.FETCH)
 
@@ -105,7 +107,7 @@ class FaceRecord(Faces):
         self.check_lists(faces, vertex)
         return VEC4, Domain(faces.size, common_batch(self))
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         corners = self.fetch_corners("f", 0, 1)
         return f"ivec3 f = face_sorted($0);\n$y = face_record({self.part}, f, {corners});"
@@ -176,7 +178,7 @@ class Extremes(PixelFunction):
         self.axis = axis
         super().__init__(image, reach)
 
-    @property
+    @cached_property
     def access(self):
         return (Access.FETCH, Access.SAME_PIXEL)
 
@@ -188,7 +190,7 @@ class Extremes(PixelFunction):
             raise self.fail("the reach is one texel")
         return VEC2, image.domain
 
-    @property
+    @cached_property
     def glsl(self) -> str:
         step = "ivec2(i, 0)" if self.axis == "x" else "ivec2(0, i)"
         return (

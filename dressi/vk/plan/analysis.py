@@ -89,7 +89,15 @@ class Analysis:
     def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
         """What must lie in images for the Function: its inputs, or what they are recomputed from; with accesses."""
         found = self._stored_inputs.get(function)
-        if found is None:
+        if found is None and not any(x.creator in self.recomputed for x in function.inputs):
+            domain = iteration_domain(function)
+            pairs = (
+                pair
+                for pair in zip(function.inputs, function.access, strict=True)
+                if pair[1] is not Access.SAME_PIXEL or not self.inlined(pair[0].creator, domain)
+            )
+            found = self._stored_inputs[function] = list(dict.fromkeys(pairs))
+        elif found is None:
             reached: dict[tuple[Variable, Access], None] = {}
             stack = [(function, iteration_domain(function), Access.SAME_PIXEL)]
             seen = set(stack)
