@@ -6,7 +6,7 @@ from dressi.ad import functional as F
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, VEC2, VEC3, VType
+from dressi.ad.types import FLOAT, INT, VEC2, VEC3, VEC4, VType
 
 SIZE, BATCH = (7, 5), 2
 
@@ -103,3 +103,51 @@ def large_program(shape: str, count: int = 10_000) -> Program:
         pool.append(y)
     updates = tuple((x, y * 0.1) for x, y in zip(image, pool[-8:], strict=True))
     return Program({"y": sum(pool[-40:], start=F.constant(0.0))}, updates)
+
+
+def masked_program(seed: int, size=(37, 21), batch: int = 2, triangles: int = 2, count: int = 11) -> Program:
+    """Like ``random_program``, of values over the pixels of rasters, most of them settled where nothing is hit.
+
+    The second raster draws the triangles of the first behind it, the third others. No triangle: nothing is hit.
+    """
+    rng = np.random.default_rng(seed)
+    corners = rng.uniform(-1, 1, (2, batch, 1, 3 * max(triangles, 1), 4))
+    corners[..., 2:] = (0.5, 1.0) if triangles else (2.0, 1.0)
+    first, other = (
+        Variable(VEC4, (corners.shape[3], 1), batch, data=c.astype(np.float32), name=n)
+        for c, n in zip(corners, ("first", "other"), strict=True)
+    )
+    front = F.rasterize(first, size=size, fragment=lambda face: (F.to_float(face) * 0.1, face < 5))
+    behind = F.rasterize(
+        first,
+        size=size,
+        fragment=lambda face: (F.to_float(face) * 0.1, F.logical_and(face < 5, face > front)),
+    )
+    faces = [front, behind, F.rasterize(other, size=size)]
+    parameters = [_leaf(rng, VEC3, size, 1, "image"), _leaf(rng, FLOAT, (6, 3), 1, "table")]
+    ramp = F.to_float(F.linear_index(size, batch)) * 0.001
+    outside = (0.0, 0.25, (0.5, -1.0, 2.0))
+    pool = [F.lookup(parameters[1], f) for f in faces] + [ramp, parameters[0]]
+    for _ in range(count):
+        x, y = (pool[rng.integers(len(pool))] for _ in range(2))
+        face = faces[rng.integers(3)]
+        hit = F.greater_equal(face, 0) if rng.random() < 0.7 else F.less(ramp, 0.3)
+        k = rng.integers(7)
+        if k < 3:
+            z = F.select(
+                hit, F.sin(x), outside[rng.integers(3)] if x.vtype is VEC3 else 0.25 * int(rng.integers(3))
+            )
+        elif k == 3:
+            z = F.shift(x, 1, 2) * 0.5
+        elif k == 4:
+            a, b = (x, y) if x.vtype is FLOAT else (F.dot(x, x), y)
+            z = a * b
+        elif k == 5:
+            z = F.sigmoid(x) if rng.random() < 0.3 else F.floor(x * 3.0) * 0.5
+        else:
+            value = F.select(hit, x, 0.0)
+            z = F.lookup(F.scatter_add(value * 0.1, F.clamp(face, -1, 3), (4, 1), batch), face)
+        pool.append(z if z.domain == ramp.domain else F.expand(z, batch))
+    total = sum((F.mean(F.dot(v, v) if v.vtype is VEC3 else v) for v in pool[-4:]), start=F.constant(0.0))
+    updates = tuple((p, p - 0.1 * g) for p, g in zip(parameters, gradient(total, parameters), strict=True))
+    return Program({"loss": total, "last": pool[-1], "masked": pool[5]}, updates)

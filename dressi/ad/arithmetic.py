@@ -14,6 +14,7 @@ from .pointwise import Pointwise, guarded
 
 
 class Add(Pointwise):
+    exact = True
     expression, compute, integers, promote = "$0 + $1", np.add, True, False
 
     def partials(self, a, b):
@@ -21,6 +22,7 @@ class Add(Pointwise):
 
 
 class Sub(Pointwise):
+    exact = True
     expression, compute, integers, promote = "$0 - $1", np.subtract, True, False
 
     def partials(self, a, b):
@@ -30,6 +32,7 @@ class Sub(Pointwise):
 class Mul(Pointwise):
     """By components, for matrices too: the surface allows only FLOAT times matrix."""
 
+    exact = True
     expression, compute, integers, promote = "$0 * $1", np.multiply, True, False
 
     def settled(self, known):
@@ -100,6 +103,7 @@ class Atan2(Pointwise):
 class Min(Pointwise):
     """Equal inputs: the gradient goes to the first."""
 
+    exact = True
     expression, compute, integers = "min($0, $1)", np.minimum, True
 
     def partials(self, a, b):
@@ -109,6 +113,7 @@ class Min(Pointwise):
 class Max(Pointwise):
     """Equal inputs: the gradient goes to the first."""
 
+    exact = True
     expression, compute, integers = "max($0, $1)", np.maximum, True
 
     def partials(self, a, b):
@@ -118,6 +123,7 @@ class Max(Pointwise):
 class Clamp(Pointwise):
     """min(max(x, low), high). On the bounds the gradient goes to x."""
 
+    exact = True
     expression, integers = "clamp($0, $1, $2)", True
 
     @staticmethod
@@ -146,6 +152,7 @@ class Mix(Pointwise):
 class Step(Pointwise):
     """0 where x < edge, else 1; inputs edge and x."""
 
+    exact = True
     expression = "step($0, $1)"
 
     @staticmethod

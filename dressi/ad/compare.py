@@ -18,26 +18,31 @@ def _mask(test):
 
 
 class Less(Pointwise):
+    exact = True
     expression, vector_expression = "float($0 < $1)", "$type(lessThan($0, $1))"
     compute, integers, mask = _mask(np.less), True, True
 
 
 class LessEqual(Pointwise):
+    exact = True
     expression, vector_expression = "float($0 <= $1)", "$type(lessThanEqual($0, $1))"
     compute, integers, mask = _mask(np.less_equal), True, True
 
 
 class Equal(Pointwise):
+    exact = True
     expression, vector_expression = "float($0 == $1)", "$type(equal($0, $1))"
     compute, integers, mask = _mask(np.equal), True, True
 
 
 class NotEqual(Pointwise):
+    exact = True
     expression, vector_expression = "float($0 != $1)", "$type(notEqual($0, $1))"
     compute, integers, mask = _mask(np.not_equal), True, True
 
 
 class LogicalAnd(Pointwise):
+    exact = True
     expression = "float($0 != 0.0 && $1 != 0.0)"
     vector_expression = "$type(notEqual($0, $type(0.0))) * $type(notEqual($1, $type(0.0)))"
     compute = _mask(np.logical_and)
@@ -47,6 +52,7 @@ class LogicalAnd(Pointwise):
 
 
 class LogicalOr(Pointwise):
+    exact = True
     expression = "float($0 != 0.0 || $1 != 0.0)"
     vector_expression = "max($type(notEqual($0, $type(0.0))), $type(notEqual($1, $type(0.0))))"
     compute = _mask(np.logical_or)
@@ -62,6 +68,8 @@ class Select(PixelFunction):
 
     The condition is a scalar (FLOAT, INT), or has the shape of the output and is then taken by components.
     """
+
+    exact = True
 
     def infer(self):
         condition, a, b = (x.vtype for x in self.inputs)
@@ -83,6 +91,10 @@ class Select(PixelFunction):
             taken = 1 if np.any(known[0]) else 2
             if taken in known:
                 return np.broadcast_to(np.asarray(known[taken]), self.output.vtype.shape)
+        if 1 in known and 2 in known:
+            a, b = (np.broadcast_to(np.asarray(known[i]), self.output.vtype.shape) for i in (1, 2))
+            if np.array_equal(a, b):
+                return a
         return super().settled(known)
 
     @cached_property

@@ -25,6 +25,9 @@ class At(NamedTuple):
     tile: np.ndarray
 
 
+_ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
+
+
 class Function:
     """One application of one operation. Subclass a *kind* (below), never this class.
 
@@ -46,6 +49,7 @@ class Function:
 
     fields: ClassVar[tuple[str, ...]] = ()
     includes: ClassVar[tuple[str, ...]] = ()
+    exact: ClassVar[bool] = False  # devices give the value of ``eval``, rounded to single precision
 
     def __init__(self, *inputs: Variable):
         self.inputs = inputs
@@ -92,12 +96,17 @@ class Function:
     def settled(self, known: Mapping[int, np.ndarray]) -> np.ndarray | None:
         """The value wherever the inputs named by ``known`` have these values, None when it depends on more.
 
-        Values have the shape of their types. Says where a Function has nothing to do; zero times anything is zero.
+        Values have the shape of their types. Says where a Function has nothing to do: devices need not compute what
+        is known. Zero times anything is zero. Functions that are not ``exact`` are trusted to turn zeros into zeros
+        alone.
         """
-        if not self.inputs or len(known) < len(self.inputs) or Access.FETCH in self.access:
+        if not self.inputs or len(known) < len(self.inputs) or Access.FETCH in self.access or self.places:
+            return None
+        if not self.exact and any(np.any(x) for x in known.values()):
             return None
         values = [np.reshape(known[i], (1, 1, 1, *x.vtype.shape)) for i, x in enumerate(self.inputs)]
-        return np.reshape(self.eval(*values), self.output.vtype.shape)
+        found = np.reshape(self.evaluate(_ORIGIN, *values), self.output.vtype.shape)
+        return found if self.exact or not found.any() else None
 
     def _zero_with(self, known: Mapping[int, np.ndarray], *inputs: int) -> np.ndarray | None:
         """Zero when one of these inputs is known to be zero; else what ``settled`` says of Functions at large."""

@@ -14,6 +14,7 @@ from .types import vector_type
 
 
 class Neg(Pointwise):
+    exact = True
     expression, compute, integers = "-($0)", np.negative, True
 
     def partials(self, x):
@@ -23,6 +24,7 @@ class Neg(Pointwise):
 class Abs(Pointwise):
     """Derivative: the sign, 0 at 0."""
 
+    exact = True
     expression, compute, integers = "abs($0)", np.abs, True
 
     def partials(self, x):
@@ -30,20 +32,24 @@ class Abs(Pointwise):
 
 
 class Sign(Pointwise):
+    exact = True
     expression, compute, integers = "sign($0)", np.sign, True
 
 
 class Floor(Pointwise):
+    exact = True
     expression, compute = "floor($0)", np.floor
 
 
 class Ceil(Pointwise):
+    exact = True
     expression, compute = "ceil($0)", np.ceil
 
 
 class Round(Pointwise):
     """Halves go to the even neighbour."""
 
+    exact = True
     expression, compute = "roundEven($0)", np.round
 
 
@@ -59,6 +65,7 @@ class Fract(Pointwise):
 
 
 class Square(Pointwise):
+    exact = True
     expression, compute = "$0 * $0", np.square
 
     def partials(self, x):
@@ -190,10 +197,12 @@ class Sigmoid(Pointwise):
 class StopGradient(Pointwise):
     """The input itself, with derivative zero."""
 
+    exact = True
     expression, compute, integers = "$0", np.array, True
 
 
 class LogicalNot(Pointwise):
+    exact = True
     expression = "float($0 == 0.0)"
     vector_expression = "$type(equal($0, $type(0.0)))"
 
@@ -205,6 +214,7 @@ class LogicalNot(Pointwise):
 class Convert(PixelFunction):
     """Between integers and floats of the same width; floats are truncated toward zero. No derivative."""
 
+    exact = True
     fields = ("to_int",)
 
     def __init__(self, x: Variable, to_int: bool):

@@ -16,6 +16,8 @@ from .vector import Bilinear, Construct, Linear
 class Columns(PixelFunction):
     """The matrix with the given columns."""
 
+    exact = True
+
     def infer(self):
         order = len(self.inputs)
         if order not in (2, 3, 4) or any(x.vtype is not vector_type(order) for x in self.inputs):
@@ -44,6 +46,7 @@ class Columns(PixelFunction):
 class Column(Linear):
     """Column ``number`` of a matrix."""
 
+    exact = True
     fields = ("number",)
 
     def __init__(self, x: Variable, number: int):
@@ -71,6 +74,7 @@ class Column(Linear):
 class Fill(Linear):
     """A matrix with the scalar in every element."""
 
+    exact = True
     fields = ("vtype",)
 
     def __init__(self, x: Variable, vtype: VType):
@@ -97,6 +101,7 @@ class Fill(Linear):
 class Transpose(Linear):
     """Rows and columns exchanged."""
 
+    exact = True
     glsl = "transpose($0)"
 
     def infer(self):

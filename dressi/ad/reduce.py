@@ -112,6 +112,7 @@ class Expand(Linear):
     passes as a plan for many.
     """
 
+    exact = True
     fields = ("domain",)
     glsl = "$0"
 

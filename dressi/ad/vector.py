@@ -51,6 +51,7 @@ class Bilinear(PixelFunction):
 class Construct(PixelFunction):
     """A vector of the components of the inputs in order; one scalar alone fills all components."""
 
+    exact = True
     fields = ("vtype",)
 
     def __init__(self, vtype: VType, *inputs: Variable):
@@ -102,6 +103,7 @@ class Construct(PixelFunction):
 class Swizzle(Linear):
     """Output component k is input component ``keys[k]``."""
 
+    exact = True
     fields = ("keys",)
 
     def __init__(self, x: Variable, keys: tuple[int, ...]):

@@ -134,6 +134,9 @@ class NearestEdge(PixelFunction):
         " : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
     )
 
+    def settled(self, known):
+        return np.array((-2.0, 2.0, -1.0, -1.0)) if 0 in known and known[0] < 0 else None
+
     def infer(self):
         if [x.vtype for x in self.inputs] != [INT, VEC4, VEC4, VEC4]:
             raise self.fail("needs an INT face and its three VEC4 records")

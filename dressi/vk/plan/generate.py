@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .glsl_blocks import block_shaders
 from .glsl_raster import raster_shaders
 from .glsl_scatter import scatter_shaders
 from .limits import DeviceLimits
@@ -13,6 +14,7 @@ _GENERATORS = {
     Mode.COMPUTE: compute_shaders,
     Mode.RASTER: raster_shaders,
     Mode.SCATTER: scatter_shaders,
+    Mode.BLOCKS: block_shaders,
 }
 
 

@@ -22,7 +22,7 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
             f"allows {limits.max_storage_buffer_bytes >> 20}; use a smaller table (texture)"
         )
     accumulate, binding = _writer(s, f, limits, shader_text)
-    source = _accumulate(s, f, sums, accumulate, binding, limits)
+    source = _accumulate(s, f, sums, accumulate, binding)
     resolve, _ = _writer(s, f, limits, shader_text)
     sources = {"resolve": _resolve(f, sums, resolve, binding, limits)}
     if s.drawn is None:
@@ -46,14 +46,12 @@ def _writer(
     return w, binding
 
 
-def _accumulate(
-    s: SubStage, f: ScatterFunction, sums: Accumulators, w: Writer, binding: int, limits: DeviceLimits
-) -> str:
+def _accumulate(s: SubStage, f: ScatterFunction, sums: Accumulators, w: Writer, binding: int) -> str:
     for g in s.body:
         if g is not f:
             w.emit(g)
     lines = []
-    long = sums.adding and limits.int64_atomics
+    long = sums.adding and w.limits.int64_atomics
     if sums.adding:
         w.includes["fixed_point.glsl"] = None
         w.head.append(put_text(sums, long=long))
@@ -84,7 +82,7 @@ def _accumulate(
         w.head = [line for line in w.head if "image2D" not in line]
         start = [*fragment_place(w), winner]
         return w.text([*start, *w.lines, *lines], [*_buffers(binding, long=long), *flat_layouts([], "in")])
-    layout, start = invocation(s.domain, limits)
+    layout, start = invocation(w)
     return w.text([*start, *w.place(), *w.lines, *lines], [*_buffers(binding, long=long), layout])
 
 

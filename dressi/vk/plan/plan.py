@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ...ad.graph import Function, Variable
 from ...ad.program import Program
+from .active import run_on_active_blocks
 from .analysis import Analysis
 from .cost import CostModel
 from .generate import generate
@@ -37,12 +38,13 @@ class PlanOptions:
     recompute: bool = True
     cache_static: bool = True  # what no step changes is computed once (reactive cache)
     draw_scatters: bool = True
+    active_blocks: bool = True
     share_images: bool = True
     adapt: bool = True  # leaves that are sent in every step get a plan for that
 
 
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(False, False, False, False, False, False, False, False)
+BASELINE = PlanOptions(*[False] * 9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +188,8 @@ def build_plan(
         if options.draw_scatters:
             sub_stages = part_scatters(sub_stages, analysis, limits)
             sub_stages = draw_silent_scatters(sub_stages, limits)
+        if options.active_blocks and updates:
+            sub_stages = run_on_active_blocks(sub_stages, program.functions, known, roots, limits, cost)
         together = (lambda s: read_by([s], sources)) if apart else None
         stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages, together=together)
         causes = (read_by(stage.sub_stages, sources) for stage in stages)

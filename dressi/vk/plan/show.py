@@ -6,7 +6,13 @@ from ...ad.show import COLOURS, draw
 from .plan import Plan
 from .substage import Binding, Mode, SubStage
 
-_COLOUR = {Mode.FRAGMENT: "pixel", Mode.COMPUTE: "reduce", Mode.SCATTER: "scatter", Mode.RASTER: "raster"}
+_COLOUR = {
+    Mode.FRAGMENT: "pixel",
+    Mode.COMPUTE: "reduce",
+    Mode.SCATTER: "scatter",
+    Mode.RASTER: "raster",
+    Mode.BLOCKS: "reduce",
+}
 
 
 def _label(s: SubStage) -> str:

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ...ad.graph import RasterFunction, ScatterFunction, Variable
-from ...ad.types import Access
 from .limits import DeviceLimits
+from .settled import HIT_NOTHING, adds_nothing, values_where
 from .substage import Binding, Mode, Read, SubStage
 
 PIXELS_PER_VERTEX = 8
@@ -61,14 +59,5 @@ def _drawn(
 
 def _silent(s: SubStage, raster: Variable) -> bool:
     """Whether all values of the scatter are zero wherever the raster is -1."""
-    known: dict[Variable, np.ndarray] = {raster: np.array(-1)}
-    for f in s.body:
-        if isinstance(f, ScatterFunction):
-            return f.operation == "add" and all(v in known and not known[v].any() for v, _ in f.pairs)
-        here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
-        # A lookup reads in its own tile, but what it gives outside of the table is zero in all of them.
-        placed = f.places and Access.FETCH not in f.access
-        found = None if placed else f.settled(here)
-        if found is not None:
-            known[f.output] = np.asarray(found)
-    return False
+    known = values_where(s.body, {raster: HIT_NOTHING})
+    return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)

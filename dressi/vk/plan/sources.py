@@ -25,8 +25,10 @@ def sources_of(functions: Iterable[Function]) -> dict[Variable, Sources]:
 
 
 def read_by(sub_stages: Iterable[SubStage], sources: Mapping[Variable, Sources]) -> Sources:
-    """The leaves of everything that SubStages read."""
+    """The leaves of everything that SubStages read, or that decides where they run."""
+    sub_stages = list(sub_stages)
     read = {r.variable for s in sub_stages for r in s.reads}
+    read.update(v for s in sub_stages if s.active for v, _ in s.active.quiet)
     return NOTHING.union(*(sources[v] if v.creator is not None else {v} for v in read))
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import singledispatch
 
+import numpy as np
+
 from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 
 
@@ -16,6 +18,7 @@ class Mode(Enum):
     COMPUTE = "compute"  # the same per-pixel work as a dispatch
     SCATTER = "scatter"  # dispatches: accumulate, then resolve
     RASTER = "raster"  # a subpass that draws triangles
+    BLOCKS = "blocks"  # a dispatch that lists active blocks
 
 
 @singledispatch
@@ -61,6 +64,17 @@ class Read:
 
 
 @dataclass(frozen=True, eq=False)
+class ActiveBlocks:
+    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there."""
+
+    domain: Domain
+    quiet: tuple[tuple[Variable, float], ...]
+
+    def __str__(self) -> str:
+        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet)
+
+
+@dataclass(frozen=True, eq=False)
 class SubStage:
     """One shader: a subpass or a dispatch.
 
@@ -68,7 +82,8 @@ class SubStage:
     recomputed at other texels follows from the inputs that are not among ``reads``.
     ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
     scatter draws again instead of visiting every pixel.  ``riders``: SubStages over one texel, whose outputs come
-    last among these, that the first invocation of a dispatch does as well.
+    last among these, that the first invocation of a dispatch does as well.  ``active``: the blocks that a dispatch
+    visits, after images were filled with the values of ``fill``; or the list that is made.
     """
 
     mode: Mode
@@ -80,6 +95,8 @@ class SubStage:
     replaces: dict[Variable, Variable] = field(default_factory=dict)
     drawn: RasterFunction | None = None
     riders: tuple[SubStage, ...] = ()
+    active: ActiveBlocks | None = None
+    fill: dict[Variable, np.ndarray] = field(default_factory=dict)
 
     @property
     def draws(self) -> bool:
@@ -98,6 +115,7 @@ class SubStage:
         names = ", ".join(type(f).__name__ for f in self.functions)
         reads = ", ".join(f"{r.variable} [{r.binding.value}]" for r in self.reads)
         outputs = ", ".join(str(v) for v in self.outputs)
+        names += f" where {self.active}" if self.active is not None else ""
         return (
             f"{self.mode.value} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
         )

@@ -19,6 +19,7 @@ ShaderText = Callable[[str], str]
 """Gives the text of a file of ``shaders/`` by name."""
 
 GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
+BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
 
 _ONE = Domain((1, 1), 1)
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
@@ -299,12 +300,35 @@ def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
     return layouts, stores
 
 
-def invocation(domain: Domain, limits: DeviceLimits) -> tuple[str, list[str]]:
-    """Layout and statements of a compute shader over a domain: one invocation a texel, in rows."""
-    t = limits.tiling(domain)
+def blocks_across(width: int) -> int:
+    return -(-width // BLOCK)
+
+
+def declare_blocks(w: Writer) -> None:
+    """The list of active blocks: arguments of an indirect dispatch over them, how many there are, their numbers."""
+    w.head.append(
+        f"layout(set=0, binding={len(w.resources)}, std430) buffer Blocks "
+        "{ uint groups_x, groups_y, groups_z, count; int blocks[]; };"
+    )
+    w.resources.append(Resource("blocks"))
+
+
+def invocation(w: Writer) -> tuple[str, list[str]]:
+    """Layout and statements of a compute shader: one invocation a texel, in rows, or in the active blocks."""
+    t, domain = w.tiling, w.s.domain
     layout = f"layout(local_size_x={GROUP}) in;"
-    lines = [
-        "ivec2 place = ivec2(gl_GlobalInvocationID.xy);",
+    lines = ["ivec2 place = ivec2(gl_GlobalInvocationID.xy);"]
+    if w.s.active is not None:
+        declare_blocks(w)
+        across = blocks_across(t.width)
+        lines = [
+            f"uint number = gl_WorkGroupID.y * {w.limits.max_workgroup_count}u + gl_WorkGroupID.x;",
+            "if (number >= count) return;",
+            "int block = blocks[number], inside = int(gl_LocalInvocationIndex);",
+            f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "
+            f"block / {across} * {BLOCK} + inside / {BLOCK});",
+        ]
+    lines += [
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
     ]
     if t.rows * t.columns > domain.batch:
@@ -338,5 +362,5 @@ def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
                 w.emit(f)
         w.lines += [*store(rider.outputs), "}"]
         w.names = outer
-    layout, start = invocation(s.domain, limits)
+    layout, start = invocation(w)
     return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines], [layout])})

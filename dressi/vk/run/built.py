@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
+from ..plan.glsl_blocks import words_of
 from ..plan.plan import Plan
-from ..plan.substage import Stage
+from ..plan.substage import Mode, Stage
 from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer
@@ -44,7 +45,12 @@ class BuiltPlan:
         images, self._own = store.images_of(plan)
         buffers = store.buffers_of(plan)
         # For each schedule: a transient may lie elsewhere in another one.
-        runs = [Target(device, commands, plan.limits, of) for of in images]
+        self._blocks = {
+            s.active: DeviceBuffer(device, 4 * words_of(s.domain, plan.limits), "active blocks", host=False)
+            for s in plan.shaders
+            if s.active is not None and s.mode is Mode.BLOCKS
+        }
+        runs = [Target(device, commands, plan.limits, of, self._blocks) for of in images]
         self._step = runs[1]
         cache.compile(plan.shaders)
         self._pool = make_pool(device, list(plan.shaders.values()))
@@ -165,6 +171,9 @@ class BuiltPlan:
         if target is not None:
             self._targets.append(target)
         render_pass = target.render_pass if target else None
+        blocks = stage.sub_stages[0].active  # of a dispatch, which is alone
+        if blocks is not None:
+            buffers = {**buffers, "blocks": run.blocks[blocks]}
         pipelines = [
             self._maker.make(s, self.plan.shaders[s], run.images, buffers, render_pass, k, name)
             for k, s in enumerate(stage.sub_stages)
@@ -183,5 +192,7 @@ class BuiltPlan:
             for image in target.depth_images:
                 image.destroy(self.device)
         self.device.destroy(self._pool)
+        for blocks in self._blocks.values():
+            blocks.destroy()
         for image in self._own:
             image.destroy(self.device)

@@ -96,6 +96,7 @@ def descriptor_type(vk: Any, kind: str) -> int:
         "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
         "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        "blocks": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
     }[kind]
 
 

@@ -6,25 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ..plan.limits import DeviceLimits
-from ..plan.substage import Mode, Stage, SubStage
-from ..plan.writer import GROUP
+from ..plan.substage import ActiveBlocks, Mode, Stage, SubStage
+from ..plan.writer import GROUP, blocks_across
 from .commands import Commands
 from .device import Device
-from .memory import DeviceImage
+from .memory import DeviceBuffer, DeviceImage, to_planes
 from .pipeline import Pipelines
 from .render_pass import DrawTarget
 
 
 @dataclass(frozen=True)
 class Target:
-    """What recording needs of an executor: images of Variables, and limits."""
+    """What recording needs of an executor: images of Variables, limits, and the lists of active blocks."""
 
     device: Device
     commands: Commands
     limits: DeviceLimits
     images: dict[Variable, list[DeviceImage]]
+    blocks: dict[ActiveBlocks, DeviceBuffer]
 
 
 def record_stage(
@@ -87,6 +90,39 @@ def _groups(run: Target, buffer: Any, domain: Domain) -> None:
     run.device.vk.vkCmdDispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
 
 
+def _list_blocks(run: Target, buffer: Any, s: SubStage) -> None:
+    """An empty list, then one invocation a block."""
+    assert s.active is not None
+    vk = run.device.vk
+    tiling = run.limits.tiling(s.domain)
+    across, down = blocks_across(tiling.width), blocks_across(tiling.height)
+    vk.vkCmdUpdateBuffer(buffer, run.blocks[s.active].handle, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
+    run.commands.barrier(buffer)
+    vk.vkCmdDispatch(buffer, -(-across // GROUP), down, 1)
+
+
+def _fill(run: Target, buffer: Any, s: SubStage) -> None:
+    """Images with the values they have outside of the active blocks."""
+    vk = run.device.vk
+    color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
+    for v, value in s.fill.items():
+        texel = Variable(v.vtype)
+        planes = [np.zeros((1, 1, 4), v.vtype.dtype) for _ in run.images[v]]
+        to_planes(texel, value.reshape(texel.shape), run.limits.tiling(texel), planes)
+        for image, plane in zip(run.images[v], planes, strict=True):
+            clear = {"int32" if v.vtype.is_int else "float32": plane.ravel().tolist()}
+            vk.vkCmdClearColorImage(
+                buffer,
+                image.handle,
+                vk.VK_IMAGE_LAYOUT_GENERAL,
+                vk.VkClearColorValue(**clear),
+                1,
+                [color],
+            )
+    if s.fill:
+        run.commands.barrier(buffer)
+
+
 def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
@@ -99,7 +135,13 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
         vk.vkCmdEndRenderPass(buffer)
     else:
         vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
-        _groups(run, buffer, s.domain)
+        if s.mode is Mode.BLOCKS:
+            _list_blocks(run, buffer, s)
+        elif s.active is not None:
+            _fill(run, buffer, s)
+            vk.vkCmdDispatchIndirect(buffer, run.blocks[s.active].handle, 0)
+        else:
+            _groups(run, buffer, s.domain)
     if scatter is not None:
         run.commands.barrier(buffer)
         vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])

@@ -174,11 +174,14 @@ def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]
     for k, writers in table.written.items():
         for source in writers:
             pairs.update((source, user) for user in table.used[k] if user > source)
+    # What is only read is stored after its last user all the same, when the others have read it.
+    for users in table.used.values():
+        pairs.update((user, users[-1]) for user in users if user < users[-1])
     return [
         vk.VkSubpassDependency(
             srcSubpass=a,
             dstSubpass=b,
-            srcStageMask=write | tests,
+            srcStageMask=read | write | tests,
             dstStageMask=read | write | tests,
             srcAccessMask=written,
             dstAccessMask=reads,

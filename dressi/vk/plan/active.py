@@ -1,0 +1,231 @@
+"""Work on active blocks: per-pixel SubStages that have nothing to do where a raster hit nothing.
+
+A raster's value is -1 where no primitive covers a pixel. Where that alone settles what a SubStage makes (by
+``Function.settled``: through selects, products with zero, lookups out of range), its images are filled with those
+values and it is dispatched over the blocks of 8x8 pixels that hold a hit; a list of them is made on the device. A
+scatter of zeros needs no filling, and neither does an image that is only read under the same list. Images are those
+of the dense plan to the bit, but for the sign of zeros.
+
+Two rasters of the same primitives can share a list: peeled layers, of which the later keep fewer fragments.
+
+Whether it pays is decided by a rough estimate of work, with half of the blocks active.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+
+from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from .cost import CostModel, operations
+from .limits import DeviceLimits
+from .settled import HIT_NOTHING, adds_nothing, values_where
+from .substage import ActiveBlocks, Binding, Mode, Read, SubStage
+
+ACTIVE = 0.5
+"""The share of blocks that is expected to be active."""
+
+
+def run_on_active_blocks(
+    sub_stages: Sequence[SubStage],
+    functions: Sequence[Function],
+    given: Iterable[Variable],
+    roots: Iterable[Variable],
+    limits: DeviceLimits,
+    cost: CostModel | None = None,
+) -> list[SubStage]:
+    """The SubStages, some of them with ``active`` blocks, and those that make the lists.
+
+    functions: all of the program, producers first.  given: images that are there before these SubStages run.
+    roots: images that somebody reads after them.
+    """
+    work = _Choice(sub_stages, functions, set(given), set(roots), limits, cost or CostModel())
+    return work.done() if work.choose() else list(sub_stages)
+
+
+class _Choice:
+    """Which SubStages run on which list."""
+
+    def __init__(
+        self,
+        sub_stages: Sequence[SubStage],
+        functions: Sequence[Function],
+        given: AbstractSet[Variable],
+        roots: AbstractSet[Variable],
+        limits: DeviceLimits,
+        cost: CostModel,
+    ):
+        self.sub_stages, self.functions, self.limits, self.cost = list(sub_stages), functions, limits, cost
+        self.given, self.roots = given, roots
+        self.maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
+        self.readers: dict[Variable, list[tuple[SubStage, bool]]] = {}
+        for s in sub_stages:
+            for read in s.reads:
+                self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
+        self.known: dict[ActiveBlocks, dict[Variable, np.ndarray]] = {}
+        self.lists: dict[Domain, list[ActiveBlocks]] = {}
+        self.chosen: dict[SubStage, ActiveBlocks] = {}
+
+    def choose(self) -> bool:
+        """Whether any SubStage runs on active blocks."""
+        for k, s in enumerate(self.sub_stages):
+            if self._saves(s) > 0 and self.limits.violation(_as_dispatch(s)) is None:
+                found = next((b for b in self._lists(s.domain) if self._settled(k, b)), None)
+                if found is not None:
+                    self.chosen[s] = found
+        for s in reversed(self.sub_stages):
+            self._follow_readers(s)
+        # Those that gain nothing are dropped one by one, as each may leave images of others to be filled.
+        while self.chosen:
+            gains = {s: self._saves(s) - self._fills(s) for s in self.chosen}
+            worst = min(gains, key=lambda s: gains[s])
+            if gains[worst] <= 0:
+                del self.chosen[worst]
+                continue
+            lost = [b for b in dict.fromkeys(self.chosen.values()) if self._total(b, gains) <= 0]
+            if not lost:
+                return True
+            self.chosen = {s: b for s, b in self.chosen.items() if b not in lost}
+        return False
+
+    def done(self) -> list[SubStage]:
+        """The SubStages as chosen; a list is made in front of its first user."""
+        result: list[SubStage] = []
+        made: set[ActiveBlocks] = set()
+        for s in self.sub_stages:
+            blocks = self.chosen.get(s)
+            if blocks is None:
+                result.append(s)
+                continue
+            if blocks not in made:
+                made.add(blocks)
+                reads = tuple(Read(v, Binding.TEXTURE) for v, _ in blocks.quiet)
+                result.append(SubStage(Mode.BLOCKS, s.domain, (), (), reads, (), active=blocks))
+            fill = {v: self.known[blocks][v] for v in self._filled(s)}
+            result.append(replace(_as_dispatch(s), active=blocks, fill=fill))
+        return result
+
+    # ---- lists
+    def _lists(self, domain: Domain) -> list[ActiveBlocks]:
+        """Lists that could be made over a domain: of each raster, or of an image that was made from it and is
+        there; last of all rasters together."""
+        if domain not in self.lists:
+            lists, available = [], []
+            for f in self.functions:
+                if not isinstance(f, RasterFunction) or f.output.domain != domain:
+                    continue
+                if f.output in self.given or f.output in self.maker:
+                    available.append((f.output, -1))
+                    lists.append(ActiveBlocks(domain, ((f.output, -1),)))
+                else:
+                    lists += self._derived(f)
+            if len(available) > 1:
+                lists.append(ActiveBlocks(domain, tuple(available)))
+            self.lists[domain] = lists
+        return self.lists[domain]
+
+    def _derived(self, f: RasterFunction) -> list[ActiveBlocks]:
+        known = values_where(self.functions, {f.output: HIT_NOTHING})
+        scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
+        return [
+            ActiveBlocks(v.domain, ((v, known[v].item()),)) for v in scalars if v.domain == f.output.domain
+        ]
+
+    def _settled(self, k: int, blocks: ActiveBlocks) -> bool:
+        """Whether all that SubStage ``k`` makes is settled outside of the blocks, which do not depend on it."""
+        s = self.sub_stages[k]
+        if blocks not in self.known:
+            quiet = {v: np.array(value) for v, value in blocks.quiet}
+            self.known[blocks] = values_where(self.functions, quiet)
+        known = self.known[blocks]
+        for f in s.functions:
+            if isinstance(f, ScatterFunction):
+                silent = adds_nothing(f, known)
+            else:
+                silent = f.output in known or f.output not in s.outputs
+            if not silent:
+                return False
+        return self._independent(k, blocks)
+
+    def _independent(self, k: int, blocks: ActiveBlocks) -> bool:
+        """Whether the list can be made before SubStage ``k`` runs."""
+        stack, seen = [v for v, _ in blocks.quiet], set()
+        while stack:
+            n = self.maker.get(stack.pop())
+            if n == k:
+                return False
+            if n is None or n in seen:
+                continue
+            seen.add(n)
+            s = self.sub_stages[n]
+            stack += [r.variable for r in s.reads]
+            stack += [v for v, _ in self.chosen[s].quiet] if s in self.chosen else []
+        return True
+
+    def _follow_readers(self, s: SubStage) -> None:
+        """What is only read under one list is only made there, settled or not."""
+        if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_as_dispatch(s)) is not None:
+            return
+        users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
+        blocks = users[0] if users else None
+        if (
+            blocks is None
+            or blocks.domain != s.domain
+            or any(isinstance(f, ScatterFunction) for f in s.functions)
+        ):
+            return
+        if all(self._read_under(v, blocks) for v in s.outputs) and self._independent(
+            self.sub_stages.index(s), blocks
+        ):
+            self.chosen[s] = blocks
+
+    def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
+        """Whether an image is only read in the blocks, at the reader's own pixel."""
+        if v in self.roots or v.domain != blocks.domain:
+            return False
+        return all(self.chosen.get(s) is blocks and not elsewhere for s, elsewhere in self.readers.get(v, ()))
+
+    # ---- what it costs
+    def _filled(self, s: SubStage) -> list[Variable]:
+        """Outputs that somebody reads outside of the blocks."""
+        tables = {f.output for f in s.functions if isinstance(f, ScatterFunction)}
+        return [v for v in s.outputs if v not in tables and not self._read_under(v, self.chosen[s])]
+
+    def _saves(self, s: SubStage) -> float:
+        """Time, in operations, that is not spent where blocks are quiet."""
+        if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE, Mode.SCATTER) or s.drawn or s.replaces or s.riders:
+            return 0.0
+        work = sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
+        read = [r.variable for r in s.reads if r.variable.domain == s.domain]
+        work += self.cost.fetch * _planes(read) + self.cost.store * _planes(s.outputs)
+        return (1 - ACTIVE) * work * self._rounds(s.domain) - self.cost.stage
+
+    def _fills(self, s: SubStage) -> float:
+        known = self.known[self.chosen[s]]
+        filled = self._filled(s)
+        if any(v not in known for v in filled):
+            return math.inf
+        return self.cost.store * self._rounds(s.domain) * _planes(filled)
+
+    def _total(self, blocks: ActiveBlocks, gains: Mapping[SubStage, float]) -> float:
+        read = [v for v, _ in blocks.quiet]
+        made = self.cost.fetch * self._rounds(blocks.domain) * _planes(read) + self.cost.stage
+        return sum(gains[s] for s, b in self.chosen.items() if b is blocks) - made
+
+    def _rounds(self, domain: Domain) -> int:
+        # Of one tile: a plan for one view has the passes of a plan for many.
+        return self.cost.rounds(domain.size[0] * domain.size[1])
+
+
+def _planes(variables: Iterable[Variable]) -> int:
+    return sum(len(v.vtype.planes) for v in variables)
+
+
+def _as_dispatch(s: SubStage) -> SubStage:
+    if s.mode is Mode.SCATTER:
+        return s
+    return replace(s, mode=Mode.COMPUTE, reads=tuple(replace(r, binding=Binding.TEXTURE) for r in s.reads))

@@ -1,0 +1,117 @@
+"""Work on active blocks: the images of the dense plan, to the bit."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from graphs import masked_program
+
+from dressi.ad import functional as F
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, VEC4
+from dressi.config import shader_text
+from dressi.vk.plan.cost import CostModel
+from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.plan import PlanOptions, build_plan
+from dressi.vk.plan.substage import Mode
+from dressi.vk.run.executor import VulkanExecutor
+
+pytestmark = pytest.mark.vk
+
+DENSE = PlanOptions(active_blocks=False)
+
+
+FREE = CostModel(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+"""Whatever can be done on blocks is done there, as if lists, dispatches and filling cost nothing."""
+
+
+def results(program, device, **options):
+    with VulkanExecutor(program, device, cost=FREE, **options) as run:
+        run.run(2)
+        run.wait()
+        return run.plan, [run.recv(v) for v in (*program.outputs.values(), *program.leaves)]
+
+
+def check(program, device, limits=None) -> int:
+    """Compares with the dense plan; how many SubStages ran on blocks."""
+    plan, sparse = results(program, device, limits=limits)
+    _, dense = results(program, device, limits=limits, options=DENSE)
+    for a, b in zip(sparse, dense, strict=True):
+        assert (a == b).all()
+    return sum(s.active is not None and s.mode is not Mode.BLOCKS for s in plan.sub_stages)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    batch=st.integers(1, 3),
+    columns=st.booleans(),
+    count=st.sampled_from([3, 65535]),
+)
+def test_sparse_equals_dense(device, seed, size, batch, columns, count):
+    height = max(size[1], 8) if columns else 4096
+    limits = DeviceLimits(max_framebuffer_height=height, max_workgroup_count=count)
+    check(masked_program(seed, size, batch), device, limits)
+
+
+def plan_of(program, **options):
+    return build_plan(program, DeviceLimits(), shader_text, PlanOptions(**options), FREE).sub_stages
+
+
+def triangle(scale: float, size=(40, 24), depth: float = 0.5) -> Variable:
+    corners = np.array([[-1, -1], [0.5, -1], [-1, 0.2]]) * scale
+    position = np.concatenate([corners, np.full((3, 1), depth), np.ones((3, 1))], axis=1)
+    return F.rasterize(Variable(VEC4, (3, 1), data=position[None, None].astype(np.float32)), size=size)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.3, 1.0, 9.0], ids=["nothing", "little", "some", "everything"])
+def test_any_share_of_the_blocks(device, scale):
+    face = triangle(scale)
+    hit = F.greater_equal(face, 0)
+    x = Variable(FLOAT, name="x", data=np.full((1, 1, 1), 0.3))
+    wave = F.sin(F.to_float(F.linear_index((40, 24))) * x)
+    image = F.select(hit, F.exp(wave) * wave, 0.25)
+    program = Program({"image": image, "window": F.shift(image, 3, -2)}, ((x, x + F.mean(image)),))
+    assert check(program, device) == 1
+
+
+def test_layers_of_one_mesh_share_a_list():
+    """What a later layer keeps, the first keeps too; a layer that keeps more is looked at itself."""
+    position = Variable(VEC4, (9, 1), data=np.zeros((1, 1, 9, 4)))
+    depth = Variable(FLOAT, (3, 1), data=np.zeros((1, 1, 3)))
+
+    def layer(keep):
+        return F.rasterize(position, size=(16, 16), fragment=lambda face: (F.lookup(depth, face), keep(face)))
+
+    def image(face):
+        return F.select(face < 0, 0.0, F.sin(F.to_float(face)))
+
+    first = layer(lambda face: face < 2)
+    peeled = layer(lambda face: F.logical_and(face > first, face < 2))
+    wider = layer(lambda face: face < 3)
+    x = Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
+    for other, masks in ((peeled, [first]), (wider, [first, wider])):
+        # Read at other pixels: both images are made by one SubStage and do not join their readers.
+        outputs = {"a": F.shift(image(first) * x, 1, 0), "b": F.shift(image(other) * x, 1, 0)}
+        sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), cache_static=False, recompute=False)
+        (blocks,) = {s.active for s in sub_stages if s.active}
+        assert [v for v, _ in blocks.quiet] == masks
+
+
+def test_only_where_it_pays():
+    face = triangle(1.0)
+    x = Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
+    program = Program({"image": F.select(face < 0, 0.0, x)}, ((x, x + 1.0),))
+    for options in ({}, {"active_blocks": False}):
+        stages = build_plan(program, DeviceLimits(), shader_text, PlanOptions(**options)).sub_stages
+        assert not any(s.active for s in stages)
+    assert any(s.active for s in plan_of(program))
+    assert not any(s.active for s in plan_of(program, active_blocks=False))
