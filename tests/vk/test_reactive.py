@@ -13,10 +13,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from graphs import random_program
 
 from dressi.ad import functional as F
+from dressi.ad.graph import Variable
+from dressi.ad.optim import adam
 from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, VEC3, VEC4
+from dressi.errors import PlanError
 from dressi.vk.plan.plan import PlanOptions
+from dressi.vk.plan.substage import Mode
 from dressi.vk.run import reactive
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.built import BuiltPlan
+from dressi.vk.run.engine import HISTORY, DressiAD
+from dressi.vk.run.executor import PLANS, VulkanExecutor
+from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
 
 pytestmark = pytest.mark.vk
 UNCACHED = PlanOptions(cache_static=False)
@@ -54,7 +62,7 @@ def play(run: VulkanExecutor, schedule: list) -> list[np.ndarray]:
     return [*seen, *map(run.recv, values)]
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=10, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
 @given(
     seed=st.integers(0, 10**6),
     updated=st.integers(0, 3),
@@ -70,3 +78,172 @@ def test_no_schedule_gives_another_result(device, monkeypatch, seed, updated, sc
     ):
         for a, b in zip(play(cached, schedule), play(plain, schedule), strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+def textured():
+    """A texture seen through a raster of fixed triangles; the target is one more leaf."""
+    rng = np.random.default_rng(1)
+    corners = rng.uniform(-0.9, 0.9, (1, 1, 9, 4))
+    corners[..., 2:] = (0.5, 1.0)
+    position = Variable(VEC4, (9, 1), name="position", data=corners)
+    camera = Variable(FLOAT, name="camera", data=np.full((1, 1, 1), 0.9))
+    face = F.rasterize(position * F.vec4(camera, camera, 1.0, 1.0), size=(24, 16))
+    target = Variable(VEC3, (24, 16), name="target", data=rng.random((1, 16, 24, 3)))
+    texture = Variable(VEC3, (3, 1), name="texture", data=np.zeros((1, 1, 3, 3)))
+    shade = F.sin(F.to_float(F.linear_index((24, 16))) * camera)
+    wanted = F.select(F.greater_equal(face, 0), target * shade, 0.0)
+    return position, camera, target, texture, F.sum(F.square(F.length(F.lookup(texture, face) - wanted)))
+
+
+def texture_fit(device, **options) -> DressiAD:
+    *_, texture, loss = textured()
+    ad = DressiAD(device, **options)
+    ad.set_loss(loss)
+    ad.set_optimizer(adam(0.02), [texture])
+    return ad
+
+
+def leaf(ad: DressiAD, name: str) -> Variable:
+    return next(v for v in ad.program().leaves if v.name == name)
+
+
+def modes_run(built: BuiltPlan, *sent: Variable) -> list[Mode]:
+    """The modes of all SubStages that a step would run after these leaves were sent."""
+    built.stale.clear()
+    for v in sent:
+        built.touch(v)
+    numbers = sorted(built.stale | built._always)
+    built.stale.clear()
+    return [s.mode for k in numbers for s in built._stages[k].stage.sub_stages]
+
+
+def test_a_texture_step_runs_no_rasterization_and_a_target_does_not_bring_it_back(device):
+    with texture_fit(device) as ad:
+        assert Mode.RASTER not in [s.mode for s in ad.plan.step.sub_stages]
+        built = ad.executor._built
+        calm = modes_run(built)
+        after_target = modes_run(built, leaf(ad, "target"))
+        after_camera = modes_run(built, leaf(ad, "camera"))
+        assert len(calm) < len(after_target) < len(after_camera) <= len(ad.plan.sub_stages)
+        assert Mode.RASTER not in after_target and Mode.RASTER in after_camera
+    with texture_fit(device, options=UNCACHED) as ad:
+        assert len(modes_run(ad.executor._built)) == len(ad.plan.sub_stages)
+
+
+def test_nothing_runs_when_nothing_changes(device, monkeypatch):
+    _, camera, *_, loss = textured()
+    with VulkanExecutor(Program({"loss": loss}), device) as run:
+        run.run(3)
+        first, submitted = run.recv(loss), []
+        monkeypatch.setattr(run.commands, "submit", lambda *buffers, times=1: submitted.append(times))
+        run.run(100)
+        assert submitted == []
+        monkeypatch.undo()
+        run.send(camera, np.full((1, 1, 1), 0.5))
+        run.run()
+        assert run.recv(loss) != first
+
+
+def test_a_leaf_sent_before_every_step_is_planned_as_changing_and_later_as_static_again(device):
+    """Two engines get the same; only one of them may build new plans."""
+    with texture_fit(device) as ad, texture_fit(device, options=UNADAPTED) as fixed:
+        plans = []
+        for step in range(PROMPT + PATIENCE + 4):
+            for engine in (ad, fixed):
+                if step <= PROMPT + 1:
+                    engine.send(leaf(engine, "camera"), np.full((1, 1, 1), 0.5 + 0.01 * step))
+                engine.step()
+            plans.append(ad.plan)
+        before, changing, after = plans[0], plans[PROMPT + 1], plans[-1]
+        assert [str(v) for v in changing.changing] == ["FLOAT camera (1x1)"] and before is after
+        assert changing.counts["substages"] < before.counts["substages"]
+        assert set(changing.kept) < set(before.kept) and not changing.static.stages
+        # It rested: what follows from it alone was left out before anything was built again.
+        built = ad.executor._plans[changing.changing]
+        assert len(modes_run(built)) < len(modes_run(built, leaf(ad, "camera")))
+        assert Mode.RASTER not in modes_run(built)
+        assert ad.losses() == fixed.losses() and len(ad.losses()) == len(plans)
+        states = ad.state(), fixed.state()
+        assert all((states[0][name] == states[1][name]).all() for name in states[0])
+        assert fixed.plan.changing == frozenset() and len(fixed.executor._plans) == 1
+
+
+def test_the_history_of_losses_outlives_plans(device):
+    with texture_fit(device) as ad, texture_fit(device, options=UNCACHED) as plain:
+        for engine in (ad, plain):
+            for k in range(PROMPT + 2):
+                engine.send(leaf(engine, "camera"), np.full((1, 1, 1), 0.5 + 0.01 * k))
+                engine.step()
+            engine.step(HISTORY)
+            engine.step(2)
+        assert ad.losses() == plain.losses() and len(ad.losses()) == HISTORY + PROMPT + 4
+
+
+def test_plans_come_back_from_a_small_store(device, monkeypatch):
+    monkeypatch.setattr(reactive, "PROMPT", 1)
+    monkeypatch.setattr(reactive, "PATIENCE", 2)
+    made = []
+    build = BuiltPlan.__init__
+    monkeypatch.setattr(
+        BuiltPlan, "__init__", lambda self, *a: (made.append(a[0].changing), build(self, *a))[1]
+    )
+    before = device.live_objects()
+    with texture_fit(device) as ad:
+        for name in ("camera", "target", "camera", "position", "target", "camera"):
+            for _ in range(3):
+                v = leaf(ad, name)
+                ad.send(v, np.full(v.shape, 0.5))
+                ad.step()
+            ad.step(200)
+            ad.step()
+            assert len(ad.executor._plans) <= PLANS
+        names = [sorted(v.name for v in changing) for changing in made]
+        assert names == [[], ["camera"], ["target"], ["position"], ["target"], ["camera"]]
+    assert device.live_objects() == before
+
+
+def test_a_plan_that_cannot_be_built_is_not_missed(device, monkeypatch):
+    with texture_fit(device) as ad:
+        ad.step()
+        before, built = device.live_objects(), []
+
+        def fail(*_):
+            built.append(device.create("CommandPool", device.vk.VkCommandPoolCreateInfo()))
+            raise PlanError("too large")
+
+        monkeypatch.setattr(BuiltPlan, "_prepare", fail)
+        for k in range(2 * PROMPT):
+            ad.send(leaf(ad, "camera"), np.full((1, 1, 1), 0.5 + 0.01 * k))
+            ad.step()
+        assert len(built) == 1 and ad.plan.changing == frozenset() and len(ad.losses()) == 2 * PROMPT + 1
+        assert device.live_objects().count("CommandPool") == before.count("CommandPool")
+
+
+@given(pattern=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=4))
+def test_no_pattern_makes_a_leaf_change_its_mind_for_ever(pattern):
+    camera = Variable(FLOAT, name="camera")
+    policy, steps, changes, last = Reactive(), 0, 0, frozenset()
+    for _ in range(40):
+        for sends, rest in pattern:
+            for k in range(sends + rest):
+                if k < sends:
+                    policy.sent(camera)
+                now = policy.step(1, {camera})
+                changes, last, steps = changes + (now != last), now, steps + 1
+    assert changes <= 2 * (np.log2(steps / PATIENCE) + 2)
+
+
+def test_long_runs_and_unmovable_leaves_are_not_changing():
+    camera, other = Variable(FLOAT), Variable(FLOAT)
+    policy = Reactive()
+    for _ in range(3 * PROMPT):
+        policy.sent(camera)
+        policy.sent(other)
+        assert policy.step(2, {camera}) == frozenset()
+    for _ in range(3 * PROMPT):
+        policy.sent(camera)
+        policy.sent(other)
+        last = policy.step(1, {camera})
+    assert last == {camera}
+    policy.step(1000, {camera})
+    assert policy.step(1, {camera}) == frozenset()
