@@ -1,0 +1,179 @@
+"""Reading without waiting, and steps that leave nothing behind on the host or the device."""
+
+import gc
+import itertools
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.graph import Variable
+from dressi.ad.optim import adam
+from dressi.ad.types import FLOAT, INT, MAT3, VEC3
+from dressi.errors import DeviceError, GraphError, InputError
+from dressi.vk.run.commands import Commands
+from dressi.vk.run.device import Device
+from dressi.vk.run.engine import DressiAD
+from dressi.vk.run.transfer import SLOTS
+
+pytestmark = pytest.mark.vk
+
+
+def fit(device, *, record: bool = True) -> DressiAD:
+    rng = np.random.default_rng(0)
+    target = Variable(VEC3, (16, 16), name="target", data=rng.random((1, 16, 16, 3)))
+    image = Variable(VEC3, (16, 16), name="image", data=np.zeros((1, 16, 16, 3)))
+    ad = DressiAD(device)
+    ad.set_loss(F.sum(F.dot(image - target, image - target)), record=record)
+    ad.set_optimizer(adam(0.05), [image])
+    ad.set_output("brighter", image * 2.0)
+    return ad
+
+
+@pytest.mark.parametrize("record", [True, False], ids=["recorded", "asked"])
+def test_handles_have_the_values_of_their_time(device, record):
+    """Leaves, outputs and the loss, of steps behind which others are queued."""
+    with fit(device, record=record) as ad, fit(device, record=record) as waiting:
+        (image,), (its,) = ad._parameters, waiting._parameters
+        handles, expected = [], []
+        for n in (1, 5, 2):
+            ad.step(n)
+            handles += [ad.recv_async(name) for name in (image, "brighter")]
+            waiting.step(n)
+            expected += [waiting.recv(name) for name in (its, "brighter")]
+        handles.append(ad.recv_async("loss"))
+        expected.append(waiting.recv("loss"))
+        ad.send(image, np.zeros(image.shape))
+        ad.step(3)
+        for handle, value in zip(handles, expected, strict=True):
+            assert handle.result().tobytes() == value.tobytes()
+            assert handle.done() and handle.result() is handle.result()
+
+
+def test_neither_the_call_nor_later_steps_wait(device, monkeypatch):
+    with fit(device) as ad:
+        ad.step()
+        ad.wait()
+        waits = []
+        wait = Commands.wait
+        monkeypatch.setattr(
+            Commands, "wait", lambda self, *ticket: (waits.append(ticket), wait(self, *ticket))[1]
+        )
+        busy = ad.executor.commands
+        monkeypatch.setattr(busy, "done", lambda ticket: ticket == 0)  # a device that takes its time
+        handles = []
+        for _ in range(3):
+            handles.append(ad.recv_async("brighter"))
+            ad.step(2)
+        assert all(ticket == (0,) for ticket in waits) and not handles[0].done()
+        monkeypatch.undo()
+        ad.wait()
+        assert all(handle.done() for handle in handles)
+
+
+def test_types_arrive_whole(device):
+    rng = np.random.default_rng(2)
+    leaves = [
+        Variable(MAT3, (2, 3), 2, data=rng.random((2, 3, 2, 3, 3))),
+        Variable(INT, (5, 1), data=np.arange(5).reshape(1, 1, 5)),
+        Variable(FLOAT, (1, 7), 3, data=rng.random((3, 7, 1))),
+    ]
+    with DressiAD(device) as ad:
+        for k, v in enumerate(leaves):
+            ad.set_output(str(k), v + v)
+        ad.step()
+        for k, handle in enumerate([ad.recv_async(str(k)) for k in range(3)]):
+            assert np.allclose(handle.result(), 2 * leaves[k].data, rtol=1e-6)
+
+
+def test_many_unread_handles_share_a_few_buffers(device):
+    with fit(device) as ad:
+        (image,) = ad._parameters
+        handles = []
+        for _ in range(3 * SLOTS):
+            ad.step()
+            handles.append(ad.recv_async(image))
+        assert len(ad.executor._transfers._slots) <= SLOTS
+        values = [handle.result() for handle in handles]
+        assert all((a != b).any() for a, b in itertools.pairwise(values))
+
+
+def test_handles_outlive_builds_and_the_engine(device):
+    with fit(device) as ad:
+        ad.step(2)
+        early, expected = ad.recv_async("brighter"), ad.recv("brighter")
+        ad.set_output("darker", ad._parameters[0] * 0.5)
+        ad.step()
+        late, last = ad.recv_async("darker"), ad.recv("darker")
+    assert (early.result() == expected).all() and (late.result() == last).all()
+
+
+def test_reading_in_vain(device):
+    ad = fit(device)
+    ad.step()
+    with pytest.raises(GraphError, match="no output 'darker'"):
+        ad.recv_async("darker")
+    with pytest.raises(GraphError, match="not kept"):
+        ad.recv_async(ad._parameters[0] * 3.0)
+    handle, errors = ad.recv_async("loss"), []
+
+    def elsewhere() -> None:
+        for use in (handle.done, handle.result, lambda: ad.recv_async("loss")):
+            try:
+                use()
+            except DeviceError as error:
+                errors.append(str(error))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(errors) == 3 and all("thread" in text for text in errors)
+    ad.close()
+    with pytest.raises(InputError, match="closed"):
+        ad.recv_async("loss")
+    with pytest.raises(InputError, match="closed"):
+        ad.step()
+
+
+def test_a_closed_device_has_no_more_values():
+    device = Device.open()
+    ad = fit(device)
+    ad.step()
+    handle = ad.recv_async("loss")
+    device.close()
+    with pytest.raises(DeviceError, match="closed"):
+        handle.result()
+    ad.close()
+
+
+def test_steps_sends_and_reads_allocate_nothing(device):
+    """Neither Python memory nor objects on the device, once everything was used."""
+    with fit(device) as ad:
+        target = next(v for v in ad.program().leaves if v.name == "target")
+        values = np.random.default_rng(1).random(target.shape)
+
+        def work(rounds: int) -> None:
+            for k in range(rounds):
+                if k % 3 == 0:
+                    ad.send(target, values)
+                ad.step(1 + k % 2)
+                handle = ad.recv_async("brighter")
+                ad.recv("loss")
+                handle.result()
+            ad.losses().clear()
+
+        work(60)
+        objects, slots = device.live_objects(), len(ad.executor._transfers._slots)
+        gc.collect()
+        tracemalloc.start()
+        work(60)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        work(300)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert device.live_objects() == objects and len(ad.executor._transfers._slots) == slots
+        assert grown < 300 * 16  # less than one small Python object a step
