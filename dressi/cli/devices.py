@@ -1,6 +1,7 @@
 """`dressi devices`: the Vulkan devices, their limits, and what is missing on the machine."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,12 @@ from dressi.errors import DressiError
 
 def devices(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="Measure what work costs on each, for the planner; keep nothing else busy."
+        ),
+    ] = False,
 ) -> None:
     """List the Vulkan devices, their limits, and what is missing."""
     from dressi.config import config
@@ -24,7 +31,13 @@ def devices(
         chosen, notes = None, [*notes, f"DRESSI_DEVICE: {error}"]
     compiler = _compiler()
     entries = [
-        {**device.as_dict(), "chosen": device.index == chosen, "limits": _limits(device)} for device in found
+        {
+            **device.as_dict(),
+            "chosen": device.index == chosen,
+            "limits": _limits(device),
+            **({"cost": _cost(device.index)} if calibrate else {}),
+        }
+        for device in found
     ]
     if as_json:
         print(json.dumps({"devices": entries, "glsl_compiler": compiler, "missing": notes}, indent=2))
@@ -74,6 +87,14 @@ def _limits(device: Any) -> dict[str, int]:
     return read_limits(properties.limits).as_dict()
 
 
+def _cost(index: int) -> dict[str, Any]:
+    from dressi import Device
+    from dressi.vk.run.calibration import calibrate
+
+    with Device.open(index) as device:
+        return asdict(calibrate(device))
+
+
 def _print_device(entry: dict[str, Any]) -> None:
     mark = "  (used unless --device or DRESSI_DEVICE says otherwise)" if entry["chosen"] else ""
     print(f"{entry['index']}: {entry['name']}{mark}")
@@ -84,6 +105,8 @@ def _print_device(entry: dict[str, Any]) -> None:
     width = max(map(len, limits))
     for name, value in limits.items():
         print(f"   {name:<{width}}  {_number(value)}")
+    for name, value in entry.get("cost", {}).items():
+        print(f"   cost model: {name} {value}")
     print()
 
 

@@ -31,12 +31,14 @@ class CostModel:
 
     lanes: invocations that work at once.  fetch, store: operations in the time of reading or writing a texel.
     stage: operations that an invocation could do in the time that a render pass or dispatch takes by itself.
+    compute: whether dispatches are much faster than fragments at the same work.
     """
 
     lanes: int = 16
     fetch: float = 40.0
     store: float = 20.0
     stage: float = 1e5
+    compute: bool = False
 
     def rounds(self, invocations: int) -> int:
         """How often the lanes are filled by so many invocations."""

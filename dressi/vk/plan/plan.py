@@ -17,7 +17,7 @@ from .lifetime import Images, assign_images
 from .limits import DeviceLimits
 from .pack import DoesNotFit, pack_functions
 from .part import part_scatters
-from .replace import update_in_place
+from .replace import prefer_dispatches, update_in_place
 from .riders import let_ride
 from .silent import draw_silent_scatters
 from .sources import NOTHING, Sources, crossing, read_by, sources_of, worth_moving
@@ -152,7 +152,8 @@ def build_plan(
     packed together with what the steps update.
     """
     program.check()
-    model = (cost or CostModel()) if options.recompute else None
+    cost = cost or CostModel()
+    model = cost if options.recompute else None
     sources = sources_of(program.functions)
     updated = frozenset(leaf for leaf, _ in program.updates)
     if options.cache_static:
@@ -190,6 +191,8 @@ def build_plan(
             sub_stages = draw_silent_scatters(sub_stages, limits)
         if options.active_blocks and updates:
             sub_stages = run_on_active_blocks(sub_stages, program.functions, known, roots, limits, cost)
+        if cost.compute:
+            sub_stages = prefer_dispatches(sub_stages, limits)
         together = (lambda s: read_by([s], sources)) if apart else None
         stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages, together=together)
         causes = (read_by(stage.sub_stages, sources) for stage in stages)

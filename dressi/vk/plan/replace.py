@@ -43,6 +43,12 @@ def update_in_place(
     return [p.dispatch() if p.replaces else s for p, s in zip(places, sub_stages, strict=True)], copies
 
 
+def prefer_dispatches(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
+    """The same work per pixel as dispatches, for devices whose fragments are slow."""
+    places = [(s, _Place(s, limits)) for s in sub_stages]
+    return [p.dispatch() if s.mode is Mode.FRAGMENT and p.fits else s for s, p in places]
+
+
 class _Place:
     """A SubStage that may become a dispatch over the leaves in ``replaces``."""
 
@@ -52,10 +58,10 @@ class _Place:
 
     def overwritable(self, leaf: Variable, new: Variable) -> bool:
         alike = (leaf.domain, leaf.vtype) == (new.domain, new.vtype)
-        return self._fits and alike and leaf not in self._read_elsewhere
+        return self.fits and alike and leaf not in self._read_elsewhere
 
     @cached_property
-    def _fits(self) -> bool:
+    def fits(self) -> bool:
         """Whether it may be a dispatch; its images stay as many, whatever it overwrites."""
         return self.s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and not self.limits.violation(self.dispatch())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -112,6 +113,12 @@ class Device:
         """A device by index or part of its name; else DRESSI_DEVICE; else the fastest kind there is."""
         instance = Instance.shared(validation)
         return cls(instance, choose(instance.physical_devices(), config.device if wanted is None else wanted))
+
+    @property
+    def key(self) -> str:
+        """Names files of caches: the device and its driver."""
+        key = f"{self.name}:{self.physical.driver_version}:{self.pipeline_cache_uuid}"
+        return hashlib.sha256(key.encode()).hexdigest()[:24]
 
     @property
     def messages(self) -> list[str]:

@@ -21,6 +21,7 @@ from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.plan import DEFAULT, Plan, PlanOptions, build_plan
 from ..plan.show import plan_dot
 from .built import BuiltPlan
+from .calibration import cost_of
 from .commands import Commands
 from .device import Device
 from .memory import from_planes, to_planes
@@ -53,7 +54,7 @@ class VulkanExecutor:
     ):
         device.check_thread()
         self.program, self.device = program, device
-        self._options, self._cost = options, cost
+        self._options, self._cost = options, cost or cost_of(device)
         self._limits = device.limits if limits is None else most_restrictive(device.limits, limits)
         self._closed = False
         plan = self._plan(frozenset())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,9 +36,7 @@ class PipelineCache:
         self.path: Path | None = None
         data = b""
         if config.cache is not None:
-            key = f"{device.name}:{device.physical.driver_version}:{device.pipeline_cache_uuid}"
-            name = hashlib.sha256(key.encode()).hexdigest()[:24]
-            self.path = Path(config.cache) / "pipelines" / f"{name}.bin"
+            self.path = Path(config.cache) / "pipelines" / f"{device.key}.bin"
             try:
                 data = self.path.read_bytes()
             except OSError:
