@@ -26,7 +26,7 @@ def test_measured_once_and_kept(device, tmp_path, monkeypatch):
         (file,) = (tmp_path / "calibration").iterdir()
         monkeypatch.setattr(calibration, "_known", {})
         assert calibration.cost_of(device) == measured
-        for broken in ("", "[]", "{}", json.dumps({"lanes": -1}), file.read_text().replace("1", "x")):
+        for broken in ("", "[]", "{}", json.dumps({"lanes": -1}), file.read_text()[:-1]):
             file.write_text(broken)
             monkeypatch.setattr(calibration, "_known", {})
             assert calibration.cost_of(device) == calibration.CPU
