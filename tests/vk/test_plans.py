@@ -38,6 +38,7 @@ small_limits = st.builds(
     max_input_attachments=st.integers(3, 9),
     max_sampled_images=st.integers(8, 20),
     max_storage_images=st.integers(2, 8),
+    lazy_images=st.booleans(),
 )
 
 
@@ -65,6 +66,21 @@ def test_packed_equals_baseline(device, seed, limits, switches, cost):
     program = random_program(seed, 18)
     options = PlanOptions(True, *switches)
     packed = results(program, device, options=options, limits=limits, cost=cost)
+    assert close(packed, results(program, device, options=BASELINE))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
+    """It needs no memory where the device can do without, and gives the same."""
+    x = [Variable(FLOAT, (5, 4), name=f"x{k}", data=np.full((4, 5), k / 7)) for k in range(8)]
+    y = F.sin(sum(x[:4], start=F.constant(0.0))) * F.cos(sum(x[4:], start=F.constant(0.0)))
+    program = Program({"y": y})
+    limits = DeviceLimits(max_input_attachments=4, max_color_attachments=4, lazy_images=lazy)
+    subpasses = PlanOptions(dispatch=False, recompute=False, cache_static=False)
+    with VulkanExecutor(program, device, options=subpasses, limits=limits) as run:
+        assert any(run.plan.images.passing)
+        assert any(slot.passing for slot in run.plan.images.slots) == lazy
+    packed = results(program, device, options=subpasses, limits=limits)
     assert close(packed, results(program, device, options=BASELINE))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...ad.graph import Variable
 from .limits import DeviceLimits
-from .substage import Stage
+from .substage import Binding, Mode, Stage, SubStage
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class ImageSlot:
     is_int: bool
     width: int
     height: int
+    depth: bool = False  # of a raster
+    passing: bool = (
+        False  # nothing but attachments of one render pass, on a device that needs no memory for them
+    )
 
     @property
     def bytes(self) -> int:
@@ -35,10 +39,13 @@ def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
 @dataclass(frozen=True, eq=False)
 class Images:
     """``slots``: all images; ``by_schedule``: the slot number of each plane of each Variable that a schedule stores
-    or reads. A transient may have other slots in another schedule."""
+    or reads. A transient may have other slots in another schedule.  ``passing``: for each schedule, the attachments
+    that only later subpasses of their Stage read, which need not be stored.  ``depths``: the slots of rasters."""
 
     slots: tuple[ImageSlot, ...]
     by_schedule: tuple[dict[Variable, tuple[int, ...]], ...]
+    passing: tuple[frozenset[Variable], ...]
+    depths: dict[SubStage, int]
 
     @cached_property
     def of(self) -> dict[Variable, tuple[int, ...]]:
@@ -47,7 +54,8 @@ class Images:
 
     @property
     def bytes(self) -> int:
-        return sum(slot.bytes for slot in self.slots)
+        """Memory of all images, of depths too."""
+        return sum(slot.bytes for slot in self.slots if not slot.passing)
 
 
 def assign_images(
@@ -75,10 +83,13 @@ def assign_images(
     for v, leaf in replaces.items():
         lasting[v] = lasting[leaf]
     transient: dict[int, ImageSlot] = {}
-    by_schedule = []
+    by_schedule, passing = [], []
+    depths: dict[SubStage, int] = {}
+    depth_slots: dict[tuple[ImageSlot, int], int] = {}
     for stages, apart in plans:
         of = {v: numbers for v, numbers in lasting.items() if v not in apart}
         by_schedule.append(of)
+        passing.append(_passing(stages, of))
         free: dict[ImageSlot, list[int]] = {}
         for number, kind in transient.items():
             free.setdefault(kind, []).append(number)
@@ -91,11 +102,20 @@ def assign_images(
         for v, k in last.items():
             ending.setdefault(k, []).append(v)
         for k, stage in enumerate(stages):
+            for n, s in enumerate(s for s in stage.sub_stages if s.mode is Mode.RASTER):
+                # One for each raster of a render pass; other render passes have the same.
+                tiling = limits.tiling(s.domain)
+                kind = ImageSlot(1, False, tiling.width, tiling.height, True, limits.lazy_images)
+                if not share or (kind, n) not in depth_slots:
+                    depth_slots[kind, n] = new(kind)
+                depths[s] = depth_slots[kind, n]
             for s in stage.sub_stages:
                 for v in s.outputs:
                     if v in of:
                         continue
                     kind = slot_of(v, limits)
+                    if limits.lazy_images and v in passing[-1]:
+                        kind = replace(kind, passing=True)
                     numbers = []
                     for _ in v.vtype.planes:
                         pool = free.setdefault(kind, [])
@@ -109,4 +129,17 @@ def assign_images(
                 for number in of.get(v, ()):
                     if number in transient:
                         free.setdefault(transient[number], []).append(number)
-    return Images(tuple(slots), tuple(by_schedule))
+    return Images(tuple(slots), tuple(by_schedule), tuple(passing), depths)
+
+
+def _passing(stages: Sequence[Stage], lasting: Collection[Variable]) -> frozenset[Variable]:
+    """What a render pass writes and only its own subpasses read, as attachments."""
+    found: set[Variable] = set()
+    read_elsewhere: set[Variable] = set()
+    for stage in stages:
+        inside = {v for s in stage.sub_stages for v in s.outputs} if stage.draws else set()
+        found |= inside
+        for read in (read for s in stage.sub_stages for read in s.reads):
+            if read.binding is not Binding.ATTACHMENT or read.variable not in inside:
+                read_elsewhere.add(read.variable)
+    return frozenset(found - read_elsewhere - set(lasting))

@@ -33,6 +33,7 @@ class DeviceLimits:
     max_storage_buffer_bytes: int = 1 << 27
     fragment_atomics: bool = True
     int64_atomics: bool = True  # in buffers
+    lazy_images: bool = False  # attachments that never leave their render pass need no memory
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits."""
@@ -92,7 +93,9 @@ class Tiling:
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(),
     "uhd620": DeviceLimits(max_input_attachments=8),
-    "mali_g76": DeviceLimits(max_input_attachments=4, max_color_attachments=4, int64_atomics=False),
+    "mali_g76": DeviceLimits(
+        max_input_attachments=4, max_color_attachments=4, int64_atomics=False, lazy_images=True
+    ),
     "minimum": DeviceLimits(
         max_image_dimension=4096,
         max_framebuffer_width=4096,
@@ -160,5 +163,6 @@ def profile(name: str) -> DeviceLimits:
 
 
 def most_restrictive(a: DeviceLimits, b: DeviceLimits) -> DeviceLimits:
-    """The smaller of each limit: a profile imposed on a device."""
-    return replace(a, **{name: min(value, getattr(b, name)) for name, value in asdict(a).items()})
+    """The smaller of each limit: a profile imposed on a device. Images are lazy where either has them so."""
+    smaller = {name: min(value, getattr(b, name)) for name, value in asdict(a).items()}
+    return replace(a, **{**smaller, "lazy_images": a.lazy_images or b.lazy_images})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
@@ -42,7 +42,7 @@ class BuiltPlan:
 
     def __init__(self, plan: Plan, device: Device, commands: Commands, store: Store, cache: PipelineCache):
         self.plan, self.device, self.commands = plan, device, commands
-        images, self._own = store.images_of(plan)
+        images, self._depths, self._own = store.images_of(plan)
         buffers = store.buffers_of(plan)
         # For each schedule: a transient may lie elsewhere in another one.
         self._blocks = {
@@ -57,8 +57,8 @@ class BuiltPlan:
         self._maker = PipelineMaker(device, cache, self._pool)
         self._targets: list[DrawTarget] = []
         static, step, asked = (
-            [self._prepare(stage, run, buffers) for stage in schedule.stages]
-            for schedule, run in zip(plan.schedules, runs, strict=True)
+            [self._prepare(stage, run, passing, buffers) for stage in schedule.stages]
+            for schedule, run, passing in zip(plan.schedules, runs, plan.images.passing, strict=True)
         )
         cache.release_modules()
         self._stages = [*static, *step]
@@ -158,14 +158,16 @@ class BuiltPlan:
         self.commands.to_host(buffer)  # what shaders report
 
     # ---- building
-    def _prepare(self, stage: Stage, run: Target, buffers: dict[str, DeviceBuffer]) -> _Prepared:
+    def _prepare(
+        self, stage: Stage, run: Target, passing: Collection[Variable], buffers: dict[str, DeviceBuffer]
+    ) -> _Prepared:
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
         target = None
         tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
         size = (tiling.width, tiling.height)
         if stage.draws:
-            target = make_target(self.device, stage, run.images, size, name)
+            target = make_target(self.device, stage, run.images, self._depths, passing, size, name)
         elif stage.sub_stages[0].drawn is not None:
             target = make_bare_target(self.device, size, name)
         if target is not None:
@@ -189,8 +191,6 @@ class BuiltPlan:
         for target in self._targets:
             for handle in (target.framebuffer, target.render_pass):
                 self.device.destroy(handle)
-            for image in target.depth_images:
-                image.destroy(self.device)
         self.device.destroy(self._pool)
         for blocks in self._blocks.values():
             blocks.destroy()

@@ -102,8 +102,13 @@ class Device:
         properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
+        types = list(self.memory_properties.memoryTypes)[: self.memory_properties.memoryTypeCount]
+        lazy = any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types)
         self.limits = replace(
-            read_limits(properties.limits), fragment_atomics=atomics, int64_atomics=int64_atomics
+            read_limits(properties.limits),
+            fragment_atomics=atomics,
+            int64_atomics=int64_atomics,
+            lazy_images=lazy,
         )
         self._namer = instance.procedure("vkSetDebugUtilsObjectNameEXT") if instance.names else None
         _open.append(self)

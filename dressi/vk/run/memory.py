@@ -41,22 +41,26 @@ class DeviceImage:
             device.destroy(handle)
 
 
-def make_image(device: Device, slot: ImageSlot, name: str, *, depth: bool = False) -> DeviceImage:
-    """An image for attachments, textures, storage and copies; or a depth attachment."""
+def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
+    """An image for attachments, textures, storage and copies; or for what its slot says."""
     vk = device.vk
-    if depth:
+    if slot.depth:
         fmt, aspect = vk.VK_FORMAT_D32_SFLOAT, vk.VK_IMAGE_ASPECT_DEPTH_BIT
         usage = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT
     else:
         fmt, aspect = image_format(device, slot), vk.VK_IMAGE_ASPECT_COLOR_BIT
-        usage = (
-            vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT
-            | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
-            | vk.VK_IMAGE_USAGE_SAMPLED_BIT
-            | vk.VK_IMAGE_USAGE_STORAGE_BIT
-            | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
-            | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
-        )
+        usage = vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
+        if not slot.passing:
+            usage |= (
+                vk.VK_IMAGE_USAGE_SAMPLED_BIT
+                | vk.VK_IMAGE_USAGE_STORAGE_BIT
+                | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
+                | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
+            )
+    wishes = [vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0]
+    if slot.passing:
+        usage |= vk.VK_IMAGE_USAGE_TRANSIENT_ATTACHMENT_BIT
+        wishes.insert(0, vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT)
     handle = device.create(
         "Image",
         vk.VkImageCreateInfo(
@@ -74,7 +78,7 @@ def make_image(device: Device, slot: ImageSlot, name: str, *, depth: bool = Fals
         name,
     )
     needs = vk.vkGetImageMemoryRequirements(device.handle, handle)
-    kind = device.memory_type(needs.memoryTypeBits, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0)
+    kind = device.memory_type(needs.memoryTypeBits, *wishes)
     memory = device.create(
         "Memory", vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind), name
     )

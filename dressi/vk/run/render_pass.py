@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from ...ad.graph import Variable
-from ..plan.lifetime import ImageSlot
 from ..plan.substage import Binding, Mode, Stage, SubStage
 from .device import Device
-from .memory import DeviceImage, make_image
+from .memory import DeviceImage
 
 
 @dataclass
@@ -20,7 +20,6 @@ class DrawTarget:
     framebuffer: Any
     size: tuple[int, int]
     clears: list[Any]
-    depth_images: list[DeviceImage] = field(default_factory=list)
 
 
 class _Attachments:
@@ -34,6 +33,7 @@ class _Attachments:
         self.used: dict[int, list[int]] = {}  # subpasses that use it
         self.written: dict[int, list[int]] = {}
         self.depth: set[int] = set()
+        self.stored: set[int] = set()
 
     def add(self, image: DeviceImage, subpass: int, *, write: bool) -> int:
         if id(image) not in self.number:
@@ -52,14 +52,19 @@ def make_target(
     device: Device,
     stage: Stage,
     images: dict[Variable, list[DeviceImage]],
+    depths: dict[SubStage, DeviceImage],
+    passing: Collection[Variable],
     size: tuple[int, int],
     name: str,
 ) -> DrawTarget:
-    """Render pass with one subpass a SubStage; draws clear their colour to -1 and their depth to 1."""
+    """Render pass with one subpass a SubStage; draws clear their colour to -1 and their depth to 1.
+
+    What is ``passing`` is not stored, depths neither.
+    """
     vk = device.vk
     table = _Attachments()
     general = vk.VK_IMAGE_LAYOUT_GENERAL
-    subpasses, depth_images, descriptions = [], [], []
+    subpasses, descriptions = [], []
     for k, s in enumerate(stage.sub_stages):
         inputs = [
             table.add(image, k, write=False)
@@ -68,12 +73,13 @@ def make_target(
             for image in images[read.variable]
         ]
         colors = [table.add(image, k, write=True) for v in s.outputs for image in images[v]]
+        table.stored.update(
+            table.number[id(image)] for v in s.outputs if v not in passing for image in images[v]
+        )
         depth = None
         if s.mode is Mode.RASTER:
             table.cleared.update(colors)
-            image = make_image(device, ImageSlot(1, False, *size), f"{name} depth", depth=True)
-            depth_images.append(image)
-            depth = table.add(image, k, write=True)
+            depth = table.add(depths[s], k, write=True)
             table.cleared.add(depth)
             table.depth.add(depth)
         descriptions.append((inputs, colors, depth))
@@ -104,12 +110,15 @@ def make_target(
         elif k in table.cleared:
             load = vk.VK_ATTACHMENT_LOAD_OP_CLEAR
         is_depth = k in table.depth
+        store = vk.VK_ATTACHMENT_STORE_OP_DONT_CARE
+        if k in table.stored | table.loaded:
+            store = vk.VK_ATTACHMENT_STORE_OP_STORE
         attachments.append(
             vk.VkAttachmentDescription(
                 format=image.format,
                 samples=vk.VK_SAMPLE_COUNT_1_BIT,
                 loadOp=load,
-                storeOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE if is_depth else vk.VK_ATTACHMENT_STORE_OP_STORE,
+                storeOp=store,
                 stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
                 stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
                 initialLayout=general if not is_depth else vk.VK_IMAGE_LAYOUT_UNDEFINED,
@@ -145,7 +154,7 @@ def make_target(
         ),
         name,
     )
-    return DrawTarget(render_pass, framebuffer, size, clears, depth_images)
+    return DrawTarget(render_pass, framebuffer, size, clears)
 
 
 def make_bare_target(device: Device, size: tuple[int, int], name: str) -> DrawTarget:

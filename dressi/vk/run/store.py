@@ -14,6 +14,7 @@ from ..plan.fixed_point import accumulators_of
 from ..plan.lifetime import ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.plan import Plan
+from ..plan.substage import SubStage
 from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage, make_image
@@ -70,8 +71,8 @@ class Store:
         self._held.clear()
 
     # ---- for plans
-    def images_of(self, plan: Plan) -> tuple[list[Images], list[DeviceImage]]:
-        """The images of all Variables in each schedule of a plan; and those that are the plan's own."""
+    def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[DeviceImage]]:
+        """The images of all Variables in each schedule of a plan; depths; and what is the plan's own."""
         slots, numbers = plan.images.slots, plan.images.of
         made = {k: image for v in self.of for k, image in zip(numbers.get(v, ()), self.of[v], strict=False)}
         own = {k for v in plan.kept for k in numbers.get(v, ())} - set(made)
@@ -85,8 +86,9 @@ class Store:
                 pool.append(make_image(self.device, slot, f"transient {k}"))
                 new.append(pool[-1])
             made[k], used[slot] = pool[n], n + 1
-        self.commands.make_general(new, [])
-        return [{v: [made[k] for k in of[v]] for v in of} for of in plan.images.by_schedule], mine
+        self.commands.make_general([image for image in new if not image.slot.depth], [])
+        by_schedule = [{v: [made[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
+        return by_schedule, {s: made[k] for s, k in plan.images.depths.items()}, mine
 
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
         """``buffer`` for the accumulators of any of the plan's scatters, ``status`` for what shaders report."""
