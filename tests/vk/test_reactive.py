@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from graphs import random_program
 
 from dressi.ad import functional as F
+from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.graph import Variable
 from dressi.ad.optim import adam
 from dressi.ad.program import Program
@@ -25,6 +26,7 @@ from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.engine import HISTORY, DressiAD
 from dressi.vk.run.executor import PLANS, VulkanExecutor
 from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
+from dressi.vk.run.transfer import Readback
 
 pytestmark = pytest.mark.vk
 UNCACHED = PlanOptions(cache_static=False)
@@ -47,19 +49,33 @@ def random_schedule_program(seed: int, updated: int) -> Program:
     )
 
 
-def play(run: VulkanExecutor, schedule: list) -> list[np.ndarray]:
-    """Everything read while a schedule is played, and all values at its end."""
+def play(run, schedule: list) -> list[np.ndarray]:
+    """Everything read while a schedule is played, much of it later than it was asked for, and all values at its end."""
     program, rng, seen = run.program, np.random.default_rng(0), []
     values = [*program.outputs.values(), *program.leaves, *program.asked.values()]
     for kind, which, steps, times in schedule:
         if kind == "read":
-            seen.append(run.recv(values[which % len(values)]))
+            value = values[which % len(values)]
+            seen.append(
+                run.recv_async(value) if which % 2 and hasattr(run, "recv_async") else run.recv(value)
+            )
         for _ in range(times):
             for leaf in (v for k, v in enumerate(program.leaves) if which >> k & 1):
                 high = leaf.vtype.is_int and 18
                 run.send(leaf, rng.integers(-1, high, leaf.shape) if high else rng.uniform(-1, 1, leaf.shape))
             run.run(steps)
-    return [*seen, *map(run.recv, values)]
+    late = [value.result() if isinstance(value, Readback) else value for value in seen]
+    return [*late, *map(run.recv, values)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_asked_for_leaves_outputs_and_leaves_alone(device, seed):
+    """Against the oracle: both may be wrong in the same way with a cache and without."""
+    program = random_schedule_program(seed, 2)
+    schedule = [("send", 0, 2, 1), *(("read", k, 0, 0) for k in (10, 0, 11, 1, 10)), ("send", 24, 1, 2)]
+    with VulkanExecutor(program, device) as run:
+        for a, b in zip(play(run, schedule), play(NumpyExecutor(program), schedule), strict=True):
+            assert np.abs(a - b).max() <= 1e-4 * max(np.abs(b).max(), 1.0)
 
 
 @settings(max_examples=10, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
