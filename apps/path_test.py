@@ -32,7 +32,7 @@ from dressi.render.io import load_mesh
 from dressi.render.mesh import Mesh
 from dressi.render.outer_form import around_edges
 from dressi.render.primitives import bumpy_ellipsoid, icosphere, torus
-from dressi.render.screen import project, rasterize_hard
+from dressi.render.screen import DrawnMesh
 from dressi.render.silhouette import falloff, outside_distance
 from dressi.render.views import ring
 
@@ -105,10 +105,9 @@ class PathTest:
         position = list_leaf("position", VEC3, self.points)
         clips, faces = to_clip(position, matrices_leaf(matrices)), list_leaf("faces", IVEC3, self.mesh.faces)
         count, edges = len(self.mesh.faces), edge_list(self.mesh.faces)
-        face = rasterize_hard(clips, faces, size=self.size, face_count=count)
         everywhere = Variable(INT, edges.list.size, data=np.zeros(edges.list.shape[:3], int))
-        points, r = project(clips, self.size), as_variable(radius)
-        every = around_edges(points, face, edges, everywhere, self.size, r)
+        drawn, r = DrawnMesh(clips, faces, self.size, count), as_variable(radius)
+        every = around_edges(drawn, drawn.face, edges, everywhere, r)
         own = hard_soft_ras(clips, faces, size=self.size, radius=r, face_count=count, form="outer")
         with DressiAD(self.device) as ad:
             ad.set_output("difference", F.max(F.abs(every.silhouette - own.silhouette)))

@@ -3,6 +3,7 @@
 // sides free, 2 the edge is not drawn.
 
 const int EDGE_HIDDEN = 2;
+const float EDGE_NOWHERE = 1e30;
 
 bool edge_there(vec3 v) {
     return v.z >= 0.0 && max(abs(v.x), abs(v.y)) < FACE_FARTHEST;
@@ -38,4 +39,27 @@ vec4 edge_corner(vec4 ends, int side, int corner, float reach, float inward, flo
     bool up = corner == 2 || corner == 4 || corner == 5;
     place += across * (up ? (side < 0 ? inward : reach) : (side > 0 ? -inward : -reach));
     return vec4(place.x / aspect * 2.0 - 1.0, place.y * 2.0 - 1.0, 0.5, 1.0);
+}
+
+// How fast the face with third corner c leaves the viewer with the distance to the edge: the smallest is in front.
+// facing as for edge_face.
+float edge_rise(vec3 a, vec3 b, vec3 c, float facing) {
+    vec2 u = b.xy - a.xy, q = c.xy - a.xy;
+    float area = face_cross(u, q);
+    bool there = edge_there(a) && edge_there(b) && edge_there(c);
+    if (!there || (facing != 0.0 && area * facing <= FACE_AREA_MINIMUM)) return EDGE_NOWHERE;
+    if (abs(area) <= FACE_AREA_MINIMUM) return 0.5 * EDGE_NOWHERE;
+    return (c.z - a.z - dot(u, q) / max(dot(u, u), 1e-30) * (b.z - a.z)) / abs(area);
+}
+
+// (place, sign, 0): where the mesh must have ended for the edge to be the outline seen from p, ``far`` beyond the nearest
+// point of the edge; 1 over the mesh, -1 beside it.
+vec4 edge_look(vec2 p, vec4 ends, int side, bool covered, float far) {
+    vec2 u = ends.zw - ends.xy, q = p - ends.xy;
+    float t = dot(q, u) / max(dot(u, u), 1e-30);
+    bool within = t > 0.0 && t < 1.0 && abs(side) == 1;
+    float sign = (within ? face_cross(u, q) * float(side) > 0.0 : covered) ? 1.0 : -1.0;
+    vec2 place = t <= 0.0 ? ends.xy : t >= 1.0 ? ends.zw : ends.xy + t * u;
+    vec2 outward = within ? vec2(-u.y, u.x) * float(side) : (place - p) * sign;
+    return vec4(place + outward * (far / max(length(outward), 1e-30)), sign, 0.0);
 }

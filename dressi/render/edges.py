@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import FLOAT, INT, IVEC4, VEC3, VEC4, Access, Size, list_image, list_size
+from ..ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC3, VEC4, Access, Size, list_image, list_size
 from ..errors import InputError
-from .screen import AREA_MINIMUM, FARTHEST, Faces, at_points, common_batch, face_cross
+from .screen import AREA_MINIMUM, FARTHEST, DrawnMesh, Faces, at_points, common_batch, face_cross
 from .soft_faces import squared_distance
 
 HIDDEN = 2
@@ -29,6 +29,10 @@ OUTWARD = 0.5
 """What quads reach beyond the radius, in pixels."""
 BEYOND = 2.0
 """A distance that nothing has."""
+NOWHERE = 1e30
+"""What no face beside an edge rises by."""
+LOOK = 0.75
+"""How far beyond an edge the mesh must have ended for the edge to be part of the outline, in pixels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,10 @@ class EdgeList:
     list: Variable
     """IVEC4 list (a, b, c, d) of vertices, a <= b, ascending: the edge from a to b, the third corner c of the face
     that runs along it from a to b, and d of the one that runs from b to a; -1 where there is none."""
+    around: Variable
+    """IVEC2 list like ``list``: the first of the faces that meet at the edge, of ``faces``, and how many they are."""
+    faces: Variable
+    """IVEC3 list: a face's number, its third corner, 1 when it runs along the edge from a to b, else -1."""
 
 
 def edge_list(faces: np.ndarray) -> EdgeList:
@@ -56,20 +64,37 @@ def edge_list(faces: np.ndarray) -> EdgeList:
     if faces.min() < 0:
         raise InputError(f"faces use vertex {faces.min()}")
     start, end, third = (faces[:, k].reshape(-1) for k in ([0, 1, 2], [1, 2, 0], [2, 0, 1]))
-    real = start != end
-    start, end, third = start[real], end[real], third[real]
+    number, real = np.repeat(np.arange(len(faces)), 3), start != end
+    start, end, third, number = start[real], end[real], third[real], number[real]
     if len(start) == 0:
         raise InputError("no face has an edge: each uses one vertex three times")
     low, high, back = np.minimum(start, end), np.maximum(start, end), start > end
     order = np.lexsort((third, back, high, low))
-    low, high, back, third = low[order], high[order], back[order], third[order]
+    low, high, back, third, number = low[order], high[order], back[order], third[order], number[order]
     _, first, uses = np.unique(np.stack([low, high], axis=1), axis=0, return_index=True, return_counts=True)
+    around = np.repeat(np.stack([first, uses], axis=1), uses, axis=0)
     pair = first[(uses == 2)]
     pair = pair[back[pair] != back[pair + 1]]  # sorted: the one that runs forward comes first
     edges = np.stack([low, high, np.where(back, -1, third), np.where(back, third, -1)], axis=1)
     edges[pair, 3] = third[pair + 1]
-    edges = np.delete(edges, pair + 1, axis=0)
-    return EdgeList(len(edges), Variable(IVEC4, list_size(len(edges)), name="edges", data=list_image(edges)))
+    edges, around = np.delete(edges, pair + 1, axis=0), np.delete(around, pair + 1, axis=0)
+    incident = np.stack([number, third, np.where(back, -1, 1)], axis=1)
+    return EdgeList(
+        len(edges),
+        Variable(IVEC4, list_size(len(edges)), name="edges", data=list_image(edges)),
+        Variable(IVEC2, list_size(len(edges)), name="around edges", data=list_image(around)),
+        Variable(IVEC3, list_size(len(incident)), name="faces at edges", data=list_image(incident)),
+    )
+
+
+def edges_of(mesh: DrawnMesh) -> EdgeList:
+    """``edge_list`` of the data of the faces. Raises InputError when they have none."""
+    faces = mesh.faces
+    if faces.data is None or faces.batch != 1:
+        raise InputError(
+            f"this form needs the edges, and {faces} has no data to make them of; give edges=edge_list(faces)"
+        )
+    return edge_list(faces.data.reshape(-1, 3)[: mesh.face_count])
 
 
 class EdgeSides(PixelFunction):
@@ -136,6 +161,69 @@ def _face_side(a: np.ndarray, b: np.ndarray, c: np.ndarray, facing: int) -> np.n
     if facing:
         gone |= area * facing <= AREA_MINIMUM
     return np.where(gone, HIDDEN, side).astype(np.int64)
+
+
+class EdgeFront(PixelFunction):
+    """Inputs (edges IVEC4, around IVEC2, faces IVEC3, vertex VEC3, all lists): INT list like ``edges``.
+
+    The number of the face in front beside each edge: of those drawn at it, the one that rises fastest toward the
+    viewer with the distance to the edge, first of all those that have an area. -1 when none is drawn.
+    """
+
+    fields = ("cull",)
+    includes = ("face.glsl", "edge.glsl")
+
+    def __init__(self, edges: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int):
+        self.cull = cull
+        super().__init__(edges, around, faces, vertex)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        edges, around, faces, vertex = self.inputs
+        if [edges.vtype, around.vtype, faces.vtype] != [IVEC4, IVEC2, IVEC3] or edges.size != around.size:
+            raise self.fail("needs the lists of edge_list()")
+        if vertex.vtype is not VEC3:
+            raise self.fail("vertices are VEC3 (x, y, depth); use project()")
+        return INT, Domain(edges.size, common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        read = "$3(face_texel(%s, $size3), tile)"
+        return (
+            f"ivec4 e = $0;\nvec3 a = {read % 'e.x'}, b = {read % 'e.y'};\n"
+            "float nearest = EDGE_NOWHERE;\n$y = -1;\n"
+            "for (int k = $1.x; k < $1.x + $1.y; ++k) {\n"
+            "  ivec3 f = $2(face_texel(k, $size2), tile);\n"
+            f"  float rise = edge_rise(a, b, {read % 'f.y'}, {self.cull}.0 * float(f.z));\n"
+            "  if (rise < nearest) { nearest = rise; $y = f.x; }\n}"
+        )
+
+    def evaluate(self, at, edges, around, faces, vertex):
+        tile = at_points(at)[2]
+        a, b = (Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(2))
+        front, nearest = np.full(tile.shape, -1), np.full(tile.shape, NOWHERE)
+        for k in range(int(around[..., 1].max(initial=0))):
+            index = np.broadcast_to(around[..., 0] + k, tile.shape)
+            face = Faces.read_list(faces, tile, index)
+            c = Faces.read_list(vertex, tile, face[..., 1])
+            rise = _rise(a, b, c, self.cull * face[..., 2])
+            closer = (k < around[..., 1]) & (rise < nearest)
+            front, nearest = np.where(closer, face[..., 0], front), np.where(closer, rise, nearest)
+        return front
+
+
+def _rise(a: np.ndarray, b: np.ndarray, c: np.ndarray, facing: np.ndarray) -> np.ndarray:
+    u, q = b[..., :2] - a[..., :2], c[..., :2] - a[..., :2]
+    area = face_cross(u, q)
+    foot = (u * q).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
+    height = c[..., 2] - a[..., 2] - foot * (b[..., 2] - a[..., 2])
+    flat = np.abs(area) <= AREA_MINIMUM
+    rise = np.where(flat, NOWHERE / 2, height / np.maximum(np.abs(area), AREA_MINIMUM))
+    gone = ~(_there(a) & _there(b) & _there(c)) | ((facing != 0) & (area * facing <= AREA_MINIMUM))
+    return np.where(gone, NOWHERE, rise)
 
 
 class EdgeQuads(PixelFunction):
@@ -215,3 +303,58 @@ class EdgeDistance(PixelFunction):
         x, y, _ = at_points(at)
         p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
         return np.where(face >= 0, BEYOND, np.sqrt(squared_distance(p, ends[..., :2], ends[..., 2:])))
+
+
+class OutlineDistance(PixelFunction):
+    """Inputs (face INT, ends VEC4, side INT): signed distance of the pixel centre to the edge from ``ends.xy`` to
+    ``ends.zw``, in image heights, positive over the mesh; -BEYOND where the edge is not the outline seen from there.
+
+    side: of ``EdgeSides``; beside the edge it tells the sign, so that the sign does not depend on how a driver covers
+    pixels. Near the ends, and where it is 0, the pixel tells: covered or not. The edge is the outline when the mesh has
+    ended LOOK beyond its nearest point, and the pixel itself, if farther than that, is covered on the side of the mesh
+    alone. Outside of the image things are as at its border.
+    """
+
+    includes = ("face.glsl", "edge.glsl")
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL, Access.SAME_PIXEL)
+
+    def infer(self):
+        if [x.vtype for x in self.inputs] != [INT, VEC4, INT]:
+            raise self.fail("needs an INT face, VEC4 ends of an edge and its INT side")
+        face = self.inputs[0]
+        return FLOAT, Domain(face.size, common_batch(self))
+
+    glsl = (
+        "vec2 p = (vec2(pixel) + 0.5) / float($size.y);\n"
+        "float away = sqrt(face_edge(p, $1.xy, $1.zw));\n"
+        "bool covered = $0(pixel, tile) >= 0;\n"
+        f"vec4 look = edge_look(p, $1, $2, covered, {LOOK} / float($size.y));\n"
+        "ivec2 beyond = clamp(ivec2(floor(look.xy * float($size.y))), ivec2(0), $size - 1);\n"
+        f"bool outline = $0(beyond, tile) < 0 && (covered == (look.z > 0.0) || away * float($size.y) <= {LOOK});\n"
+        f"$y = outline ? look.z * away : {-BEYOND};"
+    )
+
+    def evaluate(self, at, face, ends, side):
+        x, y, tile = at_points(at)
+        width, height = self.output.size
+        tile = tile if len(face) > 1 else np.zeros_like(tile)
+        p = (np.stack([x, y], axis=-1) + 0.5) / height
+        a, b, side = ends[..., :2], ends[..., 2:], np.broadcast_to(side, x.shape)
+        away = np.sqrt(squared_distance(p, a, b))
+        covered = face[tile, y, x] >= 0
+        u, q = b - a, p - a
+        t = (q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
+        within = (t > 0) & (t < 1) & (np.abs(side) == 1)
+        sign = np.where(np.where(within, face_cross(u, q) * side > 0, covered), 1, -1)
+        place = np.where((t <= 0)[..., None], a, np.where((t >= 1)[..., None], b, a + t[..., None] * u))
+        across = np.stack([-u[..., 1], u[..., 0]], axis=-1) * side[..., None]
+        out = np.where(within[..., None], across, (place - p) * sign[..., None])
+        out = out / np.maximum(np.linalg.norm(out, axis=-1, keepdims=True), 1e-30)
+        look = np.floor((place + out * (LOOK / height)) * height).astype(np.int64)
+        look = np.clip(look, 0, (width - 1, height - 1))
+        free = face[tile, look[..., 1], look[..., 0]] < 0
+        agrees = (covered == (sign > 0)) | (away * height <= LOOK)
+        return np.where(free & agrees, sign * away, -BEYOND)

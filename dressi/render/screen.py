@@ -6,6 +6,7 @@ Lengths on the screen are in units of the image height: x in [0, W / H], y in [0
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -165,6 +166,33 @@ def rasterize_hard(
     return F.rasterize(position, shown, size=size, triangles=face_count)
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnMesh:
+    """A mesh and how it is drawn: what every form of HardSoftRas starts from."""
+
+    position: Variable
+    """VEC4 list in clip space, batch N (views)."""
+    faces: Variable
+    """IVEC3 list."""
+    size: Size
+    """Of the images."""
+    face_count: int
+    """How many faces of the list are drawn."""
+    cull: str = "none"
+    """"none" or "back"."""
+
+    @cached_property
+    def points(self) -> Projected:
+        return project(self.position, self.size)
+
+    @cached_property
+    def face(self) -> Variable:
+        """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
+        return rasterize_hard(
+            self.position, self.faces, size=self.size, face_count=self.face_count, cull=self.cull
+        )
+
+
 class Corners(NamedTuple):
     """The numbers of the three corners of a face, INT; -1 where there is no face, so that lookups give 0."""
 
@@ -210,6 +238,26 @@ def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:
     return parts[0] + parts[1] + parts[2]
 
 
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """A point of a mesh at every pixel: what is shaded there."""
+
+    faces: Variable
+    """IVEC3 list."""
+    face: Variable
+    """INT: the face it lies on, -1 where there is none. No derivative."""
+    weights: Variable
+    """VEC3: how much of each corner of the face, 0 where there is none; differentiable in the positions."""
+
+    def interpolate(self, table: Variable, faces: Variable | None = None) -> Variable:
+        """The attribute in ``table`` (list, FLOAT or vectors) at the point, 0 where there is none.
+
+        faces: IVEC3 list of the corners' entries in the table, such as those of texture coordinates; by default the
+        mesh's own. Differentiable in the table and the positions.
+        """
+        return interpolate(table, corners(self.face, self.faces if faces is None else faces), self.weights)
+
+
 def covered(face: Variable) -> Variable:
     """FLOAT mask: 1 where there is a face."""
     return F.greater_equal(face, 0)
@@ -223,7 +271,9 @@ def at_points(at: At) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 __all__ = [
     "Corners",
+    "DrawnMesh",
     "Projected",
+    "Surface",
     "barycentric",
     "corners",
     "covered",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,23 +11,50 @@ from scipy.ndimage import distance_transform_edt
 
 from ..ad import functional as F
 from ..ad.constant import Like
-from ..ad.graph import Variable
+from ..ad.graph import Variable, as_variable
 from ..errors import InputError
+from .screen import DrawnMesh, Surface
 
 
 @dataclass(frozen=True, eq=False)
-class Silhouette:
-    """Images of the batch of the positions."""
+class Silhouette(ABC):
+    """Images of the batch of the positions. A colour picture is ``blend([shade(s) for s in surfaces])``."""
 
     hard: Variable
     """FLOAT mask: the mesh covers the pixel centre. No derivative."""
     silhouette: Variable
     """FLOAT in [0, 1]; differentiable."""
+    mesh: DrawnMesh
+
+    @property
+    @abstractmethod
+    def surfaces(self) -> tuple[Surface, ...]:
+        """What is seen at every pixel, the soft margin included, from front to back; differentiable in position."""
+
+    @abstractmethod
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """One image of the shaded ``surfaces``, a float image each, over a background (default: black)."""
+
+
+def fraction(name: str, value: Like) -> Variable:
+    """A length as a Variable. Raises InputError for numbers outside (0, 1)."""
+    if isinstance(value, int | float) and not 0 < value < 1:
+        raise InputError(f"{name} is a fraction of the image height in (0, 1), not {value}")
+    return as_variable(value)
 
 
 def falloff(distance: Variable, radius: Like) -> Variable:
     """FLOAT: (1 - distance / radius)^2, 0 from the radius on, where its slope is 0 too. Differentiable in both."""
     return F.square(F.maximum(1.0 - distance / radius, 0.0))
+
+
+def band(distance: Variable, radius: Like, sigma: Like) -> Variable:
+    """FLOAT: sigmoid(distance / sigma), and 0 or 1 from the radius on; distances are positive inside.
+
+    At a radius of 7 sigma it jumps by 0.001 there. Differentiable in distance and sigma.
+    """
+    inside = F.greater(distance, 0.0)
+    return F.select(F.less_equal(F.abs(distance), radius), F.sigmoid(distance / sigma), inside)
 
 
 def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:

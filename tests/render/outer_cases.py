@@ -16,12 +16,13 @@ import numpy as np
 from dressi.ad import functional as F
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.types import INT, VEC4, list_size
+from dressi.ad.types import INT, VEC3, VEC4, list_size
+from dressi.render.around_edges import EdgeSilhouette
 from dressi.render.edges import edge_list
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.outer_form import OuterSilhouette, around_edges
+from dressi.render.outer_form import around_edges
 from dressi.render.primitives import torus
-from dressi.render.screen import project, rasterize_hard
+from dressi.render.screen import DrawnMesh
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force
@@ -62,7 +63,10 @@ class Picture:
     """Images of one view; ``gradient(upstream)`` is that of sum(upstream * coverage) by clip positions."""
 
     clip: np.ndarray
+    faces: np.ndarray
     hard: np.ndarray
+    face: np.ndarray
+    """The nearest face of each pixel, -1 for none."""
     distance: np.ndarray
     near: np.ndarray
     """The distance as it counts."""
@@ -90,6 +94,24 @@ class Picture:
         by_w = -(by_ndc * self.clip[:, :2]).sum(1, keepdims=True) / w**2
         return np.where(good[:, None], np.concatenate([by_ndc / w, np.zeros_like(w), by_w], axis=1), 0.0)
 
+    def colours(self, table: np.ndarray) -> np.ndarray:
+        """(H, W, C): attributes (V, C) of the covering face, or of the nearest point of the silhouettes."""
+        height, width = self.hard.shape
+        xy, _, good = brute_force.to_screen(self.clip, width, height)
+        w = np.where(good, self.clip[:, 3], 1.0)
+        at = self.faces[np.maximum(self.face.ravel(), 0)]
+        p, (a, b, c) = _centres(width, height), (xy[at[:, i]] for i in range(3))
+        areas = [
+            u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0] for u, v in ((b - p, c - p), (c - p, a - p), (a - p, b - p))
+        ]
+        inside = np.stack(areas, axis=1) / w[at]
+        beside = np.stack([1 - self.weight, self.weight], axis=1) / w[self.ends]
+        inside, beside = (x / np.where(x.sum(1) == 0, 1, x.sum(1))[:, None] for x in (inside, beside))
+        covered = (self.face.ravel() >= 0)[:, None]
+        found = (self.distance.ravel() < self.radius)[:, None]
+        mixed = [(weights[..., None] * table[k]).sum(1) for weights, k in ((inside, at), (beside, self.ends))]
+        return np.where(covered, mixed[0], np.where(found, mixed[1], 0)).reshape(height, width, -1)
+
 
 def _centres(width: int, height: int) -> np.ndarray:
     y, x = np.mgrid[:height, :width]
@@ -116,7 +138,8 @@ def silhouettes(
 def render(clip: np.ndarray, faces: np.ndarray, size=SIZE, *, radius: float, cull: str = "none") -> Picture:
     """Every uncovered pixel against every silhouette."""
     width, height = size
-    hard = brute_force.render(clip, faces, size, radius=1e-6, layers=1, cull=cull).hard
+    plain = brute_force.render(clip, faces, size, radius=1e-6, layers=1, cull=cull)
+    hard = plain.hard
     xy, _, _ = brute_force.to_screen(clip, width, height)
     edges = np.array(silhouettes(clip, faces, size, cull)).reshape(-1, 2)
     p = _centres(width, height)
@@ -132,10 +155,21 @@ def render(clip: np.ndarray, faces: np.ndarray, size=SIZE, *, radius: float, cul
     distance = best.reshape(height, width)
     near = np.minimum(distance, np.maximum(2 * distance - 0.1 / height, 0))
     coverage = np.where(hard > 0, 1.0, np.maximum(1 - np.minimum(near, 2) / radius, 0) ** 2)
-    return Picture(clip, hard, distance, near, coverage, ends, weight, radius)
+    return Picture(
+        clip,
+        faces,
+        hard,
+        np.where(hard > 0, plain.face[0], -1),
+        distance,
+        near,
+        coverage,
+        ends,
+        weight,
+        radius,
+    )
 
 
-def outer(case: Case, *, size=SIZE, radius=RADIUS, cull="none") -> tuple[Variable, OuterSilhouette]:
+def outer(case: Case, *, size=SIZE, radius=RADIUS, cull="none") -> tuple[Variable, EdgeSilhouette]:
     position, faces = case.variables()
     drawn = hard_soft_ras(
         position, faces, size=size, radius=radius, face_count=len(case.faces), cull=cull, form="outer"
@@ -143,7 +177,7 @@ def outer(case: Case, *, size=SIZE, radius=RADIUS, cull="none") -> tuple[Variabl
     return position, drawn
 
 
-def slopes(position: Variable, drawn: OuterSilhouette) -> list[Variable]:
+def slopes(position: Variable, drawn: EdgeSilhouette) -> list[Variable]:
     """The gradient of the sum of squares of the coverage."""
     return gradient(F.sum(F.square(drawn.silhouette)), [position])
 
@@ -173,9 +207,9 @@ def check_all_edges(run: Executor, case: Case) -> None:
     """Every edge drawn, on both sides, gives the image and the gradient of the silhouettes."""
     position, faces = case.variables()
     edges = edge_list(case.faces)
-    face = rasterize_hard(position, faces, size=SIZE, face_count=len(case.faces))
     nowhere = Variable(INT, edges.list.size, data=np.zeros(edges.list.shape[:3], int))
-    every = around_edges(project(position, SIZE), face, edges, nowhere, SIZE, as_variable(RADIUS))
+    mesh = DrawnMesh(position, faces, SIZE, len(case.faces))
+    every = around_edges(mesh, mesh.face, edges, nowhere, as_variable(RADIUS))
     own, chosen = outer(case)
     a, b, c, d = run(
         [
@@ -206,8 +240,12 @@ def path(
     pixels: float,
     side: int,
     samples=24,
+    colour: bool = False,
 ) -> list[Along]:
-    """The path test: blind to kinks of the loss, it sees jumps. All samples of a direction are tiles of one batch."""
+    """The path test: blind to kinks of the loss, it sees jumps. All samples of a direction are tiles of one batch.
+
+    The loss is that of the silhouette, or of the mesh in smooth colours on a grey background.
+    """
     points, faces = mesh
     size, radius = (side, side), pixels / side
     goal = brute_force.render(
@@ -224,6 +262,11 @@ def path(
     _, face_list = Case(sc.to_clip(matrix, points), faces).variables()
     drawn = hard_soft_ras(position, face_list, size=size, radius=radius, face_count=len(faces), form="outer")
     squares = F.square(drawn.silhouette - target)
+    if colour:
+        table = Variable(VEC3, list_size(len(points)), data=smooth_colours(points)[None, None])
+        picture = drawn.blend([drawn.surfaces[0].interpolate(table)], (0.4, 0.4, 0.4))
+        error = picture - F.vec3(target) * 0.7
+        squares = F.dot(error, error)
     slopes = gradient(F.sum(squares), [position])
     result = []
     for name, direction in nine_directions(points):
@@ -236,6 +279,33 @@ def path(
         losses = image.sum(axis=(1, 2))
         result.append(Along(name, 2 * along[2:].mean(), losses[1] - losses[0]))
     return result
+
+
+def smooth_colours(points: np.ndarray) -> np.ndarray:
+    return 0.5 + 0.4 * np.sin(2 * points + (0.0, 1.0, 2.0))
+
+
+def check_colours(run: Executor, case: Case, cull: str = "none") -> None:
+    """The picture in vertex colours over a background is that of brute force, but where drivers disagree about which
+    of two sheets covers a centre."""
+    rng = np.random.default_rng(8)
+    table, background = rng.uniform(size=(len(case.clip), 3)), np.array((0.1, 0.9, 0.4))
+    expected = render(case.clip, case.faces, radius=RADIUS, cull=cull)
+    position, drawn = outer(case, cull=cull)
+    colours = Variable(VEC3, position.size, data=table[None, None])
+    (surface,) = drawn.surfaces
+    picture, face, weights = run(
+        [drawn.blend([surface.interpolate(colours)], tuple(background)), surface.face, surface.weights]
+    )
+    opacity = expected.coverage[..., None]
+    truth = opacity * expected.colours(table) + (1 - opacity) * background
+    assert np.mean(np.abs(picture[0] - truth).max(-1) > 0.01) <= 0.004
+    # Wherever there is opacity there is a face, and weights of its corners.
+    there = expected.coverage > 1e-4
+    assert (face[0][there] >= 0).all() and (face[0][expected.distance > RADIUS * 1.01] < 0)[
+        expected.hard[expected.distance > RADIUS * 1.01] == 0
+    ].all()
+    np.testing.assert_allclose(weights[0][there].sum(-1), 1, atol=1e-4)
 
 
 def pixel_step(

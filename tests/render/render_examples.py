@@ -98,6 +98,20 @@ def edge_distance() -> Example:
     return Example(edges.EdgeDistance(number - 1, F.lookup(ends, number)).output)
 
 
+def edge_front(cull: int) -> Example:
+    found = edges.edge_list(CASE.faces)
+    return Example(edges.EdgeFront(found.list, found.around, found.faces, _lists(2)[1], cull).output)
+
+
+def outline_distance(batch: int) -> Example:
+    _, ends, sides = _edges(batch)
+    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
+    face = np.stack([np.where((x - 4 * k) % 9 < 5, y, -1) for k in range(batch)])
+    number = Variable(INT, SIZE, data=(x // 2 + y // 3)[None] % 7)
+    near = [F.lookup(table, number) for table in (ends, sides)]
+    return Example(edges.OutlineDistance(Variable(INT, SIZE, batch, data=face), *near).output)
+
+
 def neighbour_difference(vtype=VEC3) -> Example:
     mesh = regularizers.adjacency(CASE.faces, len(CASE.clip) + 3)
     rng = np.random.default_rng(5)
@@ -115,6 +129,8 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edges.EdgeSides: [lambda: edge_sides(0), lambda: edge_sides(1)],
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
     edges.EdgeDistance: [edge_distance],
+    edges.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
+    edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
     regularizers.NeighbourDifference: [neighbour_difference, lambda: neighbour_difference(VEC2)],
 }

@@ -20,7 +20,7 @@ from dressi.errors import InputError
 from dressi.render.edges import HIDDEN, EdgeSides, edge_list
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.outer_form import around_edges
-from dressi.render.screen import project, with_margin
+from dressi.render.screen import DrawnMesh, project, with_margin
 from dressi.render.silhouette import falloff, outside_distance, soft_target
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -53,6 +53,18 @@ def test_edges_that_are_no_manifold_have_an_entry_for_each_face():
     disagreeing = [e for e in entries([(0, 1, 2), (0, 1, 3)]) if e[:2] == (0, 1)]
     assert disagreeing == [(0, 1, 2, -1), (0, 1, 3, -1)]
     assert entries([(3, 3, 4), (5, 5, 5)]) == [(3, 4, 3, 3)]
+
+
+def test_edges_know_the_faces_around_them():
+    faces = np.array([(0, 1, 2), (1, 0, 3), (0, 1, 4), (2, 1, 5)])
+    edges = edge_list(faces)
+    around, found = (list_values(x.data, x.size[0])[0] for x in (edges.around, edges.faces))
+    for (a, b, *_), (first, count) in zip(entries(faces), around, strict=True):
+        at = found[first : first + count]
+        assert sorted(at[:, 0]) == [k for k, face in enumerate(faces) if {a, b} <= set(face)]
+        for number, third, way in at:
+            turned = faces[number].tolist()[::way]
+            assert set(turned) == {a, b, third} and turned[(turned.index(a) + 1) % 3] == b
 
 
 @pytest.mark.parametrize("faces, named", [([(1, 1, 1)], "edge"), ([(0, 1)], "array"), ([(0, 1, -1)], "-1")])
@@ -144,14 +156,14 @@ def test_views_are_a_batch_of_the_same_functions():
 def check_driver_may_err(run) -> None:
     """Coverage is the same when the hard raster covers what lies a little outside, or misses what lies inside."""
     case = CASES["ellipsoid"]
-    position, _ = case.variables()
-    points, edges = project(position, oc.SIZE), edge_list(case.faces)
-    sides = EdgeSides(edges.list, points.vertex, 0).output
+    position, faces = case.variables()
+    mesh, edges = DrawnMesh(position, faces, oc.SIZE, len(case.faces)), edge_list(case.faces)
+    sides = EdgeSides(edges.list, mesh.points.vertex, 0).output
     truth = oc.render(case.clip, case.faces, radius=oc.RADIUS)
     wrong = truth.distance < 0.045 / 64
     assert (wrong & (truth.hard > 0)).sum() >= 5 and (wrong & (truth.hard == 0)).sum() >= 5
     face = Variable(INT, oc.SIZE, data=np.where(wrong ^ (truth.hard > 0), 0, -1)[None])
-    drawn = around_edges(points, face, edges, sides, oc.SIZE, as_variable(oc.RADIUS)).silhouette
+    drawn = around_edges(mesh, face, edges, sides, as_variable(oc.RADIUS)).silhouette
     coverage, slope = run([drawn, gradient(F.sum(drawn), [position])[0]])
     np.testing.assert_allclose(coverage[0], truth.coverage, atol=1e-5)
     expected = truth.gradient(np.ones(truth.hard.shape))

@@ -25,7 +25,7 @@ from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.losses import l2
 from dressi.render.metrics import iou, psnr
 from dressi.render.screen import rasterize_hard
-from dressi.render.silhouette import soft_target
+from dressi.render.silhouette import band, soft_target
 from dressi.render.texturing import texture_colour
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import DEFAULT, PlanOptions
@@ -195,6 +195,8 @@ def _softened(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.
     if request.form == "outer":
         return soft_target(masks, radius)
     distance = Variable(FLOAT, size, len(masks), data=signed_distances(masks, size))
+    if request.form == "silhouette":
+        return evaluate([band(distance, radius, radius / 7)])[0]
     return evaluate([layered_target(distance, as_variable(radius / 7), request.peels)])[0]
 
 

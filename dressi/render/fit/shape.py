@@ -12,7 +12,7 @@ from ..hard_soft_ras import hard_soft_ras
 from ..losses import l2
 from ..mesh import Mesh
 from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
-from ..silhouette import falloff
+from ..silhouette import band, falloff
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
 from .silhouettes import signed_distances, soft_target
@@ -56,8 +56,10 @@ class ShapeRound:
         )
         if form == "face":
             target = soft_target(distances, self.radius * (1 / 7), layers)
-        else:
+        elif form == "outer":
             target = falloff(F.maximum(-distances, 0.0), self.radius)
+        else:
+            target = band(distances, self.radius, self.radius * (1 / 7))
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
         weight = plan.smoothness * len(mesh.positions) ** 2
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)

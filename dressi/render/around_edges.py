@@ -1,0 +1,121 @@
+"""What the forms that draw edges share: the nearest edge at every pixel, the distance to it, the surface seen there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ..ad import functional as F
+from ..ad.constant import Like
+from ..ad.graph import Variable
+from ..errors import InputError
+from .edges import OUTWARD, EdgeFront, EdgeList, EdgeQuads
+from .screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from .silhouette import Silhouette
+
+
+class NearestPoint(NamedTuple):
+    """The nearest point of the edges drawn, at every pixel that one of them reaches."""
+
+    edge: Variable
+    """INT: the edge, -1 for none. No derivative."""
+    found: Variable
+    """FLOAT mask: there is one."""
+    ends: Variable
+    """IVEC2: its two vertices, -1 where there is none."""
+    place: Variable
+    """FLOAT in [0, 1]: how far from the first to the second the point lies on the screen; differentiable."""
+    distance: Variable
+    """FLOAT: of the pixel centre to the point, in image heights; differentiable. Without meaning where there is none."""
+
+
+def draw_edges(
+    mesh: DrawnMesh,
+    edges: EdgeList,
+    sides: Variable,
+    radius: Variable,
+    distance: Callable[[Variable, Variable], Variable],
+) -> NearestPoint:
+    """The nearest of the edges whose ``sides`` are not HIDDEN, within the radius.
+
+    distance(ends, edge): FLOAT, the distance of the pixel to the edge of that number, with its ends (a, b) on the
+    screen, or BEYOND where it does not count; edges are chosen by it.
+    """
+    points, size = mesh.points, mesh.size
+    ends = F.vec4(*(F.lookup(points.vertex, F.component(edges.list, i)).xy for i in range(2)))
+    quads = EdgeQuads(radius + OUTWARD / size[1], ends, sides, edges.count, size).output
+
+    def fragment(edge: Variable) -> tuple[Variable, Variable]:
+        away = distance(F.lookup(ends, edge), edge)
+        return away, F.less_equal(away, radius)
+
+    nearest = F.rasterize(
+        quads, size=size, triangles=2 * edges.count, triangles_per_face=2, fragment=fragment, disjoint=True
+    )
+    found = covered(nearest)
+    # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.
+    pair = F.select(found, F.lookup(edges.list, nearest).xy, -1)
+    a, b = F.lookup(points.screen, pair.x), F.lookup(points.screen, pair.y)
+    centres = pixel_centres(size)
+    along, offset = b - a, centres - a
+    place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
+    # The place is held fixed: inside the edge moving it changes nothing to first order.
+    away = F.length(centres - F.mix(a, b, F.stop_gradient(place)))
+    return NearestPoint(nearest, found, pair, place, away)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeSilhouette(Silhouette):
+    """What the outer and the silhouette form return; images of the batch of the positions."""
+
+    edges: EdgeList
+    face: Variable
+    """INT: the nearest face at the pixel, -1 for none. No derivative."""
+    nearest: NearestPoint
+    """Of the edges that may be silhouettes, within the radius."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """One: where a face covers the pixel, that face at the pixel centre; else, within the radius, the nearest point
+        of the edges, on the face in front there. Differentiable in position.
+
+        Attributes that are continuous over the mesh stay so across the outline. They jump, and their derivative does
+        not know of it, where a contour inside of the outline hides what is behind it, and in the margin of a face that
+        turns away from the viewer: the outline passes from one of its edges to the others at once.
+        """
+        mesh, near, vertex = self.mesh, self.nearest, self.mesh.points.vertex
+        front = EdgeFront(self.edges.list, self.edges.around, self.edges.faces, vertex, culling(mesh.cull))
+        inside = covered(self.face)
+        beside = F.select(near.found, F.lookup(front.output, near.edge), -1)
+        face = F.select(inside, self.face, beside)
+        at = corners(face, mesh.faces)
+        weights = F.select(inside, barycentric(mesh.position, at, mesh.size), self._on_edge(at))
+        return (Surface(mesh.faces, face, weights),)
+
+    def _on_edge(self, at: Corners) -> Variable:
+        """VEC3: perspective-correct weights of a face's corners at the nearest point of one of its edges."""
+        near = self.nearest
+        w = [F.lookup(self.mesh.position, F.component(near.ends, i)).w for i in range(2)]
+        # Linear on the screen are the weights over w.
+        start, end = (1.0 - near.place) * w[1], near.place * w[0]
+        total = start + end
+        end = F.select(F.greater(total, 0.0), end / total, 0.0)
+
+        def weight(corner: Variable) -> Variable:
+            of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
+            return F.select(F.equal(corner, near.ends.x), 1.0 - end, of_end)
+
+        # A face that uses a vertex twice is a line; each vertex counts once.
+        first, second, third = at
+        again = (F.equal(second, first), F.logical_or(F.equal(third, first), F.equal(third, second)))
+        rest = [F.select(known, 0.0, weight(c)) for known, c in zip(again, at[1:], strict=True)]
+        return F.select(near.found, F.vec3(weight(first), *rest), 0.0)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """The shaded surface (one float image) over the background (a colour or an image, default black), with the
+        silhouette as opacity. Differentiable in the colour, positions and background. Raises InputError."""
+        if len(colours) != 1:
+            raise InputError(f"blending needs a colour of the one surface, not {len(colours)}")
+        return F.mix(0.0 if background is None else background, colours[0], self.silhouette)

@@ -1,0 +1,183 @@
+"""The face form of HardSoftRas (Takimoto et al. 2022, section 3.4): a few hardware-rasterized layers of enlarged faces.
+
+Every face is drawn enlarged by a radius r. A fragment knows its signed distance to the face, hard faces (inside)
+come before soft ones (outside), soft ones are ordered by distance, and K layers are peeled off. The definitions:
+
+- dist: to the nearest of the face's three edges (segments), positive inside and on the face, in image heights.
+  All edges count, those inside the silhouette too: just inside a shared edge the first layer has dist = d, the
+  neighbour's soft face -d. Both sides of a closed mesh are drawn: at the silhouette the two faces that meet there
+  leave the stack together, which is what makes the derivative agree with the re-rendered loss. Dropping faces that
+  are turned away (cull="back") costs that agreement and is meant for speed on coarse targets only.
+- a fragment exists where dist >= -r; depth = 0.5 z inside, 0.5 |dist| + 0.5 outside (3); r < 1.
+- layers are ordered by (depth, face number); each holds the first fragment after that of the layer before.
+- D = sigmoid(dist / sigma), sigma = r / 7; S = layer 1 is hard; E = 1 where the square window of +-delta pixels
+  (delta = r, cut at the border of the image) holds hard and other pixels.
+- silhouette = E (1 - prod(1 - D)) + (1 - E) S, from (4) and (6); colour by (5), see ``blend``.
+
+Two faces that share an edge get the same bits for their distance to it (its ends are taken in the order of their
+numbers), so that ties are ties on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..ad import functional as F
+from ..ad.constant import Like
+from ..ad.graph import Variable
+from ..ad.types import Size
+from ..errors import InputError
+from .screen import DrawnMesh, Projected, Surface, barycentric, corners, covered, culling, pixel_centres
+from .silhouette import Silhouette, fraction
+from .soft_faces import Enlarge, Extremes, FaceRecord, NearestEdge
+
+
+@dataclass(frozen=True, eq=False)
+class SoftLayer:
+    """One peeled layer; images of the batch of the positions."""
+
+    face: Variable
+    """INT: the face, -1 where the layer is empty."""
+    dist: Variable
+    """FLOAT: signed distance in image heights; differentiable. Without meaning where the layer is empty."""
+    probability: Variable
+    """FLOAT: D = sigmoid(dist / sigma), 0 where the layer is empty; differentiable."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftLayers(Silhouette):
+    """What the face form returns: the silhouette by equations (4) and (6), and the layers it is blended from."""
+
+    layers: tuple[SoftLayer, ...]
+    """From front to back."""
+    edge: Variable
+    """FLOAT mask E: the pixel belongs to the band around the silhouette. No derivative."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        faces = self.mesh.faces
+        found = []
+        for layer in self.layers:
+            at = corners(layer.face, faces)
+            # The nearest point of a soft face, not an extrapolation.
+            weights = barycentric(self.mesh.position, at, self.mesh.size, clamp=True)
+            found.append(Surface(faces, layer.face, weights))
+        return tuple(found)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """One image of the shaded layers (a float image each, front to back), by equations (4) and (5).
+
+        On the band the colours are averaged with the weights D, elsewhere the front one is shown where it covers.
+        Without ``background`` this is the paper's: black outside. With it (a colour or an image) the band is laid
+        over the background with the silhouette as opacity. Differentiable in colours, positions and background.
+        """
+        if len(colours) != len(self.layers):
+            raise InputError(
+                f"blending needs a colour for each of {len(self.layers)} layers, not {len(colours)}"
+            )
+        weights = [layer.probability for layer in self.layers]
+        total = _sum(weights)
+        soft = _sum([c * w for c, w in zip(colours, weights, strict=True)]) / F.maximum(total, 1e-8)
+        front = colours[0]
+        if background is None:
+            return F.select(self.edge, soft, F.select(self.hard, front, 0.0))
+        soft = F.mix(background, soft, self.silhouette)
+        return F.select(self.edge, soft, F.select(self.hard, front, background))
+
+
+def _sum(parts: Sequence[Variable]) -> Variable:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def face_form(
+    mesh: DrawnMesh,
+    radius: Variable,
+    *,
+    layers: int = 3,
+    sigma: Like | None = None,
+    delta: Like | None = None,
+) -> SoftLayers:
+    """Soft layers of a mesh by the definitions at the top of this module.
+
+    radius: FLOAT 1x1, a fraction of the image height.  layers: K, how many are peeled.  sigma: softness, default
+    radius / 7.  delta: half width of the band E, default radius. Differentiable in the positions. Raises InputError
+    for options, GraphError for types.
+    """
+    if layers < 1:
+        raise InputError(f"hard_soft_ras peels at least one layer, not {layers}")
+    softness = 1.0 / (radius * (1 / 7) if sigma is None else fraction("sigma", sigma))
+    width = radius if delta is None else fraction("delta", delta)
+    points, faces, size, cull = mesh.points, mesh.faces, mesh.size, culling(mesh.cull)
+    # A quarter of a pixel more than the radius: which fragments there are is decided by their distance alone, not
+    # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
+    reach = radius + 0.25 / size[1]
+    triangles = Enlarge(reach, faces, points.vertex, mesh.face_count, size, cull).output
+    # What a fragment reads depends on the face alone, so that devices may read it once a triangle.
+    records = [FaceRecord(faces, points.vertex, part).output for part in range(3)]
+
+    def nearest_edge(face: Variable) -> Variable:
+        return NearestEdge(face, *(F.lookup(record, face) for record in records)).output
+
+    last: tuple[Variable, Variable] | None = None
+    peeled: list[SoftLayer] = []
+    centres = pixel_centres(size)
+    hard: Variable | None = None
+    for _ in range(layers):
+        face = _peel(triangles, nearest_edge, size, radius, mesh.face_count, last)
+        nearest = nearest_edge(face)
+        last = (nearest.y, face)
+        hard = F.greater_equal(nearest.x, 0.0) if hard is None else hard
+        dist = _signed_distance(centres, nearest, points)
+        probability = F.select(covered(face), F.sigmoid(dist * softness), 0.0)
+        peeled.append(SoftLayer(face, dist, probability))
+    assert hard is not None
+    texels = F.to_int(width * float(size[1]) + 0.5)
+    around = Extremes(Extremes(hard, texels, "x").output, texels, "y").output
+    edge = around.y - around.x
+    missed = 1.0 - peeled[0].probability
+    for layer in peeled[1:]:
+        missed = missed * (1.0 - layer.probability)
+    return SoftLayers(hard, F.select(edge, 1.0 - missed, hard), mesh, tuple(peeled), edge)
+
+
+def _peel(
+    triangles: Variable,
+    nearest_edge: Callable[[Variable], Variable],
+    size: Size,
+    radius: Variable,
+    face_count: int,
+    last: tuple[Variable, Variable] | None,
+) -> Variable:
+    """The face in front, of all fragments that come after ``last`` (depth, face)."""
+
+    def fragment(face: Variable) -> tuple[Variable, Variable]:
+        nearest = nearest_edge(face)
+        depth = nearest.y
+        keep = F.greater_equal(nearest.x, -radius)
+        if last is not None:
+            tied = F.logical_and(F.equal(depth, last[0]), F.greater(face, last[1]))
+            after = F.logical_or(F.greater(depth, last[0]), tied)
+            keep = F.logical_and(keep, F.logical_and(after, F.not_equal(face, last[1])))
+        return depth, keep
+
+    return F.rasterize(
+        triangles, size=size, triangles=2 * face_count, triangles_per_face=2, fragment=fragment
+    )
+
+
+def _signed_distance(centres: Variable, nearest: Variable, points: Projected) -> Variable:
+    """Differentiable distance of the pixel centres to the nearest edges found.
+
+    The place on the edge, t, is held fixed: the nearest point is either inside the edge, where moving t changes
+    nothing to first order, or an end.
+    """
+    a, b = (F.lookup(points.screen, F.to_int(F.component(nearest, i))) for i in (2, 3))
+    along = b - a
+    t = F.dot(centres - a, along) / F.maximum(F.dot(along, along), 1e-30)
+    away = F.length(centres - F.mix(a, b, F.stop_gradient(F.clamp(t))))
+    return F.select(F.greater_equal(nearest.x, 0.0), away, -away)
