@@ -22,7 +22,7 @@ from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
-from dressi.errors import DeviceError, GraphError, PlanError
+from dressi.errors import DeviceError, GraphError
 from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
@@ -243,12 +243,24 @@ def test_a_failed_build_leaves_nothing(device, monkeypatch):
     assert device.live_objects() == before
 
 
-def test_accumulators_past_the_device_are_refused(device):
-    values = Variable(FLOAT, (4, 1), data=np.zeros((1, 1, 4)))
-    index = Variable(INT, (4, 1), data=np.zeros((1, 1, 4), int))
-    table = F.scatter_add(values, index, (512, 512))
-    with pytest.raises(PlanError, match="smaller table"):
-        VulkanExecutor(Program({"t": table}), device, limits=DeviceLimits(max_storage_buffer_bytes=1 << 19))
+@pytest.mark.parametrize("own_tiles", [False, True])
+@pytest.mark.parametrize("operation", [F.scatter_add, F.scatter_max])
+def test_accumulators_past_the_device_come_in_bands(device, operation, own_tiles):
+    """One band after the other gives the bits of all at once."""
+    rng = np.random.default_rng(0)
+    size, batch = (9, 8), 3
+    integer = operation is F.scatter_max
+    values = rng.integers(0, 99, (batch, 8, 9)) if integer else rng.normal(size=(batch, 8, 9, 3))
+    x = Variable(INT if integer else VEC3, size, batch, name="x", data=values)
+    index = Variable(INT, size, batch, name="index", data=rng.integers(-5, 45, (batch, 8, 9)))
+    table = operation(x, index, (8, 5), batch if own_tiles else 1)
+    program = Program({"table": table, "twice": operation(x + x, index, (8, 5), batch if own_tiles else 1)})
+    whole = results(program, device)
+    limits = DeviceLimits(max_storage_buffer_bytes=130)
+    with VulkanExecutor(program, device, limits=limits) as run:
+        assert all(len(s.bands) > 1 or "resolve" not in s.sources for s in run.plan.shaders.values())
+    for a, b in zip(whole, results(program, device, limits=limits), strict=True):
+        assert np.array_equal(a, b)
 
 
 def test_the_loss_is_made_when_it_is_read(device):
@@ -282,7 +294,9 @@ def test_scatters_are_drawn_where_a_raster_bounds_them(device):
     assert len(drawn) == 1
     assert not any(s.drawn for s in build_plan(Program({"s": dense}), device.limits, shader_text).sub_stages)
     everywhere = PlanOptions(draw_scatters=False)
-    drawn, dispatched = (
-        results(Program({"sparse": sparse}), device, **options) for options in ({}, {"options": everywhere})
+    bands = DeviceLimits(max_storage_buffer_bytes=300)
+    drawn, dispatched, in_bands = (
+        results(Program({"sparse": sparse}), device, **options)
+        for options in ({}, {"options": everywhere}, {"limits": bands})
     )
-    assert (drawn[0] == dispatched[0]).all() and drawn[0].any()
+    assert (drawn[0] == dispatched[0]).all() and (drawn[0] == in_bands[0]).all() and drawn[0].any()

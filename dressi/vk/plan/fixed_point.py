@@ -22,6 +22,7 @@ import numpy as np
 
 from ...ad.constant import constant_value
 from ...ad.graph import ScatterFunction
+from .limits import DeviceLimits
 
 LOWEST, HIGHEST = -60, 24  # powers of two that sums without a bound span
 MANTISSA = 24
@@ -45,8 +46,20 @@ class Accumulators:
 
     @property
     def words(self) -> int:
-        """32-bit words of the buffer."""
-        return self.cells * self.components * self.slots * (2 if self.adding else 1)
+        """32-bit words of all cells."""
+        return self.cells * self.words_of_cell
+
+    @property
+    def words_of_cell(self) -> int:
+        return self.components * self.slots * (2 if self.adding else 1)
+
+    def bands(self, limits: DeviceLimits) -> range:
+        """The first cell of each band of the table that one buffer of the device holds; one band where it can."""
+        return range(0, self.cells, limits.max_storage_buffer_bytes // (4 * self.words_of_cell))
+
+    def buffer_words(self, limits: DeviceLimits) -> int:
+        """32-bit words of the buffer: of the largest band."""
+        return min(self.cells, self.bands(limits).step) * self.words_of_cell
 
 
 def accumulators_of(f: ScatterFunction) -> Accumulators:

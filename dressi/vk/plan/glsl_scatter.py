@@ -1,9 +1,12 @@
-"""GLSL of a scatter: each texel of the source adds into accumulators, which are then resolved into the table."""
+"""GLSL of a scatter: each texel of the source adds into accumulators, which are then resolved into the table.
+
+Where one buffer cannot hold the accumulators of the table both are done for one *band* of its cells after the other,
+by the same shaders; ``first`` is the first cell of the band. A sum has the same bits in any number of bands.
+"""
 
 from __future__ import annotations
 
 from ...ad.graph import ScatterFunction
-from ...errors import PlanError
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .glsl_raster import flat_layouts, fragment_place, pull
 from .limits import DeviceLimits
@@ -13,24 +16,20 @@ from .writer import GROUP, Resource, Shaders, ShaderText, Writer, invocation
 
 def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
-    from it. Raises PlanError when the accumulators are more than the device allows."""
+    from it."""
     f = next(g for g in s.functions if isinstance(g, ScatterFunction))
     sums = accumulators_of(f)
-    if 4 * sums.words > limits.max_storage_buffer_bytes:
-        raise PlanError(
-            f"{f!r} made at {f.where} needs {sums.words >> 18} MiB of accumulators for {f.output}, the device "
-            f"allows {limits.max_storage_buffer_bytes >> 20}; use a smaller table (texture)"
-        )
+    bands = sums.bands(limits)
     accumulate, binding = _writer(s, f, limits, shader_text)
-    source = _accumulate(s, f, sums, accumulate, binding)
+    source = _accumulate(s, f, sums, bands, accumulate, binding)
     resolve, _ = _writer(s, f, limits, shader_text)
-    sources = {"resolve": _resolve(f, sums, resolve, binding, limits)}
+    sources = {"resolve": _resolve(f, sums, bands, resolve, binding, limits)}
     if s.drawn is None:
-        return Shaders(tuple(accumulate.resources), {"compute": source, **sources})
+        return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
     vertex, _ = _writer(s, f, limits, shader_text)
     vertex.head = [line for line in vertex.head if "image2D" not in line]
     pulled = vertex.text(pull(vertex, s.drawn), flat_layouts([], "out"))
-    return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources})
+    return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
 
 
 def _writer(
@@ -46,7 +45,9 @@ def _writer(
     return w, binding
 
 
-def _accumulate(s: SubStage, f: ScatterFunction, sums: Accumulators, w: Writer, binding: int) -> str:
+def _accumulate(
+    s: SubStage, f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int
+) -> str:
     for g in s.body:
         if g is not f:
             w.emit(g)
@@ -64,8 +65,12 @@ def _accumulate(s: SubStage, f: ScatterFunction, sums: Accumulators, w: Writer, 
             inside = f"uint({i}.x) < {wide}u && uint({i}.y) < {high}u"
         else:
             cell, inside = i, f"uint({i}) < {wide * high}u"
-        offset = f" + tile * {wide * high}" if f.table.batch > 1 else ""
-        lines.append(f"if ({inside}) {{ int slot = ({cell}{offset}) * {sums.components * sums.slots};")
+        if f.table.batch > 1:
+            cell += f" + tile * {wide * high}"
+        if len(bands) > 1:
+            cell = f"{cell} - first"
+            inside += f" && uint({cell}) < {bands.step}u"
+        lines.append(f"if ({inside}) {{ int slot = ({cell}) * {sums.components * sums.slots};")
         for k in range(sums.components):
             part, slot_k = _component(v, value.vtype, k), f"slot + {k * sums.slots}"
             if sums.adding:
@@ -81,36 +86,42 @@ def _accumulate(s: SubStage, f: ScatterFunction, sums: Accumulators, w: Writer, 
         winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face_in) discard;"
         w.head = [line for line in w.head if "image2D" not in line]
         start = [*fragment_place(w), winner]
-        return w.text([*start, *w.lines, *lines], [*_buffers(binding, long=long), *flat_layouts([], "in")])
+        layouts = [*_buffers(binding, bands, long=long), *flat_layouts([], "in")]
+        return w.text([*start, *w.lines, *lines], layouts)
     layout, start = invocation(w)
-    return w.text([*start, *w.place(), *w.lines, *lines], [*_buffers(binding, long=long), layout])
+    return w.text([*start, *w.place(), *w.lines, *lines], [*_buffers(binding, bands, long=long), layout])
 
 
-def _resolve(f: ScatterFunction, sums: Accumulators, w: Writer, binding: int, limits: DeviceLimits) -> str:
+def _resolve(
+    f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, limits: DeviceLimits
+) -> str:
     wide, high = f.table.size
     t = limits.tiling(f.output)
     slots = [f"slot + {k * sums.slots}" for k in range(sums.components)]
+    cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
+    banded = len(bands) > 1
     w.head.append(total_text(sums))
     main = [
         "ivec2 place = ivec2(gl_GlobalInvocationID.xy);",
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
         f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
         f"if (tile >= {f.table.batch}) return;",
-        f"int slot = (tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide})"
-        f" * {sums.components * sums.slots};",
+        *([f"int cell = {cell};", f"if (uint(cell - first) >= {bands.step}u) return;"] if banded else []),
+        f"int slot = ({'cell - first' if banded else cell}) * {sums.components * sums.slots};",
         f"{f.output.vtype.glsl} texel = {f.output.vtype.glsl}({', '.join(f'total({k})' for k in slots)});",
         *(_unit(w, f) if sums.bits else []),
     ]
     w.names[f.output] = "texel"
     main += [f"imageStore(table_{p}, place, {e});" for p, e in w.planes(f.output)]
-    return w.text(main, [*_buffers(binding, long=False), f"layout(local_size_x={GROUP}) in;"])
+    return w.text(main, [*_buffers(binding, bands, long=False), f"layout(local_size_x={GROUP}) in;"])
 
 
-def _buffers(binding: int, *, long: bool) -> list[str]:
+def _buffers(binding: int, bands: range, *, long: bool) -> list[str]:
     return [
         *([ATOMIC_EXTENSIONS] if long else []),
         buffer_text(binding, long=long),
         f"layout(set=0, binding={binding + 1}, std430) buffer Status {{ int saturated; }};",
+        *(["layout(push_constant) uniform Band { int first; };"] if len(bands) > 1 else []),
     ]
 
 

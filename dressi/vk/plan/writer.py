@@ -41,6 +41,7 @@ class Shaders:
 
     resources: tuple[Resource, ...]
     sources: dict[str, str]  # "vertex", "fragment", "compute", "resolve"
+    bands: range = range(1)  # of a scatter: the first cells of the bands that run one after the other
 
 
 _FORMATS = {

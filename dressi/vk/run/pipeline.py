@@ -20,11 +20,16 @@ from .pyglslang import compile_many
 
 @dataclass
 class Pipelines:
-    """Handles of one SubStage: its pipelines by shader (``draw``, ``compute``, ``resolve``) and descriptors."""
+    """Handles of one SubStage: its pipelines by shader (``draw``, ``compute``, ``resolve``) and descriptors.
+
+    bands: the values of the push constant with which a scatter runs, if there are several.
+    """
 
     layout: Any
     set: Any
     handles: dict[str, Any]
+    bands: range
+    constant_flags: int
 
 
 class PipelineCache:
@@ -157,7 +162,14 @@ class PipelineMaker:
         ]
         info = vk.VkDescriptorSetLayoutCreateInfo(bindingCount=len(bindings), pBindings=bindings)
         set_layout = self._own("DescriptorSetLayout", info, name)
-        info = vk.VkPipelineLayoutCreateInfo(setLayoutCount=1, pSetLayouts=[set_layout])
+        several = len(shaders.bands) > 1
+        constants = [vk.VkPushConstantRange(stage_flags, 0, 4)] if several else []
+        info = vk.VkPipelineLayoutCreateInfo(
+            setLayoutCount=1,
+            pSetLayouts=[set_layout],
+            pushConstantRangeCount=len(constants),
+            pPushConstantRanges=constants,
+        )
         layout = self._own("PipelineLayout", info, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         handles = {}
@@ -166,7 +178,7 @@ class PipelineMaker:
         for part in ("compute", "resolve"):
             if part in shaders.sources:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
-        return Pipelines(layout, descriptors, handles)
+        return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags)
 
     def _descriptors(
         self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any

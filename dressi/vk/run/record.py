@@ -128,24 +128,30 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     scatter = next((f for f in s.functions if isinstance(f, ScatterFunction)), None)
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
-    if s.drawn is not None and target is not None:
-        _begin(run, buffer, target)
-        _bind(run, buffer, p)
-        _draw_tiles(run, buffer, s.drawn, s.domain)
-        vk.vkCmdEndRenderPass(buffer)
-    else:
-        vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
-        if s.mode is Mode.BLOCKS:
-            _list_blocks(run, buffer, s)
-        elif s.active is not None:
-            _fill(run, buffer, s)
-            vk.vkCmdDispatchIndirect(buffer, run.blocks[s.active].handle, 0)
+    for first in p.bands:
+        if len(p.bands) > 1:
+            constant = vk.ffi.new("int32_t*", first)
+            vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, 0, 4, constant)
+        if s.drawn is not None and target is not None:
+            _begin(run, buffer, target)
+            _bind(run, buffer, p)
+            _draw_tiles(run, buffer, s.drawn, s.domain)
+            vk.vkCmdEndRenderPass(buffer)
         else:
-            _groups(run, buffer, s.domain)
-    if scatter is not None:
-        run.commands.barrier(buffer)
-        vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])
-        _groups(run, buffer, scatter.output.domain)
+            vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
+            if s.mode is Mode.BLOCKS:
+                _list_blocks(run, buffer, s)
+            elif s.active is not None:
+                _fill(run, buffer, s)
+                vk.vkCmdDispatchIndirect(buffer, run.blocks[s.active].handle, 0)
+            else:
+                _groups(run, buffer, s.domain)
+        if scatter is not None:
+            run.commands.barrier(buffer)
+            vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])
+            _groups(run, buffer, scatter.output.domain)
+        if first != p.bands[-1]:
+            run.commands.barrier(buffer)
 
 
 def record_copies(run: Target, buffer: Any, copies: Sequence[tuple[Variable, Variable]]) -> None:

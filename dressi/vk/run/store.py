@@ -93,7 +93,8 @@ class Store:
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
         """``buffer`` for the accumulators of any of the plan's scatters, ``status`` for what shaders report."""
         scatters = [f for s in plan.shaders for f in s.functions if isinstance(f, ScatterFunction)]
-        size = 4 * max((accumulators_of(f).words for f in scatters), default=1)
+        words = (accumulators_of(f).buffer_words(self.limits) for f in scatters)
+        size = 4 * max(words, default=1)
         found = next((b for b in self._accumulators if b.size >= size), None)
         if found is None:
             found = DeviceBuffer(self.device, size, "scatter", host=False)
