@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from ...ad.graph import ScatterFunction
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
-from .glsl_raster import flat_layouts, fragment_place, pull
+from .flat import Flat, find_flat, needed
+from .glsl_raster import fragment_place, pull
 from .limits import DeviceLimits
 from .substage import SubStage
-from .writer import GROUP, Resource, Shaders, ShaderText, Writer, invocation
+from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, invocation
+
+EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
+
+
+FLAT_PIXELS = 64
+"""Pixels for each vertex from which on vertices fetch what fragments share; measured on CPU drivers, where all edges of
+a mesh are vertices and a band of pixels around a few of them is shaded."""
 
 
 def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
@@ -21,15 +29,27 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     sums = accumulators_of(f)
     bands = sums.bands(limits)
     accumulate, binding = _writer(s, f, limits, shader_text)
-    source = _accumulate(s, f, sums, bands, accumulate, binding)
+    flat = _flat(s, f)
+    source = _accumulate(s, f, sums, bands, accumulate, binding, flat)
     resolve, _ = _writer(s, f, limits, shader_text)
     sources = {"resolve": _resolve(f, sums, bands, resolve, binding, limits)}
     if s.drawn is None:
         return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
     vertex, _ = _writer(s, f, limits, shader_text)
     vertex.head = [line for line in vertex.head if "image2D" not in line]
-    pulled = vertex.text(pull(vertex, s.drawn), flat_layouts([], "out"))
+    vertex.names[s.drawn.output] = "face"
+    main, ends = pull(vertex, s.drawn), flat.send(vertex, "face", "tile")
+    pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
     return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
+
+
+def _flat(s: SubStage, f: ScatterFunction) -> Flat:
+    """What a scatter that draws passes on: a fragment that adds anything is of the raster's face at its pixel."""
+    if s.drawn is None or 3 * s.drawn.triangles * FLAT_PIXELS > s.domain.size[0] * s.domain.size[1]:
+        return Flat()
+    single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
+    functions = [g for g in s.body if g is not f]
+    return find_flat(functions, s.drawn.output, single, f.inputs)
 
 
 def _writer(
@@ -46,11 +66,15 @@ def _writer(
 
 
 def _accumulate(
-    s: SubStage, f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int
+    s: SubStage, f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, flat: Flat
 ) -> str:
-    for g in s.body:
-        if g is not f:
-            w.emit(g)
+    if s.drawn is not None:
+        winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face) discard;"
+        w.names[s.drawn.output] = "face"
+        received = flat.receive(w)
+    made = {v for v in s.outputs if v is not f.output}
+    for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
+        w.emit(g)
     lines = []
     long = sums.adding and w.limits.int64_atomics
     if sums.adding:
@@ -72,7 +96,7 @@ def _accumulate(
             inside += f" && uint({cell}) < {bands.step}u"
         lines.append(f"if ({inside}) {{ int slot = ({cell}) * {sums.components * sums.slots};")
         for k in range(sums.components):
-            part, slot_k = _component(v, value.vtype, k), f"slot + {k * sums.slots}"
+            part, slot_k = component(v, value.vtype, k), f"slot + {k * sums.slots}"
             if sums.adding:
                 lines.append(f"  put({slot_k}, {part}{bound});")
             else:
@@ -83,10 +107,9 @@ def _accumulate(
             lines += [f"imageStore(output{k}_{p}, place, {e});" for p, e in w.planes(v)]
     if s.drawn is not None:
         # Every pixel is worked on once: by the fragment of its winner.
-        winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face_in) discard;"
         w.head = [line for line in w.head if "image2D" not in line]
-        start = [*fragment_place(w), winner]
-        layouts = [*_buffers(binding, bands, long=long), *flat_layouts([], "in")]
+        start = [*received, *fragment_place(w), winner]
+        layouts = [*_buffers(binding, bands, long=long), *flat.layouts("in"), EARLY]
         return w.text([*start, *w.lines, *lines], layouts)
     layout, start = invocation(w)
     return w.text([*start, *w.place(), *w.lines, *lines], [*_buffers(binding, bands, long=long), layout])
@@ -141,9 +164,3 @@ def _unit(w: Writer, f: ScatterFunction) -> list[str]:
         f"int exponent = last_bit({expression}) + 24;",
         "texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
     ]
-
-
-def _component(name: str, vtype, k: int) -> str:
-    if vtype.is_matrix:
-        return f"{name}[{k // vtype.shape[0]}][{k % vtype.shape[0]}]"  # column by column
-    return name if vtype.is_scalar else f"{name}[{k}]"

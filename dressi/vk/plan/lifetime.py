@@ -20,6 +20,7 @@ class ImageSlot:
     width: int
     height: int
     depth: bool = False  # of a raster
+    lasting: bool = False  # a depth that a scatter tests later, in another run perhaps
     passing: bool = (
         False  # nothing but attachments of one render pass, on a device that needs no memory for them
     )
@@ -40,7 +41,8 @@ def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
 class Images:
     """``slots``: all images; ``by_schedule``: the slot number of each plane of each Variable that a schedule stores
     or reads. A transient may have other slots in another schedule.  ``passing``: for each schedule, the attachments
-    that only later subpasses of their Stage read, which need not be stored.  ``depths``: the slots of rasters."""
+    that only later subpasses of their Stage read, which need not be stored.  ``depths``: the slots of
+    rasters, and of scatters that draw them again."""
 
     slots: tuple[ImageSlot, ...]
     by_schedule: tuple[dict[Variable, tuple[int, ...]], ...]
@@ -101,15 +103,25 @@ def assign_images(
         ending: dict[int, list[Variable]] = {}
         for v, k in last.items():
             ending.setdefault(k, []).append(v)
+        lasting_depths = {s.drawn: 0 for stage in stages for s in stage.sub_stages if s.drawn is not None}
         for k, stage in enumerate(stages):
             for n, s in enumerate(s for s in stage.sub_stages if s.mode is Mode.RASTER):
                 # One for each raster of a render pass; other render passes have the same.
                 tiling = limits.tiling(s.domain)
-                kind = ImageSlot(1, False, tiling.width, tiling.height, True, limits.lazy_images)
+                kind = ImageSlot(
+                    1, False, tiling.width, tiling.height, depth=True, passing=limits.lazy_images
+                )
+                if s.functions[0] in lasting_depths:
+                    depths[s] = lasting_depths[s.functions[0]] = new(
+                        replace(kind, lasting=True, passing=False)
+                    )
+                    continue
                 if not share or (kind, n) not in depth_slots:
                     depth_slots[kind, n] = new(kind)
                 depths[s] = depth_slots[kind, n]
             for s in stage.sub_stages:
+                if s.drawn is not None:
+                    depths[s] = lasting_depths[s.drawn]
                 for v in s.outputs:
                     if v in of:
                         continue

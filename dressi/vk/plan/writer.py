@@ -269,6 +269,13 @@ class Writer:
         return f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
 
 
+def component(name: str, vtype: VType, k: int) -> str:
+    """An expression of a component of a value; those of matrices count column by column."""
+    if vtype.is_matrix:
+        return f"{name}[{k // vtype.shape[0]}][{k % vtype.shape[0]}]"
+    return name if vtype.is_scalar else f"{name}[{k}]"
+
+
 def ivec2_text(size: tuple[int, int]) -> str:
     return f"ivec2({size[0]}, {size[1]})"
 

@@ -15,7 +15,7 @@ from .device import Device
 from .memory import DeviceBuffer
 from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
 from .record import Target, record_copies, record_stage
-from .render_pass import DrawTarget, make_bare_target, make_target
+from .render_pass import DrawTarget, make_scatter_target, make_target
 from .store import Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
@@ -169,7 +169,7 @@ class BuiltPlan:
         if stage.draws:
             target = make_target(self.device, stage, run.images, self._depths, passing, size, name)
         elif stage.sub_stages[0].drawn is not None:
-            target = make_bare_target(self.device, size, name)
+            target = make_scatter_target(self.device, self._depths[stage.sub_stages[0]], size, name)
         if target is not None:
             self._targets.append(target)
         render_pass = target.render_pass if target else None

@@ -234,7 +234,9 @@ class PipelineMaker:
         ]
         targets = sum(len(v.vtype.planes) for v in s.outputs) if s.draws else 0
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
-        raster = s.mode is Mode.RASTER
+        # A scatter that draws passes where the raster left any depth: it is less than 1 there, that of the draw is 1.
+        raster, again = s.mode is Mode.RASTER, s.drawn is not None
+        compare = vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS
         dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
         parts = (
             vk.VkPipelineVertexInputStateCreateInfo(),
@@ -245,7 +247,7 @@ class PipelineMaker:
             ),
             vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT),
             vk.VkPipelineDepthStencilStateCreateInfo(
-                depthTestEnable=raster, depthWriteEnable=raster, depthCompareOp=vk.VK_COMPARE_OP_LESS
+                depthTestEnable=raster or again, depthWriteEnable=raster, depthCompareOp=compare
             ),
             vk.VkPipelineColorBlendStateCreateInfo(attachmentCount=len(blend), pAttachments=blend),
             vk.VkPipelineDynamicStateCreateInfo(dynamicStateCount=len(dynamic), pDynamicStates=dynamic),

@@ -71,17 +71,17 @@ def _bind(run: Target, buffer: Any, p: Pipelines) -> None:
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
 
 
-def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int) -> None:
-    vk.vkCmdSetViewport(buffer, 0, 1, [vk.VkViewport(x, y, width, height, 0.0, 1.0)])
+def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nearest: float = 0.0) -> None:
+    vk.vkCmdSetViewport(buffer, 0, 1, [vk.VkViewport(x, y, width, height, nearest, 1.0)])
     vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
 
 
-def _draw_tiles(run: Target, buffer: Any, f: Function, domain: Domain) -> None:
+def _draw_tiles(run: Target, buffer: Any, f: Function, domain: Domain, nearest: float = 0.0) -> None:
     """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport."""
     assert isinstance(f, RasterFunction)
     tiling = run.limits.tiling(domain)
     for tile in range(f.batch):
-        _viewport(run.device.vk, buffer, *tiling.offset(tile), *domain.size)
+        _viewport(run.device.vk, buffer, *tiling.offset(tile), *domain.size, nearest)
         run.device.vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
 
 
@@ -135,7 +135,7 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
         if s.drawn is not None and target is not None:
             _begin(run, buffer, target)
             _bind(run, buffer, p)
-            _draw_tiles(run, buffer, s.drawn, s.domain)
+            _draw_tiles(run, buffer, s.drawn, s.domain, nearest=1.0)  # behind whatever the raster drew
             vk.vkCmdEndRenderPass(buffer)
         else:
             vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])

@@ -59,7 +59,7 @@ def make_target(
 ) -> DrawTarget:
     """Render pass with one subpass a SubStage; draws clear their colour to -1 and their depth to 1.
 
-    What is ``passing`` is not stored, depths neither.
+    What is ``passing`` is not stored, depths only where a scatter tests them later.
     """
     vk = device.vk
     table = _Attachments()
@@ -82,6 +82,8 @@ def make_target(
             depth = table.add(depths[s], k, write=True)
             table.cleared.add(depth)
             table.depth.add(depth)
+            if depths[s].slot.lasting:
+                table.stored.add(depth)
         descriptions.append((inputs, colors, depth))
     for k, (inputs, colors, depth) in enumerate(descriptions):
         now = {*inputs, *colors} | ({depth} if depth is not None else set())
@@ -157,14 +159,38 @@ def make_target(
     return DrawTarget(render_pass, framebuffer, size, clears)
 
 
-def make_bare_target(device: Device, size: tuple[int, int], name: str) -> DrawTarget:
-    """A render pass without attachments, for draws that only add into buffers."""
+def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int], name: str) -> DrawTarget:
+    """A render pass for draws that only add into buffers; they test the depth that a raster left."""
     vk = device.vk
-    subpass = vk.VkSubpassDescription(pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
-    info = vk.VkRenderPassCreateInfo(subpassCount=1, pSubpasses=[subpass])
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    attachment = vk.VkAttachmentDescription(
+        format=depth.format,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        initialLayout=general,
+        finalLayout=general,
+    )
+    subpass = vk.VkSubpassDescription(
+        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
+        pDepthStencilAttachment=vk.VkAttachmentReference(0, general),
+    )
+    info = vk.VkRenderPassCreateInfo(
+        attachmentCount=1, pAttachments=[attachment], subpassCount=1, pSubpasses=[subpass]
+    )
     render_pass = device.create("RenderPass", info, name)
-    info = vk.VkFramebufferCreateInfo(renderPass=render_pass, width=size[0], height=size[1], layers=1)
-    return DrawTarget(render_pass, device.create("Framebuffer", info, name), size, [])
+    info = vk.VkFramebufferCreateInfo(
+        renderPass=render_pass,
+        attachmentCount=1,
+        pAttachments=[depth.view],
+        width=size[0],
+        height=size[1],
+        layers=1,
+    )
+    framebuffer = device.create("Framebuffer", info, name)
+    return DrawTarget(render_pass, framebuffer, size, [vk.VkClearValue()])
 
 
 def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]) -> list[Any]:

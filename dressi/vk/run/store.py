@@ -76,6 +76,7 @@ class Store:
         slots, numbers = plan.images.slots, plan.images.of
         made = {k: image for v in self.of for k, image in zip(numbers.get(v, ()), self.of[v], strict=False)}
         own = {k for v in plan.kept for k in numbers.get(v, ())} - set(made)
+        own |= {k for k, slot in enumerate(slots) if slot.lasting}
         new = [made.setdefault(k, make_image(self.device, slots[k], f"image {k}")) for k in sorted(own)]
         mine, used = list(new), dict[ImageSlot, int]()
         for k, slot in enumerate(slots):
