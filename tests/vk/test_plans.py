@@ -272,31 +272,3 @@ def test_the_loss_is_made_when_it_is_read(device):
         assert quiet.losses() == [] and len(quiet.plan.step.stages) < len(recorded.plan.step.stages)
         quiet.step(1)
         assert (quiet.recv(quiet._parameters[0]) == recorded.recv(recorded._parameters[0])).all()
-
-
-def band():
-    """A scatter that matters only under the triangles of a raster, and one that matters everywhere."""
-    rng = np.random.default_rng(4)
-    corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
-    corners[..., 2:] = (0.5, 1.0)
-    position = Variable(VEC4, (9, 1), 2, data=corners.astype(np.float32))
-    face = F.rasterize(position, size=(20, 16), fragment=lambda face: (F.to_float(face) * 0.25, None))
-    weight = F.select(F.greater_equal(face, 0), F.to_float(F.linear_index((20, 16), 2)) * 0.01, 0.0)
-    target = F.clamp(face, 0, 2)
-    sparse = F.scatter_add(F.vec2(weight, -weight), target, (3, 1), batch=2)
-    dense = F.scatter_add(F.vec2(weight, 1.0), target, (3, 1), batch=2)
-    return sparse, dense
-
-
-def test_scatters_are_drawn_where_a_raster_bounds_them(device):
-    sparse, dense = band()
-    drawn = [s for s in build_plan(Program({"s": sparse}), device.limits, shader_text).sub_stages if s.drawn]
-    assert len(drawn) == 1
-    assert not any(s.drawn for s in build_plan(Program({"s": dense}), device.limits, shader_text).sub_stages)
-    everywhere = PlanOptions(draw_scatters=False)
-    bands = DeviceLimits(max_storage_buffer_bytes=300)
-    drawn, dispatched, in_bands = (
-        results(Program({"sparse": sparse}), device, **options)
-        for options in ({}, {"options": everywhere}, {"limits": bands})
-    )
-    assert (drawn[0] == dispatched[0]).all() and (drawn[0] == in_bands[0]).all() and drawn[0].any()

@@ -8,8 +8,11 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.graph import ScatterFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, VEC2
+from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC4
+from dressi.config import shader_text
 from dressi.vk.plan.fixed_point import accumulators_of
+from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.plan import PlanOptions, build_plan
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -115,3 +118,42 @@ def test_undefined_values_are_reported_and_left_out(device):
                 with pytest.warns(RuntimeWarning, match="beyond the bound"):
                     run.wait()
                 assert run.recv(table).reshape(()) == expected
+
+
+def band(size):
+    """A scatter that matters only under the triangles of a raster, one that matters everywhere, and a leaf that the
+    raster does not depend on."""
+    rng = np.random.default_rng(4)
+    corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
+    corners[..., 2:] = (0.5, 1.0)
+    face = F.rasterize(leaf(VEC4, corners), size=size, fragment=lambda face: (F.to_float(face) * 0.25, None))
+    scale = leaf(FLOAT, rng.uniform(0.01, 0.02, (2, 1, 1)))
+    share = F.lookup(leaf(VEC2, rng.uniform(1, 2, (2, 1, 3, 2))), face) * scale
+    turned = F.lookup(leaf(MAT2, rng.uniform(1, 2, (1, 1, 3, 2, 2))), face)
+    here = turned @ (F.to_float(F.linear_index(size, 2)) * share)
+    weight = F.select(F.greater_equal(face, 0), here, 0.0)
+    target = F.clamp(face, 0, 2)
+    sparse = F.scatter_add(weight, target, (3, 1), batch=2)
+    dense = F.scatter_add(weight + 1.0, target, (3, 1), batch=2)
+    return sparse, dense, scale
+
+
+@pytest.mark.parametrize("size", [(20, 16), (40, 32)])  # in the large one vertices fetch what fragments share
+def test_scatters_are_drawn_where_a_raster_bounds_them(device, size):
+    sparse, dense, scale = band(size)
+    program = Program({"sparse": sparse})
+    plan = build_plan(program, device.limits, shader_text)
+    (drawn,) = [s for s in plan.sub_stages if s.drawn]
+    assert ("passed1" in plan.shaders[drawn].sources["fragment"]) == (size == (40, 32))
+    assert not any(s.drawn for s in build_plan(Program({"d": dense}), device.limits, shader_text).sub_stages)
+    found = []
+    in_bands = DeviceLimits(max_storage_buffer_bytes=100)
+    for options in ({}, {"options": PlanOptions(draw_scatters=False)}, {"limits": in_bands}):
+        with VulkanExecutor(program, device, **options) as run:
+            run.run(2)
+            found.append([run.recv(sparse)])
+            for k in range(4):  # the raster stays, the scatter runs again
+                run.send(scale, np.full(scale.shape, 0.5 + k))
+                run.run()
+                found[-1].append(run.recv(sparse))
+    assert all((a == b).all() and (a == c).all() and a.any() for a, b, c in zip(*found, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...ad.graph import Variable
+from ...ad.graph import Function, Variable
 from .limits import DeviceLimits
 from .substage import Binding, Mode, Stage, SubStage
 
@@ -103,7 +103,9 @@ def assign_images(
         ending: dict[int, list[Variable]] = {}
         for v, k in last.items():
             ending.setdefault(k, []).append(v)
-        lasting_depths = {s.drawn: 0 for stage in stages for s in stage.sub_stages if s.drawn is not None}
+        lasting_depths: dict[Function, int] = {
+            s.drawn: 0 for stage in stages for s in stage.sub_stages if s.drawn is not None
+        }
         for k, stage in enumerate(stages):
             for n, s in enumerate(s for s in stage.sub_stages if s.mode is Mode.RASTER):
                 # One for each raster of a render pass; other render passes have the same.
