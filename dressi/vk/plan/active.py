@@ -6,9 +6,13 @@ values and it is dispatched over the blocks of 8x8 pixels that hold a hit; a lis
 scatter of zeros needs no filling, and neither does an image that is only read under the same list. Images are those
 of the dense plan to the bit, but for the sign of zeros.
 
-Two rasters of the same primitives can share a list: peeled layers, of which the later keep fewer fragments.
+To have it in a graph of one's own, say what holds outside: ``F.select(F.greater_equal(face, 0), value, 0.0)`` with
+a constant, and the gradient of that is sparse as well. A Function of one's own whose value is known there declares
+it by ``settled``.
 
-Whether it pays is decided by a rough estimate of work, with half of the blocks active.
+Of a SubStage that is settled in part, the rest (a residual, wanted everywhere) is made apart from what is settled.
+Two rasters of the same primitives can share a list: peeled layers, of which the later keep fewer fragments. Whether
+it pays is decided by the planner's estimate of work, with half of the blocks active.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from .analysis import Analysis
 from .cost import CostModel, operations
 from .limits import DeviceLimits
+from .part import only
 from .settled import HIT_NOTHING, adds_nothing, values_where
 from .substage import ActiveBlocks, Binding, Mode, Read, SubStage
 
@@ -35,6 +41,7 @@ def run_on_active_blocks(
     functions: Sequence[Function],
     given: Iterable[Variable],
     roots: Iterable[Variable],
+    analysis: Analysis,
     limits: DeviceLimits,
     cost: CostModel | None = None,
 ) -> list[SubStage]:
@@ -43,7 +50,19 @@ def run_on_active_blocks(
     functions: all of the program, producers first.  given: images that are there before these SubStages run.
     roots: images that somebody reads after them.
     """
-    work = _Choice(sub_stages, functions, set(given), set(roots), limits, cost or CostModel())
+    known, roots, given = {}, set(roots), set(given)
+
+    def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:
+        now = [p for s in sub_stages for p in parts.get(s, (s,))]
+        return _Choice(now, functions, given, roots, limits, cost or CostModel(), known)
+
+    work = choice({})
+    parts = {s: pair for s in sub_stages if (pair := work.parts(s, analysis)) is not None}
+    if parts:
+        work = choice(parts)
+        work.choose()
+        worth = {s: pair for s, pair in parts.items() if work.worth_parting(*pair)}
+        work = choice(worth)
     return work.done() if work.choose() else list(sub_stages)
 
 
@@ -58,6 +77,7 @@ class _Choice:
         roots: AbstractSet[Variable],
         limits: DeviceLimits,
         cost: CostModel,
+        known: dict[ActiveBlocks, dict[Variable, np.ndarray]],
     ):
         self.sub_stages, self.functions, self.limits, self.cost = list(sub_stages), functions, limits, cost
         self.given, self.roots = given, roots
@@ -66,7 +86,7 @@ class _Choice:
         for s in sub_stages:
             for read in s.reads:
                 self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
-        self.known: dict[ActiveBlocks, dict[Variable, np.ndarray]] = {}
+        self.known = known
         self.lists: dict[Domain, list[ActiveBlocks]] = {}
         self.chosen: dict[SubStage, ActiveBlocks] = {}
 
@@ -137,19 +157,23 @@ class _Choice:
 
     def _settled(self, k: int, blocks: ActiveBlocks) -> bool:
         """Whether all that SubStage ``k`` makes is settled outside of the blocks, which do not depend on it."""
-        s = self.sub_stages[k]
+        settled = self._settled_outputs(self.sub_stages[k], blocks)
+        return len(settled) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
+
+    def _settled_outputs(self, s: SubStage, blocks: ActiveBlocks) -> list[Variable]:
+        known = self._values(blocks)
+        return [
+            v
+            for v in s.outputs
+            if (adds_nothing(v.creator, known) if isinstance(v.creator, ScatterFunction) else v in known)
+        ]
+
+    def _values(self, blocks: ActiveBlocks) -> dict[Variable, np.ndarray]:
+        """What is settled outside of the blocks."""
         if blocks not in self.known:
             quiet = {v: np.array(value) for v, value in blocks.quiet}
             self.known[blocks] = values_where(self.functions, quiet)
-        known = self.known[blocks]
-        for f in s.functions:
-            if isinstance(f, ScatterFunction):
-                silent = adds_nothing(f, known)
-            else:
-                silent = f.output in known or f.output not in s.outputs
-            if not silent:
-                return False
-        return self._independent(k, blocks)
+        return self.known[blocks]
 
     def _independent(self, k: int, blocks: ActiveBlocks) -> bool:
         """Whether the list can be made before SubStage ``k`` runs."""
@@ -165,6 +189,54 @@ class _Choice:
             stack += [r.variable for r in s.reads]
             stack += [v for v, _ in self.chosen[s].quiet] if s in self.chosen else []
         return True
+
+    # ---- parts
+    def parts(self, s: SubStage, analysis: Analysis) -> tuple[SubStage, SubStage] | None:
+        """What is settled of a SubStage's outputs, with what the others hang on, and the rest; None where a part
+        would be empty."""
+        if self._saves(s) <= 0 or len(s.functions) < 2:
+            return None
+        for blocks in self._lists(s.domain):
+            settled = self._settled_outputs(s, blocks)
+            if len(settled) == len(s.outputs):
+                return None
+            rest = tuple(v for v in s.outputs if v not in settled)
+            if any(isinstance(v.creator, ScatterFunction) for v in rest):
+                continue
+            between = self._between(s, rest, blocks)
+            outputs = tuple(dict.fromkeys((*settled, *between)))
+            if not outputs or not self._independent(self.maker[s.outputs[0]], blocks):
+                continue
+            mode = Mode.SCATTER if s.mode is Mode.SCATTER else Mode.COMPUTE
+            first = only(s, analysis, outputs, mode)
+            second = only(s, analysis, rest, Mode.FRAGMENT, {*between, *settled})
+            if self.limits.violation(second) is not None:
+                second = _as_dispatch(second)
+            if self.limits.violation(first) is None and self.limits.violation(second) is None:
+                return first, second
+        return None
+
+    def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
+        """Values made in the SubStage, settled outside of the blocks, that the outputs are made of."""
+        known, inside, found = self._values(blocks), {f.output for f in s.functions}, dict[Variable, None]()
+        stack, seen = list(outputs), set[Variable]()
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v in known and v in inside:
+                found[v] = None
+            elif v.creator in s.body:
+                stack.extend(v.creator.inputs)
+        return list(found)
+
+    def worth_parting(self, first: SubStage, second: SubStage) -> bool:
+        """Whether the first part runs on blocks, and saves more than it costs to start the second apart."""
+        if first not in self.chosen:
+            return False
+        extra = self._work(second) * self._rounds(second.domain) + self.cost.stage
+        return self._saves(first) - self._fills(first) > extra
 
     def _follow_readers(self, s: SubStage) -> None:
         """What is only read under one list is only made there, settled or not."""
@@ -199,10 +271,13 @@ class _Choice:
         """Time, in operations, that is not spent where blocks are quiet."""
         if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE, Mode.SCATTER) or s.drawn or s.replaces or s.riders:
             return 0.0
-        work = sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
+        return (1 - ACTIVE) * self._work(s) * self._rounds(s.domain) - self.cost.stage
+
+    def _work(self, s: SubStage) -> float:
+        """Of one invocation."""
         read = [r.variable for r in s.reads if r.variable.domain == s.domain]
-        work += self.cost.fetch * _planes(read) + self.cost.store * _planes(s.outputs)
-        return (1 - ACTIVE) * work * self._rounds(s.domain) - self.cost.stage
+        moved = self.cost.fetch * _planes(read) + self.cost.store * _planes(s.outputs)
+        return moved + sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
 
     def _fills(self, s: SubStage) -> float:
         known = self.known[self.chosen[s]]

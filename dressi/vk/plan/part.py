@@ -8,6 +8,7 @@ scatter recomputes its own at the few pixels it visits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ...ad.graph import Function, ScatterFunction, Variable
@@ -37,15 +38,21 @@ def _parts(s: SubStage, analysis: Analysis, limits: DeviceLimits) -> tuple[SubSt
     """The images as a SubStage of its own, and the scatter alone."""
     (scatter,) = (f for f in s.functions if isinstance(f, ScatterFunction))
     images = tuple(v for v in s.outputs if v is not scatter.output)
-    first = _only(s, analysis, images, Mode.FRAGMENT)
+    first = only(s, analysis, images, Mode.FRAGMENT)
     if limits.violation(first):
-        first = _only(s, analysis, images, Mode.COMPUTE)
-    return first, _only(s, analysis, (scatter.output,), Mode.SCATTER)
+        first = only(s, analysis, images, Mode.COMPUTE)
+    return first, only(s, analysis, (scatter.output,), Mode.SCATTER)
 
 
-def _only(s: SubStage, analysis: Analysis, outputs: tuple[Variable, ...], mode: Mode) -> SubStage:
-    """What makes these outputs."""
-    functions = _makers(s, outputs)
+def only(
+    s: SubStage,
+    analysis: Analysis,
+    outputs: tuple[Variable, ...],
+    mode: Mode,
+    given: AbstractSet[Variable] = frozenset(),
+) -> SubStage:
+    """What makes these outputs of a SubStage, or values inside of it; from images of ``given``, inside of it too."""
+    functions = _makers(s, outputs, given)
     made = {f.output for f in functions}
     reads: dict[Variable, bool] = {}
     for f in functions:
@@ -69,7 +76,7 @@ def _only(s: SubStage, analysis: Analysis, outputs: tuple[Variable, ...], mode: 
     )
 
 
-def _makers(s: SubStage, outputs: Iterable[Variable]) -> tuple[Function, ...]:
+def _makers(s: SubStage, outputs: Iterable[Variable], given: AbstractSet[Variable]) -> tuple[Function, ...]:
     inside = set(s.functions)
     found: set[Function] = set()
     stack = [v.creator for v in outputs]
@@ -80,5 +87,5 @@ def _makers(s: SubStage, outputs: Iterable[Variable]) -> tuple[Function, ...]:
         if f in inside:
             found.add(f)
         if f in inside or f in s.body:
-            stack.extend(x.creator for x in f.inputs)
+            stack.extend(x.creator for x in f.inputs if x not in given)
     return tuple(f for f in s.functions if f in found)

@@ -190,7 +190,9 @@ def build_plan(
             sub_stages = part_scatters(sub_stages, analysis, limits)
             sub_stages = draw_silent_scatters(sub_stages, limits)
         if options.active_blocks and updates:
-            sub_stages = run_on_active_blocks(sub_stages, program.functions, known, roots, limits, cost)
+            sub_stages = run_on_active_blocks(
+                sub_stages, program.functions, known, roots, analysis, limits, cost
+            )
         if cost.compute:
             sub_stages = prefer_dispatches(sub_stages, limits)
         together = (lambda s: read_by([s], sources)) if apart else None
