@@ -75,17 +75,15 @@ def test_neither_the_call_nor_later_steps_wait(device, monkeypatch):
 
 def test_types_arrive_whole(device):
     rng = np.random.default_rng(2)
-    leaves = [
-        Variable(MAT3, (2, 3), 2, data=rng.random((2, 3, 2, 3, 3))),
-        Variable(INT, (5, 1), data=np.arange(5).reshape(1, 1, 5)),
-        Variable(FLOAT, (1, 7), 3, data=rng.random((3, 7, 1))),
-    ]
+    arrays = [rng.random((2, 3, 2, 3, 3)), np.arange(5).reshape(1, 1, 5), rng.random((3, 7, 1))]
+    domains = [(MAT3, (2, 3), 2), (INT, (5, 1), 1), (FLOAT, (1, 7), 3)]
     with DressiAD(device) as ad:
-        for k, v in enumerate(leaves):
+        for k, (array, domain) in enumerate(zip(arrays, domains, strict=True)):
+            v = Variable(*domain, data=array)
             ad.set_output(str(k), v + v)
         ad.step()
-        for k, handle in enumerate([ad.recv_async(str(k)) for k in range(3)]):
-            assert np.allclose(handle.result(), 2 * leaves[k].data, rtol=1e-6)
+        for handle, array in zip([ad.recv_async(str(k)) for k in range(3)], arrays, strict=True):
+            assert np.allclose(handle.result(), 2 * array, rtol=1e-6)
 
 
 def test_many_unread_handles_share_a_few_buffers(device):

@@ -39,9 +39,10 @@ def stage_bytes(plan: Plan, stage: Stage) -> int:
 
 
 def step_bytes(plan: Plan) -> int:
-    """Bytes read and written in every step."""
+    """Bytes read and written in every step before which nothing was sent."""
     copied = sum(2 * _bytes(plan, leaf) for leaf, _ in plan.step.copies)
-    return copied + sum(stage_bytes(plan, stage) for stage in plan.step.stages)
+    run = (stage for stage, sources in plan.step.with_sources if sources is None)
+    return copied + sum(stage_bytes(plan, stage) for stage in run)
 
 
 def _bytes(plan: Plan, variable: Variable) -> int:

@@ -137,24 +137,18 @@ class BuiltPlan:
         return key
 
     def write_step(self, buffer: Any, after_stage: AfterStage) -> None:
-        """Record all Stages of a step; ``after_stage(buffer, number)`` is called behind each."""
-        stages = range(len(self._static), len(self._stages))
-        self._write(buffer, self._stages, stages, lambda b, k: after_stage(b, k - len(self._static)))
+        """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each of its
+        Stages, those that are left out included."""
+        for k in range(len(self._static), len(self._stages)):
+            self._write(buffer, self._stages, [k] if k in self._always else [])
+            after_stage(buffer, k - len(self._static))
         record_copies(self._step, buffer, self.plan.step.copies)
 
-    def _write(
-        self,
-        buffer: Any,
-        prepared: list[_Prepared],
-        stages: Iterable[int],
-        after_stage: AfterStage | None = None,
-    ) -> None:
+    def _write(self, buffer: Any, prepared: list[_Prepared], stages: Iterable[int]) -> None:
         for k in stages:
             p = prepared[k]
             record_stage(p.run, buffer, p.stage, p.target, p.pipelines)
             self.commands.barrier(buffer)
-            if after_stage is not None:
-                after_stage(buffer, k)
         self.commands.to_host(buffer)  # what shaders report
 
     # ---- building

@@ -143,8 +143,7 @@ class DressiAD:
     @property
     def executor(self) -> VulkanExecutor:
         """The executor of the present program, made when needed. Raises InputError when this is closed."""
-        if self._closed:
-            raise InputError("this DressiAD is closed; make another one")
+        self._check_open()
         if self._executor is None:
             start = time.perf_counter()
             self._executor = self._make(self.program())
@@ -160,6 +159,7 @@ class DressiAD:
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
         """Set a leaf; before the first step the value is kept until the graph is built."""
+        self._check_open()
         if self._executor is None:
             self._values[variable] = variable.conform(values)
         else:
@@ -243,6 +243,10 @@ class DressiAD:
         if self._executor is None and leaf in self._values:
             return np.asarray(self._values[leaf])
         return self.executor.recv(leaf)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError("this DressiAD is closed; make another one")
 
     def close(self) -> None:
         """Release the device objects; idempotent."""

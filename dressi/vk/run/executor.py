@@ -193,7 +193,7 @@ class VulkanExecutor:
             self._plans.popitem(last=False)[1].destroy()
 
     def write_step(self, buffer: Any, after_stage: Callable[[Any, int], None]) -> None:
-        """Record a step; ``after_stage(buffer, number)`` is called behind each Stage."""
+        """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each Stage."""
         self._built.write_step(buffer, after_stage)
 
     # ---- the end
