@@ -272,3 +272,21 @@ def test_the_loss_is_made_when_it_is_read(device):
         assert quiet.losses() == [] and len(quiet.plan.step.stages) < len(recorded.plan.step.stages)
         quiet.step(1)
         assert (quiet.recv(quiet._parameters[0]) == recorded.recv(recorded._parameters[0])).all()
+
+
+def test_values_share_channels(device):
+    """A vector of three and a scalar, two pairs: what the same shaders read lies in one image."""
+    rng = np.random.default_rng(0)
+    x = Variable(VEC3, (9, 7), 2, name="x", data=rng.random((2, 7, 9, 3)))
+    values = [F.sin(x), F.length(x), x.xy * 2.0, x.yz + 1.0]
+    total = F.shift(values[0], 1, 0) * F.shift(values[1], 0, 1)
+    total = total + F.vec3(F.shift(values[2], 1, 1) * values[3], 1.0)
+    program = Program({"total": total}, ((x, x - 0.1 * total),))
+    options = PlanOptions(recompute=False)
+    with VulkanExecutor(program, device, options=options) as run:
+        (whole,) = {whole for s in run.plan.step.sub_stages for whole, _ in s.parts.values()}
+        assert whole.vtype is VEC4
+    packed = results(program, device, options=options)
+    assert all(
+        (a == b).all() for a, b in zip(packed, results(program, device, options=BASELINE), strict=True)
+    )

@@ -11,6 +11,7 @@ from ...ad.graph import Function, Variable
 from ...ad.program import Program
 from .active import run_on_active_blocks
 from .analysis import Analysis
+from .channels import share_channels
 from .cost import CostModel
 from .generate import generate
 from .lifetime import Images, assign_images
@@ -39,12 +40,13 @@ class PlanOptions:
     cache_static: bool = True  # what no step changes is computed once (reactive cache)
     draw_scatters: bool = True
     active_blocks: bool = True
+    share_channels: bool = True
     share_images: bool = True
     adapt: bool = True  # leaves that are sent in every step get a plan for that
 
 
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(*[False] * 9)
+BASELINE = PlanOptions(*[False] * 10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +197,11 @@ def build_plan(
             )
         if cost.compute:
             sub_stages = prefer_dispatches(sub_stages, limits)
+        if options.share_channels and updates:
+            own = {*known, *roots, *(v for pair in updates for v in pair)}
+            sub_stages, shared = share_channels(sub_stages, own)
+            for new, members in shared.items():
+                sources[new] = NOTHING.union(*(sources[v] for v in members))
         together = (lambda s: read_by([s], sources)) if apart else None
         stages = pack_sub_stages(sub_stages, limits, fuse=options.fuse_stages, together=together)
         causes = (read_by(stage.sub_stages, sources) for stage in stages)

@@ -82,7 +82,8 @@ class SubStage:
     recomputed at other texels follows from the inputs that are not among ``reads``.
     ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
     scatter draws again instead of visiting every pixel.  ``riders``: SubStages over one texel, whose outputs come
-    last among these, that the first invocation of a dispatch does as well.  ``active``: the blocks that a dispatch
+    last among these, that the first invocation of a dispatch does as well.  ``parts``: of Variables that share the
+    channels of an image with others, what is read instead, and their first channel.  ``active``: the blocks that a dispatch
     visits, after images were filled with the values of ``fill``; or the list that is made.
     """
 
@@ -95,6 +96,7 @@ class SubStage:
     replaces: dict[Variable, Variable] = field(default_factory=dict)
     drawn: RasterFunction | None = None
     riders: tuple[SubStage, ...] = ()
+    parts: dict[Variable, tuple[Variable, int]] = field(default_factory=dict)
     active: ActiveBlocks | None = None
     fill: dict[Variable, np.ndarray] = field(default_factory=dict)
 

@@ -144,6 +144,8 @@ class Writer:
     def fetch(self, v: Variable) -> str:
         """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable, or makes its value."""
         if v not in self.fetches:
+            if v in self.s.parts:
+                return self._part(v)
             if v not in self.images:
                 return self._recompute(v)
             name = self.fetches[v] = f"fetch_{self.images[v]}"
@@ -155,6 +157,10 @@ class Writer:
         """The value of a Variable at this pixel, loaded or made once."""
         if v in self.names:
             return self.names[v]
+        if v in self.s.parts:
+            whole, first = self.s.parts[v]
+            name = self.names[v] = f"{self.value(whole)}.{_channels(v, first)}"
+            return name
         wide, high = v.size
         x = "0" if wide == 1 else "pixel.x"
         y = "0" if high == 1 else "pixel.y"
@@ -171,6 +177,17 @@ class Writer:
         name = self.names[v] = f"x{self._next()}"
         self.lines.append(f"{v.vtype.glsl} {name} = {text};")
         return name
+
+    def _part(self, v: Variable) -> str:
+        """A GLSL function that reads some channels of an image."""
+        whole, first = self.s.parts[v]
+        name = self.fetches[v] = f"part{len(self.fetches)}"
+        body = f"{self.fetch(whole)}(texel, tile).{_channels(v, first)}"
+        self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
+        return name
+
+    def _at_hand(self, v: Variable) -> bool:
+        return v in self.images or v in self.names or v in self.s.parts
 
     # ---- recomputing
     def _recompute(self, v: Variable) -> str:
@@ -197,7 +214,7 @@ class Writer:
             elif f not in order:
                 stack.append((f, True))
                 for x, access in zip(f.inputs, f.access, strict=True):
-                    made = x.creator is not None and x not in self.images and x not in self.names
+                    made = x.creator is not None and not self._at_hand(x)
                     if access is Access.SAME_PIXEL and made and x.domain == v.domain:
                         stack.append((x.creator, False))
         return list(order)
@@ -274,6 +291,10 @@ def component(name: str, vtype: VType, k: int) -> str:
     if vtype.is_matrix:
         return f"{name}[{k // vtype.shape[0]}][{k % vtype.shape[0]}]"
     return name if vtype.is_scalar else f"{name}[{k}]"
+
+
+def _channels(v: Variable, first: int) -> str:
+    return "xyzw"[first : first + v.vtype.components]
 
 
 def ivec2_text(size: tuple[int, int]) -> str:
