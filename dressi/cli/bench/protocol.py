@@ -13,8 +13,9 @@ import numpy as np
 from dressi import Device, DressiAD
 from dressi.cli.bench.traffic import stage_bytes, step_bytes
 from dressi.cli.bench.work import Peer, Trial
-from dressi.config import config
+from dressi.config import config, shader_text
 from dressi.errors import DressiError
+from dressi.vk.plan.plan import BASELINE, build_plan
 from dressi.vk.run.timing import profile
 
 WARM_UP = 20
@@ -83,6 +84,7 @@ def measure(
             moved, stages = step_bytes(engine.plan), _stages(engine)
             results[trial] = {
                 "plan": _counts(engine),
+                "baseline": _baseline(engine),
                 "first_build_ms": sample.first_build_ms,
                 "warm_build_ms": None if cold else build,
                 "step_ms": ours,
@@ -109,6 +111,12 @@ def _counts(engine: DressiAD) -> dict[str, int]:
     plan = engine.plan
     step = plan.step
     return {**plan.counts, "step_substages": len(step.sub_stages), "step_stages": len(step.stages)}
+
+
+def _baseline(engine: DressiAD) -> dict[str, int]:
+    """What the same program holds when every Function is a pass and no image is used twice."""
+    counts = build_plan(engine.program(), engine.plan.limits, shader_text, BASELINE).counts
+    return {name: counts[name] for name in ("image_bytes", "buffer_bytes")}
 
 
 def _stepper(engine: DressiAD) -> Callable[[int], None]:

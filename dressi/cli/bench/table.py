@@ -20,7 +20,7 @@ COLUMNS = {
     "read": "+ loss read",  # the loss of every step comes to the host
     "device": "device ms",
     "bytes": "MiB a step",
-    "held": "MiB held",
+    "held": "MiB held, of a baseline's",  # images with depths, and accumulators
     "bandwidth": "GB/s, of a copy's",
     "quality": "quality",
     "peers": "peers",
@@ -72,12 +72,16 @@ def _numbers(result: dict[str, Any]) -> dict[str, str]:
         "read": f"{result['step_and_read_loss_ms']:.3f}",
         "device": "-" if ms is None else f"{ms:.3f}",
         "bytes": f"{result['bytes'] / MIB:.2f}",
-        "held": f"{plan['image_bytes'] / MIB:.1f}",
+        "held": f"{_held(plan):.1f} of {_held(result['baseline']):.1f}",
         "bandwidth": f"{result['bandwidth'] / 1e9:.1f} of {result['copy_bandwidth'] / 1e9:.1f}",
         "quality": _quality(result["quality"]),
         "peers": "\n".join(_peer(name, peer) for name, peer in result["peers"].items()),
         "agreement": "" if agreement is None else _agreement(agreement),
     }
+
+
+def _held(plan: dict[str, int]) -> float:
+    return (plan["image_bytes"] + plan["buffer_bytes"]) / MIB
 
 
 def _parts(result: dict[str, Any]) -> list[str]:

@@ -16,12 +16,13 @@ bound.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...ad.constant import constant_value
-from ...ad.graph import ScatterFunction
+from ...ad.graph import Function, ScatterFunction
 from .limits import DeviceLimits
 
 LOWEST, HIGHEST = -60, 24  # powers of two that sums without a bound span
@@ -80,6 +81,12 @@ def accumulators_of(f: ScatterFunction) -> Accumulators:
     span = min(40 - k, EXACT)
     last_bits = HIGHEST - MANTISSA - LOWEST + 1
     return Accumulators(cells, components, -(-last_bits // span), width=span)
+
+
+def accumulator_bytes(functions: Iterable[Function], limits: DeviceLimits) -> int:
+    """Of the buffer that serves all scatters among the Functions."""
+    scatters = (f for f in functions if isinstance(f, ScatterFunction))
+    return 4 * max((accumulators_of(f).buffer_words(limits) for f in scatters), default=0)
 
 
 def buffer_text(binding: int, *, long: bool) -> str:

@@ -13,6 +13,7 @@ from .active import run_on_active_blocks
 from .analysis import Analysis
 from .channels import share_channels
 from .cost import CostModel
+from .fixed_point import accumulator_bytes
 from .generate import generate
 from .lifetime import Images, assign_images
 from .limits import DeviceLimits
@@ -106,7 +107,8 @@ class Plan:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """``functions`` packed, ``substages``, ``stages``, ``shaders`` that differ, ``image_bytes``."""
+        """``functions`` packed, ``substages``, ``stages``, ``shaders`` that differ; ``image_bytes`` of all images,
+        depths too, and ``buffer_bytes`` of the accumulators of scatters."""
         texts = {source for s in self.shaders.values() for source in s.sources.values()}
         return {
             "functions": len({f for s in self.sub_stages for f in s.functions}),
@@ -114,6 +116,7 @@ class Plan:
             "stages": len(self.stages),
             "shaders": len(texts),
             "image_bytes": self.images.bytes,
+            "buffer_bytes": accumulator_bytes((f for s in self.shaders for f in s.functions), self.limits),
         }
 
     @cached_property
@@ -126,7 +129,7 @@ class Plan:
         c = self.counts
         lines = [
             f"{c['functions']} functions in {c['substages']} substages in {c['stages']} stages, "
-            f"{c['image_bytes'] / 2**20:.2f} MiB of images"
+            f"{c['image_bytes'] / 2**20:.2f} MiB of images, {c['buffer_bytes'] / 2**20:.2f} MiB of accumulators"
         ]
         if self.changing:
             lines.append(f"changing: {', '.join(sorted(map(str, self.changing)))}")

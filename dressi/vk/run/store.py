@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ad.graph import ScatterFunction, Variable
+from ...ad.graph import Variable
 from ...ad.program import Program
-from ..plan.fixed_point import accumulators_of
 from ..plan.lifetime import ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.plan import Plan
@@ -93,9 +92,7 @@ class Store:
 
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
         """``buffer`` for the accumulators of any of the plan's scatters, ``status`` for what shaders report."""
-        scatters = [f for s in plan.shaders for f in s.functions if isinstance(f, ScatterFunction)]
-        words = (accumulators_of(f).buffer_words(self.limits) for f in scatters)
-        size = 4 * max(words, default=1)
+        size = max(plan.counts["buffer_bytes"], 4)
         found = next((b for b in self._accumulators if b.size >= size), None)
         if found is None:
             found = DeviceBuffer(self.device, size, "scatter", host=False)
