@@ -92,7 +92,7 @@ def test_rounds_are_never_larger_than_the_fit():
     assert width * height * 100 < 410_000 and abs(width - 2 * height) <= 1
 
 
-@pytest.mark.parametrize("form", ["face", "outer"])
+@pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
 @pytest.mark.parametrize("steps", [1, 2, 7, 600])
 def test_rounds_share_all_steps(steps: int, form: str):
     options = FitOptions(steps=steps, form=form)
@@ -187,7 +187,7 @@ def blank_scene(views: int) -> Scene:
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("form", ["face", "outer"])
+@pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
 def test_the_fit_learns(device, scene: Scene, form: str):
     seen = []
     job = FitJob(scene, replace(TINY, form=form), lambda: DressiAD(device))

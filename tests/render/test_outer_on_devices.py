@@ -43,6 +43,10 @@ def test_drivers_may_err_by_the_coarsest_grid(run):
     oracle.check_driver_may_err(run)
 
 
+def test_a_margin_shows_more_and_moves_nothing(run):
+    oracle.check_margin(run, 1e-3)
+
+
 def test_a_ball_out_of_reach_comes_home_by_a_schedule(device):
     def steps(loss, move, radius, schedule, count):
         with DressiAD(device) as ad:
