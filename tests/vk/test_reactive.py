@@ -14,6 +14,7 @@ from graphs import random_program
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
+from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.optim import adam
 from dressi.ad.program import Program
@@ -94,6 +95,53 @@ def test_no_schedule_gives_another_result(device, monkeypatch, seed, updated, sc
     ):
         for a, b in zip(play(cached, schedule), play(plain, schedule), strict=True):
             assert a.tobytes() == b.tobytes()
+
+
+def coloured() -> tuple[list[Variable], Program]:
+    """Colours of triangles from a picture: the gradient is scattered by drawing them again, on active blocks."""
+    rng = np.random.default_rng(4)
+    corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
+    corners[..., 2:] = (0.5, 1.0)
+    position = Variable(VEC4, (9, 1), 2, name="position", data=corners)
+    camera = Variable(FLOAT, name="camera", data=np.full((1, 1, 1), 0.9))
+    target = Variable(FLOAT, (20, 16), 2, name="target", data=rng.random((2, 16, 20)))
+    colors = Variable(FLOAT, (3, 1), name="colors", data=np.zeros((1, 1, 3)))
+    seen = position * F.vec4(camera, camera, 1.0, 1.0)
+    face = F.rasterize(seen, size=(20, 16), fragment=lambda face: (F.to_float(face) * 0.25, None))
+    covered = F.greater_equal(face, 0)
+    loss = F.sum(F.select(covered, F.square(F.lookup(colors, face) - target), 0.0))
+    (slope,) = gradient(loss, [colors])
+    program = Program({"covered": F.to_float(covered)}, ((colors, colors - 0.05 * slope),), {"loss": loss})
+    return [camera, target, position], program
+
+
+@settings(max_examples=6, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
+@given(
+    schedule=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 5), st.booleans()), min_size=4, max_size=8)
+)
+def test_rasters_that_rest_leave_what_scatters_need(device, monkeypatch, schedule):
+    """(leaves as bits, steps, whether what is asked for is read in between)"""
+    monkeypatch.setattr(reactive, "PROMPT", 1)
+    monkeypatch.setattr(reactive, "PATIENCE", 4)
+    leaves, program = coloured()
+    with (
+        VulkanExecutor(program, device) as cached,
+        VulkanExecutor(program, device, options=UNCACHED) as plain,
+    ):
+        assert any(s.drawn for s in plain.plan.step.sub_stages)
+        read = [*program.outputs.values(), *program.leaves, *program.asked.values()]
+        rng = np.random.default_rng(0)
+        for which, steps, asks in [(1, 1, True)] * 4 + schedule:
+            for v in (v for k, v in enumerate(leaves) if which >> k & 1):
+                values = rng.uniform(0.5, 1.0, v.shape)
+                cached.send(v, values)
+                plain.send(v, values)
+            cached.run(steps)
+            plain.run(steps)
+            for v in read if asks else ():
+                assert cached.recv(v).tobytes() == plain.recv(v).tobytes()
+        assert len(cached._plans) > 1
+        assert all(cached.recv(v).tobytes() == plain.recv(v).tobytes() for v in read)
 
 
 def textured():
