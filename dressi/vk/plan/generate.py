@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .glsl_blocks import block_shaders
+from .glsl_pixel import compute_shaders, fragment_shaders
 from .glsl_raster import raster_shaders
 from .glsl_scatter import scatter_shaders
 from .limits import DeviceLimits
 from .substage import Mode, SubStage
-from .writer import Shaders, ShaderText, compute_shaders, fragment_shaders
+from .writer import Shaders, ShaderText
 
 _GENERATORS = {
     Mode.FRAGMENT: fragment_shaders,

@@ -6,12 +6,15 @@ by the same shaders; ``first`` is the first cell of the band. A sum has the same
 
 from __future__ import annotations
 
-from ...ad.graph import ScatterFunction
+from dataclasses import replace
+
+from ...ad.graph import ScatterFunction, Variable
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import Flat, find_flat, needed
+from .glsl_pixel import declare_outputs, work
 from .glsl_raster import fragment_place, pull
 from .limits import DeviceLimits
-from .substage import SubStage
+from .substage import Mode, SubStage
 from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, invocation
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
@@ -28,14 +31,15 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     f = next(g for g in s.functions if isinstance(g, ScatterFunction))
     sums = accumulators_of(f)
     bands = sums.bands(limits)
-    accumulate, binding = _writer(s, f, limits, shader_text)
+    accumulate, binding, _ = _writer(s, f, limits, shader_text)
     flat = _flat(s, f)
     source = _accumulate(s, f, sums, bands, accumulate, binding, flat)
-    resolve, _ = _writer(s, f, limits, shader_text)
-    sources = {"resolve": _resolve(f, sums, bands, resolve, binding, limits)}
+    over_table = replace(s, mode=Mode.COMPUTE, domain=f.output.domain)
+    resolve, _, outputs = _writer(over_table, f, limits, shader_text)
+    sources = {"resolve": _resolve(f, sums, bands, resolve, binding, outputs)}
     if s.drawn is None:
         return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
-    vertex, _ = _writer(s, f, limits, shader_text)
+    vertex, *_ = _writer(s, f, limits, shader_text)
     vertex.head = [line for line in vertex.head if "image2D" not in line]
     vertex.names[s.drawn.output] = "face"
     main, ends = pull(vertex, s.drawn), flat.send(vertex, "face", "tile")
@@ -54,15 +58,14 @@ def _flat(s: SubStage, f: ScatterFunction) -> Flat:
 
 def _writer(
     s: SubStage, f: ScatterFunction, limits: DeviceLimits, shader_text: ShaderText
-) -> tuple[Writer, int]:
-    """A writer with reads, table, further outputs and buffers declared; and the binding of the accumulators."""
+) -> tuple[Writer, int, dict[Variable, str]]:
+    """A writer with reads, outputs and buffers declared; the binding of the accumulators; the names of outputs."""
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    for k, v in enumerate(s.outputs):
-        w.declare_storage(v, "table" if v is f.output else f"output{k}", "writeonly")
+    names = declare_outputs(w, s)
     binding = len(w.resources)
     w.resources += [Resource("buffer"), Resource("status")]
-    return w, binding
+    return w, binding, names
 
 
 def _accumulate(
@@ -72,7 +75,8 @@ def _accumulate(
         winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face) discard;"
         w.names[s.drawn.output] = "face"
         received = flat.receive(w)
-    made = {v for v in s.outputs if v is not f.output}
+    later = set() if s.then is None else set(s.then.outputs)
+    made = [v for v in s.outputs if v is not f.output and v not in later]
     for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
         w.emit(g)
     lines = []
@@ -102,9 +106,9 @@ def _accumulate(
             else:
                 lines.append(f"  atomicMin(totals[{slot_k}], ~{part});")
         lines.append("}")
-    for k, v in enumerate(s.outputs):
-        if v is not f.output:
-            lines += [f"imageStore(output{k}_{p}, place, {e});" for p, e in w.planes(v)]
+    for v in made:
+        name = f"output{s.outputs.index(v)}"
+        lines += [f"imageStore({name}_{p}, place, {e});" for p, e in w.planes(v)]
     if s.drawn is not None:
         # Every pixel is worked on once: by the fragment of its winner.
         w.head = [line for line in w.head if "image2D" not in line]
@@ -116,10 +120,11 @@ def _accumulate(
 
 
 def _resolve(
-    f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, limits: DeviceLimits
+    f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, names: dict[Variable, str]
 ) -> str:
+    """The table from its accumulators, or what the SubStage does ``then`` with each texel of it."""
     wide, high = f.table.size
-    t = limits.tiling(f.output)
+    t = w.tiling
     slots = [f"slot + {k * sums.slots}" for k in range(sums.components)]
     cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
     banded = len(bands) > 1
@@ -134,8 +139,12 @@ def _resolve(
         f"{f.output.vtype.glsl} texel = {f.output.vtype.glsl}({', '.join(f'total({k})' for k in slots)});",
         *(_unit(w, f) if sums.bits else []),
     ]
-    w.names[f.output] = "texel"
-    main += [f"imageStore(table_{p}, place, {e});" for p, e in w.planes(f.output)]
+    w.names[f.output], w.lines = "texel", []
+    if w.s.then is None:
+        main += [f"imageStore({names[f.output]}_{p}, place, {e});" for p, e in w.planes(f.output)]
+    else:
+        work(w, w.s.then, names)
+        main += [f"ivec2 pixel = ivec2(place.x % {wide}, place.y % {high});", *w.lines]
     return w.text(main, [*_buffers(binding, bands, long=False), f"layout(local_size_x={GROUP}) in;"])
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ...ad.graph import Function, Variable
 from ...ad.program import Program
+from .absorb import absorb_readers
 from .active import run_on_active_blocks
 from .analysis import Analysis
 from .channels import share_channels
@@ -198,6 +199,8 @@ def build_plan(
             sub_stages = run_on_active_blocks(
                 sub_stages, program.functions, known, roots, analysis, limits, cost
             )
+        if options.fuse_functions and not apart:
+            sub_stages = absorb_readers(sub_stages, (*roots, *named), limits)
         if cost.compute:
             sub_stages = prefer_dispatches(sub_stages, limits)
         if options.share_channels and updates:

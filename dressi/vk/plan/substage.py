@@ -83,7 +83,8 @@ class SubStage:
     ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
     scatter draws again instead of visiting every pixel.  ``riders``: SubStages over one texel, whose outputs come
     last among these, that the first invocation of a dispatch does as well.  ``parts``: of Variables that share the
-    channels of an image with others, what is read instead, and their first channel.  ``active``: the blocks that a dispatch
+    channels of an image with others, what is read instead, and their first channel.  ``then``: the work on each
+    texel of the table that a scatter does itself, instead of storing the table.  ``active``: the blocks that a dispatch
     visits, after images were filled with the values of ``fill``; or the list that is made.
     """
 
@@ -97,6 +98,7 @@ class SubStage:
     drawn: RasterFunction | None = None
     riders: tuple[SubStage, ...] = ()
     parts: dict[Variable, tuple[Variable, int]] = field(default_factory=dict)
+    then: SubStage | None = None
     active: ActiveBlocks | None = None
     fill: dict[Variable, np.ndarray] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ gives the bits of the baseline.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ...ad.graph import Domain, Function, Variable
@@ -301,24 +301,6 @@ def ivec2_text(size: tuple[int, int]) -> str:
     return f"ivec2({size[0]}, {size[1]})"
 
 
-FULL_SCREEN = """#version 450
-void main() {
-  // One triangle that covers the framebuffer.
-  gl_Position = vec4(gl_VertexIndex == 1 ? 3.0 : -1.0, gl_VertexIndex == 2 ? 3.0 : -1.0, 0.0, 1.0);
-}
-"""
-
-
-def fragment_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    for f in s.body:
-        w.emit(f)
-    layouts, stores = color_outputs(w, s)
-    main = ["ivec2 place = ivec2(gl_FragCoord.xy);", *w.place(), *w.lines, *stores]
-    return Shaders(tuple(w.resources), {"vertex": FULL_SCREEN, "fragment": w.text(main, layouts)})
-
-
 def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
     layouts, stores = [], []
     for v in s.outputs:
@@ -365,31 +347,3 @@ def invocation(w: Writer) -> tuple[str, list[str]]:
         row = f"place.y / {domain.size[1]}"
         lines.append(f"if ({row} + {column} * {t.rows} >= {domain.batch}) return;")
     return layout, lines
-
-
-def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    names = {}
-    for k, v in enumerate(s.outputs):
-        leaf = s.replaces.get(v)
-        name = names[v] = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
-        w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
-
-    def store(outputs: Iterable[Variable]) -> list[str]:
-        return [f"imageStore({names[v]}_{p}, place, {e});" for v in outputs for p, e in w.planes(v)]
-
-    riding = {v for rider in s.riders for v in rider.outputs}
-    for f in s.body:
-        w.emit(f)
-    w.lines += store(v for v in s.outputs if v not in riding)
-    for rider in s.riders:
-        outer = dict(w.names)
-        w.lines.append("if (place == ivec2(0)) {")
-        for f in rider.body:
-            if f.output not in w.names:
-                w.emit(f)
-        w.lines += [*store(rider.outputs), "}"]
-        w.names = outer
-    layout, start = invocation(w)
-    return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines], [layout])})

@@ -1,0 +1,58 @@
+"""A table that only one SubStage reads, texel by texel, never becomes an image.
+
+A scatter ends with a dispatch that turns its accumulators into the table, one texel an invocation. Where the only
+reader works on the same texels, an optimizer on its gradient for example, it does that work right there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ...ad.graph import ScatterFunction, Variable
+from .fixed_point import accumulators_of
+from .limits import DeviceLimits
+from .substage import Binding, Mode, SubStage
+
+
+def absorb_readers(
+    sub_stages: Sequence[SubStage], roots: Iterable[Variable], limits: DeviceLimits
+) -> list[SubStage]:
+    """The SubStages, with the only readers of tables moved ``then`` behind their scatters. ``roots`` stay images."""
+    sub_stages, needed = list(sub_stages), set(roots)
+    for s in [s for s in sub_stages if s.mode is Mode.SCATTER]:
+        scatter = next(f for f in s.functions if isinstance(f, ScatterFunction))
+        table = scatter.output
+        readers = [r for r in sub_stages if any(read.variable is table for read in r.reads)]
+        banded = len(accumulators_of(scatter).bands(limits)) > 1
+        if banded or table in needed or s.outputs != (table,) or len(readers) != 1:
+            continue
+        together = _together(s, table, readers[0])
+        if together is not None and not limits.violation(together):
+            sub_stages[sub_stages.index(readers[0])] = together
+            sub_stages.remove(s)
+    return sub_stages
+
+
+def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
+    """The scatter and its reader, None where the reader needs more than its own texel or spoils what is read."""
+    known = {r.variable for r in s.reads}
+    if (
+        reader.mode not in (Mode.FRAGMENT, Mode.COMPUTE)
+        or reader.domain != table.domain
+        or reader.active is not None
+        or any(r.elsewhere for r in reader.reads if r.variable is table)
+        or not known.isdisjoint(reader.replaces.values())
+    ):
+        return None
+    more = [r for r in reader.reads if r.variable is not table and r.variable not in known]
+    elsewhere = {r.variable for r in reader.reads if r.elsewhere}
+    reads = [replace(r, elsewhere=r.elsewhere or r.variable in elsewhere) for r in s.reads]
+    return replace(
+        s,
+        functions=s.functions + reader.functions,
+        reads=(*reads, *(replace(r, binding=Binding.TEXTURE) for r in more)),
+        outputs=reader.outputs,
+        replaces=reader.replaces,
+        then=reader,
+    )
