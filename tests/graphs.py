@@ -118,11 +118,12 @@ def masked_program(seed: int, size=(37, 21), batch: int = 2, triangles: int = 2,
         for c, n in zip(corners, ("first", "other"), strict=True)
     )
     front = F.rasterize(first, size=size, fragment=lambda face: (F.to_float(face) * 0.1, face < 5))
-    behind = F.rasterize(
-        first,
-        size=size,
-        fragment=lambda face: (F.to_float(face) * 0.1, F.logical_and(face < 5, face > front)),
-    )
+    layer = F.select(front < 0, 7.0, F.abs(F.to_float(front)))
+
+    def further(face):
+        return F.to_float(face) * 0.1, F.logical_and(face < 5, F.greater(F.to_float(face), layer))
+
+    behind = F.rasterize(first, size=size, fragment=further)
     faces = [front, behind, F.rasterize(other, size=size)]
     parameters = [_leaf(rng, VEC3, size, 1, "image"), _leaf(rng, FLOAT, (6, 3), 1, "table")]
     ramp = F.to_float(F.linear_index(size, batch)) * 0.001

@@ -256,10 +256,16 @@ class _Choice:
             self.chosen[s] = blocks
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read in the blocks, at the reader's own pixel."""
+        """Whether an image is only read in the blocks, at the reader's own pixel; rasters that hit nothing outside of
+        them may read it there in fragments that they drop."""
         if v in self.roots or v.domain != blocks.domain:
             return False
-        return all(self.chosen.get(s) is blocks and not elsewhere for s, elsewhere in self.readers.get(v, ()))
+        known = self._values(blocks)
+        return all(
+            not elsewhere
+            and (self.chosen.get(s) is blocks or (s.mode is Mode.RASTER and s.functions[0].output in known))
+            for s, elsewhere in self.readers.get(v, ())
+        )
 
     # ---- what it costs
     def _filled(self, s: SubStage) -> list[Variable]:
