@@ -15,7 +15,7 @@ from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
 COMPARED = ("table2", "table3")
 """Cases whose trials are different ways to the same images."""
 MakeTrials = Callable[[Request, Device], Iterator[Trial]]
-SUBPASSES = replace(DEFAULT, dispatch=False)
+SUBPASSES = replace(DEFAULT, dispatch=False, active_blocks=False)
 # What table 3 of the paper switches off; the last is its baseline, one Function a pass.
 ABLATION: dict[str, PlanOptions] = {
     "full": DEFAULT,
