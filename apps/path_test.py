@@ -228,7 +228,12 @@ def main() -> None:
                 }
                 work = PathTest(mesh, size, arguments.steps, device)
                 for pixels in arguments.radius_px:
-                    key = {**run, "size": size, "radius_px": pixels}
+                    key = {
+                        **run,
+                        "size": size,
+                        "radius_px": pixels,
+                        "samples": [arguments.steps, arguments.again],
+                    }
                     if any(key.items() <= row.items() and row["views"] == arguments.views for row in results):
                         continue
                     for row in examine(work, arguments.views, pixels, arguments.steps, arguments.again):
