@@ -19,19 +19,27 @@ def absorb_readers(
     sub_stages: Sequence[SubStage], roots: Iterable[Variable], limits: DeviceLimits
 ) -> list[SubStage]:
     """The SubStages, with the only readers of tables moved ``then`` behind their scatters. ``roots`` stay images."""
-    sub_stages, needed = list(sub_stages), set(roots)
-    for s in [s for s in sub_stages if s.mode is Mode.SCATTER]:
+    order, needed = dict(enumerate(sub_stages)), set(roots)
+    readers: dict[Variable, set[int]] = {}
+    for k, s in order.items():
+        for read in s.reads:
+            readers.setdefault(read.variable, set()).add(k)
+    for k, s in enumerate(sub_stages):
+        if s.mode is not Mode.SCATTER:
+            continue
         scatter = next(f for f in s.functions if isinstance(f, ScatterFunction))
         table = scatter.output
-        readers = [r for r in sub_stages if any(read.variable is table for read in r.reads)]
         banded = len(accumulators_of(scatter).bands(limits)) > 1
-        if banded or table in needed or s.outputs != (table,) or len(readers) != 1:
+        if banded or table in needed or s.outputs != (table,) or len(readers.get(table, ())) != 1:
             continue
-        together = _together(s, table, readers[0])
+        (reader,) = readers[table]
+        together = _together(s, table, order[reader])
         if together is not None and not limits.violation(together):
-            sub_stages[sub_stages.index(readers[0])] = together
-            sub_stages.remove(s)
-    return sub_stages
+            order[reader] = together
+            del order[k]
+            for read in together.reads:
+                readers[read.variable] = readers[read.variable] - {k} | {reader}
+    return list(order.values())
 
 
 def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
