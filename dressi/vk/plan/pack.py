@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Set as AbstractSet
 
 from ...ad.graph import Domain, Function, ReduceFunction, ScatterFunction, Variable
 from ...ad.types import Access
@@ -21,12 +22,17 @@ class DoesNotFit(PlanError):
 
 
 def pack_functions(
-    analysis: Analysis, limits: DeviceLimits, *, fuse: bool = True, dispatch: bool = True
+    analysis: Analysis,
+    limits: DeviceLimits,
+    *,
+    fuse: bool = True,
+    dispatch: bool = True,
+    updates: AbstractSet[Variable] = frozenset(),
 ) -> list[SubStage]:
     """SubStages in the order of execution. ``fuse=False`` is the baseline: one Function a SubStage.
 
     ``dispatch``: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have
-    more images, instead of being split.
+    more images, instead of being split; one that makes any of ``updates``, which overwrites a leaf, may always.
 
     A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
@@ -55,7 +61,7 @@ def pack_functions(
     while ready:
         key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
         heap = ready.pop(key)
-        group = _Group(analysis, limits, roots, dispatch)
+        group = _Group(analysis, limits, roots, updates, dispatch)
         refused: list[tuple[int, int, Function]] = []
         while heap:
             entry = heapq.heappop(heap)
@@ -92,8 +98,16 @@ def _key(analysis: Analysis, f: Function) -> tuple:
 class _Group:
     """The open SubStage: which images it reads and writes, counted up and down as Functions join."""
 
-    def __init__(self, analysis: Analysis, limits: DeviceLimits, roots: set[Variable], dispatch: bool):
-        self.analysis, self.limits, self.roots, self.dispatch = analysis, limits, roots, dispatch
+    def __init__(
+        self,
+        analysis: Analysis,
+        limits: DeviceLimits,
+        roots: set[Variable],
+        updates: AbstractSet[Variable],
+        dispatch: bool,
+    ):
+        self.analysis, self.limits, self.roots = analysis, limits, roots
+        self.updates, self.dispatch = updates, dispatch
         self.members: dict[Function, None] = {}
         self.reads: dict[Variable, Binding] = {}
         self.outputs: dict[Variable, None] = {}
@@ -130,7 +144,8 @@ class _Group:
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
         mode = self.mode
         sentence = self.limits.violation_of(resources(mode, count, written))
-        if sentence and self.members and mode is Mode.FRAGMENT and self.dispatch:
+        dispatch = self.dispatch or f.output in self.updates
+        if sentence and self.members and mode is Mode.FRAGMENT and dispatch:
             count[Binding.TEXTURE] += count.pop(Binding.ATTACHMENT)
             count[Binding.ATTACHMENT] = 0
             mode = Mode.COMPUTE
@@ -140,6 +155,7 @@ class _Group:
         if sentence:
             raise DoesNotFit(f, sentence)
         self.members[f] = None
+        self.dispatch = dispatch
         if isinstance(f, ReduceFunction):
             self.axes.add(f.axis)
         self.reads.pop(f.output, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -183,7 +184,7 @@ def build_plan(
     ) -> Schedule:
         known = set(given)
         missing = [v for v in roots if v.creator is not None and v not in known]
-        analysis, sub_stages = _packed(missing, known, limits, options, model)
+        analysis, sub_stages = _packed(missing, known, {new for _, new in updates}, limits, options, model)
         copies = list(updates)
         if options.fuse_functions:
             # What can be read by name has an image of its own.
@@ -253,6 +254,7 @@ def _boundary(program: Program, dynamic: set[Function]) -> tuple[Variable, ...]:
 def _packed(
     roots: Sequence[Variable],
     given: Iterable[Variable],
+    updates: AbstractSet[Variable],
     limits: DeviceLimits,
     options: PlanOptions,
     cost: CostModel | None,
@@ -263,7 +265,8 @@ def _packed(
         analysis = Analysis(roots, given, recompute=options.recompute, cost=cost, stored=stored)
         try:
             fuse, dispatch = options.fuse_functions, options.dispatch
-            return analysis, pack_functions(analysis, limits, fuse=fuse, dispatch=dispatch)
+            packed = pack_functions(analysis, limits, fuse=fuse, dispatch=dispatch, updates=updates)
+            return analysis, packed
         except DoesNotFit as error:
             makers = analysis.recomputed.intersection(x.creator for x in error.function.inputs)
             if not makers:
