@@ -1,5 +1,6 @@
 """`dressi fit` as a user calls it: results, plans, stopping, and what it says to bad input."""
 
+import inspect
 import json
 import os
 import signal
@@ -11,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dressi.cli.fit import fit
 from dressi.errors import DressiError
 from dressi.render.camera import Cameras
+from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
 from dressi.render.primitives import pear
 from dressi.render.views import ring
@@ -121,6 +124,12 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
     assert counts[0] == counts[1] == counts[2]
     assert set(counts[0]) == {"substages", "stages", "functions", "shape", "texture"}
     assert not (tmp_path / "no").exists()
+
+
+def test_defaults_are_those_of_the_library():
+    given = inspect.signature(fit).parameters
+    for name in ("form", "views", "seed", "peels", "texture_gradient"):
+        assert given[name].default == getattr(FitOptions(), name)
 
 
 def test_the_plan_as_text(target: Path):

@@ -12,12 +12,24 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
-from dressi.render.fit import FILES, FitJob, FitOptions, Scene, Views, check_folder, mesh_scene, write_results
+from dressi.render.fit import (
+    FILES,
+    FitJob,
+    FitOptions,
+    Round,
+    Scene,
+    Views,
+    check_folder,
+    draw,
+    mesh_scene,
+    write_results,
+)
 from dressi.render.fit.checkpoint import NAME, Checkpoint, task_key
 from dressi.render.fit.job import round_size
 from dressi.render.fit.report import write_losses
 from dressi.render.fit.scene import photo_scene
-from dressi.render.fit.silhouettes import signed_distances, soft_target
+from dressi.render.fit.shape import ShapeRound
+from dressi.render.fit.silhouettes import known, signed_distances, soft_target
 from dressi.render.fit.texture import filled, roughness, touched
 from dressi.render.io import Photos, load_mesh
 from dressi.render.metrics import iou
@@ -45,6 +57,32 @@ def test_distances_to_a_straight_outline_are_exact():
     # At half the size the outline, at x = 6 of 16, still lies where it was.
     half = signed_distances(mask, (8, 4))[0]
     np.testing.assert_allclose(half, np.broadcast_to((2 * np.arange(8) + 1 - 6) / 8, (4, 8)))
+
+
+def test_distances_know_the_margin():
+    mask = disc(24, 7)[None]
+    np.testing.assert_allclose(
+        signed_distances(mask, (24, 24), 5),
+        signed_distances(np.pad(mask, ((0, 0), (5, 5), (5, 5))), (34, 34)) * 34 / 24,
+    )
+    # At a third of the size, with centres where every third one was.
+    inner = signed_distances(mask, (8, 8), 2)
+    np.testing.assert_allclose(inner[:, 2:-2, 2:-2], signed_distances(mask, (24, 24))[:, 1::3, 1::3])
+    assert inner.shape == (1, 12, 12) and (np.diff(inner[0, 6, :3]) > 0.9 / 8).all()
+
+
+def test_nothing_is_known_beside_what_the_border_cuts():
+    mask = np.zeros((2, 12, 12))
+    mask[0, 4:8, :6] = 1  # goes on to the left
+    mask[1, 4:8, 1:6] = 1
+    told = known(mask, (12, 12), 4)
+    assert told[:, 4:-4, 4:-4].min() == 1 and told[1].min() == 1
+    expected = np.ones((20, 20))
+    expected[:, :4] = expected[:4, 4] = expected[-4:, 4] = 0
+    np.testing.assert_array_equal(told[0][:, :8], expected[:, :8])
+    half = known(mask, (6, 6), 2)
+    np.testing.assert_array_equal(half[0, :, :2], 0)
+    assert half[0, :, 3:].min() == 1 and half[1].min() == 1
 
 
 def test_distances_of_full_and_empty_masks_are_far():
@@ -88,8 +126,10 @@ def test_roughness_counts_steps_between_texels():
 def test_rounds_are_never_larger_than_the_fit():
     assert round_size((256, 256), 128, 6) == (128, 128)
     assert round_size((32, 24), 128, 6) == (32, 24)
-    width, height = round_size((1000, 500), 500, 100)
-    assert width * height * 100 < 410_000 and abs(width - 2 * height) <= 1
+    for form, most in (("outer", 1_020_000), ("face", 410_000)):
+        width, height = round_size((1000, 500), 500, 100, form)
+        assert width * height * 100 < most and abs(width - 2 * height) <= 1
+    assert round_size((256, 256), 256, 12) == (256, 256)
 
 
 @pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
@@ -100,6 +140,49 @@ def test_rounds_share_all_steps(steps: int, form: str):
     assert sum(plan.steps for plan in rounds) == max(steps - options.texture_steps, 1)
     assert all(plan.steps > 0 for plan in rounds)
     assert all(0 < end <= start < 1 for start, end in (plan.radius for plan in rounds))
+
+
+def test_the_default_goes_from_far_to_near():
+    options = FitOptions()
+    assert options.form == "outer"
+    rounds = options.rounds()
+    starts, ends = zip(*(plan.radius for plan in rounds), strict=True)
+    assert starts[0] == options.radius and starts[1:] == ends[:-1]
+    assert all(end < start for start, end in zip(starts, ends, strict=True)) and ends[-1] < options.radius / 5
+    assert [plan.pixels for plan in rounds] == sorted(plan.pixels for plan in rounds)
+    faces = [plan.subdivisions for plan in rounds]
+    assert faces == sorted(faces) and faces[0] < faces[-1]
+
+
+def sent_radii(size: tuple[int, int], plan: Round, form: str) -> list[float]:
+    """The radii that a round gives to its engine."""
+
+    class Recorder:
+        def __init__(self) -> None:
+            self.sent: list[float] = []
+
+        def send(self, variable: Variable, values: np.ndarray) -> None:
+            assert variable is work.radius
+            self.sent.append(float(values.item()))
+
+    engine = Recorder()
+    masks = np.repeat(disc(size[1], 3)[None], 2, axis=0)
+    work = ShapeRound(octasphere(0), np.repeat(np.eye(4)[None], 2, axis=0), masks, size, plan, 1, form=form)
+    for step in range(plan.steps + 1):
+        work.before(engine, step)  # pyright: ignore[reportArgumentType]
+    return engine.sent
+
+
+@pytest.mark.parametrize("form", ["face", "outer"])
+def test_the_radius_shrinks_step_by_step(form: str):
+    plan = Round(0, 16, 4, (0.4, 0.025), (0.1, 0.1), 1e-5)
+    shrinking = 0.4 * 2.0 ** -np.arange(5)
+    # The outer form stops at three of sixteen pixels.
+    least = 3 / 16 if form == "outer" else 0
+    expected = 0.4 * (max(0.025, least) / 0.4) ** (np.arange(5) / 4)
+    np.testing.assert_allclose(sent_radii((16, 16), plan, form), expected)
+    if form == "face":
+        np.testing.assert_allclose(expected, shrinking)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +284,17 @@ def test_the_fit_learns(device, scene: Scene, form: str):
     assert result.mesh.texture is not None and result.mesh.texture.shape == (16, 16, 3)
     assert result.mesh.is_closed() and set(result.plans) == {"shape", "texture"}
     assert result.timing.first_build_ms and result.timing.step_ms
+
+
+@pytest.mark.vk
+def test_a_short_fit_finds_the_outlines(device):
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    small = mesh_scene(pear(16, 12, 8), 3, (48, 48), make_engine)
+    options = FitOptions(size=(48, 48), views=3, steps=100, texture_size=8)
+    masks, _ = draw(FitJob(small, options, make_engine).run().mesh, small.train.cameras, make_engine)
+    assert iou(masks, small.train.masks) > 0.96
 
 
 @pytest.mark.vk

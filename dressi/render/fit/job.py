@@ -104,7 +104,7 @@ class FitJob:
     def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
         matrices, masks, _ = self._learned
         plan = self.rounds[number]
-        size = round_size(self.options.size, plan.pixels, len(masks))
+        size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
         rest = self._start.positions if self._rest_is_start else None
         return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels, rest, self.options.form)
 
@@ -263,11 +263,12 @@ def _batch(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 PIXELS = 400_000
-"""Most pixels of all views together in the shape phase."""
+"""Most pixels of all views together in the shape phase; of the outer form, whose pixels cost less, more."""
 
 
-def round_size(size: tuple[int, int], rows: int, views: int) -> tuple[int, int]:
+def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer") -> tuple[int, int]:
     """A size of the proportions of ``size`` with about ``rows`` rows, never larger than it, nor too many pixels."""
     width, height = size
-    scale = min(1.0, rows / height, float(np.sqrt(PIXELS / (width * height * views))))
+    most = 2.5 * PIXELS if form == "outer" else PIXELS
+    scale = min(1.0, rows / height, float(np.sqrt(most / (width * height * views))))
     return max(round(width * scale), 1), max(round(height * scale), 1)

@@ -23,7 +23,7 @@ class Round:
     """Roughly how many rows the images have; never more than the fit's size."""
     steps: int
     radius: tuple[float, float]
-    """Of HardSoftRas, in image heights."""
+    """Of HardSoftRas, in image heights; the outer form's stays at three pixels where that is more."""
     rate: tuple[float, float]
     """Learning rate of Adam, in units of the scene's radius."""
     smoothness: float
@@ -40,8 +40,8 @@ class FitOptions:
     seed: int = 0
     radius: float = 0.1
     """Largest radius of HardSoftRas, a fraction of the image height."""
-    form: str = "face"
-    """Of HardSoftRas: the paper's "face", or "outer", several times faster, on larger images."""
+    form: str = "outer"
+    """Of HardSoftRas: "outer", several times faster and on larger images, the paper's "face", or "silhouette"."""
     peels: int = 3
     """Of the face form."""
     texture_size: int = 0
@@ -84,33 +84,35 @@ class FitOptions:
         return max(self.steps // 5, 1)
 
     def rounds(self) -> list[Round]:
-        """The shape phase from coarse to fine, 512 to 2048 faces."""
+        """The shape phase from coarse to fine, the radius from far to near."""
         steps = max(self.steps - self.texture_steps, 1)
-        r = self.radius
-        if self.form == "outer":
-            return self._outer_rounds(steps)
-        share = [max(int(steps * part), 0) for part in (0.35, 0.35)]
+        share = [int(steps * part) for part in (0.35, 0.35)]
         share.append(steps - sum(share))
+        plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
+        return [plan for plan in plans if plan.steps > 0]
+
+    def _outer_rounds(self, share: list[int]) -> list[Round]:
+        """Each round on twice the rows of the one before, with a radius that goes on where that one ended.
+
+        The Laplacian is strong where the radius is large, for a start without folds, and weak at the end, for details.
+        Faces get smaller only where pixels do.
+        """
+        radii = [self.radius * part for part in (1, 0.4, 0.2, 0.12)]
+        finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
+        return [
+            Round(finer[0], 64, share[0], (radii[0], radii[1]), (0.02, 0.01), 4e-5),
+            Round(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5),
+            Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5),
+        ]
+
+    def _face_rounds(self, share: list[int]) -> list[Round]:
+        r = self.radius
         # A quarter, three eighths and half of the rows: targets know where the outline lies between the pixels.
         low, middle, high = (
             max(least, self.size[1] * part // 8) for least, part in ((64, 2), (96, 3), (128, 4))
         )
-        plans = (
+        return [
             Round(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
             Round(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5),
             Round(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
-        )
-        return [plan for plan in plans if plan.steps > 0]
-
-    def _outer_rounds(self, steps: int) -> list[Round]:
-        share = [int(steps * 0.35), int(steps * 0.35)]
-        plans = []
-        for k, count in enumerate((*share, steps - sum(share))):
-            pixels = (64, 128, 256)[k]
-            shortest = min(1.5 / min(pixels, self.size[1]), self.radius)
-            start, end = (
-                max(self.radius * part, shortest) for part in ((1, 0.4), (0.4, 0.15), (0.15, 0.06))[k]
-            )
-            rate = ((0.02, 0.01), (0.008, 0.004), (0.004, 0.0005))[k]
-            plans.append(Round(2 + k, pixels, count, (start, end), rate, 1e-5))
-        return [plan for plan in plans if plan.steps > 0]
+        ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...ad import functional as F
@@ -12,17 +14,19 @@ from ..hard_soft_ras import hard_soft_ras
 from ..losses import l2
 from ..mesh import Mesh
 from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
+from ..screen import with_margin
 from ..silhouette import band, falloff
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
-from .silhouettes import signed_distances, soft_target
+from .silhouettes import known, signed_distances, soft_target
 
 
 class ShapeRound:
     """One round at one size and one topology: L2 of silhouettes plus a Laplacian, by Adam.
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
-    compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``.
+    compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``, so that
+    what is far is reached first.
     rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
     those of the face form.
     """
@@ -38,34 +42,46 @@ class ShapeRound:
         plan: Round,
         layers: int,
         rest: np.ndarray | None = None,
-        form: str = "face",
+        form: str = "outer",
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.position = list_leaf("position", VEC3, mesh.positions)
         self.radius = Variable(FLOAT, name="radius")
-        views = matrices_leaf(matrices)
-        distances = Variable(FLOAT, size, len(masks), name="outline", data=signed_distances(masks, size))
+        # What the border cuts off the soft margin of the outer form would push the mesh outward.
+        self.radii = tuple(outer_radius(r, size) for r in plan.radius) if form == "outer" else plan.radius
+        margin = math.ceil(self.radii[0] * size[1]) if form == "outer" else 0
+        clip, wide = with_margin(to_clip(self.position, matrices_leaf(matrices)), size, margin)
         soft = hard_soft_ras(
-            to_clip(self.position, views),
+            clip,
             list_leaf("faces", IVEC3, mesh.faces),
-            size=size,
-            radius=self.radius,
+            size=wide,
+            radius=self.radius * (size[1] / wide[1]),
             face_count=len(mesh.faces),
             layers=layers if form == "face" else None,
             form=form,
         )
+        outline = Variable(
+            FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin)
+        )
         if form == "face":
-            target = soft_target(distances, self.radius * (1 / 7), layers)
+            target = soft_target(outline, self.radius * (1 / 7), layers)
         elif form == "outer":
-            target = falloff(F.maximum(-distances, 0.0), self.radius)
+            target = falloff(F.maximum(-outline, 0.0), self.radius)
         else:
-            target = band(distances, self.radius, self.radius * (1 / 7))
+            target = band(outline, self.radius, self.radius * (1 / 7))
+        weight = (
+            Variable(FLOAT, wide, len(masks), name="known", data=known(masks, size, margin))
+            if margin
+            else None
+        )
+        # The margin is no part of the mean.
+        pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
-        weight = plan.smoothness * len(mesh.positions) ** 2
+        smoothness = plan.smoothness * len(mesh.positions) ** 2
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
         neighbours = adjacency(mesh.faces, len(mesh.positions))
         bend = laplacian_loss(moved, neighbours)
-        self.loss = l2(soft.silhouette, target) + bend * weight
+        self.loss = pictures + bend * smoothness
         self.optimizer = optim.chain(
             smoothed(neighbours),
             optim.adam(optim.cosine(plan.rate[0], plan.rate[1], plan.steps), betas=(0.9, 0.99)),
@@ -74,13 +90,18 @@ class ShapeRound:
 
     def before(self, engine: Engine, step: int) -> None:
         """What changes with the step and is data."""
-        start, end = self.round.radius
+        start, end = self.radii
         done = step / max(self.steps, 1)
         engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
 
     def result(self, state: dict[str, np.ndarray]) -> Mesh:
         """The mesh of a state of the engine."""
         return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
+
+
+def outer_radius(radius: float, size: tuple[int, int]) -> float:
+    """At least three pixels: with less the outline settles too far inside, a tenth of a pixel at one and a half."""
+    return max(radius, min(3 / size[1], 0.5))
 
 
 def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:
