@@ -85,8 +85,9 @@ def pack_functions(
     return closed[::-1]
 
 
-def _texels(domain: Domain) -> int:
-    return domain.size[0] * domain.size[1] * domain.batch
+def _texels(domain: Domain) -> tuple[int, int]:
+    """Of a tile before tiles: the order of one view is that of many."""
+    return domain.size[0] * domain.size[1], domain.batch
 
 
 def _key(analysis: Analysis, f: Function) -> tuple:
