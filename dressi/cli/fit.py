@@ -28,7 +28,7 @@ def fit(
         float | None, typer.Option(help="Largest radius of HardSoftRas, a fraction of the image height.")
     ] = None,
     form: Annotated[
-        str, typer.Option(help="Of HardSoftRas: outer, or face (the paper's), several times slower.")
+        str, typer.Option(help="Of HardSoftRas: outer, or face (the paper's) or silhouette, slower.")
     ] = "outer",
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
     texture_size: Annotated[
