@@ -47,6 +47,9 @@ class EdgeList:
     """IVEC2 list like ``list``: the first of the faces that meet at the edge, of ``faces``, and how many they are."""
     faces: Variable
     """IVEC3 list: a face's number, its third corner, 1 when it runs along the edge from a to b, else -1."""
+    closed: bool
+    """Whether faces meet two by two, oriented alike. From outside of such a mesh whatever covers a pixel does so with
+    a front face as well: silhouettes may cull the back faces."""
 
 
 def edge_list(faces: np.ndarray) -> EdgeList:
@@ -84,6 +87,7 @@ def edge_list(faces: np.ndarray) -> EdgeList:
         Variable(IVEC4, list_size(len(edges)), name="edges", data=list_image(edges)),
         Variable(IVEC2, list_size(len(edges)), name="around edges", data=list_image(around)),
         Variable(IVEC3, list_size(len(incident)), name="faces at edges", data=list_image(incident)),
+        bool((edges[:, 2:] >= 0).all()),
     )
 
 

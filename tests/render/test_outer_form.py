@@ -107,6 +107,23 @@ def test_few_edges_of_a_closed_mesh_are_drawn():
     assert drawn == set(oc.silhouettes(case.clip, case.faces, oc.SIZE, "none"))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", ["torus", "torus from the side", "ellipsoid"])
+def test_back_faces_of_closed_meshes_may_be_culled(name, turned):
+    """Silhouette and gradient are the same without them, whichever side their orientation calls the back."""
+    case = CASES[name]
+    case = oc.Case(case.clip, case.faces[:, ::-1] if turned else case.faces)
+    assert edge_list(case.faces).closed and not edge_list(case.faces[1:]).closed
+    images, gradients = [], []
+    for cull in ("none", "back"):
+        position, drawn = oc.outer(case, cull=cull)
+        image, slope = evaluate([drawn.silhouette, *oc.slopes(position, drawn)])
+        images.append(image)
+        gradients.append(slope)
+    np.testing.assert_allclose(*images, atol=1e-9)
+    np.testing.assert_allclose(*gradients, atol=1e-6 * np.abs(gradients[0]).max())
+
+
 MESHES = {
     "torus": (oc.small_torus(), sc.camera(20, 35, 4)),
     "ellipsoid": (sc.bumpy_ellipsoid(), sc.camera(20, 25)),

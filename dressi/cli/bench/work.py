@@ -17,6 +17,7 @@ from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
 from dressi.errors import InputError
+from dressi.render.edges import edge_list
 from dressi.render.fit.draw import draw, surface_uv
 from dressi.render.fit.engine import Clocked, clock, list_leaf, matrices_leaf, to_clip
 from dressi.render.fit.silhouettes import signed_distances
@@ -112,6 +113,7 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
     position = list_leaf("position", VEC3, mesh.positions)
     # The radius is data, as in a fit that shrinks it.
     radius = Variable(FLOAT, name="radius", data=np.full((1, 1, 1), request.radius_px / size[1]))
+    edges = None if request.form == "face" else edge_list(mesh.faces)
     soft = hard_soft_ras(
         to_clip(position, matrices_leaf(ring.matrices)),
         list_leaf("faces", IVEC3, mesh.faces),
@@ -119,7 +121,9 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
         radius=radius,
         face_count=len(mesh.faces),
         layers=request.peels if request.form == "face" else None,
+        cull="back" if edges is not None and edges.closed else "none",
         form=request.form,
+        edges=edges,
     )
     goal = masks if request.target == "hard" else _softened(masks, request, size)
     target = Variable(FLOAT, size, request.views, name="target", data=goal)
