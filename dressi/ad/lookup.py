@@ -88,7 +88,7 @@ class Lookup(PixelFunction):
 
 
 UNMEASURED = 1 << 17
-"""Scalars in a table up to which a scatter needs no bound: its accumulators are wide enough for all magnitudes."""
+"""Scalars in a tile of a table up to which a scatter needs no bound: its accumulators are wide enough for all magnitudes."""
 
 
 class Scatter(ScatterFunction):
@@ -201,7 +201,7 @@ def scatter_add(
     """
     (values,), (index,) = operands(values), integers(index)
     if bound is None:
-        entries = size[0] * size[1] * batch * values.vtype.components
+        entries = size[0] * size[1] * values.vtype.components  # of a tile: more views do not change the plan
         bound = np.inf if entries <= UNMEASURED else F.max(F.max_component(F.abs(values)))
     return ScatterAdd(Domain((size[0], size[1]), batch), *operands(bound), values, index).output
 
