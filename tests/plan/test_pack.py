@@ -183,3 +183,15 @@ def test_counters_ride_along():
     (rider,) = stage.sub_stages[0].riders
     assert len(rider.outputs) == 2
     assert {leaf for leaf, _ in plan.step.copies} == set(counters)
+
+
+def test_a_table_per_view_needs_no_bound_for_more_views():
+    """Whether the sums of a scatter have to be bounded first depends on a tile of the table alone."""
+    counts = set()
+    for batch in (1, 6, 12):
+        table = Variable(FLOAT, (200, 100), batch, name="table", data=np.zeros((batch, 100, 200)))
+        index = F.linear_index((16, 16)) * 3
+        (g,) = gradient(F.sum(F.square(F.lookup(table, index))), [table])
+        plan = build_plan(Program({}, ((table, table - g),)), profile("desktop"), shader_text)
+        counts.add((plan.counts["functions"], plan.counts["substages"]))
+    assert len(counts) == 1
