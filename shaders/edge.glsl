@@ -30,7 +30,8 @@ int edge_side(int first, int second) {
 // Corner 0 to 5 of two triangles that cover what lies within ``reach`` of the edge, on the side of the mesh within
 // ``inward`` only: clip coordinates. aspect: width over height of the image.
 vec4 edge_corner(vec4 ends, int side, int corner, float reach, float inward, float aspect) {
-    if (side == EDGE_HIDDEN) return vec4(2.0, 2.0, 0.5, 1.0);
+    // A point inside the view: for one outside of it drivers would start to clip.
+    if (side == EDGE_HIDDEN) return vec4(0.0, 0.0, 0.5, 1.0);
     vec2 u = ends.zw - ends.xy;
     float extent = length(u);
     vec2 along = extent > 0.0 ? u / extent : vec2(1.0, 0.0);

@@ -25,7 +25,7 @@ bool face_dropped(vec3 a, vec3 b, vec3 c, int cull) {
 // Corner 0 to 5 of the two triangles that cover everything within ``reach`` of a face: clip coordinates.
 // aspect: width over height of the image.
 vec4 face_enlarged(vec3 a3, vec3 b3, vec3 c3, int corner, float reach, float aspect, int cull) {
-    const vec4 nowhere = vec4(2.0, 2.0, 0.5, 1.0);
+    const vec4 nowhere = vec4(0.0, 0.0, 0.5, 1.0); // not outside of the view, where drivers would start to clip
     if (face_dropped(a3, b3, c3, cull)) return nowhere;
     vec2 a = a3.xy, b = b3.xy, c = c3.xy;
     vec3 side = vec3(distance(b, c), distance(c, a), distance(a, b));

@@ -284,7 +284,7 @@ class EdgeQuads(PixelFunction):
         low = np.where(side > 0, inward, reach)[..., None]
         place = np.where(right, b + along * reach[..., None], a - along * reach[..., None])
         place = place + across * np.where(up, high, -low)
-        place = np.where((side == HIDDEN)[..., None], 2.0, place / (self.size[0] / self.size[1], 1.0) * 2 - 1)
+        place = np.where((side == HIDDEN)[..., None], 0.0, place / (self.size[0] / self.size[1], 1.0) * 2 - 1)
         return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
 
 

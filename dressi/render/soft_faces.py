@@ -81,7 +81,7 @@ class Enlarge(Faces):
             box = start + along * right[..., None] + across * up[..., None]
         place = np.where(plain[..., None], moved, box) / (aspect, 1.0) * 2 - 1
         nowhere |= plain & (corner > 2)
-        place = np.where(nowhere[..., None], 2.0, place)
+        place = np.where(nowhere[..., None], 0.0, place)
         return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
 
 
