@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ...ad.graph import ScatterFunction, Variable
+from ...ad.graph import Variable
 from .fixed_point import accumulators_of
 from .limits import DeviceLimits
-from .substage import Binding, Mode, SubStage
+from .substage import Mode, SubStage
 
 
 def absorb_readers(
@@ -25,9 +25,9 @@ def absorb_readers(
         for read in s.reads:
             readers.setdefault(read.variable, set()).add(k)
     for k, s in enumerate(sub_stages):
-        if s.mode is not Mode.SCATTER:
+        scatter = s.scatter
+        if scatter is None:
             continue
-        scatter = next(f for f in s.functions if isinstance(f, ScatterFunction))
         table = scatter.output
         banded = len(accumulators_of(scatter).bands(limits)) > 1
         if banded or table in needed or s.outputs != (table,) or len(readers.get(table, ())) != 1:
@@ -53,13 +53,14 @@ def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None
         or not known.isdisjoint(reader.replaces.values())
     ):
         return None
+    reader = reader.as_dispatch()
     more = [r for r in reader.reads if r.variable is not table and r.variable not in known]
     elsewhere = {r.variable for r in reader.reads if r.elsewhere}
     reads = [replace(r, elsewhere=r.elsewhere or r.variable in elsewhere) for r in s.reads]
     return replace(
         s,
         functions=s.functions + reader.functions,
-        reads=(*reads, *(replace(r, binding=Binding.TEXTURE) for r in more)),
+        reads=(*reads, *more),
         outputs=reader.outputs,
         replaces=reader.replaces,
         then=reader,

@@ -244,11 +244,7 @@ class _Choice:
             return
         users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
         blocks = users[0] if users else None
-        if (
-            blocks is None
-            or blocks.domain != s.domain
-            or any(isinstance(f, ScatterFunction) for f in s.functions)
-        ):
+        if blocks is None or blocks.domain != s.domain or s.scatter is not None:
             return
         if all(self._read_under(v, blocks) for v in s.outputs) and self._independent(
             self.sub_stages.index(s), blocks
@@ -270,8 +266,8 @@ class _Choice:
     # ---- what it costs
     def _filled(self, s: SubStage) -> list[Variable]:
         """Outputs that somebody reads outside of the blocks."""
-        tables = {f.output for f in s.functions if isinstance(f, ScatterFunction)}
-        return [v for v in s.outputs if v not in tables and not self._read_under(v, self.chosen[s])]
+        table = None if s.scatter is None else s.scatter.output
+        return [v for v in s.outputs if v is not table and not self._read_under(v, self.chosen[s])]
 
     def _saves(self, s: SubStage) -> float:
         """Time, in operations, that is not spent where blocks are quiet."""
@@ -307,6 +303,4 @@ def _planes(variables: Iterable[Variable]) -> int:
 
 
 def _as_dispatch(s: SubStage) -> SubStage:
-    if s.mode is Mode.SCATTER:
-        return s
-    return replace(s, mode=Mode.COMPUTE, reads=tuple(replace(r, binding=Binding.TEXTURE) for r in s.reads))
+    return s if s.mode is Mode.SCATTER else s.as_dispatch()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ...ad.graph import Domain, Function, Variable, topological_order
 from ...ad.types import Access
 from .cost import CostModel
-from .recompute import find_recomputed
+from .recompute import Recomputing
 from .substage import Mode, iteration_domain, mode_of
 
 
@@ -42,7 +42,8 @@ class Analysis:
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            self.recomputed = find_recomputed(self.packed, self.levels(), self.mode, kept, self.inlined, cost)
+            choice = Recomputing(self.packed, self.levels(), self.mode, kept, self.inlined, cost)
+            self.recomputed = choice.run()
             self._stored_inputs.clear()
             self._find_stored()
 

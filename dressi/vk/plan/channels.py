@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ...ad.graph import ScatterFunction, Variable
+from ...ad.graph import Variable
 from ...ad.types import VType
 from ...ad.vector import Construct
 from .substage import Binding, Mode, Read, SubStage
@@ -33,7 +33,8 @@ def share_channels(
             readers.setdefault(read.variable, []).append(k)
             if s.mode is Mode.RASTER or s.drawn is not None:
                 fixed.add(read.variable)
-        fixed.update(f.inputs[0] for f in s.functions if isinstance(f, ScatterFunction))
+        if s.scatter is not None:
+            fixed.add(s.scatter.inputs[0])
     shared: dict[Variable, tuple[Variable, ...]] = {}
     found = list(sub_stages)
     for k, s in enumerate(found):

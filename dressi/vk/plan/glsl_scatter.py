@@ -28,7 +28,8 @@ a mesh are vertices and a band of pixels around a few of them is shaded."""
 def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
     from it."""
-    f = next(g for g in s.functions if isinstance(g, ScatterFunction))
+    f = s.scatter
+    assert f is not None
     sums = accumulators_of(f)
     bands = sums.bands(limits)
     accumulate, binding, _ = _writer(s, f, limits, shader_text)

@@ -90,24 +90,25 @@ class Tiling:
 # The first three are what the paper compares: the attachments of a desktop, a laptop and a telephone. "minimum" is what
 # Vulkan guarantees. The others are what drivers report: NVIDIA's for Turing and later, Mesa's for Raspberry Pi 4 (V3DV)
 # and for CPUs (lavapipe 22.3), Google's for CPUs (SwiftShader).
+_MINIMUM = DeviceLimits(
+    max_image_dimension=4096,
+    max_framebuffer_width=4096,
+    max_framebuffer_height=4096,
+    max_color_attachments=4,
+    max_input_attachments=4,
+    max_sampled_images=16,
+    max_storage_images=4,
+    max_storage_buffers=4,
+    max_per_stage_resources=128,
+    int64_atomics=False,
+)
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(),
     "uhd620": DeviceLimits(max_input_attachments=8),
     "mali_g76": DeviceLimits(
         max_input_attachments=4, max_color_attachments=4, int64_atomics=False, lazy_images=True
     ),
-    "minimum": DeviceLimits(
-        max_image_dimension=4096,
-        max_framebuffer_width=4096,
-        max_framebuffer_height=4096,
-        max_color_attachments=4,
-        max_input_attachments=4,
-        max_sampled_images=16,
-        max_storage_images=4,
-        max_storage_buffers=4,
-        max_per_stage_resources=128,
-        int64_atomics=False,
-    ),
+    "minimum": _MINIMUM,
     "turing": DeviceLimits(
         max_image_dimension=32768,
         max_framebuffer_width=32768,
@@ -116,19 +117,7 @@ PROFILES: dict[str, DeviceLimits] = {
         max_storage_buffers=UNLIMITED,
         max_storage_buffer_bytes=(1 << 32) - 1,
     ),
-    "raspberry_pi4": DeviceLimits(
-        max_image_dimension=4096,
-        max_framebuffer_width=4096,
-        max_framebuffer_height=4096,
-        max_color_attachments=4,
-        max_input_attachments=4,
-        max_sampled_images=16,
-        max_storage_images=4,
-        max_storage_buffers=8,
-        max_per_stage_resources=128,
-        max_workgroup_invocations=256,
-        int64_atomics=False,
-    ),
+    "raspberry_pi4": replace(_MINIMUM, max_storage_buffers=8, max_workgroup_invocations=256),
     "lavapipe": DeviceLimits(
         max_input_attachments=8,
         max_sampled_images=128,

@@ -36,11 +36,12 @@ def part_scatters(sub_stages: Sequence[SubStage], analysis: Analysis, limits: De
 
 def _parts(s: SubStage, analysis: Analysis, limits: DeviceLimits) -> tuple[SubStage, SubStage]:
     """The images as a SubStage of its own, and the scatter alone."""
-    (scatter,) = (f for f in s.functions if isinstance(f, ScatterFunction))
+    scatter = s.scatter
+    assert scatter is not None
     images = tuple(v for v in s.outputs if v is not scatter.output)
     first = only(s, analysis, images, Mode.FRAGMENT)
     if limits.violation(first):
-        first = only(s, analysis, images, Mode.COMPUTE)
+        first = first.as_dispatch()
     return first, only(s, analysis, (scatter.output,), Mode.SCATTER)
 
 

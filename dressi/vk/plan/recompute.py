@@ -34,11 +34,11 @@ class Recomputing:
         order: list[Function],
         levels: dict[Function, int],
         mode: dict[Function, Mode],
-        kept: set[Function],
+        kept: Iterable[Function],
         constant: Callable[[Function | None, Domain], bool],
         model: CostModel,
     ):
-        self.order, self.levels, self.mode, self.kept = order, levels, mode, kept
+        self.order, self.levels, self.mode, self.kept = order, levels, mode, set(kept)
         self.constant, self.model = constant, model
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
@@ -52,6 +52,7 @@ class Recomputing:
         self.cones: dict[Function, tuple[tuple[Function, ...], float, list[tuple[Function, float]]]] = {}
 
     def run(self) -> set[Function]:
+        """The Functions that consumers recompute; closed: of a cone all or none."""
         chosen: set[Function] = set()
         for f in reversed(self.order):
             evaluations = self.far[f]
@@ -181,15 +182,3 @@ class Recomputing:
         elif access is not Access.SAME_PIXEL:
             return math.inf
         return self.model.rounds(invocations) * count
-
-
-def find_recomputed(
-    order: list[Function],
-    levels: dict[Function, int],
-    mode: dict[Function, Mode],
-    kept: Iterable[Function],
-    constant: Callable[[Function | None, Domain], bool],
-    model: CostModel,
-) -> set[Function]:
-    """The Functions that consumers recompute; closed: of a cone all or none."""
-    return Recomputing(order, levels, mode, set(kept), constant, model).run()

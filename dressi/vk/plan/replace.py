@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ...ad.graph import Variable
 from .limits import DeviceLimits
-from .substage import Binding, Mode, SubStage
+from .substage import Mode, SubStage
 
 
 def update_in_place(
@@ -71,8 +71,7 @@ class _Place:
         return {r.variable for r in self.s.reads if r.elsewhere}
 
     def dispatch(self) -> SubStage:
-        reads = tuple(replace(r, binding=Binding.TEXTURE) for r in self.s.reads)
-        return replace(self.s, mode=Mode.COMPUTE, reads=reads, replaces=self.replaces)
+        return replace(self.s.as_dispatch(), replaces=self.replaces)
 
 
 class _Order:

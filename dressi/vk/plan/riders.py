@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...ad.graph import Domain, Variable
+from ...ad.graph import Variable
 from .limits import DeviceLimits
-from .substage import Binding, Mode, Read, SubStage
+from .substage import ONE, Binding, Mode, Read, SubStage
 
-ONE = Domain((1, 1), 1)
 Copies = list[tuple[Variable, Variable]]
 
 

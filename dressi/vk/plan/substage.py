@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import singledispatch
 
 import numpy as np
 
 from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+
+ONE = Domain((1, 1), 1)
+"""A single texel: counters, rates, losses."""
 
 
 class Mode(Enum):
@@ -106,6 +109,16 @@ class SubStage:
     def draws(self) -> bool:
         """Whether it is a subpass of a render pass."""
         return self.mode in (Mode.FRAGMENT, Mode.RASTER)
+
+    @property
+    def scatter(self) -> ScatterFunction | None:
+        """The scatter among its Functions; there is one at most."""
+        return next((f for f in self.functions if isinstance(f, ScatterFunction)), None)
+
+    def as_dispatch(self) -> SubStage:
+        """The same work per pixel as a dispatch: what was an input attachment is fetched."""
+        reads = tuple(replace(r, binding=Binding.TEXTURE) for r in self.reads)
+        return replace(self, mode=Mode.COMPUTE, reads=reads)
 
     @property
     def resources(self) -> dict[str, int]:

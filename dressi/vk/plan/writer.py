@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ...ad.graph import Domain, Function, Variable
+from ...ad.graph import Function, Variable
 from ...ad.types import Access, VType
 from .limits import DeviceLimits
-from .substage import Binding, SubStage
+from .substage import ONE, Binding, SubStage
 
 ShaderText = Callable[[str], str]
 """Gives the text of a file of ``shaders/`` by name."""
@@ -21,7 +21,6 @@ ShaderText = Callable[[str], str]
 GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
 BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
 
-_ONE = Domain((1, 1), 1)
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 _STATEMENTS = re.compile(r"\$y\b")
 
@@ -168,7 +167,7 @@ class Writer:
         if v in self.images:
             whole = v.domain == self.s.domain and not self.inside
             text = self.load(v, "place" if whole else self.texel(v, "tile", texel))
-        elif v.domain == self.domain or (v.domain == _ONE and self._placeless(v)):
+        elif v.domain == self.domain or (v.domain == ONE and self._placeless(v)):
             for f in self._cone(v):
                 self.emit(f)
             return self.names[v]

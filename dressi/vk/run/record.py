@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ...ad.graph import Domain, Function, RasterFunction, Variable
 from ..plan.limits import DeviceLimits
 from ..plan.substage import ActiveBlocks, Mode, Stage, SubStage
 from ..plan.writer import GROUP, blocks_across
@@ -126,7 +126,7 @@ def _fill(run: Target, buffer: Any, s: SubStage) -> None:
 def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
-    scatter = next((f for f in s.functions if isinstance(f, ScatterFunction)), None)
+    scatter = s.scatter
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
     for first in p.bands:
         if len(p.bands) > 1:
