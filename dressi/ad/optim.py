@@ -28,6 +28,9 @@ Rate = float | Variable | Schedule
 
 STEP = "step"
 
+VANISHED = 1e-36
+"""What moments are taken to be zero below: far under every eps, and still a normal number in float32."""
+
 
 class Built(NamedTuple):
     """What an optimizer adds to a program; ``updates`` are pairs (state leaf, new value)."""
@@ -149,6 +152,12 @@ class Stateless(Optimizer):
         return [self.function(g, state, p) for g, p in zip(gradients, parameters, strict=True)], {}
 
 
+def _flushed(moment: Variable) -> Variable:
+    """Zero where a component is below VANISHED: where the gradient has become zero, moments would fade into subnormal
+    numbers and stay there, and these take processors several times as long."""
+    return F.select(F.less(F.abs(moment), VANISHED), 0.0, moment)
+
+
 class ScaleByAdam(Optimizer):
     """m / (sqrt(v) + eps) with bias correction: Kingma and Ba, Adam, algorithm 1.
 
@@ -173,8 +182,8 @@ class ScaleByAdam(Optimizer):
         directions, new = [], {}
         for g, name in zip(gradients, names(parameters), strict=True):
             m, v = state[f"{name}.adam_m"], state[f"{name}.adam_v"]
-            m2 = new[f"{name}.adam_m"] = m * b1 + g * (1.0 - b1)
-            v2 = new[f"{name}.adam_v"] = v * b2 + F.hadamard(g, g) * (1.0 - b2)
+            m2 = new[f"{name}.adam_m"] = _flushed(m * b1 + g * (1.0 - b1))
+            v2 = new[f"{name}.adam_v"] = _flushed(v * b2 + F.hadamard(g, g) * (1.0 - b2))
             directions.append(F.hadamard(m2 * fix1, 1.0 / (F.sqrt(v2 * fix2) + self.eps)))
         return directions, new
 
@@ -190,7 +199,7 @@ class Trace(Optimizer):
 
     def update(self, gradients, state, parameters):
         keys = [f"{n}.momentum" for n in names(parameters)]
-        new = {k: state[k] * self.decay + g for k, g in zip(keys, gradients, strict=True)}
+        new = {k: _flushed(state[k] * self.decay + g) for k, g in zip(keys, gradients, strict=True)}
         if self.nesterov:
             return [g + new[k] * self.decay for k, g in zip(keys, gradients)], new
         return [new[k] for k in keys], new

@@ -135,6 +135,24 @@ def test_the_step_is_counted_in_an_integer():
     assert step.vtype is INT and executor.recv(step).item() == 5
 
 
+@pytest.mark.parametrize("vtype", [FLOAT, VEC3, MAT3])
+@pytest.mark.parametrize("optimizer", [optim.adam(0.0, (0.5, 0.25)), optim.sgd(0.0, 0.5)])
+def test_moments_without_a_gradient_end_in_zero_not_in_subnormal_numbers(optimizer, vtype):
+    x = parameter(vtype)
+    x.data = np.full(x.shape, TARGET)
+    built = optimizer.build([x], gradient(loss_of(x), [x]))
+    executor = NumpyExecutor(simplify(Program({}, ((x, built.parameters[0]), *built.updates))))
+    moments = [v for v in executor.program.leaves if v is not x and v.name != "step"]
+    for v in moments:
+        executor.send(v, np.ones(v.shape))
+    for _ in range(150):
+        executor.run(1)
+        for v in moments:
+            values = np.abs(executor.recv(v))
+            assert ((values == 0) | (values >= np.finfo(np.float32).tiny)).all()
+    assert moments and not any(executor.recv(v).any() for v in moments)
+
+
 def test_one_can_go_on_from_a_saved_state():
     x = parameter()
     optimizer = optim.adam(0.1)
