@@ -202,8 +202,8 @@ def build_plan(
             )
         if options.fuse_functions and not apart:
             sub_stages = absorb_readers(sub_stages, (*roots, *named), limits)
-        if cost.compute:
-            sub_stages = prefer_dispatches(sub_stages, limits)
+        if options.dispatch:
+            sub_stages = prefer_dispatches(sub_stages, limits, everywhere=cost.compute)
         if options.share_channels and updates:
             own = {*known, *roots, *(v for pair in updates for v in pair)}
             sub_stages, shared = share_channels(sub_stages, own)

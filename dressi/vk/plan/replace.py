@@ -43,10 +43,14 @@ def update_in_place(
     return [p.dispatch() if p.replaces else s for p, s in zip(places, sub_stages, strict=True)], copies
 
 
-def prefer_dispatches(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
-    """The same work per pixel as dispatches, for devices whose fragments are slow."""
-    places = [(s, _Place(s, limits)) for s in sub_stages]
-    return [p.dispatch() if s.mode is Mode.FRAGMENT and p.fits else s for s, p in places]
+def prefer_dispatches(
+    sub_stages: Sequence[SubStage], limits: DeviceLimits, *, everywhere: bool
+) -> list[SubStage]:
+    """The same work as dispatches: that on lists, of whose fragments half idle (they are shaded in blocks of 2x2 and
+    more), and ``everywhere`` on devices whose fragments are slow."""
+    places = [(s, _Place(s, limits)) for s in sub_stages if s.mode is Mode.FRAGMENT]
+    better = {s: p for s, p in places if (everywhere or s.domain.size[1] == 1) and p.fits}
+    return [better[s].dispatch() if s in better else s for s in sub_stages]
 
 
 class _Place:
