@@ -59,6 +59,37 @@ def adam_rule(rate, betas=(0.9, 0.999), eps=1e-8):
     return rule
 
 
+def uniform_rule(rate, betas=(0.9, 0.999), eps=1e-8):
+    """AdamUniform as its authors publish it: all components are divided by the largest root."""
+    m = v = 0.0
+
+    def rule(g, t, x):
+        nonlocal m, v
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
+        root = np.sqrt(v / (1 - betas[1] ** (t + 1))).max()
+        return -rate * m / (1 - betas[0] ** (t + 1)) / (root + eps)
+
+    return rule
+
+
+def amsgrad_rule(rate, betas=(0.9, 0.999), eps=1e-8):
+    m = v = largest = 0.0
+
+    def rule(g, t, x):
+        nonlocal m, v, largest
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
+        largest = np.maximum(largest, v)
+        root = np.sqrt(largest / (1 - betas[1] ** (t + 1)))
+        return -rate * m / (1 - betas[0] ** (t + 1)) / (root + eps)
+
+    return rule
+
+
+def adamw_rule(rate, decay):
+    adam = adam_rule(rate)
+    return lambda g, t, x: adam(g, t, x) - rate * decay * x
+
+
 def momentum_rule(rate, decay, nesterov=False):
     m = 0.0
 
@@ -77,6 +108,12 @@ RULES = {
     "adam": (optim.adam(0.1), lambda: adam_rule(0.1)),
     "adam with other betas": (optim.adam(0.1, (0.5, 0.9), 1e-3), lambda: adam_rule(0.1, (0.5, 0.9), 1e-3)),
     "adam without the first moment": (optim.adam(0.1, (0.0, 0.9)), lambda: adam_rule(0.1, (0.0, 0.9))),
+    "adam with one scale": (optim.adam_uniform(0.1), lambda: uniform_rule(0.1)),
+    "adam that never forgets": (
+        optim.amsgrad(0.9, (0.5, 0.6)),
+        lambda: amsgrad_rule(0.9, (0.5, 0.6)),
+    ),
+    "decoupled weight decay": (optim.adamw(0.1, 0.3), lambda: adamw_rule(0.1, 0.3)),
     "a schedule": (
         optim.sgd(optim.exponential(0.1, 0.5, 4)),
         lambda: lambda g, t, x: -0.1 * 0.5 ** (t / 4) * g,
@@ -177,6 +214,16 @@ SCHEDULES = {
         optim.piecewise([(0, 1.0), (3, 0.5), (6, 0.1)]),
         lambda t: (1, 1, 1, 0.5, 0.5, 0.5, 0.1)[min(t, 6)],
     ),
+    "linear": (optim.linear(1.0, 0.2, 4), lambda t: 1 - 0.2 * min(t, 4)),
+    "warm-up": (optim.warm_up(0.8, 4), lambda t: 0.2 * min(t + 1, 4)),
+    "warm-up of a schedule": (
+        optim.warm_up(optim.exponential(2.0, 0.5, 3), 5),
+        lambda t: 2.0 * 0.5 ** (t / 3) * min((t + 1) / 5, 1),
+    ),
+    "joined": (
+        optim.joined([(2, optim.linear(0.0, 1.0, 4)), (6, optim.exponential(3.0, 0.5))]),
+        lambda t: 3.0 * 0.5 ** (t - 6) if t >= 6 else max(t - 2, 0) / 4,
+    ),
 }
 
 
@@ -187,13 +234,49 @@ def test_schedules(schedule, expected):
         assert np.isclose(evaluate([schedule(step)], {step: [[[t]]]})[0].item(), expected(t))
 
 
+def test_the_numbers_of_schedules_can_be_data():
+    step = Variable(FLOAT)
+    a, b, n = (Variable(FLOAT, name=name) for name in "abn")
+    made = {
+        "exponential": (optim.exponential(a, b, n), lambda t, a, b, n: a * b ** (t / n)),
+        "linear": (optim.linear(a, b, n), lambda t, a, b, n: a + (b - a) * min(t / n, 1)),
+        "cosine": (
+            optim.cosine(a, b, n),
+            lambda t, a, b, n: (a + b) / 2 + (a - b) / 2 * math.cos(math.pi * min(t / n, 1)),
+        ),
+        "piecewise": (optim.piecewise([(0, a), (n, b)]), lambda t, a, b, n: a if t < n else b),
+        "warm-up": (optim.warm_up(optim.constant(a), n), lambda t, a, b, n: a * min((t + 1) / n, 1)),
+    }
+    for schedule, expected in made.values():
+        value = schedule(step)
+        for numbers in ((0.5, 0.25, 4.0), (2.0, 0.75, 2.0)):
+            sent = {v: [[[x]]] for v, x in zip((a, b, n), numbers, strict=True)}
+            for t in range(6):
+                found = evaluate([value], {step: [[[t]]], **sent})[0].item()
+                assert np.isclose(found, expected(t, *numbers))
+
+
+def test_a_weight_of_the_loss_can_follow_the_clock():
+    x, counter = parameter(), optim.clock()
+    weight = optim.rate_at(optim.linear(1.0, 0.0, 4), counter)
+    optimizer = optim.Clocked(optim.sgd(0.1), counter)
+    state = optimizer.states([x])
+    assert state["step"] is counter
+    built = optimizer.build([x], gradient(loss_of(x) * weight, [x]), state)
+    executor = NumpyExecutor(Program({}, ((x, built.parameters[0]), *built.updates)))
+    executor.run(6)
+    expected = descend(x.data, 6, lambda g, t, x: -0.1 * g * max(1 - t / 4, 0))
+    assert np.allclose(executor.recv(x), expected)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda x: optim.sgd(0.1).build([x, x], [x, x]), "two parameters are called 'x'"),
         (lambda x: optim.sgd(0.1).build([x], []), "1 parameters but 0 gradients"),
         (lambda x: optim.sgd(0.1).build([Variable(INT)], [Variable(INT)]), "holds integers"),
-        (lambda x: optim.sgd(x).build([x], [x]), "learning rate"),
+        (lambda x: optim.sgd(x).build([x], [x]), "a number or a FLOAT"),
+        (lambda x: optim.linear(1.0, 0.0, 0)(x), "positive number of steps"),
         (lambda x: optim.per_parameter({}).build([x], [x]), "no optimizer for"),
         (lambda x: optim.per_parameter({x: optim.sgd(1)}).build([Variable(FLOAT)], [x]), "needs a name"),
         (lambda x: optim.chain(optim.trace(0.5), optim.trace(0.5)).build([x], [x]), "two parts"),

@@ -12,14 +12,14 @@ from dressi import Device, DressiAD, Variable, adam
 from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import as_variable
-from dressi.ad.optim import Optimizer, cosine
+from dressi.ad.optim import Clocked, Optimizer, clock, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
 from dressi.errors import InputError
 from dressi.render.edges import edge_list
 from dressi.render.fit.draw import draw, surface_uv
-from dressi.render.fit.engine import Clocked, clock, list_leaf, matrices_leaf, to_clip
+from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
 from dressi.render.fit.silhouettes import signed_distances
 from dressi.render.fit.silhouettes import soft_target as layered_target
 from dressi.render.hard_soft_ras import hard_soft_ras

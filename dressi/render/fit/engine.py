@@ -9,8 +9,8 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.optim import STEP, Optimizer, State
-from ...ad.types import INT, MAT4, VType, list_image, list_size
+from ...ad.optim import Optimizer
+from ...ad.types import MAT4, VType, list_image, list_size
 from ..camera import Cameras
 
 
@@ -33,27 +33,6 @@ class Engine(Protocol):
 
 
 MakeEngine = Callable[[], Engine]
-
-
-class Clocked(Optimizer):
-    """An optimizer whose step counter is a leaf made beforehand, so that the loss can depend on it."""
-
-    def __init__(self, optimizer: Optimizer, clock: Variable):
-        self.optimizer, self.clock = optimizer, clock
-
-    def init(self, parameters: Sequence[Variable]) -> State:
-        return self.optimizer.init(parameters)
-
-    def update(self, gradients, state, parameters):
-        return self.optimizer.update(gradients, state, parameters)
-
-    def states(self, parameters: Sequence[Variable]) -> State:
-        return {**super().states(parameters), STEP: self.clock}
-
-
-def clock() -> Variable:
-    """The INT leaf that counts steps from 0."""
-    return Variable(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
 
 
 def list_leaf(name: str, vtype: VType, values: np.ndarray) -> Variable:

@@ -15,7 +15,7 @@ from ..mesh import Mesh
 from ..screen import covered, rasterize_hard
 from ..texturing import texture_colour
 from .draw import surface_uv
-from .engine import Clocked, Engine, clock, list_leaf, matrices_leaf, to_clip
+from .engine import Engine, list_leaf, matrices_leaf, to_clip
 
 SMOOTHNESS = 8e-7
 """Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would
@@ -63,13 +63,13 @@ class TextureRound:
         face = rasterize_hard(clip, faces, size=(width, height), face_count=len(mesh.faces))
         self.uv = surface_uv(mesh, clip, faces, face, (width, height))
         self.shown = weight * covered(face)
-        counter = clock()
+        counter = optim.clock()
         color = texture_colour(self.texture, self.uv, face, gradient=gradient, step=counter + seed)
         scale = masks.size / max(float(masks.sum()), 1.0)
         self.loss = l2(color, target, self.shown) * scale + roughness(self.texture) * smoothness
         # The mean colour is a start; one texel needs a few dozen steps of 0.03 at most to get to its own.
         rate = optim.cosine(0.05, 0.002, steps)
-        self.optimizer = Clocked(optim.adam(rate, betas=(0.9, 0.99)), counter)
+        self.optimizer = optim.Clocked(optim.adam(rate, betas=(0.9, 0.99)), counter)
         self.parameters = [self.texture]
         self.outputs = {"uv": self.uv, "shown": self.shown}
 

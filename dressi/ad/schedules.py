@@ -1,0 +1,97 @@
+"""Schedules: from the step counter to a learning rate or the weight of a term, on the device.
+
+Every number of a schedule may be a FLOAT Variable of one texel instead: then it is data, and a ``send`` changes it
+without a new plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import GraphError
+from . import functional as F
+from .graph import Domain, Variable, as_variable
+from .types import FLOAT
+
+Schedule = Callable[[Variable], Variable]
+"""From the step counter (FLOAT, one texel; 0 in the first step) to a FLOAT of one texel."""
+
+Number = float | Variable
+Rate = float | Variable | Schedule
+
+
+def rate_at(rate: Rate, step: Variable) -> Any:
+    """The value of a rate: a number, or a FLOAT Variable of one texel. Raises GraphError.
+
+    step: the step counter as FLOAT, or INT as ``optim.clock`` makes it.
+    """
+    if callable(rate) and not isinstance(rate, Variable):
+        rate = rate(F.to_float(step) if step.vtype.is_int else step)
+    if isinstance(rate, Variable) and (rate.vtype is not FLOAT or rate.domain != Domain((1, 1), 1)):
+        raise GraphError(f"a rate or weight is a number or a FLOAT of one texel, not {rate}")
+    return rate
+
+
+def constant(value: Number) -> Schedule:
+    """Always ``value``."""
+    return lambda step: as_variable(value)
+
+
+def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
+    """start * factor ** (step / steps)."""
+    if isinstance(factor, Variable):
+        power = F.log2(factor)
+    elif factor <= 0:
+        raise GraphError(f"the factor of an exponential schedule is positive, not {factor}")
+    else:
+        power = math.log2(factor)
+    return lambda step: F.exp2(step * (power / _length(steps))) * start
+
+
+def linear(start: Number, end: Number, steps: Number) -> Schedule:
+    """From start to end in equal differences in ``steps`` steps, then end."""
+    return lambda step: F.min(step * (1.0 / _length(steps)), 1.0) * (end - start) + start
+
+
+def cosine(start: Number, end: Number, steps: Number) -> Schedule:
+    """From start to end along half a cosine in ``steps`` steps, then end."""
+    half = 0.5 * (start - end)
+    return lambda step: F.cos(F.min(step * (1.0 / _length(steps)), 1.0) * math.pi) * half + (end + half)
+
+
+def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
+    """Constant pieces [(first step, value), ...] in rising order; before the first piece its value holds."""
+    return joined([(first, constant(value)) for first, value in pieces])
+
+
+def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
+    """Schedules [(first step, schedule), ...] in rising order, each counting from its own first step.
+
+    Before the first piece that one's value at 0 holds.
+    """
+    starts = [first for first, _ in pieces if not isinstance(first, Variable)]
+    if not pieces or starts != sorted(starts):
+        raise GraphError("a schedule of pieces needs them as (first step, value) in rising order")
+
+    def schedule(step: Variable) -> Variable:
+        first, piece = pieces[0]
+        value = piece(F.max(step - first, 0.0))
+        for first, piece in pieces[1:]:
+            value = F.select(F.less(step, first), value, piece(F.max(step - first, 0.0)))
+        return value
+
+    return schedule
+
+
+def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
+    """A rate that grows in equal differences to its full value in the first ``steps`` steps: 1 / steps of it first."""
+    return lambda step: F.min((step + 1.0) * (1.0 / _length(steps)), 1.0) * rate_at(rate, step)
+
+
+def _length(steps: Number) -> Number:
+    """Raises GraphError."""
+    if not isinstance(steps, Variable) and not steps > 0:
+        raise GraphError(f"a schedule takes a positive number of steps, not {steps}")
+    return steps
