@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from ..ad import functional as F
 from ..ad.constant import Like
@@ -105,13 +106,13 @@ def face_form(
     """Soft layers of a mesh by the definitions at the top of this module.
 
     radius: FLOAT 1x1, a fraction of the image height.  layers: K, how many are peeled.  sigma: softness, default
-    radius / 7.  delta: half width of the band E, default radius. Differentiable in the positions. Raises InputError
-    for options, GraphError for types.
+    radius / 7.  delta: half width of the band E, default radius; infinite, E = 1 everywhere (SoftRas). Differentiable in
+    the positions. Raises InputError for options, GraphError for types.
     """
     if layers < 1:
         raise InputError(f"hard_soft_ras peels at least one layer, not {layers}")
     softness = 1.0 / (radius * (1 / 7) if sigma is None else fraction("sigma", sigma))
-    width = radius if delta is None else fraction("delta", delta)
+    width = None if delta == inf else radius if delta is None else fraction("delta", delta)
     points, faces, size, cull = mesh.points, mesh.faces, mesh.size, culling(mesh.cull)
     # A quarter of a pixel more than the radius: which fragments there are is decided by their distance alone, not
     # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
@@ -136,13 +137,18 @@ def face_form(
         probability = F.select(covered(face), F.sigmoid(dist * softness), 0.0)
         peeled.append(SoftLayer(face, dist, probability))
     assert hard is not None
-    texels = F.to_int(width * float(size[1]) + 0.5)
-    around = Extremes(Extremes(hard, texels, "x").output, texels, "y").output
-    edge = around.y - around.x
+    edge = F.constant(1.0) if width is None else _band(hard, width)
     missed = 1.0 - peeled[0].probability
     for layer in peeled[1:]:
         missed = missed * (1.0 - layer.probability)
     return SoftLayers(hard, F.select(edge, 1.0 - missed, hard), mesh, tuple(peeled), edge)
+
+
+def _band(hard: Variable, width: Variable) -> Variable:
+    """E: whether the window of +-width holds hard and other pixels."""
+    texels = F.to_int(width * float(hard.size[1]) + 0.5)
+    around = Extremes(Extremes(hard, texels, "x").output, texels, "y").output
+    return around.y - around.x
 
 
 def _peel(

@@ -1,21 +1,30 @@
-"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, in three forms behind one call.
+"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of four estimators.
 
 - "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``face_form``).
 - "outer": hard inside, soft outside of the outline (``outer_form``). Its derivative is that of the picture drawn again.
 - "silhouette": soft on both sides of the outline (``silhouette_form``).
+- "antialias": the hard picture with analytic antialiasing (``antialias_form``), whose derivative reaches one pixel.
 
-The last two draw the edges that may be silhouettes: their work is that of the margin around them, not of the image.
+The last three draw the edges that may be silhouettes: their work is that of the margin around them, not of the image.
+
+The face form has the modes of the paper (figure 6) as presets, ``mode``; what is given beside it counts instead:
+
+    "aa"        K = 1, r and delta one pixel: about what antialiasing does, on all pixels along the outline
+    "default"   K = 3, r = 0.01: sharp inside, soft around the outline
+    "softras"   K = 5, r = 0.1, sigma = 0.0285, E = 1 everywhere: soft inside of the outline too
 """
 
 from __future__ import annotations
 
 import inspect
+from math import inf
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..ad.types import Size
 from ..errors import InputError
+from .antialias_form import Antialiased, antialias_form
 from .around_edges import EdgeSilhouette
 from .edges import EdgeList
 from .face_form import SoftLayer, SoftLayers, face_form
@@ -24,34 +33,48 @@ from .screen import DrawnMesh
 from .silhouette import Silhouette, fraction
 from .silhouette_form import silhouette_form
 
-FORMS = {"face": face_form, "outer": outer_form, "silhouette": silhouette_form}
-"""How distances are measured."""
+FORMS = {
+    "face": face_form,
+    "outer": outer_form,
+    "silhouette": silhouette_form,
+    "antialias": antialias_form,
+}
+"""Estimators of the silhouette and of its derivative."""
+SOFT_FORMS = tuple(name for name, draw in FORMS.items() if "radius" in inspect.signature(draw).parameters)
+"""Those whose derivative reaches as far as a radius says."""
+MODES = ("aa", "default", "softras")
+"""Presets of the face form."""
 
 
 class Drawing(TypedDict):
     """What all forms take."""
 
     size: Size
-    radius: Like
     face_count: int
     cull: NotRequired[str]
 
 
 @overload
 def hard_soft_ras(
-    position: Variable, faces: Variable, *, form: Literal["face"] = "face", layers: int | None = None,
-    sigma: Like | None = None, delta: Like | None = None, **drawing: Unpack[Drawing],
+    position: Variable, faces: Variable, *, form: Literal["face"] = "face", radius: Like | None = None,
+    mode: str | None = None, layers: int | None = None, sigma: Like | None = None, delta: Like | None = None,
+    **drawing: Unpack[Drawing],
 ) -> SoftLayers: ...  # fmt: skip
 @overload
 def hard_soft_ras(
-    position: Variable, faces: Variable, *, form: Literal["outer"], edges: EdgeList | None = None,
+    position: Variable, faces: Variable, *, form: Literal["outer"], radius: Like, edges: EdgeList | None = None,
     **drawing: Unpack[Drawing],
 ) -> EdgeSilhouette: ...  # fmt: skip
 @overload
 def hard_soft_ras(
-    position: Variable, faces: Variable, *, form: Literal["silhouette"], sigma: Like | None = None,
+    position: Variable, faces: Variable, *, form: Literal["silhouette"], radius: Like, sigma: Like | None = None,
     edges: EdgeList | None = None, **drawing: Unpack[Drawing],
 ) -> EdgeSilhouette: ...  # fmt: skip
+@overload
+def hard_soft_ras(
+    position: Variable, faces: Variable, *, form: Literal["antialias"], edges: EdgeList | None = None,
+    **drawing: Unpack[Drawing],
+) -> Antialiased: ...  # fmt: skip
 @overload
 def hard_soft_ras(position: Variable, faces: Variable, *, form: str, **options: Any) -> Silhouette: ...
 def hard_soft_ras(
@@ -59,23 +82,27 @@ def hard_soft_ras(
     faces: Variable,
     *,
     size: Size,
-    radius: Like,
     face_count: int,
     cull: str = "none",
     form: str = "face",
+    mode: str | None = None,
     **options: Any,
 ) -> Silhouette:
-    """The soft silhouette of a mesh (Dressi, section 3.4) in one of three forms, and what is seen of it in colour.
+    """The soft silhouette of a mesh (Dressi, section 3.4) by one of four estimators, and what is seen of it in colour.
 
-    form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), defined in the modules named above.
+    form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), "antialias" (``Antialiased``), defined in
+    the modules named above.
     position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
-    size: of the images.  radius: fraction of the image height in (0, 1), a number or a FLOAT 1x1 Variable, which
-    can then change from step to step.  cull: "none" or "back".
+    size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
 
     Options of some forms; one that is None, or left out, has its default:
-    layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius.
+    radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
+    layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face, silhouette): softness, radius / 7.
-    edges (outer, silhouette): ``edge_list`` of the faces, made of the data of ``faces``.
+    edges (outer, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
+
+    radius, sigma and delta are numbers or FLOAT 1x1 Variables: as leaves they can be sent between steps without a new
+    build. The form and the layers are the graph itself: ``dressi.render.schedule`` changes them from phase to phase.
 
     Images have size ``size`` and batch N. Differentiable in position. Faces with a corner behind the viewer or in
     front of the near plane are dropped. Raises InputError for options, GraphError for types.
@@ -83,12 +110,31 @@ def hard_soft_ras(
     if form not in FORMS:
         raise InputError(f"form is one of {', '.join(FORMS)}, not {form!r}")
     draw: Any = FORMS[form]
+    size = (int(size[0]), int(size[1]))
     given = {name: value for name, value in options.items() if value is not None}
+    if mode is not None:
+        if form != "face":
+            raise InputError(f"mode has no meaning in the {form} form; leave it out")
+        given = {**preset(mode, size), **given}
     for name in given:
         if name not in inspect.signature(draw).parameters:
             raise InputError(f"{name} has no meaning in the {form} form; leave it out")
-    mesh = DrawnMesh(position, faces, (int(size[0]), int(size[1])), face_count, cull)
-    return draw(mesh, fraction("radius", radius), **given)
+    if form in SOFT_FORMS:
+        if "radius" not in given:
+            raise InputError(f"the {form} form needs a radius, a fraction of the image height such as 0.01")
+        given["radius"] = fraction("radius", given["radius"])
+    return draw(DrawnMesh(position, faces, size, face_count, cull), **given)
 
 
-__all__ = ["FORMS", "SoftLayer", "SoftLayers", "hard_soft_ras"]
+def preset(mode: str, size: Size) -> dict[str, Any]:
+    """Options of the face form for a mode of the paper (section 3.4.3, figure 6) in images of a size. Raises InputError."""
+    if mode not in MODES:
+        raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    if mode == "aa":
+        return {"layers": 1, "radius": 1 / size[1], "delta": 1 / size[1]}
+    if mode == "default":
+        return {"layers": 3, "radius": 0.01}
+    return {"layers": 5, "radius": 0.1, "sigma": 0.0285, "delta": inf}
+
+
+__all__ = ["FORMS", "MODES", "SOFT_FORMS", "SoftLayer", "SoftLayers", "hard_soft_ras", "preset"]

@@ -10,7 +10,7 @@ import numpy as np
 from dressi.ad import functional as F
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
-from dressi.render import edges, regularizers, screen, soft_faces
+from dressi.render import crossings, edges, regularizers, screen, soft_faces
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases
@@ -112,6 +112,24 @@ def outline_distance(batch: int) -> Example:
     return Example(edges.OutlineDistance(Variable(INT, SIZE, batch, data=face), *near).output)
 
 
+def crossing(axis: str, batch: int) -> Example:
+    rng = np.random.default_rng(7)
+    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
+    face = np.stack([np.where((x + y + k) % 5 < 3, x // 2, -1) for k in range(batch)])
+    depth = np.where(face < 0, edges.BEYOND, rng.uniform(size=face.shape))
+    front = Variable(VEC2, SIZE, batch, data=np.stack([face, depth], axis=-1).astype(np.float32))
+    # Edges near the pixels, steep and flat, hidden too.
+    place = np.stack([x, y], axis=-1)[None] + rng.uniform(-0.2, 1.2, (1, SIZE[1], SIZE[0], 2))
+    along = rng.uniform(-1.5, 1.5, place.shape)
+    ends = np.concatenate([place - along, place + along], axis=-1) / SIZE[1]
+    side, depths = rng.integers(-1, 3, (1, SIZE[1], SIZE[0])), rng.uniform(0, 0.5, place.shape)
+    own = [
+        Variable(t, SIZE, data=v.astype(np.float32 if t is not INT else int))
+        for t, v in ((VEC4, ends), (VEC2, depths), (INT, side))
+    ]
+    return Example(crossings.Crossing(front, *own, axis).output)
+
+
 def neighbour_difference(vtype=VEC3) -> Example:
     mesh = regularizers.adjacency(CASE.faces, len(CASE.clip) + 3)
     rng = np.random.default_rng(5)
@@ -130,6 +148,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
     edges.EdgeDistance: [edge_distance],
     edges.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
+    crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
     regularizers.NeighbourDifference: [neighbour_difference, lambda: neighbour_difference(VEC2)],

@@ -138,3 +138,42 @@ def test_wrong_options_are_named(wrong):
     options = {"size": sc.SIZE, "radius": 0.1, "face_count": 1, **wrong}
     with pytest.raises(InputError, match=next(iter(wrong)) if "layers" not in wrong else "layer"):
         hard_soft_ras(position, faces, **options)
+
+
+def test_modes_of_the_paper_are_presets():
+    """(layers, radius, sigma, E) of each, and what is given beside them counts."""
+    case = CASES["sphere"]
+    position, faces = case.variables()
+
+    def drawn(**options):
+        return hard_soft_ras(position, faces, size=sc.SIZE, face_count=80, **options)
+
+    same = {
+        "aa": {"layers": 1, "radius": 1 / 64, "delta": 1 / 64},
+        "default": {"layers": 3, "radius": 0.01},
+        "softras": {"layers": 5, "radius": 0.1, "sigma": 0.0285, "delta": np.inf},
+    }
+    for mode, options in same.items():
+        found, truth = evaluate([drawn(mode=mode).silhouette, drawn(**options).silhouette])
+        np.testing.assert_array_equal(found, truth)
+    assert len(drawn(mode="softras", layers=2).layers) == 2
+
+
+def test_an_infinite_band_is_soft_everywhere():
+    case = CASES["sphere"]
+    position, faces = case.variables()
+    options = {"size": sc.SIZE, "radius": sc.RADIUS, "face_count": 80, "layers": 2, "delta": np.inf}
+    drawn = hard_soft_ras(position, faces, **options)
+    picture = brute_force.render(case.clip, case.faces, sc.SIZE, radius=sc.RADIUS, layers=2, cull="none")
+    (image,) = evaluate([drawn.silhouette])
+    expected = 1 - np.prod(1 - picture.d, axis=0)
+    assert np.mean(np.abs(image[0] - expected) > 1e-4) <= 0.005
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"mode": "nvdiffrast"}, {"mode": "aa", "form": "outer", "radius": 0.1}]
+)
+def test_a_radius_or_a_known_mode_is_needed(wrong):
+    position, faces = CASES["acute"].variables()
+    with pytest.raises(InputError, match="mode" if wrong else "radius"):
+        hard_soft_ras(position, faces, size=sc.SIZE, face_count=1, **wrong)

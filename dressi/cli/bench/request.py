@@ -10,7 +10,7 @@ from dressi.cli.bench import CASES
 from dressi.cli.bench.meshes import Model, load
 from dressi.cli.fitting import parse_size
 from dressi.errors import InputError
-from dressi.render.hard_soft_ras import FORMS
+from dressi.render.hard_soft_ras import SOFT_FORMS
 from dressi.render.texturing import GRADIENTS
 from dressi.vk.plan.limits import profile
 
@@ -78,8 +78,8 @@ class Request:
                 raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
         if not 1 <= self.peels <= 8:
             raise InputError(f"--peels {self.peels} is not possible; HardSoftRas peels 1 to 8 layers")
-        if self.form not in FORMS:
-            raise InputError(f"--form {self.form!r} is unknown; HardSoftRas has {', '.join(FORMS)}")
+        if self.form not in SOFT_FORMS:
+            raise InputError(f"--form {self.form!r} is unknown; HardSoftRas has {', '.join(SOFT_FORMS)}")
         smallest = min(height for _, height in self.sizes)
         if not 0 < self.radius_px < smallest:
             raise InputError(

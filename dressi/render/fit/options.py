@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import InputError
-from ..hard_soft_ras import FORMS
+from ..hard_soft_ras import SOFT_FORMS
 from ..texturing import GRADIENTS
 
 STEPS = 600
@@ -62,8 +62,8 @@ class FitOptions:
             raise InputError(
                 f"the radius is a fraction of the image height inside (0, 1), not {self.radius}; try --radius 0.1"
             )
-        if self.form not in FORMS:
-            raise InputError(f"the form is one of {', '.join(FORMS)}, not {self.form!r}")
+        if self.form not in SOFT_FORMS:
+            raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
         if not 1 <= self.peels <= 8:
             raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
         if self.texture_size == 0:
