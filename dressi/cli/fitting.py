@@ -158,10 +158,7 @@ def _source(request: Request, size: tuple[int, int] | None) -> Mesh | Photos:
     if request.target is not None:
         return load_mesh(request.target)
     assert request.photos is not None
-    photos = load_photos(request.photos, size)
-    width, height = photos.cameras.size
-    if size is None and width > PHOTO_WIDTH:
-        photos = load_photos(request.photos, (PHOTO_WIDTH, max(round(height * PHOTO_WIDTH / width), 1)))
+    photos = load_photos(request.photos, size, widest=PHOTO_WIDTH)
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
     return photos
@@ -237,9 +234,16 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     for name, values in report["metrics"].items():
         if values is not None:
             quality = "equal" if values["psnr"] is None else f"{values['psnr']:.2f} dB"
-            print(f"{name}: IoU {values['iou']:.4f}, PSNR {quality}")
+            print(f"{name}: IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}")
     if "hull" in report:
         print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
+    surface = report["surface"]
+    flaws = f"{surface['self_intersecting']:.2%} of the faces cut each other"
+    if surface["inside_out"] is not None:
+        flaws = f"{surface['inside_out']} of {surface['faces']} faces inside out, {flaws}"
+    print(f"surface: {flaws}")
+    if "relative_chamfer" in surface:
+        print(f"distance to the true surface: {surface['relative_chamfer']:.3%} of its diagonal")
     seconds = report["time"]
     if seconds["step_ms"] is not None:
         print(

@@ -173,6 +173,10 @@ class Camera:
         scale = np.diag([size[0] / self.size[0], size[1] / self.size[1], 1.0])
         return replace(self, intrinsics=scale @ self.intrinsics, size=size)
 
+    def padded(self, size: tuple[int, int]) -> Camera:
+        """The same view with pixels added on the right and below, or cut off there."""
+        return replace(self, size=size)
+
     def with_range(self, near: float, far: float) -> Camera:
         """The same view with other clip depths."""
         return replace(self, near=near, far=far)

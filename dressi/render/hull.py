@@ -25,11 +25,15 @@ def hull_iou(
     bounds: np.ndarray,
     *,
     largest: bool = True,
+    train_known: np.ndarray | None = None,
+    held_out_known: np.ndarray | None = None,
 ) -> float:
-    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W). See
+    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W), where those are known. See
     `hull_masks`."""
-    masks = hull_masks(train_masks, train_cameras, held_out_cameras, bounds, largest=largest)
-    return iou(masks, held_out_masks)
+    masks = hull_masks(
+        train_masks, train_cameras, held_out_cameras, bounds, largest=largest, known=train_known
+    )
+    return iou(masks, held_out_masks, held_out_known)
 
 
 def hull_masks(
@@ -40,38 +44,49 @@ def hull_masks(
     *,
     largest: bool = True,
     step: float = 0.5,
+    known: np.ndarray | None = None,
 ) -> np.ndarray:
     """(M, H, W) 0 or 1: silhouettes of the hull of masks (N, H', W') in other views.
 
     A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every
     mask. Rays are sampled so densely that a point moves by `step` mask pixels; a grid only says where that is
-    not needed. A point outside a mask's image is unknown there and is not carved; a point that no camera sees
-    is not in the hull.
+    not needed. A point outside a mask's image, or where it is not known (N, H', W'), is unknown there and is not
+    carved; a point that no camera sees is not in the hull.
 
     largest: leave out what is not connected to the largest part. A hull of few masks has phantoms, apart from
     the object, where the cones of the masks happen to meet, and how many depends on the bounds.
     """
     masks = np.asarray(masks) >= 0.5
+    known = _known(masks, known)
     bounds = np.asarray(bounds, dtype=np.float64)
-    grid = _grid(masks, cameras, bounds, largest)
-    return np.stack([_silhouette(masks, cameras, grid, view, bounds, step) for view in views])
+    grid = _grid(masks, known, cameras, bounds, largest)
+    return np.stack([_silhouette(masks, known, cameras, grid, view, bounds, step) for view in views])
 
 
-def inside_masks(masks: np.ndarray, cameras: Cameras, points: np.ndarray, least_seen: int = 1) -> np.ndarray:
-    """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras."""
+def inside_masks(
+    masks: np.ndarray,
+    cameras: Cameras,
+    points: np.ndarray,
+    least_seen: int = 1,
+    known: np.ndarray | None = None,
+) -> np.ndarray:
+    """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras where those
+    are known."""
     alive = np.arange(len(points))
     seen = np.zeros(len(points), dtype=np.int64)
-    for mask, camera in zip(masks, cameras, strict=True):
-        known, covered = _look_up(mask, camera, points[alive])
-        seen[alive] += known
-        alive = alive[covered | ~known]
+    for mask, told, camera in zip(masks, _known(masks, known), cameras, strict=True):
+        sees, covered = _look_up(mask, told, camera, points[alive])
+        seen[alive] += sees
+        alive = alive[covered | ~sees]
     inside = np.zeros(len(points), dtype=bool)
     inside[alive] = True
     return inside & (seen >= least_seen)
 
 
-def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.ndarray:
-    """(2, 3) box of the object that masks (N, H, W) show, from its coarse hull.
+def estimate_bounds(
+    masks: np.ndarray, cameras: Cameras, grid: int = 64, known: np.ndarray | None = None
+) -> np.ndarray:
+    """(2, 3) box of the object that masks (N, H, W) show where they are known, from its coarse hull.
 
     The search starts from the point nearest to the rays through the masks' centroids. Raises InputError
     naming the view when a camera looks away from the object or stands inside it, and when fewer than two
@@ -102,7 +117,7 @@ def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.n
     half = 1.25 * min(max(extents), float(np.median(distances)))
     axis = (np.arange(grid) + 0.5) / grid * 2 - 1
     points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
-    found = inside_masks(masks, cameras, points, least_seen=(len(cameras) + 1) // 2)
+    found = inside_masks(masks, cameras, points, (len(cameras) + 1) // 2, known)
     if not found.any():
         return np.stack([center - typical, center + typical])
     # Parts within a cell of each other belong together: thin ones fall between the points of a coarse grid.
@@ -113,19 +128,22 @@ def estimate_bounds(masks: np.ndarray, cameras: Cameras, grid: int = 64) -> np.n
 
 
 def check_cameras(cameras: Cameras, bounds: np.ndarray) -> None:
-    """Raise InputError naming the view whose camera is inside the box, looks away from it, or misses it."""
+    """Raise InputError naming the views whose cameras are inside the box, look away from it, or miss it."""
     center, radius = sphere_of(bounds)
+    wrong: dict[str, list[str]] = {}
     for camera in cameras:
-        if ((camera.center > bounds[0]) & (camera.center < bounds[1])).all():
-            raise InputError(f"the camera of '{camera.name}' is inside the object's box; check its matrices")
         pixel, depth = camera.project(center)
-        if depth <= 0:
-            raise InputError(f"the camera of '{camera.name}' has the object behind it; check its matrices")
-        reach = radius / depth * np.array([camera.intrinsics[0, 0], camera.intrinsics[1, 1]])
-        if (pixel + reach < 0).any() or (pixel - reach > camera.size).any():
-            raise InputError(
-                f"the camera of '{camera.name}' does not see the object; check its matrices and box"
-            )
+        if ((camera.center > bounds[0]) & (camera.center < bounds[1])).all():
+            wrong.setdefault("inside the object's box", []).append(f"'{camera.name}'")
+        elif depth <= 0:
+            wrong.setdefault("turned so that the object is behind it", []).append(f"'{camera.name}'")
+        else:
+            reach = radius / depth * np.array([camera.intrinsics[0, 0], camera.intrinsics[1, 1]])
+            if (pixel + reach < 0).any() or (pixel - reach > camera.size).any():
+                wrong.setdefault("placed so that it does not see the object", []).append(f"'{camera.name}'")
+    if wrong:
+        text = "; ".join(f"the camera of {', '.join(names)} is {how}" for how, names in wrong.items())
+        raise InputError(f"{text}; check its matrices and the object's box")
 
 
 def sphere_of(bounds: np.ndarray) -> tuple[np.ndarray, float]:
@@ -133,8 +151,14 @@ def sphere_of(bounds: np.ndarray) -> tuple[np.ndarray, float]:
     return bounds.mean(0), float(np.linalg.norm(bounds[1] - bounds[0]) / 2)
 
 
-def _look_up(mask: np.ndarray, camera: Camera, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each point falls into the image, and whether the mask's pixel there is set."""
+def _known(masks: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    return np.ones(masks.shape, dtype=bool) if known is None else np.asarray(known) > 0
+
+
+def _look_up(
+    mask: np.ndarray, told: np.ndarray, camera: Camera, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each point falls into the image where it is told, and whether the mask's pixel there is set."""
     matrix = (camera.intrinsics @ camera.view[:3]).astype(points.dtype)
     image = points @ matrix[:, :3].T + matrix[:, 3]
     front = image[:, 2] > 0
@@ -142,13 +166,17 @@ def _look_up(mask: np.ndarray, camera: Camera, points: np.ndarray) -> tuple[np.n
     # Clipped before the conversion: far outside, pixel numbers do not fit into an integer.
     x = np.floor(np.clip(image[:, 0] / depth, -1, camera.size[0])).astype(np.int32)
     y = np.floor(np.clip(image[:, 1] / depth, -1, camera.size[1])).astype(np.int32)
-    known = front & (x >= 0) & (y >= 0) & (x < camera.size[0]) & (y < camera.size[1])
-    return known, mask[np.where(known, y, 0), np.where(known, x, 0)] & known
+    within = front & (x >= 0) & (y >= 0) & (x < camera.size[0]) & (y < camera.size[1])
+    place = np.where(within, y, 0), np.where(within, x, 0)
+    sees = within & told[place]
+    return sees, mask[place] & sees
 
 
-def _grid(masks: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool) -> np.ndarray:
+def _grid(
+    masks: np.ndarray, known: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
+) -> np.ndarray:
     """(_CELLS,) * 3 bool: the cells in which a point of the hull can be, found from coarse to fine."""
-    distances = [_distances(mask) for mask in masks]
+    distances = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
     cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
     while True:
         centers = bounds[0] + (cells + 0.5) / side * (bounds[1] - bounds[0])
@@ -173,7 +201,13 @@ def _largest(grid: np.ndarray) -> np.ndarray:
 
 
 def _silhouette(
-    masks: np.ndarray, cameras: Cameras, grid: np.ndarray, view: Camera, bounds: np.ndarray, step: float
+    masks: np.ndarray,
+    known: np.ndarray,
+    cameras: Cameras,
+    grid: np.ndarray,
+    view: Camera,
+    bounds: np.ndarray,
+    step: float,
 ) -> np.ndarray:
     width, height = view.size
     origin, directions = view.rays()
@@ -203,7 +237,7 @@ def _silhouette(
                 place += np.clip(depth * slope[:, None] + offset, 0, _CELLS - 1).astype(np.int32)
             row, column = np.nonzero(flat[place])
             points = (origin + depth[row, column, None] * directions[rays[row]]).astype(np.float32)
-            covered[rays[row[inside_masks(masks, cameras, points)]]] = 1
+            covered[rays[row[inside_masks(masks, cameras, points, known=known)]]] = 1
         pixels = pixels[covered[pixels] == 0]
     return covered.reshape(height, width)
 

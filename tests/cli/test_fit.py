@@ -94,7 +94,7 @@ def test_a_mesh(target: Path, tmp_path: Path):
     for key in ("substages", "stages", "functions"):
         assert report["plan"][key] == report["plan"]["shape"][key] + report["plan"]["texture"][key]
     for views in ("train", "heldout"):
-        assert set(report["metrics"][views]) == {"iou", "psnr"}
+        assert set(report["metrics"][views]) == {"iou", "psnr", "ssim"}
         assert f"{views}: IoU" in result.stdout
     assert "visual hull" in result.stdout and "step/s" in result.stderr
     assert load_mesh(out / "result.glb").texture is not None

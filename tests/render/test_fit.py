@@ -10,7 +10,6 @@ import pytest
 from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT
 from dressi.errors import InputError
 from dressi.render.fit import (
     FILES,
@@ -29,7 +28,6 @@ from dressi.render.fit.job import round_size
 from dressi.render.fit.report import write_losses
 from dressi.render.fit.scene import photo_scene
 from dressi.render.fit.shape import ShapeRound
-from dressi.render.fit.silhouettes import known, signed_distances, soft_target
 from dressi.render.fit.texture import filled, roughness, touched
 from dressi.render.io import Photos, load_mesh
 from dressi.render.metrics import iou
@@ -47,55 +45,6 @@ def disc(size: int, radius: float) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------------- parts
-
-
-def test_distances_to_a_straight_outline_are_exact():
-    mask = np.zeros((1, 8, 16))
-    mask[:, :, 6:] = 1
-    expected = np.broadcast_to((np.arange(16) + 0.5 - 6) / 8, (8, 16))
-    np.testing.assert_allclose(signed_distances(mask, (16, 8))[0], expected)
-    # At half the size the outline, at x = 6 of 16, still lies where it was.
-    half = signed_distances(mask, (8, 4))[0]
-    np.testing.assert_allclose(half, np.broadcast_to((2 * np.arange(8) + 1 - 6) / 8, (4, 8)))
-
-
-def test_distances_know_the_margin():
-    mask = disc(24, 7)[None]
-    np.testing.assert_allclose(
-        signed_distances(mask, (24, 24), 5),
-        signed_distances(np.pad(mask, ((0, 0), (5, 5), (5, 5))), (34, 34)) * 34 / 24,
-    )
-    # At a third of the size, with centres where every third one was.
-    inner = signed_distances(mask, (8, 8), 2)
-    np.testing.assert_allclose(inner[:, 2:-2, 2:-2], signed_distances(mask, (24, 24))[:, 1::3, 1::3])
-    assert inner.shape == (1, 12, 12) and (np.diff(inner[0, 6, :3]) > 0.9 / 8).all()
-
-
-def test_nothing_is_known_beside_what_the_border_cuts():
-    mask = np.zeros((2, 12, 12))
-    mask[0, 4:8, :6] = 1  # goes on to the left
-    mask[1, 4:8, 1:6] = 1
-    told = known(mask, (12, 12), 4)
-    assert told[:, 4:-4, 4:-4].min() == 1 and told[1].min() == 1
-    expected = np.ones((20, 20))
-    expected[:, :4] = expected[:4, 4] = expected[-4:, 4] = 0
-    np.testing.assert_array_equal(told[0][:, :8], expected[:, :8])
-    half = known(mask, (6, 6), 2)
-    np.testing.assert_array_equal(half[0, :, :2], 0)
-    assert half[0, :, 3:].min() == 1 and half[1].min() == 1
-
-
-def test_distances_of_full_and_empty_masks_are_far():
-    full, empty = signed_distances(np.stack([np.ones((4, 4)), np.zeros((4, 4))]), (4, 4))
-    assert full.min() > 1 and empty.max() < -1
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_a_sharp_target_is_the_mask(layers: int):
-    mask = disc(32, 9)[None]
-    distance = Variable(FLOAT, (32, 32), data=signed_distances(mask, (32, 32)))
-    (soft,) = evaluate([soft_target(distance, Variable(FLOAT, data=np.full((1, 1, 1), 1e-4)), layers)])
-    np.testing.assert_allclose(soft, mask, atol=1e-6)
 
 
 def test_texels_of_bilinear_samples_are_touched():
@@ -328,11 +277,15 @@ def test_results_are_written_and_replaced(device, scene: Scene, tmp_path: Path):
     report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted(FILES)
     assert json.loads((tmp_path / "report.json").read_text()) == report
-    assert set(report) == {"device", "plan", "time", "metrics", "hull"}
+    assert set(report) == {"device", "plan", "time", "metrics", "surface", "hull"}
     assert set(report["plan"]) == {"substages", "stages", "functions", "shape", "texture"}
     assert set(report["time"]) == {"first_build_ms", "step_ms", "total_s"}
     for views in ("train", "heldout"):
         assert 0 < report["metrics"][views]["iou"] <= 1 and report["metrics"][views]["psnr"] > 0
+        assert -1 <= report["metrics"][views]["ssim"] <= 1
+    surface = report["surface"]
+    assert surface["closed"] and surface["volume"] > 0 and 0 <= surface["self_intersecting"] <= 1
+    assert 0 < surface["relative_chamfer"] < 0.2 and surface["inside_out"] < surface["faces"]
     back = load_mesh(tmp_path / "result.glb")
     assert len(back.faces) == len(result.mesh.faces) and back.texture is not None
 

@@ -47,3 +47,42 @@ def test_chamfer_of_two_spheres_is_the_gap_between_them():
     assert np.abs(points).max(1) == pytest.approx(1.0)
     on_top = (points[:, 1] > 0.999).mean()
     assert on_top == pytest.approx(1 / 6, abs=0.02)
+
+
+def test_silhouettes_are_compared_where_they_are_known():
+    a, b, known = np.zeros((1, 4, 4)), np.zeros((1, 4, 4)), np.ones((1, 4, 4))
+    a[0, :2], b[0, 1:3] = 1, 1
+    known[0, 2:] = 0
+    assert metrics.iou(a, b, known) == pytest.approx(1 / 2)
+    with pytest.raises(InputError, match="one size"):
+        metrics.iou(a, b, known[:, 1:])
+
+
+def test_ssim_is_that_of_the_paper():
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 1, 16, 20, 3))
+    masks = np.zeros((1, 16, 20))
+    masks[0, 8, 9] = 1  # the whole window lies in the picture
+    window = np.exp(-0.5 * (np.hypot(*np.mgrid[-5:6, -5:6]) / 1.5) ** 2)
+    window = window[..., None] / window.sum()
+    p, q = (linear_to_srgb(v[0, 3:14, 4:15]) for v in (x, y))
+    mean_p, mean_q = (window * p).sum((0, 1)), (window * q).sum((0, 1))
+    var_p, var_q = (window * (p - mean_p) ** 2).sum((0, 1)), (window * (q - mean_q) ** 2).sum((0, 1))
+    both = (window * (p - mean_p) * (q - mean_q)).sum((0, 1))
+    expected = (2 * mean_p * mean_q + 1e-4) * (2 * both + 9e-4)
+    expected /= (mean_p**2 + mean_q**2 + 1e-4) * (var_p + var_q + 9e-4)
+    assert metrics.ssim(x, y, masks) == pytest.approx(expected.mean())
+    whole = np.ones_like(masks)
+    assert metrics.ssim(x, x, whole) == pytest.approx(1) and metrics.ssim(x, y, whole) < 0.2
+    with pytest.raises(InputError, match="empty"):
+        metrics.ssim(x, y, masks * 0)
+
+
+def test_ssim_does_not_look_where_nothing_is_known():
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 1, 16, 20, 3))
+    known = np.ones((1, 16, 20), bool)
+    known[:, :, 14:] = False
+    cropped = metrics.ssim(x[:, :, :14], y[:, :, :14], np.ones((1, 16, 14)))
+    x[:, :, 14:] = 0.7
+    assert metrics.ssim(x, y, np.ones((1, 16, 20)), known) == pytest.approx(cropped)

@@ -137,14 +137,6 @@ def test_what_is_assumed_is_said(folder):
     assert any("pixel centres" in note for note in load_photos(folder).notes)
 
 
-def test_images_of_two_sizes_are_refused(folder):
-    edit(folder, lambda d: (d.pop("width"), d.pop("height")))
-    for name in ("image", "mask"):
-        save_png(folder / name / "003.png", np.ones((40, 40)))
-    with pytest.raises(InputError, match=r"one size.*003\.png' has 40x40.*000\.png' 48x36"):
-        load_photos(folder)
-
-
 def edit(folder, change):
     path = folder / "cameras.json"
     document = json.loads(path.read_text())
@@ -179,7 +171,7 @@ def view(folder, index, **values):
         (lambda f: view(f, 1, file="/etc/passwd"), "not a file name relative"),
         (lambda f: (f / "cameras.json").write_text("{"), "cannot be used"),
         (lambda f: (f / "image" / "003.png").write_bytes(b"x"), r"cannot read the image.*003\.png"),
-        (lambda f: save_png(f / "image" / "003.png", np.ones((4, 4, 3))), r"003\.png' 4x4"),
+        (lambda f: save_png(f / "image" / "003.png", np.ones((4, 4, 3))), r"003\.png' has 4x4"),
         (
             lambda f: [save_png(f / d / "003.png", np.ones((4, 4))) for d in ("image", "mask")],
             r"003\.png' has 4x4",

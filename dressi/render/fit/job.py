@@ -92,6 +92,7 @@ class FitJob:
             scene.matrices,
             scene.train.masks,
             scene.train.colors,
+            *([] if scene.train.known is None else [scene.train.known]),
             self._start.positions,
             self._start.faces,
         )
@@ -102,17 +103,18 @@ class FitJob:
 
     # ---- the rounds as graphs
     def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
-        matrices, masks, _ = self._learned
+        matrices, masks, _, known = self._learned
         plan = self.rounds[number]
         size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
         rest = self._start.positions if self._rest_is_start else None
-        return ShapeRound(mesh, matrices, masks, size, plan, self.options.peels, rest, self.options.form)
+        options = self.options
+        return ShapeRound(mesh, matrices, masks, size, plan, options.peels, rest, options.form, known)
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
         options = self.options
         return TextureRound(
             mesh,
-            *self._learned,
+            *self._learned[:3],
             steps=options.texture_steps,
             texture_size=options.texture_size,
             gradient=options.texture_gradient,
@@ -249,17 +251,19 @@ class FitJob:
         self.texts[name] = str(plan)
 
 
-def _batch(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Matrices, masks and colours of the views to learn from, at least two: a view that is alone is taken twice.
+def _batch(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Matrices, masks, colours and what is known of the views to learn from, at least two: a view that is alone is
+    taken twice.
 
     Everything a view has then differs in its domain from what views share, and the plan for one view is that for
     many. The losses are means, so they stay what they are.
     """
-    arrays = (scene.matrices, scene.train.masks, scene.train.colors)
+    train = scene.train
+    arrays = (scene.matrices, train.masks, train.colors)
     if len(scene.matrices) > 1:
-        return arrays
+        return (*arrays, train.known)
     matrices, masks, colors = (np.repeat(array, 2, axis=0) for array in arrays)
-    return matrices, masks, colors
+    return matrices, masks, colors, None if train.known is None else np.repeat(train.known, 2, axis=0)
 
 
 PIXELS = 400_000

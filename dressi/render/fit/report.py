@@ -16,9 +16,10 @@ import numpy as np
 
 from ...errors import InputError
 from .. import pictures
+from ..checks import check_surface
 from ..hull import hull_iou
 from ..io import save_gif, save_glb, save_png
-from ..metrics import iou, psnr
+from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
 from .draw import draw
 from .engine import MakeEngine
@@ -34,18 +35,39 @@ class Score:
 
     iou: float
     psnr: float
+    ssim: float
     masks: np.ndarray
     colors: np.ndarray
 
     def as_dict(self) -> dict[str, float | None]:
         """JSON knows no infinity: equal images give null."""
-        return {"iou": self.iou, "psnr": self.psnr if np.isfinite(self.psnr) else None}
+        quality = self.psnr if np.isfinite(self.psnr) else None
+        return {"iou": self.iou, "psnr": quality, "ssim": self.ssim}
 
 
 def score(result: FitResult, views: Views, make_engine: MakeEngine) -> Score:
     """Hard silhouettes and colours of the result against those of the views."""
     masks, colors = draw(result.mesh, views.cameras, make_engine)
-    return Score(iou(masks, views.masks), psnr(colors, views.colors, views.masks), masks, colors)
+    return Score(
+        iou(masks, views.masks, views.known),
+        psnr(colors, views.colors, views.masks),
+        ssim(colors, views.colors, views.masks, views.known),
+        masks,
+        colors,
+    )
+
+
+def surface_score(result: FitResult, scene: Scene) -> dict[str, Any]:
+    """What is wrong with the result as a surface, and how far it is from the true one where the scene has it.
+
+    chamfer: in the units of the mesh; relative: over the diagonal of the box of the true one.
+    """
+    found = check_surface(result.mesh).as_dict()
+    if scene.reference is None:
+        return found
+    distance = chamfer(result.mesh, scene.reference)
+    diagonal = float(np.linalg.norm(np.ptp(scene.reference.bounds(), axis=0)))
+    return {**found, "chamfer": distance, "relative_chamfer": distance / max(diagonal, 1e-30)}
 
 
 def hull_score(scene: Scene) -> float | None:
@@ -56,7 +78,15 @@ def hull_score(scene: Scene) -> float | None:
     margin = 0.02 * (high - low)
     bounds = np.stack([low - margin, high + margin])
     train, other = scene.train, scene.held_out
-    return hull_iou(train.masks, train.cameras, other.masks, other.cameras, bounds)
+    return hull_iou(
+        train.masks,
+        train.cameras,
+        other.masks,
+        other.cameras,
+        bounds,
+        train_known=train.known,
+        held_out_known=other.known,
+    )
 
 
 def write_results(
@@ -92,6 +122,7 @@ def write_results(
             "heldout": None if held_out is None else held_out.as_dict(),
         },
     }
+    report["surface"] = surface_score(result, scene)
     outline = hull_score(scene) if hull else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}

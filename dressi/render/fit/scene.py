@@ -13,23 +13,31 @@ from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
 from ..primitives import octasphere
-from ..views import held_out_ring, ring, upward
+from ..views import held_out_ring, ring
+from ..views import upward as guess_upward
 from .draw import draw
 from .engine import MakeEngine, unit_matrices
 
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """N pictures. masks: (N, H, W) 0 or 1.  colors: (N, H, W, 3) linear, black outside of the masks."""
+    """N pictures. masks: (N, H, W) 0 or 1.  colors: (N, H, W, 3) linear, black outside of the masks.
+
+    known: (N, H, W) bool, where the pictures mean something; None is everywhere. Masks are 0 elsewhere.
+    """
 
     cameras: Cameras
     masks: np.ndarray
     colors: np.ndarray
+    known: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """center, radius: sphere around the object; a fit works in units of it.  bounds: (2, 3) box of the object."""
+    """center, radius: sphere around the object; a fit works in units of it.  bounds: (2, 3) box of the object.
+
+    reference: the true mesh in the world, where there is one.
+    """
 
     train: Views
     held_out: Views | None
@@ -37,6 +45,7 @@ class Scene:
     radius: float
     bounds: np.ndarray
     up: np.ndarray
+    reference: Mesh | None = None
 
     @property
     def matrices(self) -> np.ndarray:
@@ -74,7 +83,7 @@ class Scene:
     def _extent(self) -> tuple[np.ndarray, float]:
         """Middle (3,) and radius of a sphere to start from, in units of the scene."""
         try:
-            bounds = estimate_bounds(self.train.masks, self.train.cameras)
+            bounds = estimate_bounds(self.train.masks, self.train.cameras, known=self.train.known)
         except InputError:  # one view alone does not say how far away the object is
             bounds = self.bounds
         middle = (bounds.mean(0) - self.center) / self.radius
@@ -94,7 +103,8 @@ def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeE
             if not mask.any():
                 raise InputError(f"mesh '{mesh.name}' covers no pixel of {camera.name}; use a larger --size")
         pictures.append(Views(cameras, masks, colors))
-    return Scene(pictures[0], pictures[1], center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]))
+    upward = np.array([0.0, 1.0, 0.0])
+    return Scene(pictures[0], pictures[1], center, radius, mesh.bounds(), upward, mesh)
 
 
 def photo_scene(photos: Photos) -> Scene:
@@ -103,9 +113,10 @@ def photo_scene(photos: Photos) -> Scene:
 
     def part(index: np.ndarray) -> Views:
         cameras = Cameras([photos.cameras.cameras[i] for i in index])
-        return Views(cameras, photos.masks[index], photos.targets[index])
+        known = None if photos.known is None else photos.known[index]
+        return Views(cameras, photos.masks[index], photos.targets[index], known)
 
     if len(photos.train) == 0:
         raise InputError("there are no photographs to learn from; give at least one")
     held_out = part(photos.held_out) if len(photos.held_out) else None
-    return Scene(part(photos.train), held_out, center, radius, photos.bounds, upward(photos.cameras))
+    return Scene(part(photos.train), held_out, center, radius, photos.bounds, guess_upward(photos.cameras))

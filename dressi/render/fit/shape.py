@@ -11,6 +11,7 @@ from ...ad import optim
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3, list_values
 from ..hard_soft_ras import hard_soft_ras
+from ..io.images import resize
 from ..losses import l2
 from ..mesh import Mesh
 from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
@@ -18,7 +19,7 @@ from ..screen import with_margin
 from ..silhouette import band, falloff
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
-from .silhouettes import known, signed_distances, soft_target
+from .silhouettes import cut_off, least_distances, signed_distances, soft_target
 
 
 class ShapeRound:
@@ -28,7 +29,10 @@ class ShapeRound:
     compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``, so that
     what is far is reached first.
     rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
-    those of the face form.
+    those of the face form.  known: (N, H, W) bool, where the masks mean something; None is everywhere.
+
+    What a mask that reaches the border of what is known hides beyond it may be covered or not: the outer form is held
+    between the silhouettes of both, and free from one to the other.
     """
 
     name = "shape"
@@ -43,6 +47,7 @@ class ShapeRound:
         layers: int,
         rest: np.ndarray | None = None,
         form: str = "outer",
+        known: np.ndarray | None = None,
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.position = list_leaf("position", VEC3, mesh.positions)
@@ -63,17 +68,22 @@ class ShapeRound:
         outline = Variable(
             FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin)
         )
-        if form == "face":
-            target = soft_target(outline, self.radius * (1 / 7), layers)
-        elif form == "outer":
+        weight = None
+        if form == "outer":
             target = falloff(F.maximum(-outline, 0.0), self.radius)
+            if cut_off(masks, known).any():
+                nearest = least_distances(masks, size, margin, known)
+                most = Variable(FLOAT, wide, len(masks), name="nearest", data=nearest)
+                most = falloff(F.maximum(-most, 0.0), self.radius)
+                target = F.maximum(target, F.minimum(soft.silhouette, most))
         else:
-            target = band(outline, self.radius, self.radius * (1 / 7))
-        weight = (
-            Variable(FLOAT, wide, len(masks), name="known", data=known(masks, size, margin))
-            if margin
-            else None
-        )
+            sigma = self.radius * (1 / 7)
+            target = (
+                soft_target(outline, sigma, layers) if form == "face" else band(outline, self.radius, sigma)
+            )
+            if known is not None:
+                told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
+                weight = Variable(FLOAT, wide, len(masks), name="known", data=told)
         # The margin is no part of the mean.
         pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, map_coordinates
+from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinates
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -20,32 +20,35 @@ def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) 
     """
     pad = _pad(masks, size, margin)
     signed = (_signed(np.pad(np.asarray(mask) >= 0.5, pad)) / len(mask) for mask in masks)
-    return np.stack([_at_centres(image, size, margin, pad, 1) for image in signed])
+    return np.stack([_at_centres(image, size, margin, pad) for image in signed])
 
 
-def known(masks: np.ndarray, size: tuple[int, int], margin: int) -> np.ndarray:
-    """(N, h + 2 margin, w + 2 margin) of 0 and 1: what masks (N, H, W) say something about.
+def cut_off(masks: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """(N,) bool: masks (N, H, W) that reach what is not known, outside of the picture or where ``known`` (N, H, W) says
+    so. Such an object may go on there; one that does not is taken to lie in the picture as a whole."""
+    result = np.zeros(len(masks), dtype=bool)
+    for i, mask in enumerate(np.asarray(masks) >= 0.5):
+        told = np.ones(mask.shape, dtype=bool) if known is None else np.asarray(known[i]) > 0
+        # Two pixels away is near: resampling moves both borders.
+        safe = np.asarray(binary_erosion(told, np.ones((3, 3)), iterations=2))
+        result[i] = (mask & ~safe).any()
+    return result
 
-    Of the margin that is not what comes nearest to a covered pixel at the border: there the object goes on outside
-    of the picture.
+
+def least_distances(
+    masks: np.ndarray, size: tuple[int, int], margin: int = 0, known: np.ndarray | None = None
+) -> np.ndarray:
+    """``signed_distances`` of all that may be covered: of masks that are ``cut_off`` also what is not known.
+
+    The true distance of a pixel outside of the object lies between this one and that of the mask.
     """
     pad = _pad(masks, size, margin)
-    return np.stack(
-        [_at_centres(_known(np.asarray(mask) >= 0.5, pad), size, margin, pad, 0) for mask in masks]
-    )
-
-
-def _known(mask: np.ndarray, pad: int) -> np.ndarray:
-    result = np.ones(np.add(mask.shape, 2 * pad))
-    if pad and mask.any():
-        place = distance_transform_edt(~np.pad(mask, pad), return_distances=False, return_indices=True)
-        assert isinstance(place, np.ndarray)
-        rows, columns = place - pad
-        height, width = mask.shape
-        at_border = (rows == 0) | (rows == height - 1) | (columns == 0) | (columns == width - 1)
-        inside = np.pad(np.ones_like(mask), pad)
-        result[at_border & ~inside] = 0
-    return result
+    images = []
+    for i, cut in enumerate(cut_off(masks, known)):
+        told = np.pad(np.ones(masks.shape[1:], bool) if known is None else known[i] > 0, pad)
+        images.append(np.pad(np.asarray(masks[i]) >= 0.5, pad) | (cut & ~told))
+    height = masks.shape[1]
+    return np.stack([_at_centres(_signed(image) / height, size, margin, pad) for image in images])
 
 
 def _pad(masks: np.ndarray, size: tuple[int, int], margin: int) -> int:
@@ -54,13 +57,13 @@ def _pad(masks: np.ndarray, size: tuple[int, int], margin: int) -> int:
     return math.ceil(margin * max(height / size[1], width / size[0]))
 
 
-def _at_centres(image: np.ndarray, size: tuple[int, int], margin: int, pad: int, order: int) -> np.ndarray:
+def _at_centres(image: np.ndarray, size: tuple[int, int], margin: int, pad: int) -> np.ndarray:
     """Values at the pixel centres of ``size`` with its margin; the image has ``pad`` pixels around the picture."""
     rows, columns = (
         (np.arange(count + 2 * margin) - margin + 0.5) * (have - 2 * pad) / count + pad - 0.5
         for have, count in zip(image.shape, reversed(size), strict=True)
     )
-    return map_coordinates(image, np.meshgrid(rows, columns, indexing="ij"), order=order, mode="nearest")
+    return map_coordinates(image, np.meshgrid(rows, columns, indexing="ij"), order=1, mode="nearest")
 
 
 def _signed(mask: np.ndarray) -> np.ndarray:

@@ -5,11 +5,33 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from dressi.errors import InputError
+
+
+@contextmanager
+def usable(path: Path, what: str) -> Iterator[None]:
+    """Turn what goes wrong with the content of a file into one sentence that names the part."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise InputError(
+            f"'{path}': {what} cannot be used ({type(error).__name__}: {reason(error)}); check the file"
+        ) from None
 
 
 def read_bytes(path: str | os.PathLike, what: str = "file") -> bytes:

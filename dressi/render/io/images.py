@@ -29,14 +29,27 @@ def decode(data: bytes, name: str) -> np.ndarray:
             has_alpha = "A" in image.getbands() or "transparency" in image.info
             return np.asarray(image.convert("RGBA" if has_alpha else "RGB"), dtype=np.float32) / 255
     except Exception as error:  # Pillow's decoders raise many kinds; all mean the same to the user
-        raise InputError(
-            f"cannot read the image '{name}': {reason(error)}; export it again as PNG or JPEG"
-        ) from None
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> InputError:
+    return InputError(f"cannot read the image '{name}': {reason(error)}; export it again as PNG or JPEG")
 
 
 def read_image(path: str | os.PathLike) -> np.ndarray:
     """(H, W, C) float32 code values in [0, 1]; C is 1, 3 or 4."""
     return decode(read_bytes(path, "image"), str(path))
+
+
+def image_size(path: str | os.PathLike) -> tuple[int, int]:
+    """(W, H) as the file's head says it; nothing is decoded. InputError naming the file."""
+    try:
+        with Image.open(io.BytesIO(read_bytes(path, "image"))) as image:
+            return image.size
+    except InputError:
+        raise
+    except Exception as error:  # as in ``decode``
+        raise _unreadable(str(path), error) from None
 
 
 def to_linear_rgb(image: np.ndarray) -> np.ndarray:

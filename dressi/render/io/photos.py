@@ -1,33 +1,26 @@
-"""Calibrated photographs of one object, with its silhouettes.
+"""Calibrated photographs of one object, with its silhouettes, as arrays of one size.
 
-Two kinds of calibration are read. `cameras.json` holds views with file, K, R and t (x_camera = R x + t, x
-right, y down, z forward, K in pixels). `transforms.json` or `transforms_train.json` holds frames with
-camera-to-world matrices (x right, y up, z backward) and a field of view or focal lengths. Masks come from a
-folder beside the images or from the images' alpha.
+`calibration` says which layouts of folders are read. Lens distortion is removed here, and photographs of several sizes
+are padded to a common one; what a photograph says nothing about is not `known`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.camera import Camera, Cameras
+from dressi.render.camera import Cameras
 from dressi.render.hull import check_cameras, estimate_bounds, sphere_of
-from dressi.render.io.files import inside, read_bytes, reason
+from dressi.render.io.calibration import Calibration, View, read_calibration
 from dressi.render.io.images import read_image, resize, to_linear_rgb
+from dressi.render.io.lens import Undistortion
 
-CALIBRATIONS = ("cameras.json", "transforms.json", "transforms_train.json")
-IMAGE_FOLDERS = ("", "image", "images")
-MASK_FOLDERS = ("mask", "masks", "mask_derived", "silhouettes")
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+Size = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +28,8 @@ class Photos:
     """N photographs at one size, sorted by file name.
 
     images: (N, H, W, 3) float32 linear light, background included.  masks: (N, H, W) float32, 0 or 1.
+    known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere. Images and
+    masks are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
     """
 
@@ -44,6 +39,7 @@ class Photos:
     names: tuple[str, ...]
     bounds: np.ndarray
     notes: tuple[str, ...] = ()
+    known: np.ndarray | None = None
 
     @property
     def held_out(self) -> np.ndarray:
@@ -72,242 +68,159 @@ class Photos:
 
 
 @dataclass(frozen=True)
-class _View:
-    """One entry of a calibration with the files that it names."""
+class _Layers:
+    """A photograph on its way: linear colours (H, W, 3), coverage (H, W) and what is known (H, W), in [0, 1]."""
 
-    image: Path
-    mask: Path | None
-    entry: dict[str, Any]
+    color: np.ndarray
+    coverage: np.ndarray
+    known: np.ndarray
+
+    def mapped(self, weights: Callable[[np.ndarray], np.ndarray]) -> _Layers:
+        """By a map that is linear, with weights that are not negative and sum to 1 at most.
+
+        Straight alpha: the colour of an uncovered pixel means nothing, so each counts by coverage. Far from the
+        object nothing is covered and the plain mean shows the background. What is not known counts nowhere.
+        """
+        told = self.coverage * self.known
+        known, small = weights(self.known), weights(told)
+        weighted = weights(self.color * told[..., None]) / np.maximum(small, 1e-6)[..., None]
+        share = np.maximum(known, 1e-6)
+        plain = weights(self.color * self.known[..., None]) / share[..., None]
+        return _Layers(np.where(small[..., None] > 1e-3, weighted, plain), small / share, known)
+
+    def padded(self, size: Size) -> _Layers:
+        """With columns on the right and rows below that nothing is known of."""
+        height, width = self.known.shape
+        room = ((0, size[1] - height), (0, size[0] - width))
+        return _Layers(
+            np.pad(self.color, (*room, (0, 0))), np.pad(self.coverage, room), np.pad(self.known, room)
+        )
 
 
-def load_photos(folder: str | os.PathLike, size: tuple[int, int] | None = None) -> Photos:
+def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: int | None = None) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
     Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
-    scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in.
+    scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion
+    is removed before, by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to
+    fit into the size and padded on the right and below.  widest: of pictures that no size is given for.
 
     Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
-    missing or empty masks, a camera inside the object, behind it, or that does not see it.
+    missing or empty masks, a lens that is not supported, a camera inside the object, behind it, or that does not see
+    it.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"there is no folder '{folder}'; give the folder that holds the photographs")
     if size is not None and (size[0] < 1 or size[1] < 1):
         raise InputError(f"photographs cannot be resized to {size[0]}x{size[1]}; give a size of at least 1x1")
-    path = next((folder / name for name in CALIBRATIONS if (folder / name).is_file()), None)
-    if path is None:
-        if not any(_pictures(folder / name) for name in (*IMAGE_FOLDERS, "train")):
-            raise InputError(f"'{folder}' has no images; give a folder with photographs and cameras.json")
-        raise InputError(f"'{folder}' has images but no cameras; add one of {', '.join(CALIBRATIONS)}")
-    document, views = _calibration(path)
-    images, masks, cameras = [], [], []
-    notes: list[str] = []
-    first: tuple[int, int] | None = None
-    for view in views:
-        image, mask = _read(view)
-        full = (image.shape[1], image.shape[0])
-        first = first or full
-        if full != first:
-            raise InputError(
-                f"all photographs must have one size: '{view.image}' has {full[0]}x{full[1]} and"
-                f" '{views[0].image}' {first[0]}x{first[1]}"
-            )
-        with _readable(path, view.image.name):
-            cameras.append(_camera(path, document, view, full, notes).resized(size or full))
-        image, mask = _resized(image, mask, size or full)
-        if not mask.any():
-            raise InputError(
-                f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
-            )
-        images.append(image)
-        masks.append(mask)
-    stack = Cameras(cameras)
-    silhouettes = np.stack(masks)
-    with _readable(path, "bbox"):
-        bounds = _bounds(path, document, silhouettes, stack, notes)
-    check_cameras(stack, bounds)
+    calibration = read_calibration(folder)
+    frames, common = _frames([view.camera.size for view in calibration.views], size, widest)
+    layers = [_read(view, frame, common) for view, frame in zip(calibration.views, frames, strict=True)]
+    masks = np.stack([layer.coverage for layer in layers])
+    known = np.stack([layer.known for layer in layers])
+    cameras = Cameras(
+        [v.camera.resized(frame).padded(common) for v, frame in zip(calibration.views, frames, strict=True)]
+    )
+    bounds = calibration.bounds
+    if bounds is None:
+        bounds = _estimated(calibration, masks, cameras, known)
+    check_cameras(cameras, bounds)
     return Photos(
-        images=np.stack(images),
-        masks=silhouettes,
-        cameras=stack.around(*sphere_of(bounds)),
-        names=tuple(view.image.name for view in views),
+        images=np.stack([layer.color for layer in layers]),
+        masks=masks,
+        cameras=cameras.around(*sphere_of(bounds)),
+        names=tuple(view.image.name for view in calibration.views),
         bounds=bounds,
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys(calibration.notes)),
+        known=None if known.all() else known,
     )
 
 
-@contextmanager
-def _readable(path: Path, what: str) -> Iterator[None]:
-    """Turn what goes wrong inside malformed JSON into one sentence."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise InputError(
-            f"'{path}': {what} cannot be used ({type(error).__name__}: {reason(error)}); check the file"
-        ) from None
+def _frames(sizes: list[Size], size: Size | None, widest: int | None) -> tuple[list[Size], Size]:
+    """The size of each photograph, and the common one that it is padded to."""
+    largest = max(w for w, _ in sizes), max(h for _, h in sizes)
+    if size is None:
+        scale = min(1.0, (widest or largest[0]) / largest[0])
+        size = _scaled(largest, scale)
+        if scale == 1.0:
+            return sizes, size
+    if len(set(sizes)) == 1:
+        return [size] * len(sizes), size
+    scales = [min(size[0] / w, size[1] / h) for w, h in sizes]
+    frames = [_scaled(full, scale) for full, scale in zip(sizes, scales, strict=True)]
+    return [(min(w, size[0]), min(h, size[1])) for w, h in frames], size
 
 
-def _calibration(path: Path) -> tuple[dict[str, Any], list[_View]]:
-    """The document and its views, sorted by file name, each with files that exist."""
-    plain = path.name == "cameras.json"
-    with _readable(path, "the calibration"):
-        document = json.loads(read_bytes(path, "calibration"))
-        entries = [
-            (str(entry["file" if plain else "file_path"]), entry)
-            for entry in document["views" if plain else "frames"]
-        ]
-    if not entries:
-        raise InputError(f"'{path}' lists no views; add one entry per image")
-    views = sorted((_find(path, name, entry) for name, entry in entries), key=lambda view: view.image.name)
-    images = {view.image for view in views}
-    if len(images) < len(views):
-        raise InputError(
-            f"'{path}' lists {len(views)} views of {len(images)} images; give one view per image"
-        )
-    for what, listed in (("images", images), ("masks", {view.mask for view in views if view.mask})):
-        for folder in {file.parent for file in listed}:
-            extra = [file for file in _pictures(folder) if file not in listed]
-            if extra:
-                raise InputError(
-                    f"'{folder}' has {len(extra) + len(listed)} {what} for the {len(views)} cameras of '{path.name}',"
-                    f" such as '{extra[0].name}'; remove what has no camera, or add its camera"
-                )
-    return document, views
+def _scaled(size: Size, scale: float) -> Size:
+    return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
 
 
-def _find(path: Path, name: str, entry: dict[str, Any]) -> _View:
-    folder = path.parent
-    names = [name] if Path(name).suffix.lower() in SUFFIXES else [name + suffix for suffix in SUFFIXES]
-    candidates = [
-        inside(folder, f"{place}/{n}" if place else n, path) for place in IMAGE_FOLDERS for n in names
-    ]
-    image = next((file for file in candidates if file.is_file()), None)
-    if image is None:
-        raise InputError(
-            f"'{path}' lists '{name}', which is not in '{folder}'; add the image or remove its camera"
-        )
-    if "mask_path" in entry:
-        mask = inside(folder, str(entry["mask_path"]), path)
-        if not mask.is_file():
-            raise InputError(
-                f"'{path}' lists the mask '{entry['mask_path']}', which is not in '{folder}'; add it"
-            )
-        return _View(image, mask, entry)
-    for place in MASK_FOLDERS:
-        if (folder / place).is_dir():
-            masks = [
-                (folder / place / (image.stem + suffix)).resolve() for suffix in (image.suffix, *SUFFIXES)
-            ]
-            mask = next((file for file in masks if file.is_file()), None)
-            if mask is None:
-                raise InputError(
-                    f"'{folder / place}' has no mask for '{image.name}'; add it or remove its camera"
-                )
-            return _View(image, mask, entry)
-    return _View(image, None, entry)
-
-
-def _pictures(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    return sorted(f.resolve() for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file())
-
-
-def _read(view: _View) -> tuple[np.ndarray, np.ndarray]:
-    """Linear colours (H, W, 3) and coverage (H, W) in [0, 1], float32, at full size."""
+def _read(view: View, frame: Size, common: Size) -> _Layers:
+    """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
     codes = read_image(view.image)
     color = to_linear_rgb(codes).astype(np.float32)
-    if view.mask is None:
-        if codes.shape[-1] != 4:
+    if view.mask is not None:
+        mask = read_image(view.mask)
+        if mask.shape[:2] != color.shape[:2]:
             raise InputError(
-                f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', or give images with alpha"
+                f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
+                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size"
             )
-        return color, codes[..., 3]
-    mask = read_image(view.mask)
-    if mask.shape[:2] != color.shape[:2]:
-        raise InputError(
-            f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
-            f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size"
-        )
-    return color, mask[..., 0]
-
-
-def _resized(color: np.ndarray, coverage: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    small = resize(coverage, size)
-    if (color.shape[1], color.shape[0]) != tuple(size):
-        # Straight alpha: the colour of an uncovered pixel means nothing, so each counts by coverage. Far from
-        # the object nothing is covered and the plain mean shows the background.
-        weighted = resize(color * coverage[..., None], size) / np.maximum(small, 1e-6)[..., None]
-        color = np.where(small[..., None] > 1e-3, weighted, resize(color, size))
-    return color, (small >= 0.5).astype(np.float32)
-
-
-def _camera(
-    path: Path, document: dict[str, Any], view: _View, size: tuple[int, int], notes: list[str]
-) -> Camera:
-    entry, name = view.entry, view.image.name
-    plain = path.name == "cameras.json"
-    width, height = (
-        int(entry.get(key, document.get(key, actual)))
-        for key, actual in zip(("width", "height") if plain else ("w", "h"), size, strict=True)
-    )
-    if (width, height) != size:
-        raise InputError(
-            f"'{view.image}' has {size[0]}x{size[1]} pixels and '{path.name}' says {width}x{height};"
-            " calibrate for the images that are there"
-        )
-    if plain:
-        centre = document.get("pixel_center")
-        text = str(document.get("convention", "")).lower()
-        if centre is None:
-            centre = 0.0
-            if "pixel centre" not in text and "pixel center" not in text:
-                notes.append(
-                    f"'{path}' does not say where pixel centres are: integer coordinates are taken as centres"
-                    ' (set "pixel_center": 0.5 where they are corners)'
-                )
-        return Camera.pinhole(entry["K"], entry["R"], entry["t"], size, pixel_center=float(centre), name=name)
-    return _from_transform(document | entry, size, name, notes)
-
-
-def _from_transform(values: dict[str, Any], size: tuple[int, int], name: str, notes: list[str]) -> Camera:
-    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's
-    corner."""
-    width, height = size
-    if "fl_x" in values:
-        fx = float(values["fl_x"])
-    elif "camera_angle_x" in values:
-        fx = width / 2 / np.tan(float(values["camera_angle_x"]) / 2)
+        coverage = mask[..., 0]
+    elif codes.shape[-1] == 4:
+        coverage = codes[..., 3]
     else:
-        raise InputError(f"the camera of '{name}' has neither camera_angle_x nor fl_x; add one")
-    fy = fx
-    if "fl_y" in values:
-        fy = float(values["fl_y"])
-    elif "camera_angle_y" in values:
-        fy = height / 2 / np.tan(float(values["camera_angle_y"]) / 2)
-    if any(abs(float(values.get(key, 0))) > 1e-6 for key in ("k1", "k2", "k3", "p1", "p2")):
-        notes.append("lens distortion is not modelled: undistort the photographs first for the best result")
-    k = np.array(
-        [[fx, 0, values.get("cx", width / 2)], [0, fy, values.get("cy", height / 2)], [0, 0, 1]], dtype=float
-    )
-    to_world = np.array(values["transform_matrix"], dtype=np.float64)
-    if to_world.shape not in ((4, 4), (3, 4)):
-        raise InputError(f"the transform_matrix of '{name}' must be 4x4, not {to_world.shape}")
-    rotation = (to_world[:3, :3] * (1, -1, -1)).T
-    return Camera.pinhole(k, rotation, -rotation @ to_world[:3, 3], size, pixel_center=0.5, name=name)
-
-
-def _bounds(
-    path: Path, document: dict[str, Any], masks: np.ndarray, cameras: Cameras, notes: list[str]
-) -> np.ndarray:
-    if "bbox" not in document:
-        notes.append(f"'{path}' has no \"bbox\": the object's box is that of the coarse hull of the masks")
-        return estimate_bounds(masks, cameras)
-    bounds = np.array(document["bbox"], dtype=np.float64)
-    if bounds.shape != (2, 3) or not (bounds[0] < bounds[1]).all():
         raise InputError(
-            f"'{path}': bbox must be [[x, y, z], [x, y, z]], smallest first, not {document['bbox']}"
+            f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', or give images with alpha"
         )
-    return bounds
+    layers = _Layers(color, coverage, np.ones_like(coverage))
+    if view.lens:
+        layers = layers.mapped(Undistortion.of(view.camera, view.lens))
+    if (color.shape[1], color.shape[0]) != tuple(frame):
+        layers = layers.mapped(lambda image: resize(image, frame))
+    layers = layers.padded(common)
+    known = layers.known > 0.999
+    covered = known & (layers.coverage >= 0.5)
+    if not covered.any():
+        raise InputError(
+            f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
+        )
+    return _Layers(layers.color * known[..., None], covered.astype(np.float32), known)
+
+
+def _estimated(
+    calibration: Calibration, masks: np.ndarray, cameras: Cameras, known: np.ndarray
+) -> np.ndarray:
+    """The box of the object where no calibration has it."""
+    if len(cameras) > 1:
+        calibration.notes.append(
+            f"'{calibration.path}' has no \"bbox\": the object's box is that of the coarse hull of the masks"
+        )
+        return estimate_bounds(masks, cameras, known=known)
+    return _box_of_one_view(calibration, masks[0], cameras)
+
+
+def _box_of_one_view(calibration: Calibration, mask: np.ndarray, cameras: Cameras) -> np.ndarray:
+    """Points of the calibration that lie in the mask say how far away the object is. Without them it is as far away as
+    the origin of the world, if that is before the camera, and the box as deep as it is wide and high."""
+    camera = cameras[0]
+    points = calibration.points()
+    pixel, depth = camera.project(points)
+    column, row = np.floor(np.nan_to_num(np.clip(pixel, -1, max(camera.size)), nan=-1)).astype(int).T
+    shown = (depth > 0) & (column >= 0) & (row >= 0) & (column < camera.size[0]) & (row < camera.size[1])
+    shown[shown] = mask[row[shown], column[shown]] > 0
+    at_origin = float(camera.translation[2])
+    far = float(np.median(depth[shown])) if shown.any() else at_origin if at_origin > 1e-6 else 1.0
+    source = "the calibration's points" if shown.any() else "the distance of the world's origin"
+    calibration.notes.append(
+        f"one photograph does not say how far away the object is, nor how deep: {source} gave {far:.4g} units,"
+        ' and what it hides is a guess; give more photographs, or "bbox" with the calibration'
+    )
+    y, x = np.nonzero(mask)
+    k = camera.intrinsics
+    low, high = np.array([x.min(), y.min()]), np.array([x.max(), y.max()]) + 1
+    middle = np.linalg.inv(k) @ np.append((low + high) / 2, 1.0) * far
+    half = 0.5 * far * float(((high - low) / (k[0, 0], k[1, 1])).max())
+    center = camera.rotation.T @ (middle - camera.translation)
+    return np.stack([center - half, center + half])

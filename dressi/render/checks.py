@@ -1,0 +1,205 @@
+"""What can be wrong with a mesh as a surface: faces turned inside out, and faces that cut each other."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dressi.render.mesh import Mesh
+
+_LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226, -0.3370, 0.9335]])
+"""Axes that no mesh is aligned with: rays along the last one hardly ever meet an edge."""
+
+
+@dataclass(frozen=True)
+class SurfaceReport:
+    """faces: how many there are.  closed: every edge has two faces that agree about it.
+
+    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: faces whose back is
+    seen from outside, a part of the surface that is turned over; None for a mesh that is not closed.
+    self_intersecting: share in [0, 1] of faces that another face cuts or touches, other than along edges and
+    vertices that they share.
+    """
+
+    faces: int
+    closed: bool
+    volume: float
+    inside_out: int | None
+    self_intersecting: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_surface(mesh: Mesh) -> SurfaceReport:
+    """All checks of a mesh."""
+    closed = mesh.is_closed()
+    pairs = intersecting_faces(mesh)
+    return SurfaceReport(
+        faces=len(mesh.faces),
+        closed=closed,
+        volume=float(mesh.signed_volume()),
+        inside_out=int((winding_in_front(mesh) < 0).sum()) if closed else None,
+        self_intersecting=len(np.unique(pairs)) / len(mesh.faces),
+    )
+
+
+def winding_in_front(mesh: Mesh) -> np.ndarray:
+    """(F,) how often a closed surface winds around a point just before each face's middle.
+
+    0 is outside: the face is seen as it should be. 1 or more is inside of another part of the surface, and less than
+    0 says that this part is inside out. Counted along a ray, +1 where it leaves the surface and -1 where it enters.
+    """
+    corners = mesh.positions[mesh.faces] @ _LEAN.T
+    middle = corners.mean(1)
+    # Twice the signed area of the projection: positive where the normal points along the ray.
+    a, b, c = corners[..., :2].transpose(1, 0, 2)
+    area = _cross(b - a, c - a)
+    point, face = _in_boxes(middle[:, :2], corners[..., :2].min(1), corners[..., :2].max(1))
+    keep = (point != face) & (area[face] != 0)
+    point, face = point[keep], face[keep]
+    at = middle[point, :2]
+    weights = np.stack([_cross(q[face] - at, r[face] - at) for q, r in ((b, c), (c, a), (a, b))], axis=1)
+    weights /= area[face, None]
+    hit = (weights >= 0).all(1) & ((weights * corners[face, :, 2]).sum(1) > middle[point, 2])
+    beyond = np.zeros(len(corners), dtype=np.int64)
+    np.add.at(beyond, point[hit], np.sign(area[face[hit]]).astype(np.int64))
+    # The ray starts before a face whose normal points along it, else behind it: there is one more around that.
+    return beyond - (area < 0)
+
+
+def intersecting_faces(mesh: Mesh) -> np.ndarray:
+    """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share.
+
+    Two faces meet where an edge of one meets the other. The signs of the volumes that decide it are exact: those that
+    rounding could change are computed again in rational numbers. Faces of one plane are not compared.
+    """
+    corners = mesh.positions[mesh.faces]
+    pairs = _overlapping_boxes(corners.min(1), corners.max(1))
+    shared = (mesh.faces[pairs[:, 0], :, None] == mesh.faces[pairs[:, 1], None, :]).sum((1, 2))
+    pairs = pairs[shared < 2]
+    found = np.zeros(len(pairs), dtype=bool)
+    for first, second in ((0, 1), (1, 0)):
+        triangle = mesh.faces[pairs[:, second]]
+        for k in range(3):
+            edge = mesh.faces[pairs[:, first]][:, [k, (k + 1) % 3]]
+            # An edge that ends in a shared vertex meets the other face there, and again only in its plane.
+            apart = (edge[:, :, None] != triangle[:, None, :]).all((1, 2))
+            todo = np.nonzero(apart & ~found)[0]
+            found[todo] = _edge_meets(mesh.positions, edge[todo], triangle[todo])
+    return pairs[found]
+
+
+def _edge_meets(positions: np.ndarray, edge: np.ndarray, triangle: np.ndarray) -> np.ndarray:
+    """(P,) bool: edges (P, 2) meet triangles (P, 3), borders included, unless they lie in their plane."""
+    a, b, c = triangle.T
+    p, q = edge.T
+    low, high = (_side(positions, np.stack([a, b, c, end], axis=1)) for end in (p, q))
+    found = (low * high <= 0) & (low != high)
+    rows = np.nonzero(found)[0]
+    turns = [_side(positions, np.stack([p, q, x, y], axis=1)[rows]) for x, y in ((a, b), (b, c), (c, a))]
+    found[rows] = (np.min(turns, axis=0) >= 0) | (np.max(turns, axis=0) <= 0)
+    return found
+
+
+def _side(positions: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(P,) exact signs of the volumes of the tetrahedra points (P, 4)."""
+    a, b, c, d = (positions[points[:, k]] for k in range(4))
+    u, v, w = a - d, b - d, c - d
+    volume = np.einsum("pi,pi->p", u, np.cross(v, w))
+    # Shewchuk (1997), orient3d: the error is below 7.8e-16 times the sum of the absolute products.
+    size = np.einsum("pi,pi->p", np.abs(u), _absolute_cross(v, w))
+    sign = np.sign(volume).astype(np.int64)
+    for i in np.nonzero(np.abs(volume) <= 1e-15 * size)[0]:
+        sign[i] = _exact_side(positions[points[i]])
+    return sign
+
+
+def _absolute_cross(v: np.ndarray, w: np.ndarray) -> np.ndarray:
+    v, w = np.abs(v), np.abs(w)
+    return v[:, [1, 2, 0]] * w[:, [2, 0, 1]] + v[:, [2, 0, 1]] * w[:, [1, 2, 0]]
+
+
+def _exact_side(points: np.ndarray) -> int:
+    a, b, c, d = ([Fraction(float(x)) for x in point] for point in points)
+    u, v, w = ([x - y for x, y in zip(point, d, strict=True)] for point in (a, b, c))
+    volume = (
+        u[0] * (v[1] * w[2] - v[2] * w[1])
+        + u[1] * (v[2] * w[0] - v[0] * w[2])
+        + u[2] * (v[0] * w[1] - v[1] * w[0])
+    )
+    return (volume > 0) - (volume < 0)
+
+
+def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
+
+
+# ---- grids
+
+
+def _cells(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Boxes (F, D) in a grid: box and cell number of every cell that a box reaches, origin (D,) and cells a side.
+
+    Cells are about as large as the boxes, with at most 128 along a side; larger where a few boxes reach too many.
+    """
+    origin, extent = low.min(0), high.max(0) - low.min(0)
+    most = np.clip(extent / max(float((high - low).mean()), 1e-300), 1, 128).astype(np.int64)
+    for halvings in range(8):
+        sides = np.maximum(most >> halvings, 1)
+        scale = sides / np.maximum(extent, 1e-300)
+        first, last = (
+            np.clip(((end - origin) * scale).astype(np.int64), 0, sides - 1) for end in (low, high)
+        )
+        counts = last - first + 1
+        total = counts.prod(1)
+        if total.sum() < 100 * len(low):
+            break
+    box = np.repeat(np.arange(len(low)), total)
+    rest = np.arange(len(box)) - np.repeat(np.cumsum(total) - total, total)
+    cell = np.zeros(len(box), dtype=np.int64)
+    for axis in range(low.shape[1]):
+        cell = cell * sides[axis] + first[box, axis] + rest % counts[box, axis]
+        rest //= counts[box, axis]
+    return box, cell, origin, sides
+
+
+def _in_boxes(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a point (P, D) and a box (F, D) that holds it."""
+    box, cell, origin, sides = _cells(low, high)
+    scale = sides / np.maximum(high.max(0) - origin, 1e-300)
+    place = np.clip(((points - origin) * scale).astype(np.int64), 0, sides - 1)
+    own = np.zeros(len(points), dtype=np.int64)
+    for axis in range(points.shape[1]):
+        own = own * sides[axis] + place[:, axis]
+    order = np.argsort(cell, kind="stable")
+    start, end = (np.searchsorted(cell[order], own, side) for side in ("left", "right"))
+    point, place = _ranges(start, end - start)
+    found = box[order[place]]
+    keep = ((points[point] >= low[found]) & (points[point] <= high[found])).all(1)
+    return point[keep], found[keep]
+
+
+def _overlapping_boxes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first."""
+    box, cell, _, _ = _cells(low, high)
+    order = np.argsort(cell, kind="stable")
+    box, cell = box[order], cell[order]
+    # Each entry is paired with those behind it in its cell.
+    end = np.searchsorted(cell, cell, "right")
+    first, second = _ranges(np.arange(len(cell)) + 1, end - np.arange(len(cell)) - 1)
+    pairs = []
+    for i in range(0, len(first), 4_000_000):
+        a, b = box[first[i : i + 4_000_000]], box[second[i : i + 4_000_000]]
+        keep = ((low[a] <= high[b]) & (low[b] <= high[a])).all(1)
+        pairs.append(np.sort(np.stack([a[keep], b[keep]], axis=1), axis=1))
+    return np.unique(np.concatenate(pairs), axis=0) if pairs else np.zeros((0, 2), dtype=np.int64)
+
+
+def _ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row i, and start[i] + k for k below count[i], for all i."""
+    row = np.repeat(np.arange(len(start)), count)
+    return row, start[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)

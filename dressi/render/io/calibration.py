@@ -1,0 +1,275 @@
+"""Which photographs a folder holds, where their masks are, and how they were taken.
+
+Three kinds of calibration are read, the first that is there:
+
+- ``cameras.json``: views with file, K, R and t (x_camera = R x + t, x right, y down, z forward, K in pixels);
+- ``transforms.json`` or ``transforms_train.json``: frames with camera-to-world matrices (x right, y up, z backward)
+  and a field of view or focal lengths, for all frames or for each;
+- a COLMAP model, text or binary, in ``sparse/0``, ``sparse``, ``colmap`` or the folder itself.
+
+Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.camera import Camera
+from dressi.render.io.colmap import find_model, read_model
+from dressi.render.io.files import inside, read_bytes, usable
+from dressi.render.io.images import image_size
+from dressi.render.io.lens import Lens
+
+DOCUMENTS = ("cameras.json", "transforms.json", "transforms_train.json")
+IMAGE_FOLDERS = ("", "image", "images")
+MASK_FOLDERS = ("mask", "masks", "mask_derived", "silhouettes")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+
+
+@dataclass(frozen=True)
+class View:
+    """One photograph: files that exist, a camera of the image's size, and its lens. mask: None for the alpha."""
+
+    image: Path
+    mask: Path | None
+    camera: Camera
+    lens: Lens
+
+
+@dataclass
+class Calibration:
+    """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.
+
+    points: makes (P, 3) points on what was photographed, (0, 3) where the calibration has none.
+    notes: what was assumed because the folder does not say.
+    """
+
+    path: Path
+    views: list[View] = field(default_factory=list)
+    bounds: np.ndarray | None = None
+    points: Callable[[], np.ndarray] = lambda: np.zeros((0, 3))
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a calibration says of one photograph. taken: camera and lens of an image's name and size."""
+
+    name: str
+    taken: Callable[[str, tuple[int, int]], tuple[Camera, Lens]]
+    mask: str | None = None
+
+
+def read_calibration(folder: Path) -> Calibration:
+    """Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree, missing
+    masks, lenses that are not supported."""
+    path = next((folder / name for name in DOCUMENTS if (folder / name).is_file()), None)
+    model = find_model(folder) if path is None else None
+    if path is not None:
+        found, entries = _document(path)
+    elif model is not None:
+        found, entries = _colmap(model)
+    elif any(_pictures(folder / name) for name in (*IMAGE_FOLDERS, "train")):
+        raise InputError(
+            f"'{folder}' has images but no cameras; add one of {', '.join(DOCUMENTS)}, or a COLMAP model in sparse/0"
+        )
+    else:
+        raise InputError(f"'{folder}' has no images; give a folder with photographs and cameras.json")
+    if not entries:
+        raise InputError(f"'{found.path}' lists no views; add one entry per image")
+    for entry in entries:
+        image, mask = _files(folder, found.path, entry)
+        with usable(found.path, image.name):
+            found.views.append(View(image, mask, *entry.taken(image.name, image_size(image))))
+    found.views.sort(key=lambda view: (view.image.name, view.image))
+    _check_files(found, strict=model is None)
+    return found
+
+
+def _check_files(found: Calibration, strict: bool) -> None:
+    """Each image once, and none without a camera; where that is usual (not strict), it is noted."""
+    name, count = found.path.name, len(found.views)
+    images = {view.image for view in found.views}
+    if len(images) < count:
+        raise InputError(
+            f"'{found.path}' lists {count} views of {len(images)} images; give one view per image"
+        )
+    for what, listed in (("images", images), ("masks", {view.mask for view in found.views if view.mask})):
+        for folder in {file.parent for file in listed}:
+            extra = [file for file in _pictures(folder) if file not in listed]
+            if extra and strict:
+                raise InputError(
+                    f"'{folder}' has {len(extra) + len(listed)} {what} for the {count} cameras of '{name}',"
+                    f" such as '{extra[0].name}'; remove what has no camera, or add its camera"
+                )
+            if extra and what == "images":
+                found.notes.append(
+                    f"{len(extra)} images of '{folder}' have no camera in '{name}', such as '{extra[0].name}';"
+                    " they are left out"
+                )
+
+
+def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
+    """The image of an entry and its mask, None for the alpha."""
+    name = entry.name
+    names = [name] if Path(name).suffix.lower() in SUFFIXES else [name + suffix for suffix in SUFFIXES]
+    candidates = [
+        inside(folder, f"{place}/{n}" if place else n, path) for place in IMAGE_FOLDERS for n in names
+    ]
+    image = next((file for file in candidates if file.is_file()), None)
+    if image is None:
+        raise InputError(
+            f"'{path}' lists '{name}', which is not in '{folder}'; add the image or remove its camera"
+        )
+    if entry.mask is not None:
+        mask = inside(folder, entry.mask, path)
+        if not mask.is_file():
+            raise InputError(f"'{path}' lists the mask '{entry.mask}', which is not in '{folder}'; add it")
+        return image, mask
+    for place in MASK_FOLDERS:
+        if (folder / place).is_dir():
+            # COLMAP puts .png behind the whole name.
+            stems = [image.stem + suffix for suffix in (image.suffix, *SUFFIXES)] + [image.name + ".png"]
+            masks = [(folder / place / stem).resolve() for stem in stems]
+            mask = next((file for file in masks if file.is_file()), None)
+            if mask is None:
+                raise InputError(
+                    f"'{folder / place}' has no mask for '{image.name}'; add it or remove its camera"
+                )
+            return image, mask
+    return image, None
+
+
+def _pictures(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(f.resolve() for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and f.is_file())
+
+
+# ---- COLMAP
+
+
+def _colmap(path: Path) -> tuple[Calibration, list[_Entry]]:
+    model = read_model(path)
+
+    def entry(pose):
+        def taken(name: str, size: tuple[int, int]) -> tuple[Camera, Lens]:
+            intrinsics = model.cameras[pose.camera]
+            check_size(path, name, intrinsics.size, size)
+            return pose.placed(intrinsics, name), intrinsics.lens
+
+        return _Entry(pose.name, taken)
+
+    return Calibration(path, points=model.points), [entry(pose) for pose in model.poses]
+
+
+# ---- JSON
+
+
+def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
+    plain = path.name == "cameras.json"
+    found = Calibration(path)
+    with usable(path, "the calibration"):
+        document = json.loads(read_bytes(path, "calibration"))
+        entries = [
+            _json_entry(found, document, values) for values in document["views" if plain else "frames"]
+        ]
+    with usable(path, "bbox"):
+        found.bounds = _box(path, document)
+    return found, entries
+
+
+def _json_entry(found: Calibration, document: dict[str, Any], values: dict[str, Any]) -> _Entry:
+    plain = found.path.name == "cameras.json"
+    merged = document | values
+    mask = values.get("mask_path")
+
+    def taken(name: str, size: tuple[int, int]) -> tuple[Camera, Lens]:
+        width, height = ("width", "height") if plain else ("w", "h")
+        check_size(
+            found.path, name, (int(merged.get(width, size[0])), int(merged.get(height, size[1]))), size
+        )
+        camera = _plain(merged, size, name, found) if plain else _transform(merged, size, name)
+        return camera, _lens(merged, found.path)
+
+    return _Entry(str(values["file" if plain else "file_path"]), taken, None if mask is None else str(mask))
+
+
+def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, int]) -> None:
+    """Raise InputError when an image does not have the size that it was calibrated for."""
+    if tuple(said) != tuple(size):
+        raise InputError(
+            f"'{name}' has {size[0]}x{size[1]} pixels and '{path.name}' says {said[0]}x{said[1]};"
+            " calibrate for the images that are there"
+        )
+
+
+def _lens(values: dict[str, Any], path: Path) -> Lens:
+    model = "OPENCV_FISHEYE" if values.get("is_fisheye") else str(values.get("camera_model", "OPENCV"))
+    if model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE"):
+        raise InputError(
+            f"'{path}': the camera model {model} is not supported; undistort the images first, or use OPENCV"
+        )
+    other = [key for key in ("k4", "k5", "k6") if float(values.get(key, 0))]
+    if other:
+        raise InputError(
+            f"'{path}': the lens distortion {', '.join(other)} is not supported; undistort the images first,"
+            " or use k1, k2, k3, p1 and p2"
+        )
+    return Lens(**{key: float(values.get(key, 0)) for key in ("k1", "k2", "p1", "p2", "k3")})
+
+
+def _plain(values: dict[str, Any], size: tuple[int, int], name: str, found: Calibration) -> Camera:
+    centre = values.get("pixel_center")
+    text = str(values.get("convention", "")).lower()
+    if centre is None:
+        centre = 0.0
+        if "pixel centre" not in text and "pixel center" not in text:
+            found.notes.append(
+                f"'{found.path}' does not say where pixel centres are: integer coordinates are taken as centres"
+                ' (set "pixel_center": 0.5 where they are corners)'
+            )
+    return Camera.pinhole(values["K"], values["R"], values["t"], size, pixel_center=float(centre), name=name)
+
+
+def _transform(values: dict[str, Any], size: tuple[int, int], name: str) -> Camera:
+    """A camera-to-world matrix with x right, y up and z backward; principal point counted from the image's
+    corner."""
+    width, height = size
+    if "fl_x" in values:
+        fx = float(values["fl_x"])
+    elif "camera_angle_x" in values:
+        fx = width / 2 / np.tan(float(values["camera_angle_x"]) / 2)
+    else:
+        raise InputError(f"the camera of '{name}' has neither camera_angle_x nor fl_x; add one")
+    fy = fx
+    if "fl_y" in values:
+        fy = float(values["fl_y"])
+    elif "camera_angle_y" in values:
+        fy = height / 2 / np.tan(float(values["camera_angle_y"]) / 2)
+    k = np.array(
+        [[fx, 0, values.get("cx", width / 2)], [0, fy, values.get("cy", height / 2)], [0, 0, 1]], dtype=float
+    )
+    to_world = np.array(values["transform_matrix"], dtype=np.float64)
+    if to_world.shape not in ((4, 4), (3, 4)):
+        raise InputError(f"the transform_matrix of '{name}' must be 4x4, not {to_world.shape}")
+    rotation = (to_world[:3, :3] * (1, -1, -1)).T
+    return Camera.pinhole(k, rotation, -rotation @ to_world[:3, 3], size, pixel_center=0.5, name=name)
+
+
+def _box(path: Path, document: dict[str, Any]) -> np.ndarray | None:
+    if "bbox" not in document:
+        return None
+    bounds = np.array(document["bbox"], dtype=np.float64)
+    if bounds.shape != (2, 3) or not (bounds[0] < bounds[1]).all():
+        raise InputError(
+            f"'{path}': bbox must be [[x, y, z], [x, y, z]], smallest first, not {document['bbox']}"
+        )
+    return bounds

@@ -1,0 +1,251 @@
+"""COLMAP's sparse models: cameras, images and points, as text or binary files.
+
+The files come from anywhere: every count is compared with the bytes that are left before anything is made of it.
+Pixel coordinates are COLMAP's own, (0.5, 0.5) in the middle of the first pixel, which are those of `Camera`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dressi.errors import InputError
+from dressi.render.camera import Camera
+from dressi.render.io.files import read_bytes, usable
+from dressi.render.io.lens import Lens
+
+FOLDERS = ("sparse/0", "sparse", "colmap/sparse/0", "colmap", "")
+"""Where a model lies beside its images."""
+
+MODELS = {
+    "SIMPLE_PINHOLE": (0, "f cx cy"),
+    "PINHOLE": (1, "fx fy cx cy"),
+    "SIMPLE_RADIAL": (2, "f cx cy k1"),
+    "RADIAL": (3, "f cx cy k1 k2"),
+    "OPENCV": (4, "fx fy cx cy k1 k2 p1 p2"),
+}
+"""Number in binary files, and names of the parameters."""
+_OTHERS = {
+    5: "OPENCV_FISHEYE",
+    6: "FULL_OPENCV",
+    7: "FOV",
+    8: "SIMPLE_RADIAL_FISHEYE",
+    9: "RADIAL_FISHEYE",
+    10: "THIN_PRISM_FISHEYE",
+    11: "RAD_TAN_THIN_PRISM_FISHEYE",
+}
+
+
+@dataclass(frozen=True)
+class Intrinsics:
+    """A camera of the model without its place. size: (W, H)."""
+
+    size: tuple[int, int]
+    matrix: np.ndarray
+    lens: Lens
+
+
+@dataclass(frozen=True)
+class Pose:
+    """One image. rotation: unit quaternion w, x, y, z; x_camera = R x + translation."""
+
+    name: str
+    camera: int
+    rotation: tuple[float, ...]
+    translation: tuple[float, ...]
+
+    def placed(self, intrinsics: Intrinsics, name: str) -> Camera:
+        """Raises InputError."""
+        return Camera(
+            intrinsics.matrix,
+            rotation_of(self.rotation),
+            np.array(self.translation),
+            intrinsics.size,
+            name=name,
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """cameras: by their numbers.  poses: in the file's order."""
+
+    path: Path
+    cameras: dict[int, Intrinsics]
+    poses: list[Pose]
+
+    def points(self) -> np.ndarray:
+        """(P, 3) positions; (0, 3) when the model has no file of points. Raises InputError."""
+        binary, text = self.path / "points3D.bin", self.path / "points3D.txt"
+        if self.path.joinpath("images.bin").is_file() and binary.is_file():
+            with usable(binary, "the points"):
+                return _binary_points(_Bytes(read_bytes(binary), binary))
+        if text.is_file():
+            with usable(text, "the points"):
+                values = [tuple(map(float, line.split()[1:4])) for line in filter(None, _lines(text))]
+                return np.array(values, dtype=np.float64).reshape(-1, 3)
+        return np.zeros((0, 3))
+
+
+def find_model(folder: Path) -> Path | None:
+    """The folder of a model at or below ``folder``."""
+    for place in FOLDERS:
+        for suffix in (".bin", ".txt"):
+            if all((folder / place / (name + suffix)).is_file() for name in ("cameras", "images")):
+                return folder / place
+    return None
+
+
+def read_model(path: Path) -> Model:
+    """The model in folder ``path``; binary files go before text.
+
+    Raises InputError naming the file: damaged, cut short, or of a camera model that is not among ``MODELS``.
+    """
+    binary = (path / "cameras.bin").is_file() and (path / "images.bin").is_file()
+    files = [path / (name + (".bin" if binary else ".txt")) for name in ("cameras", "images")]
+    read_cameras, read_poses = (_binary_cameras, _binary_poses) if binary else (_text_cameras, _text_poses)
+    with usable(files[0], "the cameras"):
+        cameras = dict(read_cameras(files[0]))
+    with usable(files[1], "the images"):
+        poses = list(read_poses(files[1]))
+    for pose in poses:
+        if pose.camera not in cameras:
+            raise InputError(
+                f"'{files[1]}': '{pose.name}' has camera {pose.camera}, which is not in '{files[0].name}'; check the model"
+            )
+    return Model(path, cameras, poses)
+
+
+def rotation_of(quaternion: tuple[float, ...]) -> np.ndarray:
+    """(3, 3) of a quaternion w, x, y, z of any length but 0. Raises InputError."""
+    length = float(np.linalg.norm(quaternion))
+    if not (np.isfinite(length) and length > 1e-6):
+        raise InputError(f"the quaternion {quaternion} is no rotation; check the model")
+    w, x, y, z = np.asarray(quaternion) / length
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def _intrinsics(path: Path, model: str, size: tuple[int, int], values: tuple[float, ...]) -> Intrinsics:
+    names = MODELS[model][1].split()
+    if len(values) != len(names):
+        raise InputError(f"'{path}': {model} has {len(names)} parameters, not {len(values)}; check the file")
+    known = dict(zip(names, values, strict=True))
+    fx = known.get("fx", known.get("f"))
+    matrix = np.array([[fx, 0, known["cx"]], [0, known.get("fy", fx), known["cy"]], [0, 0, 1]], dtype=float)
+    return Intrinsics(size, matrix, Lens(**{k: known[k] for k in ("k1", "k2", "p1", "p2") if k in known}))
+
+
+def _unsupported(path: Path, model: str) -> InputError:
+    return InputError(
+        f"'{path}': the camera model {model} is not supported; undistort the images with COLMAP,"
+        f" or use one of {', '.join(MODELS)}"
+    )
+
+
+# ---- text
+
+
+def _lines(path: Path) -> list[str]:
+    """Without comments; empty lines stay, because an image without points has one."""
+    text = read_bytes(path, "model").decode("utf-8")
+    return [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+
+
+def _text_cameras(path: Path) -> Iterator[tuple[int, Intrinsics]]:
+    for line in filter(None, _lines(path)):
+        number, model, width, height, *values = line.split()
+        if model not in MODELS:
+            raise _unsupported(path, model)
+        size = int(width), int(height)
+        yield int(number), _intrinsics(path, model, size, tuple(map(float, values)))
+
+
+def _text_poses(path: Path) -> Iterator[Pose]:
+    lines = _lines(path)
+    while lines and not lines[0]:
+        lines.pop(0)
+    # Every other line lists the image's points.
+    for line in filter(None, lines[::2]):
+        values = line.split(maxsplit=9)
+        if len(values) < 10:
+            raise InputError(f"'{path}': the line '{line[:60]}' is no image; check the file")
+        numbers = tuple(map(float, values[1:8]))
+        yield Pose(values[9], int(values[8]), numbers[:4], numbers[4:])
+
+
+# ---- binary
+
+
+class _Bytes:
+    """Little-endian values one after the other. Raises InputError where the file ends too early."""
+
+    def __init__(self, data: bytes, path: Path):
+        self.data, self.path, self.at = data, path, 0
+
+    def take(self, layout: str) -> tuple:
+        self.need(struct.calcsize("<" + layout))
+        values = struct.unpack_from("<" + layout, self.data, self.at)
+        self.at += struct.calcsize("<" + layout)
+        return values
+
+    def count(self, least: int) -> int:
+        """A number of records of at least ``least`` bytes, which must be there."""
+        (count,) = self.take("Q")
+        self.need(count * least)
+        return count
+
+    def skip(self, size: int) -> None:
+        self.need(size)
+        self.at += size
+
+    def name(self) -> str:
+        end = self.data.find(b"\0", self.at)
+        if end < 0:
+            self.need(len(self.data) + 1)
+        text = self.data[self.at : end].decode("utf-8")
+        self.at = end + 1
+        return text
+
+    def need(self, size: int) -> None:
+        if size > len(self.data) - self.at:
+            raise InputError(
+                f"'{self.path}' ends too early, at byte {len(self.data)}; copy or export it again"
+            )
+
+
+def _binary_cameras(path: Path) -> Iterator[tuple[int, Intrinsics]]:
+    names = {number: (name, len(values.split())) for name, (number, values) in MODELS.items()}
+    data = _Bytes(read_bytes(path, "model"), path)
+    for _ in range(data.count(24)):
+        number, model, width, height = data.take("IiQQ")
+        if model not in names:
+            raise _unsupported(path, _OTHERS.get(model, f"number {model}"))
+        name, count = names[model]
+        yield number, _intrinsics(path, name, (width, height), data.take(f"{count}d"))
+
+
+def _binary_poses(path: Path) -> Iterator[Pose]:
+    data = _Bytes(read_bytes(path, "model"), path)
+    for _ in range(data.count(4 + 56 + 4 + 1 + 8)):
+        _, *numbers, camera = data.take("I7dI")
+        name = data.name()
+        yield Pose(name, camera, tuple(numbers[:4]), tuple(numbers[4:]))
+        data.skip(24 * data.count(24))
+
+
+def _binary_points(data: _Bytes) -> np.ndarray:
+    points = np.empty((data.count(8 + 24 + 3 + 8 + 8), 3))
+    for row in points:
+        _, row[0], row[1], row[2] = data.take("Q3d")
+        data.skip(3 + 8)
+        data.skip(8 * data.count(8))
+    return points
