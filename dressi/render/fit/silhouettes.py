@@ -30,8 +30,8 @@ def cut_off(masks: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     for i, mask in enumerate(np.asarray(masks) >= 0.5):
         told = np.ones(mask.shape, dtype=bool) if known is None else np.asarray(known[i]) > 0
         # Two pixels away is near: resampling moves both borders.
-        safe = np.asarray(binary_erosion(told, np.ones((3, 3)), iterations=2))
-        result[i] = (mask & ~safe).any()
+        safe = np.asarray(binary_erosion(told, np.ones((3, 3)), iterations=2), dtype=bool)
+        result[i] = bool((mask > safe).any())
     return result
 
 
