@@ -1,4 +1,13 @@
-"""Priors on shapes: the uniform Laplacian of a mesh."""
+"""Priors on shapes: Laplacians of a mesh, and energies made of them, of its edges and of its normals.
+
+    dirichlet_loss     squared differences along edges: pulls towards small, even shapes; "Laplacian energy"
+    laplacian_loss     squared Laplacian: thin plates; "bi-Laplacian energy"
+    bilaplacian_loss   squared Laplacian of the Laplacian: lets curvature be, evens out how it changes
+    edge_length_loss   deviation of edge lengths from a target
+    normal_consistency 1 - cos of the angle between normals of neighbouring faces
+
+All take meshes that are open or not manifold; each says what it leaves out there.
+"""
 
 from __future__ import annotations
 
@@ -6,134 +15,227 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from ..ad import functional as F
-from ..ad.graph import PixelFunction, Variable
-from ..ad.types import FLOAT, INT, Access, list_image, list_size
+from ..ad.constant import Like
+from ..ad.graph import Variable, as_variable
+from ..ad.types import FLOAT, IVEC2, list_image, list_size
 from ..errors import InputError
-from .screen import Faces, at_points
+from .edges import EdgeList
+from .sparse import Matrix, SparseMatrix, differences, list_data, sparse_matrix
 
-
-class NeighbourDifference(PixelFunction):
-    """Inputs (values list, offsets INT list, neighbours INT list): at entry i the sum of ``values[j] - values[i]``
-    over ``j = neighbours[offsets[i] : offsets[i + 1]]``; 0 from entry ``count`` on.
-
-    Linear in the values. The neighbourhood is symmetric, so the Function is its own transpose:
-
-        triangle 0-1-2:   y0 = (x1 - x0) + (x2 - x0),   d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
-    """
-
-    fields = ("count",)
-
-    def __init__(self, values: Variable, offsets: Variable, neighbours: Variable, count: int):
-        self.count = count
-        super().__init__(values, offsets, neighbours)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH,) * 3
-
-    def infer(self):
-        values, offsets, neighbours = self.inputs
-        if values.vtype.is_int or values.vtype.is_matrix:
-            raise self.fail("takes a list of FLOAT or vectors")
-        if offsets.vtype is not INT or neighbours.vtype is not INT or offsets.batch * neighbours.batch != 1:
-            raise self.fail("offsets and neighbours are INT lists of batch 1")
-        if not 0 < self.count <= values.size[0] * values.size[1]:
-            raise self.fail(f"{values} does not hold {self.count} entries")
-        return values.vtype, values.domain
-
-    @cached_property
-    def glsl(self) -> str:
-        def at(table: int, index: str) -> str:
-            return f"${table}(ivec2(({index}) % $size{table}.x, ({index}) / $size{table}.x), tile)"
-
-        return (
-            "int entry = pixel.y * $size.x + pixel.x;\n"
-            f"$y = $type(0.0);\nif (entry < {self.count}) {{\n"
-            f"  $type own = {at(0, 'entry')};\n"
-            f"  int end = {at(1, 'entry + 1')};\n"
-            f"  for (int k = {at(1, 'entry')}; k < end; ++k) {{\n"
-            f"    int other = {at(2, 'k')};\n"
-            f"    $y += {at(0, 'other')} - own;\n  }}\n}}"
-        )
-
-    def evaluate(self, at, values, offsets, neighbours):
-        x, y, tile = at_points(at)
-        flat = values.reshape(len(values), -1, *values.shape[3:])
-        offsets, neighbours = offsets.reshape(-1)[: self.count + 1], neighbours.reshape(-1)
-        degree = np.diff(offsets)
-        start = np.repeat(np.arange(self.count), degree)
-        total = np.zeros_like(flat)
-        end = neighbours[: len(start)]
-        for sums, entries in zip(total, flat, strict=True):
-            np.add.at(sums, start, entries[end] - entries[start])
-        return Faces.read_list(total.reshape(values.shape), tile, y * values.shape[2] + x)
-
-    def vjp(self, gy, i):
-        _, offsets, neighbours = self.inputs
-        return NeighbourDifference(gy, offsets, neighbours, self.count).output if i == 0 else None
-
-    def jvp(self, tangents):
-        if tangents[0] is None:
-            return None
-        values, offsets, neighbours = self.inputs
-        return NeighbourDifference(F.fit(tangents[0], values), offsets, neighbours, self.count).output
+SHARPEST = 1e3
+"""Cotangents count up to this: those of angles below 0.06 degrees are not finite enough to be weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """Which vertices share an edge, as lists for the device; made once per topology by ``adjacency``."""
+    """Which vertices share an edge and how strongly; made once per topology by ``adjacency`` or ``cotangent``."""
 
     count: int
     """How many vertices."""
-    offsets: Variable
-    """INT list, count + 1: neighbours of vertex i are entries offsets[i] to offsets[i + 1]."""
-    neighbours: Variable
-    """INT list of vertices, ascending for each vertex."""
-    inverse_degree: Variable
-    """FLOAT list: 1 / number of neighbours, 0 where there is none."""
+    pairs: np.ndarray
+    """(E, 2) int64: every edge once, the lower number first, ascending."""
+    weights: SparseMatrix
+    """Symmetric, (count, count): the weight of each edge; nothing on the diagonal."""
+    inverse_mass: Variable
+    """FLOAT list: what sums of weighted differences are multiplied by; 0 where a vertex has no Laplacian."""
+    measure: Variable | None = None
+    """FLOAT list: how much a vertex counts in sums; None: each 1."""
+
+    @cached_property
+    def edges(self) -> Variable:
+        """IVEC2 list of ``pairs``; what fills it up is (0, 0)."""
+        return Variable(IVEC2, list_size(len(self.pairs)), name="edge ends", data=list_image(self.pairs))
+
+    @cached_property
+    def edge_weights(self) -> Variable:
+        """FLOAT list: the weights of ``edges`` that the matrix was made with."""
+        upper = sparse.triu(self.weights.array, 1).tocsr()
+        return _list("edge weights", upper.data)
+
+    def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
+        """What to send, leaf by leaf, to go on with the weights of another ``cotangent`` of the same faces, such as that
+        of the present shape. Raises InputError.
+        """
+        if self.count != other.count or not np.array_equal(self.pairs, other.pairs):
+            raise InputError("these are weights of other faces; make a new graph for them")
+        found = self.weights.data(other.weights.array)
+        for mine, new in ((self.inverse_mass, other.inverse_mass), (self.measure, other.measure)):
+            if mine is not None and new is not None:
+                found[mine] = list_data(new).reshape(mine.shape)
+        return found
+
+    def lengths(self, positions: np.ndarray) -> np.ndarray:
+        """(E,) lengths of the edges ``pairs`` for vertices (V, 3)."""
+        return np.linalg.norm(positions[self.pairs[:, 0]] - positions[self.pairs[:, 1]], axis=1)
 
 
-def adjacency(faces: np.ndarray, vertex_count: int) -> Adjacency:
-    """The neighbourhood of a mesh: ``faces`` (F, 3) numbers of ``vertex_count`` vertices. Raises InputError."""
+def _matrix(pairs: np.ndarray, weights: np.ndarray, count: int) -> Matrix:
+    rows, columns = np.concatenate([pairs, pairs[:, ::-1]]).T
+    return sparse.csr_array((np.tile(weights, 2), (rows, columns)), shape=(count, count))
+
+
+def _pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges (E, 2), how many faces each has, and the edge opposite to each corner (F, 3), -1 for a loop at a vertex.
+
+    Raises InputError.
+    """
     faces = np.asarray(faces)
     if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
         raise InputError(f"faces are an array (F, 3) of at least one triangle, not {faces.shape}")
     if faces.min() < 0 or faces.max() >= vertex_count:
         raise InputError(f"faces use vertices {faces.min()} to {faces.max()} of {vertex_count}")
-    pairs = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    pairs = np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    degree = np.bincount(pairs[:, 0], minlength=vertex_count)
-    offsets = np.concatenate([[0], np.cumsum(degree)])
-    neighbours = pairs[:, 1] if len(pairs) else np.zeros(1, np.int64)
-    inverse = np.divide(1.0, degree, out=np.zeros(vertex_count), where=degree > 0)
+    ends = np.sort(faces[:, [[1, 2], [2, 0], [0, 1]]].reshape(-1, 2), axis=1)
+    real = ends[:, 0] != ends[:, 1]
+    pairs, inverse, uses = np.unique(ends[real], axis=0, return_inverse=True, return_counts=True)
+    opposite = np.full(len(ends), -1)
+    opposite[real] = inverse.reshape(-1)
+    return pairs.reshape(-1, 2).astype(np.int64), uses, opposite.reshape(-1, 3)
+
+
+def _inverse(mass: np.ndarray, pairs: np.ndarray, uses: np.ndarray, borders: bool) -> Variable:
+    inverse = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+    if not borders:
+        inverse[pairs[uses != 2]] = 0
+    return _list("inverse mass", inverse)
+
+
+def _list(name: str, values: np.ndarray) -> Variable:
+    return Variable(FLOAT, list_size(len(values)), name=name, data=list_image(values))
+
+
+def adjacency(faces: np.ndarray, vertex_count: int, *, borders: bool = True) -> Adjacency:
+    """Uniform weights: the Laplacian is the mean of the neighbours minus the vertex.
+
+    faces: (F, 3) numbers of ``vertex_count`` vertices.  borders: False leaves out the Laplacian of vertices at edges
+    that do not have exactly two faces; with them, open borders are drawn inward. Raises InputError.
+    """
+    pairs, uses, _ = _pairs(faces, vertex_count)
+    degree = np.bincount(pairs.reshape(-1), minlength=vertex_count)
+    matrix = sparse_matrix(_matrix(pairs, np.ones(len(pairs)), vertex_count), "neighbours")
+    return Adjacency(vertex_count, pairs, matrix, _inverse(degree, pairs, uses, borders))
+
+
+def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True) -> Adjacency:
+    """Cotangent weights of a shape (V, 3): the Laplacian is that of the surface, whatever its triangulation.
+
+    w_ij = (cot a + cot b) / 2 over the angles opposite to the edge, summed over all of its faces where they are more or
+    less than two; the mass of a vertex is its mixed Voronoi area. The Laplacian of the positions themselves is twice the
+    mean curvature times the normal (Meyer et al., Discrete Differential-Geometry Operators, 2003). Weights are data, of a rest
+    shape or refreshed now and then by ``Adjacency.data``; they have no derivative. borders: see ``adjacency``. Raises
+    InputError.
+    """
+    faces, positions = np.asarray(faces), np.asarray(positions, np.float64)
+    pairs, uses, opposite = _pairs(faces, len(positions))
+    corner = positions[faces]
+    doubled = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1)
+    u, v = np.roll(corner, -1, axis=1) - corner, np.roll(corner, -2, axis=1) - corner
+    cosine = (u * v).sum(2)
+    large = SHARPEST * doubled[:, None] <= np.abs(cosine)
+    cot = np.where(large, SHARPEST * np.sign(cosine), cosine / np.where(large, 1.0, doubled[:, None]))
+    real = opposite >= 0
+    weights = np.bincount(opposite[real], cot[real] / 2, len(pairs))
+    # A vertex has what of its faces is nearest to it; faces with an obtuse corner are shared in halves and quarters.
+    across = cot * ((u - v) ** 2).sum(2) / 8
+    near = np.roll(across, -1, axis=1) + np.roll(across, -2, axis=1)
+    obtuse = np.where(cot < 0, 0.5, 0.25) * doubled[:, None] / 2
+    share = np.where(cot.min(1, keepdims=True) < 0, obtuse, near)
+    areas = np.bincount(faces.reshape(-1), share.reshape(-1), len(positions))
     return Adjacency(
-        vertex_count,
-        Variable(INT, list_size(len(offsets)), name="offsets", data=list_image(offsets)),
-        Variable(INT, list_size(len(neighbours)), name="neighbours", data=list_image(neighbours)),
-        Variable(FLOAT, list_size(vertex_count), name="inverse_degree", data=list_image(inverse)),
+        len(positions),
+        pairs,
+        sparse_matrix(_matrix(pairs, weights, len(positions)), "cotangents"),
+        _inverse(areas, pairs, uses, borders),
+        _list("areas", areas),
     )
 
 
 def laplacian(position: Variable, mesh: Adjacency) -> Variable:
-    """List like ``position``: the mean of the neighbours minus the vertex itself; 0 for vertices without any.
+    """List like ``position``: weighted differences to the neighbours over the vertex' mass; 0 where there are none.
 
     Differentiable in position (any float list of ``mesh.count`` entries).
     """
-    differences = NeighbourDifference(position, mesh.offsets, mesh.neighbours, mesh.count).output
-    return differences * mesh.inverse_degree
+    return differences(mesh.weights, position) * mesh.inverse_mass
 
 
 def laplacian_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
-    """FLOAT 1x1: squared lengths of the uniform Laplacian, by default their mean over the vertices.
+    """FLOAT 1x1: squared lengths of the Laplacian, by default their mean over the vertices, or over the area.
 
     reduction: "mean" or "sum". Differentiable in position. Raises InputError.
     """
+    return _squares(laplacian(position, mesh), mesh, reduction)
+
+
+def bilaplacian_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: squared lengths of the Laplacian of the Laplacian; see ``laplacian_loss``."""
+    return _squares(laplacian(laplacian(position, mesh), mesh), mesh, reduction)
+
+
+def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: squared lengths of the edges times their weights, summed or their mean over the edges.
+
+    Weights are those that ``mesh`` was made with. Differentiable in position. Raises InputError.
+    """
+    a, b = _ends(position, mesh)
+    return _reduced(_squared(a - b) * mesh.edge_weights, len(mesh.pairs), reduction)
+
+
+def edge_length_loss(
+    position: Variable, mesh: Adjacency, target: Like | None = None, reduction: str = "mean"
+) -> Variable:
+    """FLOAT 1x1: squares of (length / target - 1) over the edges, of which each counts once whatever its faces are.
+
+    target: a number, a FLOAT 1x1, or a FLOAT list of ``mesh.pairs`` (``mesh.lengths`` of a rest shape); positive.
+    Without it, the mean of the present lengths: then the loss does not depend on the size of the shape.
+    Differentiable in position (an edge without length gives 0) and target. Raises InputError.
+    """
+    a, b = _ends(position, mesh)
+    real = F.not_equal(mesh.edges.x, mesh.edges.y)
+    length = F.length(a - b)
+    target = F.sum(length, "xy") * (1.0 / len(mesh.pairs)) if target is None else as_variable(target)
+    away = length / F.select(real, target, 1.0) - 1.0
+    return _reduced(F.square(F.select(real, away, 0.0)), len(mesh.pairs), reduction)
+
+
+def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: 1 - cos of the angle between the normals of the two faces at an edge; 0 flat, 2 folded over.
+
+    edges: ``edge_list`` of the faces. Open edges, those of three faces or more and those of faces that disagree on
+    their orientation are left out, and while a face has no area its edges are. Differentiable in position. Raises
+    InputError.
+    """
+    assert edges.list.data is not None
+    at = edges.list
+    a, b, c, d = (F.lookup(position, F.component(at, k)) for k in range(4))
+    first, second = F.cross(b - a, c - a), F.cross(a - b, d - b)
+    there = F.logical_and(F.greater_equal(F.min(at.z, at.w), 0), F.not_equal(at.x, at.y))
+    area = F.logical_and(F.greater(F.dot(first, first), 0.0), F.greater(F.dot(second, second), 0.0))
+    # |m - n|^2 / 2 is 1 - m n for unit vectors, and exact where they are nearly the same.
+    fold = 0.5 * _squared(F.normalize(first) - F.normalize(second))
+    pairs = int((edges.list.data[..., 2:].min(-1) >= 0).reshape(-1)[: edges.count].sum())
+    return _reduced(F.select(F.logical_and(there, area), fold, 0.0), max(pairs, 1), reduction)
+
+
+def _ends(position: Variable, mesh: Adjacency) -> tuple[Variable, Variable]:
+    return F.lookup(position, mesh.edges.x), F.lookup(position, mesh.edges.y)
+
+
+def _squared(values: Variable) -> Variable:
+    return F.square(values) if values.vtype.is_scalar else F.dot(values, values)
+
+
+def _squares(vectors: Variable, mesh: Adjacency, reduction: str) -> Variable:
+    squares = _squared(vectors)
+    if mesh.measure is None:
+        return _reduced(squares, mesh.count, reduction)
+    total = _reduced(squares * mesh.measure, 1, reduction)
+    return total if reduction == "sum" else total / F.sum(mesh.measure)
+
+
+def _reduced(values: Variable, count: int, reduction: str) -> Variable:
     if reduction not in ("sum", "mean"):
         raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
-    vectors = laplacian(position, mesh)
-    squares = F.square(vectors) if vectors.vtype.is_scalar else F.dot(vectors, vectors)
-    total = F.sum(squares)
-    return total if reduction == "sum" else total * (1.0 / mesh.count)
+    total = F.sum(values)
+    return total if reduction == "sum" else total * (1.0 / count)

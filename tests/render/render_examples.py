@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
-from dressi.render import crossings, edges, regularizers, screen, soft_faces
+from dressi.render import crossings, edges, screen, soft_faces, sparse
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases
@@ -130,13 +131,14 @@ def crossing(axis: str, batch: int) -> Example:
     return Example(crossings.Crossing(front, *own, axis).output)
 
 
-def neighbour_difference(vtype=VEC3) -> Example:
-    mesh = regularizers.adjacency(CASE.faces, len(CASE.clip) + 3)
+def sparse_rows(kind: type[Function], vtype=VEC3) -> Example:
     rng = np.random.default_rng(5)
+    dense = rng.uniform(-1, 1, (40, 40)) * (rng.uniform(size=(40, 40)) < 0.2)
+    dense = dense if kind is sparse.SparseProduct else dense + dense.T
     shape = (1, 5, 9, *vtype.shape)  # 45 texels: more rows than one, as in a list that wraps
     values = Variable(vtype, (9, 5), data=rng.uniform(-1, 1, shape).astype(np.float32))
-    output = regularizers.NeighbourDifference(values, mesh.offsets, mesh.neighbours, mesh.count).output
-    return Example(output, (values,))
+    matrix = sparse.sparse_matrix(csr_array(dense.astype(np.float32)))
+    return Example(kind(values, matrix).output, (values,))
 
 
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
@@ -151,5 +153,6 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
-    regularizers.NeighbourDifference: [neighbour_difference, lambda: neighbour_difference(VEC2)],
+    sparse.SparseProduct: [lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)],
+    sparse.SparseDifference: [lambda v=v: sparse_rows(sparse.SparseDifference, v) for v in (VEC3, VEC2)],
 }

@@ -1,4 +1,4 @@
-"""The uniform Laplacian against a dense matrix."""
+"""Laplacians and energies of meshes against dense matrices and sums over single edges; losses of images."""
 
 import sys
 from pathlib import Path
@@ -11,10 +11,24 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.simplify import simplify
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
 from dressi.render import losses
-from dressi.render.regularizers import adjacency, laplacian, laplacian_loss
+from dressi.render.edges import edge_list
+from dressi.render.regularizers import (
+    adjacency,
+    bilaplacian_loss,
+    cotangent,
+    dirichlet_loss,
+    edge_length_loss,
+    laplacian,
+    laplacian_loss,
+    normal_consistency,
+)
+from dressi.vk.plan.plan import BASELINE
+from dressi.vk.run.executor import VulkanExecutor
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases as sc
@@ -32,37 +46,6 @@ def dense(faces: np.ndarray, count: int) -> np.ndarray:
     return matrix - np.diag((degree > 0).astype(float))
 
 
-@pytest.fixture
-def mesh() -> tuple[np.ndarray, np.ndarray, Variable]:
-    """A sphere, three vertices that no face uses, and a list whose last row is not full."""
-    points, faces = sc.icosphere(1)
-    points = np.concatenate([points * (1, 2, 3), np.ones((3, 3))])
-    values = np.full((1, 5, 10, 3), 7.0)  # what fills up the list must not count
-    values.reshape(-1, 3)[: len(points)] = points
-    return points, faces, Variable(VEC3, (10, 5), data=values)
-
-
-def test_laplacian_is_the_mean_of_the_neighbours_minus_the_vertex(mesh):
-    points, faces, position = mesh
-    neighbourhood = adjacency(faces, len(points))
-    inverse = np.zeros((1, 5, 10))
-    inverse.reshape(-1)[: len(points)] = neighbourhood.inverse_degree.data.reshape(-1)
-    (found,) = evaluate([laplacian(position, _fitted(neighbourhood, inverse))])
-    found = found.reshape(-1, 3)
-    np.testing.assert_allclose(found[: len(points)], dense(faces, len(points)) @ points, atol=1e-12)
-    assert not found[len(points) :].any()
-
-
-def _fitted(neighbourhood, inverse):
-    """The same neighbourhood for a list of another width."""
-    return type(neighbourhood)(
-        neighbourhood.count,
-        neighbourhood.offsets,
-        neighbourhood.neighbours,
-        Variable(FLOAT, (10, 5), data=inverse),
-    )
-
-
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_loss_and_gradient_are_those_of_the_matrix(reduction):
     points, faces = sc.icosphere(1)
@@ -75,6 +58,174 @@ def test_loss_and_gradient_are_those_of_the_matrix(reduction):
     np.testing.assert_allclose(value.item(), ((matrix @ points) ** 2).sum() / scale, rtol=1e-12)
     np.testing.assert_allclose(slope[0, 0], 2 * matrix.T @ matrix @ points / scale, atol=1e-12)
     assert check_gradient(loss, [position]) < 1e-6
+
+
+MESHES = {
+    "closed": lambda: sc.icosphere(1),
+    "open": lambda: (sc.icosphere(1)[0], sc.icosphere(1)[1][5:]),
+    # Three faces at the edge 0-1, a face that is turned over, one that is a line, and a vertex that no face uses.
+    "not manifold": lambda: (
+        np.random.default_rng(3).normal(size=(8, 3)),
+        np.array([[0, 1, 2], [1, 0, 3], [0, 1, 4], [3, 0, 5], [5, 0, 6], [6, 6, 5]]),
+    ),
+}
+MESH = pytest.mark.parametrize("make", MESHES.values(), ids=MESHES)
+
+
+def bent(make, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Variable]:
+    points, faces = make()
+    points = points * (1, 2, 3) + 0.1 * np.random.default_rng(seed).normal(size=points.shape)
+    return points, faces, Variable(VEC3, (len(points), 1), name="position", data=points[None, None])
+
+
+def edges_and_uses(faces: np.ndarray) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+    """For every edge (a < b): what runs along it, (first, second, third corner) of each face."""
+    found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for face in faces.tolist():
+        for k in range(3):
+            a, b, c = (face[(k + i) % 3] for i in range(3))
+            if a != b:
+                found.setdefault((min(a, b), max(a, b)), []).append((a, b, c))
+    return found
+
+
+def angle(points: np.ndarray, apex: int, a: int, b: int) -> float:
+    u, v = points[a] - points[apex], points[b] - points[apex]
+    return np.arctan2(np.linalg.norm(np.cross(u, v)), u @ v)
+
+
+def cotangent_matrices(points: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Dense weights and areas, one angle after the other."""
+    weights, areas = np.zeros((len(points),) * 2), np.zeros(len(points))
+    for (a, b), uses in edges_and_uses(faces).items():
+        for _, _, c in uses:
+            if c not in (a, b):
+                weights[a, b] += 0.5 / np.tan(angle(points, c, a, b))
+    for face in faces.tolist():
+        u, v = points[face[1]] - points[face[0]], points[face[2]] - points[face[0]]
+        area = np.linalg.norm(np.cross(u, v)) / 2
+        angles = [angle(points, face[k], face[k - 2], face[k - 1]) for k in range(3)]
+        for k, i in enumerate(face):
+            if max(angles) > np.pi / 2:
+                areas[i] += area / 2 if angles[k] > np.pi / 2 else area / 4
+            elif area > 0:  # between the middles of its edges and the centre of the circle around the corners
+                sides = [
+                    ((points[i] - points[face[k - n]]) ** 2).sum() / np.tan(angles[k - 3 + n]) for n in (1, 2)
+                ]
+                areas[i] += sum(sides) / 8
+    return weights + weights.T, areas
+
+
+@MESH
+@pytest.mark.parametrize("borders", [True, False])
+def test_the_cotangent_laplacian_is_that_of_the_angles(make, borders):
+    points, faces, position = bent(make)
+    weights, areas = cotangent_matrices(points, faces)
+    mesh = cotangent(faces, points, borders=borders)
+    inverse = np.divide(1, areas, out=np.zeros_like(areas), where=areas > 0)
+    if not borders:
+        for edge, uses in edges_and_uses(faces).items():
+            if len(uses) != 2:
+                inverse[list(edge)] = 0
+    matrix = inverse[:, None] * (weights - np.diag(weights.sum(1)))
+    losses = [f(position, mesh, how) for f in (laplacian_loss, bilaplacian_loss) for how in ("sum", "mean")]
+    found, *values = evaluate([laplacian(position, mesh), *losses])
+    np.testing.assert_allclose(found[0, 0], matrix @ points, atol=1e-10 * np.abs(matrix).max())
+    sums = [((m @ points) ** 2).sum(1) @ areas for m in (matrix, matrix @ matrix)]
+    expected = [sums[0], sums[0] / areas.sum(), sums[1], sums[1] / areas.sum()]
+    np.testing.assert_allclose([v.item() for v in values], expected, rtol=1e-9, atol=1e-12)
+    if borders:
+        assert all(check_gradient(loss, [position]) < 1e-6 for loss in losses[::2])
+
+
+def test_the_cotangent_laplacian_of_a_sphere_is_its_curvature():
+    points, faces = sc.icosphere(3)
+    radius = 2.0
+    position = Variable(VEC3, (len(points), 1), data=radius * points[None, None])
+    (found,) = evaluate([laplacian(position, cotangent(faces, radius * points))])
+    np.testing.assert_allclose(found[0, 0], -2 / radius * points, atol=0.01)
+
+
+@MESH
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_energies_of_edges(make, reduction):
+    points, faces, position = bent(make)
+    mesh, weighted = adjacency(faces, len(points)), cotangent(faces, points)
+    pairs = np.array(sorted(edges_and_uses(faces)))
+    np.testing.assert_array_equal(mesh.pairs, pairs)
+    length = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
+    np.testing.assert_allclose(mesh.lengths(points), length)
+    weights = cotangent_matrices(points, faces)[0][pairs[:, 0], pairs[:, 1]]
+    rest = np.linspace(0.5, 1.5, len(pairs))
+    targets = Variable(FLOAT, (len(pairs), 1), data=rest[None, None])
+    losses = {
+        dirichlet_loss(position, mesh, reduction): length**2,
+        dirichlet_loss(position, weighted, reduction): weights * length**2,
+        edge_length_loss(position, mesh, reduction=reduction): (length / length.mean() - 1) ** 2,
+        edge_length_loss(position, mesh, 0.8, reduction): (length / 0.8 - 1) ** 2,
+        edge_length_loss(position, mesh, targets, reduction): (length / rest - 1) ** 2,
+    }
+    found = evaluate(list(losses))
+    for value, (loss, terms) in zip(found, losses.items(), strict=True):
+        np.testing.assert_allclose(value.item(), getattr(np, reduction)(terms), rtol=1e-9)
+        assert check_gradient(loss, [position]) < 1e-6
+
+
+@MESH
+def test_normals_of_neighbours_are_compared_where_there_are_two(make):
+    points, faces, position = bent(make)
+    folds = []
+    for uses in edges_and_uses(faces).values():
+        if len(uses) == 2 and uses[0][0] == uses[1][1] and len({i for use in uses for i in use}) == 4:
+            n = [np.cross(points[b] - points[a], points[c] - points[a]) for a, b, c in uses]
+            folds.append(1 - n[0] @ n[1] / (np.linalg.norm(n[0]) * np.linalg.norm(n[1])))
+    assert folds
+    loss = normal_consistency(position, edge_list(faces), "sum")
+    assert evaluate([loss])[0].item() == pytest.approx(sum(folds))
+    assert check_gradient(loss, [position]) < 1e-6
+
+
+def test_folds_have_their_values():
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, -1, 0]])
+    faces = np.array([[0, 1, 2], [1, 0, 3]])
+    for moved, expected in ((points[3], 0.0), ((0, 0, -1), 1.0), ((0, 1, 0), 2.0), ((0.5, 0, 0), 0.0)):
+        place = Variable(VEC3, (4, 1), data=np.array([[*points[:3], moved]])[None])
+        value = evaluate([normal_consistency(place, edge_list(faces))])[0].item()
+        assert value == pytest.approx(expected)  # the last has no area and is left out
+
+
+def test_cotangents_can_be_sent_again():
+    points, faces, position = bent(MESHES["open"])
+    other, _, _ = bent(MESHES["open"], seed=4)
+    mesh, fresh = cotangent(faces, points), cotangent(faces, other)
+    loss = laplacian_loss(position, mesh)
+    (found,) = evaluate([loss], mesh.data(fresh))
+    assert found.item() == pytest.approx(evaluate([laplacian_loss(position, fresh)])[0].item(), rel=1e-12)
+    with pytest.raises(InputError, match="other faces"):
+        mesh.data(cotangent(faces[1:], points))
+
+
+def energies(points: np.ndarray, faces: np.ndarray) -> list[Variable]:
+    """Every energy and its gradient."""
+    position = Variable(VEC3, (len(points), 1), name="position", data=points[None, None].astype(np.float32))
+    uniform, weighted = adjacency(faces, len(points)), cotangent(faces, points)
+    losses = [
+        laplacian_loss(position, weighted), bilaplacian_loss(position, uniform), dirichlet_loss(position, weighted),
+        edge_length_loss(position, uniform), normal_consistency(position, edge_list(faces)),
+    ]  # fmt: skip
+    return [*losses, *(gradient(loss, [position])[0] for loss in losses)]
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("options", [{}, {"options": BASELINE}], ids=["packed", "baseline"])
+def test_energies_on_devices(device, options):
+    points, faces, _ = bent(MESHES["open"])
+    outputs = energies(points, faces)
+    program = simplify(Program({f"output {k}": v for k, v in enumerate(outputs)}))
+    with VulkanExecutor(program, device, **options) as run:
+        run.run()
+        for output, truth in zip(program.outputs.values(), evaluate(outputs), strict=True):
+            assert np.abs(run.recv(output) - truth).max() <= 1e-5 * np.abs(truth).max()
 
 
 def test_wrong_meshes_and_options_are_named():
