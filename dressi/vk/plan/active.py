@@ -50,6 +50,8 @@ def run_on_active_blocks(
     functions: all of the program, producers first.  given: images that are there before these SubStages run.
     roots: images that somebody reads after them.
     """
+    if not any(isinstance(f, RasterFunction) for f in functions):
+        return list(sub_stages)
     known, roots, given = {}, set(roots), set(given)
 
     def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:

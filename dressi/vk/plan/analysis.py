@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ...ad.graph import Domain, Function, Variable, topological_order
 from ...ad.types import Access
 from .cost import CostModel
+from .free import Free
 from .recompute import Recomputing
 from .substage import Mode, iteration_domain, mode_of
 
@@ -36,16 +37,16 @@ class Analysis:
             self.order = self._needed()
         self.position = {f: k for k, f in enumerate(self.order)}
         self.mode = {f: mode_of(f) for f in self.order}
-        self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
         self.recomputed: set[Function] = set()
-        self._find_free(recompute)
+        free = Free(self.order, recompute)
+        self.free, self.inlined = free.functions, free.inlined
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            choice = Recomputing(self.packed, self.levels(), self.mode, kept, self.inlined, cost)
+            choice = Recomputing(self.packed, self.levels, self.mode, kept, self.inlined, cost)
             self.recomputed = choice.run()
-            self._stored_inputs.clear()
-            self._find_stored()
+            if self.recomputed:
+                self._find_stored()
 
     def _needed(self) -> list[Function]:
         needed: set[Function] = set()
@@ -58,102 +59,68 @@ class Analysis:
             stack.extend(x.creator for x in function.inputs if x.creator and x not in self.given)
         return [f for f in self.order if f in needed]
 
-    def _find_free(self, recompute: bool) -> None:
-        self.free: set[Function] = set()
-        self.anywhere: set[Function] = set()  # free and the same at every pixel
-        self.any_tile: set[Function] = set()  # free and the same in every tile
-        for f in self.order:
-            if self.mode[f] is not Mode.FRAGMENT or any(a is not Access.SAME_PIXEL for a in f.access):
-                continue
-            makers = [x.creator for x in f.inputs]
-            if not all(m in self.free for m in makers):
-                continue
-            if makers and not recompute:
-                continue
-            tileless = all(m in self.any_tile for m in makers) and "tile" not in f.places
-            constant = tileless and all(m in self.anywhere for m in makers) and "pixel" not in f.places
-            if tileless:
-                self.any_tile.add(f)
-            if constant:
-                self.anywhere.add(f)
-            if constant or recompute:
-                self.free.add(f)
-
-    def inlined(self, function: Function | None, domain: Domain) -> bool:
-        """Whether a shader over ``domain`` recomputes the Function instead of reading its image."""
-        if function not in self.free:
-            return False
-        own = function.output.domain
-        same_tile = own.size == domain.size and own.batch == 1 and function in self.any_tile
-        return function in self.anywhere or own == domain or same_tile
-
     def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
         """What must lie in images for the Function: its inputs, or what they are recomputed from; with accesses."""
         found = self._stored_inputs.get(function)
-        if found is None and not any(x.creator in self.recomputed for x in function.inputs):
-            domain = iteration_domain(function)
-            pairs = (
-                pair
-                for pair in zip(function.inputs, function.access, strict=True)
-                if pair[1] is not Access.SAME_PIXEL or not self.inlined(pair[0].creator, domain)
-            )
-            found = self._stored_inputs[function] = list(dict.fromkeys(pairs))
-        elif found is None:
-            reached: dict[tuple[Variable, Access], None] = {}
-            stack = [(function, iteration_domain(function), Access.SAME_PIXEL)]
-            seen = set(stack)
-            while stack:
-                f, domain, how = stack.pop()
-                for x, access in zip(f.inputs, f.access, strict=True):
-                    if access is Access.SAME_PIXEL and self.inlined(x.creator, domain):
-                        continue
-                    here = how if access is Access.SAME_PIXEL else _elsewhere(how, access)
-                    if x.creator not in self.recomputed:
-                        reached[x, here] = None
-                        continue
-                    if x.domain != domain:
-                        here = _elsewhere(here, Access.FETCH)
-                    entry = (x.creator, x.domain, here)
-                    if entry not in seen:
-                        seen.add(entry)
-                        stack.append(entry)
-            found = self._stored_inputs[function] = list(reached)
+        if found is None:
+            plain = self.recomputed.isdisjoint(x.creator for x in function.inputs)
+            find = self._not_inlined if plain else self._beyond_recomputed
+            found = self._stored_inputs[function] = find(function, iteration_domain(function))
         return found
 
+    def _not_inlined(self, function: Function, domain: Domain) -> list[tuple[Variable, Access]]:
+        pairs = zip(function.inputs, function.access, strict=True)
+        return list(
+            dict.fromkeys(
+                p for p in pairs if p[1] is not Access.SAME_PIXEL or not self.inlined(p[0].creator, domain)
+            )
+        )
+
+    def _beyond_recomputed(self, function: Function, domain: Domain) -> list[tuple[Variable, Access]]:
+        """What a Function over ``domain`` reads where some of its inputs are recomputed."""
+        reached: dict[tuple[Variable, Access], None] = {}
+        for x, access in zip(function.inputs, function.access, strict=True):
+            same = access is Access.SAME_PIXEL
+            if same and self.inlined(x.creator, domain):
+                continue
+            here = access if same else _elsewhere(Access.SAME_PIXEL, access)
+            if x.creator not in self.recomputed:
+                reached[x, here] = None
+                continue
+            if x.domain != domain:
+                here = _elsewhere(here, Access.FETCH)
+            for v, how in self._reached[x.creator]:
+                reached[v, here if how is Access.SAME_PIXEL else _elsewhere(here, how)] = None
+        return list(reached)
+
     def _find_stored(self) -> None:
-        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers."""
+        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers; ``levels``: distance
+        from the end in SubStages, 0 for what nothing reads, +1 across every edge that cannot be fused."""
+        self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
+        self._reached: dict[Function, list[tuple[Variable, Access]]] = {}  # what a recomputed Function reads
+        for f in self.order:
+            if f in self.recomputed:
+                self._reached[f] = self._beyond_recomputed(f, f.output.domain)
         wanted: set[Function] = {r.creator for r in self.roots if r.creator in self.position}
         self.users: dict[Function, list[Function]] = {f: [] for f in self.order}
+        self.levels = dict.fromkeys(self.order, 0)
         for f in reversed(self.order):
             if f not in wanted:
                 continue
-            for x, _ in self.stored_inputs(f):
-                if x.creator in self.position:
-                    wanted.add(x.creator)
-                    users = self.users[x.creator]
-                    if not users or users[-1] is not f:
-                        users.append(f)
+            level = self.levels[f]
+            joins = iteration_domain(f) if self.mode[f] in (Mode.FRAGMENT, Mode.SCATTER) else None
+            for x, access in self.stored_inputs(f):
+                maker = x.creator
+                if maker not in self.position:
+                    continue
+                wanted.add(maker)
+                users = self.users[maker]
+                if not users or users[-1] is not f:
+                    users.append(f)
+                same = access is Access.SAME_PIXEL and x.domain == joins
+                fusable = same and self.mode[maker] is Mode.FRAGMENT
+                self.levels[maker] = max(self.levels[maker], level if fusable else level + 1)
         self.packed = [f for f in self.order if f in wanted]
-
-    def levels(self) -> dict[Function, int]:
-        """Distance from the end in SubStages: 0 for what nothing reads, +1 across every edge that cannot be fused."""
-        levels: dict[Function, int] = {}
-        for f in reversed(self.packed):
-            level = 0
-            for user in self.users[f]:
-                level = max(level, levels[user] + (0 if self._fusable(f, user) else 1))
-            levels[f] = level
-        return levels
-
-    def _fusable(self, producer: Function, user: Function) -> bool:
-        return (
-            self.mode[producer] is Mode.FRAGMENT
-            and self.mode[user] in (Mode.FRAGMENT, Mode.SCATTER)
-            and producer.output.domain == iteration_domain(user)
-            and all(
-                access is Access.SAME_PIXEL for x, access in self.stored_inputs(user) if x is producer.output
-            )
-        )
 
     def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
         """The Functions and those recomputed for them at the same pixel over ``domain``, producers first."""

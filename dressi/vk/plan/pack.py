@@ -39,7 +39,7 @@ def pack_functions(
     when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
     nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
     """
-    levels = analysis.levels()
+    levels = analysis.levels
     pending = {f: len(analysis.users[f]) for f in analysis.packed}
     ready: dict[tuple, list[tuple[int, int, Function]]] = {}
 

@@ -21,8 +21,9 @@ from .substage import Binding, Mode, Read, SubStage
 
 def part_scatters(sub_stages: Sequence[SubStage], analysis: Analysis, limits: DeviceLimits) -> list[SubStage]:
     """The SubStages, with scatters that could be drawn freed from their further outputs."""
+    rasters = {v for s in sub_stages if s.mode is Mode.RASTER for v in s.outputs}
     parted = [
-        _parts(s, analysis, limits) if s.mode is Mode.SCATTER and len(s.outputs) > 1 else (s,)
+        _parts(s, analysis, limits) if _several(s) and any(r.variable in rasters for r in s.reads) else (s,)
         for s in sub_stages
     ]
     if all(len(parts) == 1 for parts in parted):
@@ -32,6 +33,10 @@ def part_scatters(sub_stages: Sequence[SubStage], analysis: Analysis, limits: De
     }
     pairs = zip(sub_stages, parted, strict=True)
     return [s for whole, parts in pairs for s in (parts if parts[-1].outputs in drawn else (whole,))]
+
+
+def _several(s: SubStage) -> bool:
+    return s.mode is Mode.SCATTER and len(s.outputs) > 1
 
 
 def _parts(s: SubStage, analysis: Analysis, limits: DeviceLimits) -> tuple[SubStage, SubStage]:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...ad.graph import Function, Variable
+from ...ad.graph import Function, Variable, topological_order
 from ...ad.program import Program
 from .absorb import absorb_readers
 from .active import run_on_active_blocks
@@ -16,6 +16,7 @@ from .analysis import Analysis
 from .channels import share_channels
 from .cost import CostModel
 from .fixed_point import accumulator_bytes
+from .free import Free
 from .generate import generate
 from .lifetime import Images, assign_images
 from .limits import DeviceLimits
@@ -169,9 +170,8 @@ def build_plan(
     else:
         dynamic = set(program.functions)
     boundary = _boundary(program, dynamic)
-    analysis = Analysis(boundary, recompute=options.recompute)
     # Free values are recomputed in the step instead of being kept, unless an image of them is needed.
-    free = {f.output for f in analysis.free}
+    free = {f.output for f in Free(topological_order(boundary), options.recompute).functions}
     named = dict.fromkeys((*program.outputs.values(), *program.asked.values()))
     kept = tuple(v for v in boundary if v not in free or v in named)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ...ad.types import Access
@@ -46,6 +46,9 @@ class Recomputing:
             for x in dict.fromkeys(f.inputs):
                 if x.creator in self.users:
                     self.users[x.creator].append(f)
+        self.clonable = {f for f in order if self._clonable(f)}
+        self.operations = {f: operations(f) for f in self.clonable}
+        self.inputs = {f: self._over_same_pixels(f) for f in order if f in self.clonable}
         self.chain = self._chains()
         self.near: set[Function] = set()  # what shares a shader with a user
         self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
@@ -67,7 +70,7 @@ class Recomputing:
 
     # ---- the decision
     def _pays(self, f: Function, evaluations: float) -> bool:
-        if not self._clonable(f) or math.isinf(evaluations):
+        if f not in self.clonable or math.isinf(evaluations):
             return False
         cone, cost, _ = self._cone(f)
         if len(cone) > LARGEST_CONE or math.isinf(cost):
@@ -90,23 +93,23 @@ class Recomputing:
         (width, height), _ = f.output.domain
         return self.model.rounds(width * height)
 
-    def _over_same_pixels(self, f: Function) -> Iterator[tuple[int, Variable, Function | None, bool]]:
+    def _over_same_pixels(self, f: Function) -> list[tuple[int, Variable, Function | None, bool]]:
         """Inputs that cost something: (number, Variable, who makes it, whether at the same pixel, recomputably)."""
+        found = []
         for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
             if access is Access.SAME_PIXEL and self.constant(x.creator, f.output.domain):
                 continue
             maker = x.creator if x.creator in self.users else None
             same = access is Access.SAME_PIXEL and x.domain == f.output.domain
-            yield k, x, maker, same and maker is not None and self._clonable(maker)
+            found.append((k, x, maker, same and maker in self.clonable))
+        return found
 
     def _chains(self) -> dict[Function, float]:
         """Operations of a value and of everything over the same pixels that makes it."""
         chain: dict[Function, float] = {}
-        for f in self.order:
-            if not self._clonable(f):
-                continue
-            total = operations(f)
-            for _, _, maker, joins in self._over_same_pixels(f):
+        for f, inputs in self.inputs.items():
+            total = self.operations[f]
+            for _, _, maker, joins in inputs:
                 total += chain[maker] if joins and maker is not None else self.model.fetch
             chain[f] = total
         return chain
@@ -128,8 +131,8 @@ class Recomputing:
                 reads.append((g, 1.0))
                 continue
             found[g] = None
-            cost += operations(g)
-            for k, x, maker, joins in self._over_same_pixels(g):
+            cost += self.operations[g]
+            for k, x, maker, joins in self.inputs[g]:
                 if joins and maker is not None:
                     if maker not in queued:
                         queued.add(maker)

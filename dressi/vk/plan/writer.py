@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...ad.graph import Function, Variable
 from ...ad.types import Access, VType
@@ -22,7 +23,13 @@ GROUP = 64  # invocations of a workgroup of the generated compute shaders, in on
 BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
 
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
-_STATEMENTS = re.compile(r"\$y\b")
+
+
+@lru_cache(maxsize=4096)
+def _template(glsl: str) -> tuple[str, tuple[tuple[str, int | None], ...]]:
+    """A snippet as a format with a gap for each of its words (kind, number of an input)."""
+    words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
+    return _WORD.sub("%s", glsl.replace("%", "%%")).strip(), words
 
 
 @dataclass(frozen=True)
@@ -167,11 +174,12 @@ class Writer:
         if v in self.images:
             whole = v.domain == self.s.domain and not self.inside
             text = self.load(v, "place" if whole else self.texel(v, "tile", texel))
-        elif v.domain == self.domain or (v.domain == ONE and self._placeless(v)):
-            for f in self._cone(v):
-                self.emit(f)
-            return self.names[v]
         else:
+            cone = self._cone(v) if v.domain in (self.domain, ONE) else []
+            if v.domain == self.domain or (cone and not any(f.places for f in cone)):
+                for f in cone:
+                    self.emit(f)
+                return self.names[v]
             text = f"{self.fetch(v)}({texel}, tile)"
         name = self.names[v] = f"x{self._next()}"
         self.lines.append(f"{v.vtype.glsl} {name} = {text};")
@@ -218,9 +226,6 @@ class Writer:
                         stack.append((x.creator, False))
         return list(order)
 
-    def _placeless(self, v: Variable) -> bool:
-        return not any(f.places for f in self._cone(v))
-
     def _next(self) -> int:
         self.locals += 1
         return self.locals - 1
@@ -228,8 +233,7 @@ class Writer:
     # ---- statements
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
-        actual = actual or {}
-        inputs = [actual.get(x, x) for x in f.inputs]
+        inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
         for name in f.includes:
             self.includes[name] = None
         read = [
@@ -237,21 +241,20 @@ class Writer:
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"x{self._next()}"
-
-        def word(match: re.Match[str]) -> str:
-            kind, number = match.groups()
+        template, words = _template(f.glsl)
+        gaps, statements = [], False
+        for kind, number in words:
             if kind == "y":
-                return name
-            if not kind:
-                return read[int(number)]
-            v = inputs[int(number)] if number else f.output
-            if kind == "size":
-                return ivec2_text(v.size)
-            return str(v.batch) if kind == "batch" else v.vtype.glsl
-
-        filled = _WORD.sub(word, text := f.glsl).strip()
+                gaps.append(name)
+                statements = True
+            elif kind:
+                gaps.append(_PROPERTY[kind](f.output if number is None else inputs[number]))
+            else:
+                assert number is not None
+                gaps.append(read[number])
+        filled = template % tuple(gaps)
         vtype = f.output.vtype.glsl
-        if _STATEMENTS.search(text):
+        if statements:
             self.lines.append(f"precise {vtype} {name};\n  {{ {filled} }}")
         else:
             self.lines.append(f"precise {vtype} {name} = {filled};")
@@ -298,6 +301,13 @@ def _channels(v: Variable, first: int) -> str:
 
 def ivec2_text(size: tuple[int, int]) -> str:
     return f"ivec2({size[0]}, {size[1]})"
+
+
+_PROPERTY: dict[str, Callable[[Variable], str]] = {
+    "size": lambda v: ivec2_text(v.size),
+    "batch": lambda v: str(v.batch),
+    "type": lambda v: v.vtype.glsl,
+}
 
 
 def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:

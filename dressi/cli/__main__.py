@@ -1,0 +1,5 @@
+"""``python -m dressi.cli``: the command line without its script."""
+
+from dressi.cli import main
+
+main()
