@@ -1,4 +1,5 @@
-"""Passes that make one Function of several which do the same work side by side, where nothing else needs them."""
+"""Passes that make one Function of several which do the same work side by side, where nothing else needs them, and
+the way back for a device that cannot read so much in one pass."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from . import functional as F
 from .arithmetic import Add, Max
 from .constant import is_constant
-from .graph import Function, Variable
+from .graph import Function, ScatterFunction, Variable
 from .lookup import ScatterAdd
 from .program import Program
 from .reduce import Reduce, ReduceMax, Sum
@@ -29,6 +30,15 @@ def merge_scatters(program: Program) -> Program:
         return (v.vtype, v.domain) if isinstance(v.creator, ScatterAdd) else None
 
     return _merge(program, Add, key, _one_scatter)
+
+
+def halve_scatter(program: Program, f: ScatterFunction) -> Program:
+    """A scatter of several pairs -> the sum (the maximum) of two scatters, each of half of them."""
+    bound, *rest = f.inputs
+    half = 2 * (len(f.pairs) // 2)
+    parts = [f.rebuild(bound, *some).output for some in (rest[:half], rest[half:])]
+    kind = Add if f.operation == "add" else Max
+    return mapped(program, rewrite(program.roots, (), {f.output: kind(*parts).output}))
 
 
 def merge_reductions(program: Program) -> Program:

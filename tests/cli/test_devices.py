@@ -11,9 +11,8 @@ from dressi.vk.plan.limits import DeviceLimits
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    code = "from dressi.cli import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-m", "dressi.cli", *arguments],
         capture_output=True,
         text=True,
         env=os.environ | environment,

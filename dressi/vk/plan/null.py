@@ -25,8 +25,8 @@ class NullExecutor:
         options: PlanOptions = DEFAULT,
         limits: DeviceLimits = UNBOUNDED,
     ):
-        self.program = program
         self.plan = build_plan(program, limits, shader_text, options)
+        self.program = self.plan.program
         self.runs = 0
         self._values = {v: v.data for v in program.leaves if v.data is not None}
 

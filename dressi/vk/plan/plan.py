@@ -8,7 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...ad.graph import Function, Variable, topological_order
+from ...ad.graph import Function, ScatterFunction, Variable, topological_order
+from ...ad.merge import halve_scatter
 from ...ad.program import Program
 from .absorb import absorb_readers
 from .active import run_on_active_blocks
@@ -158,8 +159,28 @@ def build_plan(
 
     changing: leaves that no step updates, but that are expected to be sent between steps; what follows from them is
     packed together with what the steps update.
+
+    A scatter that reads more images than the device allows is done in parts: ``program`` of the plan is the Program
+    with these.
     """
     program.check()
+    while True:
+        try:
+            return _build_plan(program, limits, shader_text, options, cost, changing)
+        except DoesNotFit as error:
+            if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
+                raise
+            program = halve_scatter(program, error.function)
+
+
+def _build_plan(
+    program: Program,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    options: PlanOptions,
+    cost: CostModel | None,
+    changing: Sources,
+) -> Plan:
     cost = cost or CostModel()
     model = cost if options.recompute else None
     sources = sources_of(program.functions)

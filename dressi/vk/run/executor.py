@@ -58,19 +58,22 @@ class VulkanExecutor:
         self._limits = device.limits if limits is None else most_restrictive(device.limits, limits)
         self._closed = False
         plan = self._plan(frozenset())
+        self.program = plan.program  # some of its values may stand for those that were given
+        given, named = ({**p.outputs, **p.asked} for p in (program, self.program))
+        self._stands_for = {v: named[name] for name, v in given.items()}
         with device.undo_on_error():
             self.commands = Commands(device)
             self._transfers = Transfers(device, self.commands)
-            self._store = Store(program, device, self.commands, self._limits)
+            self._store = Store(self.program, device, self.commands, self._limits)
             self._cache = PipelineCache(device)
             self._built = BuiltPlan(plan, device, self.commands, self._store, self._cache)
             self._plans = OrderedDict({plan.changing: self._built})  # the last one used comes last
             self._reactive = Reactive()
             self._refused: set[frozenset[Variable]] = set()  # could not be built
             self._asked_is_fresh = False
-            self.missing = {v for v in program.leaves if v.data is None}
+            self.missing = {v for v in self.program.leaves if v.data is None}
             # Images begin with zeros.
-            self.send_many({v: v.data for v in program.leaves if v.data is not None and v.data.any()})
+            self.send_many({v: v.data for v in self.program.leaves if v.data is not None and v.data.any()})
 
     @property
     def plan(self) -> Plan:
@@ -119,6 +122,7 @@ class VulkanExecutor:
     def recv_async(self, variable: Variable) -> Readback:
         """The same, queued behind everything so far: neither this call nor later steps wait for it."""
         self._check_open()
+        variable = self._stands_for.get(variable, variable)
         if variable not in self._store.of:
             raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
         if variable in self.program.asked.values():
@@ -178,6 +182,8 @@ class VulkanExecutor:
         if changing not in self._plans:
             try:
                 plan = self._plan(changing)
+                if plan.program is not self.program:
+                    raise PlanError("its scatters would have to be done in other parts")
                 with self._store.undo_on_error():
                     built = BuiltPlan(plan, self.device, self.commands, self._store, self._cache)
             except (PlanError, DeviceError) as error:
