@@ -120,11 +120,16 @@ def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
 
 
 class PipelineMaker:
-    """Makes the pipelines of one executor and remembers what must be destroyed with it."""
+    """Makes the pipelines of one executor and remembers what must be destroyed with it.
+
+    Dispatches of the same shader, those of peeled layers for example, share a pipeline: drivers compile each anew.
+    """
 
     def __init__(self, device: Device, cache: PipelineCache, pool: Any):
         self.device, self.cache, self.pool = device, cache, pool
         self.owned: list[Any] = []
+        self._layouts: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._dispatches: dict[tuple[str, Any], Any] = {}
 
     def _own(self, kind: str, info: Any, name: str) -> Any:
         handle = self.device.create(kind, info, name)
@@ -151,26 +156,9 @@ class PipelineMaker:
         # A scatter that draws reads its buffers in fragments, its table is stored by the dispatch that resolves.
         flags["storage"] = vk.VK_SHADER_STAGE_COMPUTE_BIT
         flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
-        bindings = [
-            vk.VkDescriptorSetLayoutBinding(
-                binding=k,
-                descriptorType=descriptor_type(vk, r.kind),
-                descriptorCount=1,
-                stageFlags=flags.get(r.kind, stage_flags),
-            )
-            for k, r in enumerate(shaders.resources)
-        ]
-        info = vk.VkDescriptorSetLayoutCreateInfo(bindingCount=len(bindings), pBindings=bindings)
-        set_layout = self._own("DescriptorSetLayout", info, name)
-        several = len(shaders.bands) > 1
-        constants = [vk.VkPushConstantRange(stage_flags, 0, 4)] if several else []
-        info = vk.VkPipelineLayoutCreateInfo(
-            setLayoutCount=1,
-            pSetLayouts=[set_layout],
-            pushConstantRangeCount=len(constants),
-            pPushConstantRanges=constants,
-        )
-        layout = self._own("PipelineLayout", info, name)
+        bindings = [(descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources]
+        constants = [stage_flags] if len(shaders.bands) > 1 else []
+        set_layout, layout = self._layout(bindings, constants, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         handles = {}
         if s.draws or s.drawn is not None:
@@ -179,6 +167,29 @@ class PipelineMaker:
             if part in shaders.sources:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
         return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags)
+
+    def _layout(self, bindings: list[tuple[int, int]], constants: list[int], name: str) -> tuple[Any, Any]:
+        """Of (type, shader stages) of each descriptor, and of the shader stages that read the push constant."""
+        vk = self.device.vk
+        key = (*bindings, *constants)
+        if key not in self._layouts:
+            slots = [
+                vk.VkDescriptorSetLayoutBinding(
+                    binding=k, descriptorType=kind, descriptorCount=1, stageFlags=stages
+                )
+                for k, (kind, stages) in enumerate(bindings)
+            ]
+            info = vk.VkDescriptorSetLayoutCreateInfo(bindingCount=len(slots), pBindings=slots)
+            set_layout = self._own("DescriptorSetLayout", info, name)
+            ranges = [vk.VkPushConstantRange(stages, 0, 4) for stages in constants]
+            info = vk.VkPipelineLayoutCreateInfo(
+                setLayoutCount=1,
+                pSetLayouts=[set_layout],
+                pushConstantRangeCount=len(ranges),
+                pPushConstantRanges=ranges,
+            )
+            self._layouts[key] = set_layout, self._own("PipelineLayout", info, name)
+        return self._layouts[key]
 
     def _descriptors(
         self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any
@@ -218,11 +229,13 @@ class PipelineMaker:
 
     def _compute(self, source: str, layout: Any, name: str) -> Any:
         vk = self.device.vk
-        stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT)
-        info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
-        made = vk.vkCreateComputePipelines(self.device.handle, self.cache.handle, 1, [info], None)
-        self.owned.append(self.device.adopt("Pipeline", made[0], name))
-        return made[0]
+        if (source, layout) not in self._dispatches:
+            stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT)
+            info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
+            made = vk.vkCreateComputePipelines(self.device.handle, self.cache.handle, 1, [info], None)
+            self.owned.append(self.device.adopt("Pipeline", made[0], name))
+            self._dispatches[source, layout] = made[0]
+        return self._dispatches[source, layout]
 
     def _graphics(
         self, s: SubStage, shaders: Shaders, layout: Any, render_pass: Any, subpass: int, name: str
