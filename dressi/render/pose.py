@@ -20,6 +20,7 @@ from ..ad.graph import Variable
 from ..ad.types import FLOAT, MAT3, MAT4, VEC3
 from ..errors import GraphError, InputError
 from .camera import Camera, Cameras
+from .sparse import list_data
 
 SMALL = 0.25
 """Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""
@@ -181,4 +182,6 @@ def turned(camera: Camera, rotation: np.ndarray, translation: np.ndarray, center
     """The camera with an increment (3,), (3,) about a point of the world (3,), as ``poses`` define it."""
     made = poses(Cameras([camera]), center)
     values = {made.rotation: rotation, made.translation: translation}
-    return made.found(lambda leaf: np.reshape(values.get(leaf, leaf.data), leaf.shape))[0]
+    return made.found(
+        lambda leaf: np.reshape(values[leaf] if leaf in values else list_data(leaf), leaf.shape)
+    )[0]
