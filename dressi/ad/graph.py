@@ -197,14 +197,15 @@ class ScatterFunction(Function):
 class RasterFunction(Function):
     """Kind RASTER: draws triangles; the output is the INT number of the winning face, -1 for none.
 
-    ``inputs`` are ``(position, [faces,] *extra)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
-    consecutive positions make a triangle), and the images that the fragment sub-graph reads. ``fragment`` is the
-    sub-graph: (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how
+    ``inputs`` are ``(position, [faces,] [live,] *extra)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
+    consecutive positions make a triangle), a mask of the faces that are drawn (absent: all are), and the images that
+    the fragment sub-graph reads. ``indexed`` and ``masked`` say what is there. ``fragment`` is the sub-graph: (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how
     many are drawn, ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap.
     """
 
-    fields = ("indexed", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint")
+    fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint")
     indexed: bool
+    masked: bool
     size: Size
     batch: int
     triangles: int
@@ -213,9 +214,24 @@ class RasterFunction(Function):
     disjoint: bool
 
     @property
+    def faces(self) -> int:
+        """How many faces are drawn at most."""
+        return self.triangles // self.triangles_per_face
+
+    @property
+    def pulled(self) -> int:
+        """How many inputs the vertex shader pulls."""
+        return 1 + self.indexed + self.masked
+
+    @property
+    def live(self) -> Variable | None:
+        """The mask of the faces that are drawn."""
+        return self.inputs[self.pulled - 1] if self.masked else None
+
+    @property
     def externals(self) -> tuple[Variable, ...]:
         """The images that the fragment sub-graph reads, one for each of its formals."""
-        return self.inputs[2 if self.indexed else 1 :]
+        return self.inputs[self.pulled :]
 
 
 def topological_order(roots: Iterable[Variable]) -> list[Function]:

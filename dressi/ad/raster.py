@@ -95,6 +95,7 @@ class Rasterize(RasterFunction):
         self,
         position: Variable,
         faces: Variable | None,
+        live: Variable | None,
         externals: tuple[Variable, ...],
         size: Size,
         batch: int,
@@ -103,26 +104,16 @@ class Rasterize(RasterFunction):
         fragment: FragmentGraph | None,
         disjoint: bool,
     ):
-        self.indexed = faces is not None
+        self.indexed, self.masked = faces is not None, live is not None
         self.size, self.batch = size, batch
         self.triangles, self.triangles_per_face = triangles, triangles_per_face
         self.fragment, self.disjoint = fragment, disjoint
-        super().__init__(position, *((faces,) if faces is not None else ()), *externals)
-
-    @property
-    def drawn(self) -> int:
-        """How many inputs the vertex shader pulls: position and faces, or position alone."""
-        return 2 if self.indexed else 1
-
-    @property
-    def externals(self) -> tuple[Variable, ...]:
-        """The images that the fragment sub-graph reads, one for each of its formals."""
-        return self.inputs[self.drawn :]
+        super().__init__(position, *(x for x in (faces, live) if x is not None), *externals)
 
     @cached_property
     def access(self) -> tuple[Access, ...]:
         fetched = self.fragment.fetched if self.fragment else ()
-        return (Access.PULL,) * self.drawn + tuple(Access.FETCH if f else Access.SAME_PIXEL for f in fetched)
+        return (Access.PULL,) * self.pulled + tuple(Access.FETCH if f else Access.SAME_PIXEL for f in fetched)
 
     def infer(self) -> tuple[VType, Domain]:
         position, domain = self.inputs[0], Domain(self.size, self.batch)
@@ -130,6 +121,8 @@ class Rasterize(RasterFunction):
             raise self.fail("positions are VEC4 in clip space")
         if self.indexed and self.inputs[1].vtype is not IVEC3:
             raise self.fail("faces are IVEC3, three numbers of positions each")
+        if self.live is not None and self.live.vtype not in (FLOAT, INT):
+            raise self.fail("the mask of live faces is FLOAT or INT")
         for x, access in zip(self.inputs, self.access, strict=True):
             if x.batch not in (1, self.batch):
                 raise self.fail(f"{x} must have batch 1 or {self.batch}")
@@ -143,6 +136,8 @@ class Rasterize(RasterFunction):
             raise self.fail(f"cannot draw {self.triangles} triangles of a list of {held}")
         if self.triangles_per_face < 1 or self.triangles % self.triangles_per_face:
             raise self.fail(f"{self.triangles} triangles do not make faces of {self.triangles_per_face} each")
+        if self.live is not None and self.live.size[0] * self.live.size[1] < self.faces:
+            raise self.fail(f"{self.faces} faces need as many texels of the mask, not {self.live}")
         return INT, domain
 
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
@@ -156,7 +151,7 @@ class Rasterize(RasterFunction):
             depth = z
             if self.fragment is not None:
                 at = At(*(a.reshape(1, 1, -1) for a in (px, py, tile)))
-                depth, keep = self._fragments(at, face, x[self.drawn :], x[0].dtype)
+                depth, keep = self._fragments(at, face, x[self.pulled :], x[0].dtype)
                 alive = (keep != 0) & ~np.isnan(depth)
                 depth, face, px, py, tile = (a[alive] for a in (np.clip(depth, 0, 1), face, px, py, tile))
             # Depths are compared as the device stores them, so that faces that meet in an edge tie there too.
@@ -170,7 +165,15 @@ class Rasterize(RasterFunction):
         return winners.reshape(self.batch, height, width)
 
     def _corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Clip positions of every corner, (batch, triangles, 3, 4). Indices out of range give zeros."""
+        """Clip positions of every corner, (batch, triangles, 3, 4). Indices out of range give zeros, and so does a
+        face that is not live."""
+        corners = self._all_corners(x)
+        if not self.masked:
+            return corners
+        live = x[self.pulled - 1].reshape(len(x[self.pulled - 1]), -1)[:, : self.faces] != 0
+        return np.where(np.repeat(live, self.triangles_per_face, axis=1)[..., None, None], corners, 0)
+
+    def _all_corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
         position = x[0].reshape(x[0].shape[0], -1, 4)
         if not self.indexed:
             corners = position[:, : 3 * self.triangles].reshape(len(position), self.triangles, 3, 4)
@@ -268,6 +271,7 @@ def rasterize(
     size: Size,
     triangles: int | None = None,
     triangles_per_face: int = 1,
+    live: Variable | None = None,
     fragment: Fragment | None = None,
     disjoint: bool | None = None,
 ) -> Variable:
@@ -278,6 +282,9 @@ def rasterize(
     drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is culled, both
     sides are drawn. Collapse triangles that reach behind the eye (w <= 0) first: devices clip them, the oracle
     drops them.
+
+    live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. Where most are 0, devices list the
+    others, in order, and draw nothing else. Its batch is 1 or that of the result, which it may decide.
 
     Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)`` gives
     ``(depth, keep)``: the FLOAT to order by, in [0, 1), and a FLOAT mask (or None) that is zero where the fragment
@@ -293,7 +300,7 @@ def rasterize(
         held = faces if faces is not None else position
         triangles = held.size[0] * held.size[1] // (1 if faces is not None else 3)
     disjoint = triangles_per_face == 1 if disjoint is None else disjoint
-    batch = max(position.batch, faces.batch if faces is not None else 1)
+    batch = max(x.batch for x in (position, faces, live) if x is not None)
     graph, externals = None, ()
     if fragment is not None:
         face = Variable(INT, size, batch, name="face")
@@ -302,7 +309,7 @@ def rasterize(
         graph, externals = _split(face, roots)
         batch = max(batch, *(x.batch for x in externals), 1)
     return Rasterize(
-        position, faces, externals, size, batch, triangles, triangles_per_face, graph, disjoint
+        position, faces, live, externals, size, batch, triangles, triangles_per_face, graph, disjoint
     ).output
 
 

@@ -11,7 +11,7 @@ from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..errors import InputError
-from .edges import OUTWARD, EdgeFront, EdgeList, EdgeQuads
+from .edges import HIDDEN, OUTWARD, EdgeFront, EdgeList, EdgeQuads
 from .screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
 from .silhouette import Silhouette
 
@@ -52,7 +52,13 @@ def draw_edges(
         return away, F.less_equal(away, radius)
 
     nearest = F.rasterize(
-        quads, size=size, triangles=2 * edges.count, triangles_per_face=2, fragment=fragment, disjoint=True
+        quads,
+        size=size,
+        triangles=2 * edges.count,
+        triangles_per_face=2,
+        live=F.not_equal(sides, HIDDEN),
+        fragment=fragment,
+        disjoint=True,
     )
     found = covered(nearest)
     # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.

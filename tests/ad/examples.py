@@ -285,4 +285,10 @@ def rasterized_faces() -> Example:
     return Example(F.rasterize(triangles(2, BATCH), faces, size=(16, 12), fragment=fragment))
 
 
-add(Rasterize, rasterized, rasterized_faces)
+def rasterized_live() -> Example:
+    """Of four faces of two triangles some are live, others in each tile."""
+    live = Variable(INT, (3, 2), BATCH, data=np.arange(6 * BATCH).reshape(BATCH, 2, 3) % 3)
+    return Example(F.rasterize(triangles(8, 1), size=(16, 12), triangles_per_face=2, live=live))
+
+
+add(Rasterize, rasterized, rasterized_faces, rasterized_live)

@@ -122,6 +122,20 @@ def test_lists_wrap_and_may_be_longer_than_what_is_drawn():
     assert np.array_equal(one, three) and np.array_equal(two, three)
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_faces_that_are_not_live_are_not_drawn(batch):
+    """As if they had no area; the mask may have padding, and decide the batch."""
+    corners = random_triangles(12, 1)
+    mask = np.zeros((batch, 1, 9))
+    mask[..., :6] = np.random.default_rng(3).integers(0, 2, (batch, 1, 6))
+    live = Variable(FLOAT, (9, 1), batch, data=mask)
+    (ids,) = evaluate([rasterize(positions(corners), size=SIZE, triangles_per_face=2, live=live)])
+    for tile in range(batch):
+        left = corners.reshape(6, 6, 4) * mask[tile, 0, :6, None, None]
+        expected = evaluate([rasterize(positions(left), size=SIZE, triangles_per_face=2)])[0]
+        assert np.array_equal(ids[tile], expected[0]) and len(np.unique(ids)) > 2
+
+
 @pytest.mark.parametrize(
     "broken", [(0, 0, 0.5, 0.0), (0, 0, 0.5, -1.0), (np.nan, 0, 0.5, 1), (np.inf, 0, 0.5, 1)]
 )
@@ -221,6 +235,8 @@ def test_there_is_no_derivative():
             lambda p: rasterize(p, size=SIZE, fragment=lambda f: (F.sum(F.to_float(f)), None)),
             "texel by texel",
         ),
+        (lambda p: rasterize(p, size=SIZE, live=Variable(FLOAT)), "2 faces need as many texels"),
+        (lambda p: rasterize(p, size=SIZE, live=Variable(VEC2, (2, 1))), "FLOAT or INT"),
         (
             lambda p: rasterize(p, size=SIZE, fragment=lambda f: (Variable(FLOAT, (3, 3)), None)),
             "1x1 or 12x8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .glsl_blocks import block_shaders
+from .glsl_lists import list_shaders
 from .glsl_pixel import compute_shaders, fragment_shaders
 from .glsl_raster import raster_shaders
 from .glsl_scatter import scatter_shaders
@@ -16,6 +17,7 @@ _GENERATORS = {
     Mode.RASTER: raster_shaders,
     Mode.SCATTER: scatter_shaders,
     Mode.BLOCKS: block_shaders,
+    Mode.LIST: list_shaders,
 }
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ...ad.graph import Domain
 from .limits import DeviceLimits
-from .substage import SubStage
+from .substage import ActiveBlocks, DrawList, SubStage
 from .writer import BLOCK, GROUP, Shaders, ShaderText, Writer, blocks_across, declare_blocks
 
 
-def words_of(domain: Domain, limits: DeviceLimits) -> int:
-    """32-bit words of the list of all blocks over a domain."""
-    tiling = limits.tiling(domain)
+def words_of(listed: ActiveBlocks | DrawList, limits: DeviceLimits) -> int:
+    """32-bit words of a list."""
+    if isinstance(listed, DrawList):
+        return listed.words
+    tiling = limits.tiling(listed.domain)
     return 4 + blocks_across(tiling.width) * blocks_across(tiling.height)
 
 

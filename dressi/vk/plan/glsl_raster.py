@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from ...ad.graph import RasterFunction, Variable
 from .flat import Flat, find_flat, needed
+from .glsl_lists import declare_list, find_vertex
 from .limits import DeviceLimits
-from .substage import Binding, SubStage
-from .writer import Shaders, ShaderText, Writer, color_outputs
+from .substage import Binding, DrawList, SubStage
+from .writer import Resource, Shaders, ShaderText, Writer, color_outputs
 
 
 def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
-    """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex; a fragment shader that
-    writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
+    """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a fragment shader
+    that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
     (f,) = s.functions
     assert isinstance(f, RasterFunction)
     graph, flat = f.fragment, Flat()
@@ -38,27 +39,32 @@ def _vertex(
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     w.head = [line for line in w.head if "input_attachment_index" not in line]
+    if s.listed is not None:
+        declare_list(w)
     if f.fragment is not None:
         w.names[f.fragment.face] = "face"
-    main, ends = pull(w, f), flat.send(w, "face", "tile", actual)
+    main, ends = pull(w, f, s.listed), flat.send(w, "face", "tile", actual)
     return w.text([*main, *w.lines, *ends], flat.layouts("out"))
 
 
-def pull(w: Writer, f: RasterFunction) -> list[str]:
+def pull(w: Writer, f: RasterFunction, listed: DrawList | None) -> list[str]:
     """Statements of a vertex shader that fetch the corner of gl_VertexIndex; ``face`` and ``tile`` are set."""
     position = f.inputs[0]
-    main = ["int triangle = gl_VertexIndex / 3;", "int tile = gl_InstanceIndex;"]
+    main = [*find_vertex(listed), "int triangle = number / 3;"]
     if f.indexed:
         faces = f.inputs[1]
         main.append(f"ivec3 corners = {w.fetch(faces)}({_texel('triangle', faces)}, tile);")
-        main.append("int corner = gl_VertexIndex - 3 * triangle;")
+        main.append("int corner = number - 3 * triangle;")
         main.append("int vertex = corner == 0 ? corners.x : corner == 1 ? corners.y : corners.z;")
     else:
-        main.append("int vertex = gl_VertexIndex;")
+        main.append("int vertex = number;")
     main += [
         f"gl_Position = {w.fetch(position)}({_texel('vertex', position)}, tile);",
         f"int face = triangle / {f.triangles_per_face};",
     ]
+    if f.live is not None and listed is None:
+        dead = f"{w.fetch(f.live)}({_texel('face', f.live)}, tile) == 0"
+        main.append(f"if ({dead}) gl_Position = vec4(0.0, 0.0, 0.5, 1.0);  // a point inside of the view")
     return main
 
 
@@ -74,6 +80,7 @@ def _fragment(
     w.declare_reads()
     pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
     w.head = [line for line in w.head if not any(f" {w.images[v]}_" in line for v in pulled)]
+    w.resources += [Resource("list")] * (s.listed is not None)
     start, ends = flat.receive(w, actual), []
     graph = f.fragment
     if graph is not None:
@@ -93,13 +100,7 @@ def _fragment(
 
 def fragment_place(w: Writer) -> list[str]:
     """Statements that set ``place`` and ``pixel`` of a fragment drawn in its own tile."""
-    width, height = w.s.domain.size
-    rows = w.tiling.rows
-    corner = f"ivec2(tile / {rows} * {width}, tile % {rows} * {height})"
-    return [
-        "ivec2 place = ivec2(gl_FragCoord.xy);",
-        f"ivec2 pixel = place - {corner if w.tiling.columns > 1 else f'ivec2(0, tile * {height})'};",
-    ]
+    return ["ivec2 place = ivec2(gl_FragCoord.xy);", f"ivec2 pixel = place - {w.tile_corner()};"]
 
 
 def _texel(index: str, table: Variable) -> str:

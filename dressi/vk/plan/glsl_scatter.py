@@ -11,9 +11,11 @@ from dataclasses import replace
 from ...ad.graph import ScatterFunction, Variable
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import Flat, find_flat, needed
+from .glsl_lists import declare_list
 from .glsl_pixel import declare_outputs, work
 from .glsl_raster import fragment_place, pull
 from .limits import DeviceLimits
+from .lists import vertices_expected
 from .substage import Mode, SubStage
 from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, invocation
 
@@ -43,14 +45,18 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     vertex, *_ = _writer(s, f, limits, shader_text)
     vertex.head = [line for line in vertex.head if "image2D" not in line]
     vertex.names[s.drawn.output] = "face"
-    main, ends = pull(vertex, s.drawn), flat.send(vertex, "face", "tile")
+    if s.listed is not None:
+        declare_list(vertex)
+        accumulate.resources.append(Resource("list"))
+    main, ends = pull(vertex, s.drawn, s.listed), flat.send(vertex, "face", "tile")
     pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
     return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
 
 
 def _flat(s: SubStage, f: ScatterFunction) -> Flat:
     """What a scatter that draws passes on: a fragment that adds anything is of the raster's face at its pixel."""
-    if s.drawn is None or 3 * s.drawn.triangles * FLAT_PIXELS > s.domain.size[0] * s.domain.size[1]:
+    pixels = s.domain.size[0] * s.domain.size[1]
+    if s.drawn is None or vertices_expected(s.drawn, s.listed) * FLAT_PIXELS > pixels:
         return Flat()
     single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
     functions = [g for g in s.body if g is not f]

@@ -21,6 +21,7 @@ from .free import Free
 from .generate import generate
 from .lifetime import Images, assign_images
 from .limits import DeviceLimits
+from .lists import list_live_faces
 from .pack import DoesNotFit, pack_functions
 from .part import part_scatters
 from .replace import prefer_dispatches, update_in_place
@@ -45,13 +46,14 @@ class PlanOptions:
     cache_static: bool = True  # what no step changes is computed once (reactive cache)
     draw_scatters: bool = True
     active_blocks: bool = True
+    draw_lists: bool = True  # of a raster with a mask only the live faces are drawn, from a list
     share_channels: bool = True
     share_images: bool = True
     adapt: bool = True  # leaves that are sent in every step get a plan for that
 
 
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(*[False] * 10)
+BASELINE = PlanOptions(*[False] * 11)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +216,8 @@ def _build_plan(
             copies = [pair for pair in updates if pair[1] in named] + left
             if not apart:
                 sub_stages, copies = let_ride(sub_stages, copies, limits)
+        if options.draw_lists:
+            sub_stages = list_live_faces(sub_stages, limits, fuse=options.fuse_functions)
         if options.draw_scatters:
             sub_stages = part_scatters(sub_stages, analysis, limits)
             sub_stages = draw_silent_scatters(sub_stages, limits)

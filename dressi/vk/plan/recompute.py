@@ -175,6 +175,8 @@ class Recomputing:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
         (width, height), _ = iteration_domain(f)
         invocations, count = width * height, 1.0
+        if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
+            return math.inf  # made once a face, not once a vertex
         if isinstance(f, RasterFunction):
             pulled = access is Access.PULL or x.size == (1, 1)
             invocations = 3 * f.triangles if pulled else max(3 * f.triangles, invocations)

@@ -47,11 +47,10 @@ def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
     """Whether ``f`` hits nothing where ``other`` hits nothing: the same primitives with the same depths, and of
     their fragments it keeps no more."""
     a, b = f.fragment, other.fragment
-    shape = [(r.indexed, r.size, r.batch, r.triangles, r.triangles_per_face) for r in (f, other)]
+    shape = [(r.indexed, r.masked, r.size, r.batch, r.triangles, r.triangles_per_face) for r in (f, other)]
     if a is None or b is None or shape[0] != shape[1]:
         return False
-    pulled = 2 if f.indexed else 1
-    if f.inputs[:pulled] != other.inputs[:pulled]:
+    if f.inputs[: f.pulled] != other.inputs[: f.pulled]:
         return False
     numbers: dict[tuple, int] = {}
     mine, theirs = _structure(f, numbers), _structure(other, numbers)

@@ -12,6 +12,7 @@ _COLOUR = {
     Mode.SCATTER: "scatter",
     Mode.RASTER: "raster",
     Mode.BLOCKS: "reduce",
+    Mode.LIST: "reduce",
 }
 
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from ...ad.graph import RasterFunction, ScatterFunction, Variable
 from .limits import DeviceLimits
+from .lists import vertices_expected
 from .settled import HIT_NOTHING, adds_nothing, values_where
-from .substage import Binding, Mode, Read, SubStage
+from .substage import Binding, DrawList, Mode, Read, SubStage
 
 PIXELS_PER_VERTEX = 8
 """What a vertex costs, measured in pixels of a scatter over the whole image on CPU drivers."""
@@ -26,14 +27,14 @@ def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -
         f.output: (f, s)
         for s in sub_stages
         for f in s.functions
-        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint and _worth_it(f)
+        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint and _worth_it(f, s.listed)
     }
     return [_drawn(s, rasters, limits) for s in sub_stages]
 
 
-def _worth_it(f: RasterFunction) -> bool:
+def _worth_it(f: RasterFunction, listed: DrawList | None) -> bool:
     """Many primitives on a small image: then visiting every pixel is cheaper than drawing them again."""
-    return 3 * f.triangles * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
+    return vertices_expected(f, listed) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
 
 
 def _drawn(
@@ -52,7 +53,7 @@ def _drawn(
                 if r.binding is not Binding.ATTACHMENT and r.variable not in known
             ]
             reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
-            candidate = replace(s, drawn=raster, reads=reads)
+            candidate = replace(s, drawn=raster, reads=reads, listed=drawing.listed)
             return s if limits.violation(candidate) else candidate
     return s
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 from ...ad.graph import Variable
 from .limits import DeviceLimits
-from .substage import Binding, Mode, Stage, SubStage
+from .substage import Binding, Stage, SubStage
 
 
 def pack_sub_stages(
@@ -82,13 +82,14 @@ def _key(s: SubStage, limits: DeviceLimits, together: Callable[[SubStage], Hasha
 def _dependents(sub_stages: list[SubStage]) -> list[set[int]]:
     """For each SubStage those that must run later: readers of its outputs, users of its list, and whoever overwrites
     what it reads."""
-    lister = {s.active: k for k, s in enumerate(sub_stages) if s.mode is Mode.BLOCKS}
+    lister = {s.list_made: k for k, s in enumerate(sub_stages)}
     maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
     overwriter = {leaf: k for k, s in enumerate(sub_stages) for leaf in s.replaces.values()}
     after: list[set[int]] = [set() for _ in sub_stages]
     for k, s in enumerate(sub_stages):
-        if s.active in lister and s.mode is not Mode.BLOCKS:
-            after[lister[s.active]].add(k)
+        for used in s.lists_used:
+            if used in lister:
+                after[lister[used]].add(k)
         for read in s.reads:
             if read.variable in maker:
                 after[maker[read.variable]].add(k)

@@ -22,6 +22,7 @@ class Mode(Enum):
     SCATTER = "scatter"  # dispatches: accumulate, then resolve
     RASTER = "raster"  # a subpass that draws triangles
     BLOCKS = "blocks"  # a dispatch that lists active blocks
+    LIST = "list"  # a dispatch that lists live faces, with the images it makes over the same texels
 
 
 @singledispatch
@@ -77,6 +78,52 @@ class ActiveBlocks:
         return " or ".join(f"{v} != {value:g}" for v, value in self.quiet)
 
 
+SEGMENT = 2048
+"""Faces that one workgroup lists: 64 invocations, 32 each."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawList:
+    """The faces of a raster whose texel of ``live`` is not 0, for each tile of ``domain``; ``vertices`` of each face.
+
+    A buffer of 32-bit words: VkDrawIndirectCommand of each segment of each tile, then the numbers of the faces, of each
+    segment from the place of its first one on.
+    """
+
+    domain: Domain
+    live: Variable
+    faces: int
+    vertices: int
+    segment = SEGMENT
+
+    @property
+    def entries(self) -> int:
+        """Places for a tile."""
+        return self.domain.size[0] * self.domain.size[1]
+
+    @property
+    def segments(self) -> int:
+        """Of a tile."""
+        return -(-self.entries // self.segment)
+
+    @property
+    def header(self) -> int:
+        """Words before the numbers."""
+        return 4 * self.segments * self.domain.batch
+
+    @property
+    def words(self) -> int:
+        return self.header + self.entries * self.domain.batch
+
+    @property
+    def indices(self) -> int:
+        """Vertices there would be with every place taken."""
+        return self.entries * self.domain.batch * self.vertices
+
+    def __str__(self) -> str:
+        return f"live in {self.live}"
+
+
 @dataclass(frozen=True, eq=False)
 class SubStage:
     """One shader: a subpass or a dispatch.
@@ -88,7 +135,8 @@ class SubStage:
     last among these, that the first invocation of a dispatch does as well.  ``parts``: of Variables that share the
     channels of an image with others, what is read instead, and their first channel.  ``then``: the work on each
     texel of the table that a scatter does itself, instead of storing the table.  ``active``: the blocks that a dispatch
-    visits, after images were filled with the values of ``fill``; or the list that is made.
+    visits, after images were filled with the values of ``fill``; or the list that is made.  ``listed``: the faces that
+    are drawn, or the list of them that is made.
     """
 
     mode: Mode
@@ -104,11 +152,23 @@ class SubStage:
     then: SubStage | None = None
     active: ActiveBlocks | None = None
     fill: dict[Variable, np.ndarray] = field(default_factory=dict)
+    listed: DrawList | None = None
 
     @property
     def draws(self) -> bool:
         """Whether it is a subpass of a render pass."""
         return self.mode in (Mode.FRAGMENT, Mode.RASTER)
+
+    @property
+    def list_made(self) -> ActiveBlocks | DrawList | None:
+        """What it lists on the device, if that is its work."""
+        return {Mode.BLOCKS: self.active, Mode.LIST: self.listed}.get(self.mode)
+
+    @property
+    def lists_used(self) -> tuple[ActiveBlocks | DrawList, ...]:
+        """What tells where it works, or what it draws."""
+        made = self.list_made
+        return tuple(x for x in (self.active, self.listed) if x is not None and x is not made)
 
     @property
     def scatter(self) -> ScatterFunction | None:
@@ -126,20 +186,23 @@ class SubStage:
         count = dict.fromkeys(Binding, 0)
         for read in self.reads:
             count[read.binding] += len(read.variable.vtype.planes)
-        return resources(self.mode, count, sum(len(v.vtype.planes) for v in self.outputs))
+        return resources(
+            self.mode, count, sum(len(v.vtype.planes) for v in self.outputs), int(self.listed is not None)
+        )
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)
         reads = ", ".join(f"{r.variable} [{r.binding.value}]" for r in self.reads)
         outputs = ", ".join(str(v) for v in self.outputs)
         names += f" where {self.active}" if self.active is not None else ""
+        names += f" of faces {self.listed}" if self.listed is not None else ""
         return (
             f"{self.mode.value} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
         )
 
 
-def resources(mode: Mode, reads: dict[Binding, int], written: int) -> dict[str, int]:
-    """Descriptors and attachments of a SubStage that reads and writes so many images."""
+def resources(mode: Mode, reads: dict[Binding, int], written: int, lists: int = 0) -> dict[str, int]:
+    """Descriptors and attachments of a SubStage that reads and writes so many images, and uses lists."""
     used = {
         "input_attachments": reads[Binding.ATTACHMENT],
         "sampled_images": max(reads[Binding.TEXTURE], reads[Binding.VERTEX]),
@@ -148,7 +211,7 @@ def resources(mode: Mode, reads: dict[Binding, int], written: int) -> dict[str, 
         used["color_attachments"] = written
     else:
         used["storage_images"] = written
-    buffers = 2 if mode is Mode.SCATTER else 0  # accumulators and status
+    buffers = lists + (2 if mode is Mode.SCATTER else 0)  # accumulators and status
     used["per_stage_resources"] = sum(used.values()) + buffers
     return used
 

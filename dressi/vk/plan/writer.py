@@ -36,7 +36,7 @@ def _template(glsl: str) -> tuple[str, tuple[tuple[str, int | None], ...]]:
 class Resource:
     """One descriptor of a shader set: an image plane, or the scatter buffer."""
 
-    kind: str  # "texture", "attachment", "storage", "buffer"
+    kind: str  # "texture", "attachment", "storage", "buffer", "status", "blocks", "list"
     variable: Variable | None = None
     plane: int = 0
 
@@ -259,6 +259,13 @@ class Writer:
         else:
             self.lines.append(f"precise {vtype} {name} = {filled};")
         self.names[f.output] = name
+
+    def tile_corner(self) -> str:
+        """The first texel of ``tile`` in the framebuffer."""
+        (width, height), t = self.s.domain.size, self.tiling
+        if t.columns == 1:
+            return f"ivec2(0, tile * {height})"
+        return f"ivec2(tile / {t.rows} * {width}, tile % {t.rows} * {height})"
 
     def place(self) -> list[str]:
         """Statements that set ``pixel`` and ``tile`` from ``place``, the texel of the framebuffer."""

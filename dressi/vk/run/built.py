@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...ad.graph import Variable
 from ..plan.glsl_blocks import words_of
 from ..plan.plan import Plan
-from ..plan.substage import Mode, Stage
+from ..plan.substage import Stage, SubStage
 from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer
@@ -45,12 +45,12 @@ class BuiltPlan:
         images, self._depths, self._own = store.images_of(plan)
         buffers = store.buffers_of(plan)
         # For each schedule: a transient may lie elsewhere in another one.
-        self._blocks = {
-            s.active: DeviceBuffer(device, 4 * words_of(s.domain, plan.limits), "active blocks", host=False)
+        self._lists = {
+            made: DeviceBuffer(device, 4 * words_of(made, plan.limits), "list", host=False)
             for s in plan.shaders
-            if s.active is not None and s.mode is Mode.BLOCKS
+            if (made := s.list_made) is not None
         }
-        runs = [Target(device, commands, plan.limits, of, self._blocks) for of in images]
+        runs = [Target(device, commands, plan.limits, of, self._lists) for of in images]
         self._step = runs[1]
         cache.compile(plan.shaders)
         self._pool = make_pool(device, list(plan.shaders.values()))
@@ -167,14 +167,18 @@ class BuiltPlan:
         if target is not None:
             self._targets.append(target)
         render_pass = target.render_pass if target else None
-        blocks = stage.sub_stages[0].active  # of a dispatch, which is alone
-        if blocks is not None:
-            buffers = {**buffers, "blocks": run.blocks[blocks]}
         pipelines = [
-            self._maker.make(s, self.plan.shaders[s], run.images, buffers, render_pass, k, name)
+            self._maker.make(
+                s, self.plan.shaders[s], run.images, {**buffers, **self._lists_of(s)}, render_pass, k, name
+            )
             for k, s in enumerate(stage.sub_stages)
         ]
         return _Prepared(run, stage, target, pipelines)
+
+    def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
+        """The lists of a SubStage as its shaders name them."""
+        named = {"blocks": s.active, "list": s.listed}
+        return {name: self._lists[x] for name, x in named.items() if x is not None}
 
     def destroy(self) -> None:
         """Release what is the plan's own; nothing of it may be under way."""
@@ -186,7 +190,7 @@ class BuiltPlan:
             for handle in (target.framebuffer, target.render_pass):
                 self.device.destroy(handle)
         self.device.destroy(self._pool)
-        for blocks in self._blocks.values():
-            blocks.destroy()
+        for listed in self._lists.values():
+            listed.destroy()
         for image in self._own:
             image.destroy(self.device)

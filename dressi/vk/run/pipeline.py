@@ -99,6 +99,7 @@ def descriptor_type(vk: Any, kind: str) -> int:
         "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "blocks": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        "list": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
     }[kind]
 
 
@@ -153,6 +154,8 @@ class PipelineMaker:
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
         if s.drawn is not None:
             stage_flags |= drawn
+        if s.mode is not Mode.LIST:
+            flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
         # A scatter that draws reads its buffers in fragments, its table is stored by the dispatch that resolves.
         flags["storage"] = vk.VK_SHADER_STAGE_COMPUTE_BIT
         flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, Variable
 from ..plan.limits import DeviceLimits
-from ..plan.substage import ActiveBlocks, Mode, Stage, SubStage
+from ..plan.substage import ActiveBlocks, DrawList, Mode, Stage, SubStage
 from ..plan.writer import GROUP, blocks_across
 from .commands import Commands
 from .device import Device
@@ -21,13 +21,13 @@ from .render_pass import DrawTarget
 
 @dataclass(frozen=True)
 class Target:
-    """What recording needs of an executor: images of Variables, limits, and the lists of active blocks."""
+    """What recording needs of an executor: images of Variables, limits, and the lists made on the device."""
 
     device: Device
     commands: Commands
     limits: DeviceLimits
     images: dict[Variable, list[DeviceImage]]
-    blocks: dict[ActiveBlocks, DeviceBuffer]
+    lists: dict[ActiveBlocks | DrawList, DeviceBuffer]
 
 
 def record_stage(
@@ -45,7 +45,7 @@ def record_stage(
             vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
         _bind(run, buffer, p)
         if s.mode is Mode.RASTER:
-            _draw_tiles(run, buffer, s.functions[0], s.domain)
+            _draw_tiles(run, buffer, s.functions[0], s)
         else:
             _viewport(vk, buffer, 0, 0, *target.size)
             vk.vkCmdDraw(buffer, 3, 1, 0, 0)
@@ -76,13 +76,19 @@ def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nea
     vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
 
 
-def _draw_tiles(run: Target, buffer: Any, f: Function, domain: Domain, nearest: float = 0.0) -> None:
-    """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport."""
+def _draw_tiles(run: Target, buffer: Any, f: Function, s: SubStage, nearest: float = 0.0) -> None:
+    """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport. Of a list one a
+    segment, whose vertices are numbered through all tiles."""
     assert isinstance(f, RasterFunction)
-    tiling = run.limits.tiling(domain)
+    vk, listed = run.device.vk, s.listed
+    tiling = run.limits.tiling(s.domain)
     for tile in range(f.batch):
-        _viewport(run.device.vk, buffer, *tiling.offset(tile), *domain.size, nearest)
-        run.device.vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
+        _viewport(vk, buffer, *tiling.offset(tile), *s.domain.size, nearest)
+        if listed is None:
+            vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
+            continue
+        for k in range(tile * listed.segments, (tile + 1) * listed.segments):
+            vk.vkCmdDrawIndirect(buffer, run.lists[listed].handle, 16 * k, 1, 16)
 
 
 def _groups(run: Target, buffer: Any, domain: Domain) -> None:
@@ -96,7 +102,7 @@ def _list_blocks(run: Target, buffer: Any, s: SubStage) -> None:
     vk = run.device.vk
     tiling = run.limits.tiling(s.domain)
     across, down = blocks_across(tiling.width), blocks_across(tiling.height)
-    vk.vkCmdUpdateBuffer(buffer, run.blocks[s.active].handle, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
+    vk.vkCmdUpdateBuffer(buffer, run.lists[s.active].handle, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
     run.commands.barrier(buffer)
     vk.vkCmdDispatch(buffer, -(-across // GROUP), down, 1)
 
@@ -135,15 +141,17 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
         if s.drawn is not None and target is not None:
             _begin(run, buffer, target)
             _bind(run, buffer, p)
-            _draw_tiles(run, buffer, s.drawn, s.domain, nearest=1.0)  # behind whatever the raster drew
+            _draw_tiles(run, buffer, s.drawn, s, nearest=1.0)  # behind whatever the raster drew
             vk.vkCmdEndRenderPass(buffer)
         else:
             vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
             if s.mode is Mode.BLOCKS:
                 _list_blocks(run, buffer, s)
+            elif s.mode is Mode.LIST and s.listed is not None:
+                vk.vkCmdDispatch(buffer, s.listed.segments, s.domain.batch, 1)
             elif s.active is not None:
                 _fill(run, buffer, s)
-                vk.vkCmdDispatchIndirect(buffer, run.blocks[s.active].handle, 0)
+                vk.vkCmdDispatchIndirect(buffer, run.lists[s.active].handle, 0)
             else:
                 _groups(run, buffer, s.domain)
         if scatter is not None:
