@@ -11,7 +11,7 @@ from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..errors import InputError
-from .edges import HIDDEN, OUTWARD, EdgeFront, EdgeList, EdgeQuads
+from .edges import HIDDEN, OUTWARD, EdgeEnds, EdgeFront, EdgeList, EdgeQuads
 from .screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
 from .silhouette import Silhouette
 
@@ -44,7 +44,7 @@ def draw_edges(
     screen, or BEYOND where it does not count; edges are chosen by it.
     """
     points, size = mesh.points, mesh.size
-    ends = F.vec4(*(F.lookup(points.vertex, F.component(edges.list, i)).xy for i in range(2)))
+    ends = EdgeEnds(edges.list, points.vertex).output
     quads = EdgeQuads(radius + OUTWARD / size[1], ends, sides, edges.count, size).output
 
     def fragment(edge: Variable) -> tuple[Variable, Variable]:

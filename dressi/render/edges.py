@@ -101,6 +101,42 @@ def edges_of(mesh: DrawnMesh) -> EdgeList:
     return edge_list(faces.data.reshape(-1, 3)[: mesh.face_count])
 
 
+class EdgeEnds(PixelFunction):
+    """Inputs (edges IVEC4 list, vertex VEC3 list): VEC4 list like ``edges``, the two ends on the screen."""
+
+    includes = ("face.glsl",)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH)
+
+    def infer(self):
+        check_edges(self)
+        return VEC4, Domain(self.inputs[0].size, common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        read = "$1(face_texel(e.%s, $size1), tile).xy"
+        return f"ivec4 e = $0;\n$y = vec4({read % 'x'}, {read % 'y'});"
+
+    def evaluate(self, at, edges, vertex):
+        tile = at_points(at)[2]
+        ends = (
+            Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape))[..., :2]
+            for i in range(2)
+        )
+        return np.concatenate(list(ends), axis=-1)
+
+
+def check_edges(f: PixelFunction) -> None:
+    """That a Function's inputs are a list of edges and one of vertices. Raises GraphError."""
+    edges, vertex = f.inputs
+    if edges.vtype is not IVEC4:
+        raise f.fail("edges are IVEC4; use edge_list()")
+    if vertex.vtype is not VEC3:
+        raise f.fail("vertices are VEC3 (x, y, depth); use project()")
+
+
 class EdgeSides(PixelFunction):
     """Inputs (edges IVEC4 list, vertex VEC3 list): INT list like ``edges``, where the mesh lies beside each edge.
 
@@ -121,12 +157,8 @@ class EdgeSides(PixelFunction):
         return (Access.SAME_PIXEL, Access.FETCH)
 
     def infer(self):
-        edges, vertex = self.inputs
-        if edges.vtype is not IVEC4:
-            raise self.fail("edges are IVEC4; use edge_list()")
-        if vertex.vtype is not VEC3:
-            raise self.fail("vertices are VEC3 (x, y, depth); use project()")
-        return INT, Domain(edges.size, common_batch(self))
+        check_edges(self)
+        return INT, Domain(self.inputs[0].size, common_batch(self))
 
     @cached_property
     def glsl(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import At, Domain, Function, PixelFunction, Variable
-from ..ad.types import IVEC3, VEC3, VEC4, Access, Size
+from ..ad.types import INT, IVEC3, VEC3, VEC4, Access, Size
 from ..errors import GraphError, InputError
 
 W_MINIMUM = 1e-6
@@ -116,8 +116,8 @@ def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarra
     return ~(good & ((area if cull else np.abs(area)) > AREA_MINIMUM))
 
 
-class DrawnFaces(Faces):
-    """Inputs (faces, vertex): the faces as they are, and (0, 0, 0), which has no area, for those not drawn."""
+class ShownFaces(Faces):
+    """Inputs (faces, vertex): INT list like ``faces``, 1 for those that are drawn, 0 for the others."""
 
     fields = ("cull",)
 
@@ -132,17 +132,17 @@ class DrawnFaces(Faces):
     def infer(self):
         faces, vertex = self.inputs
         self.check_lists(faces, vertex)
-        return IVEC3, Domain(faces.size, common_batch(self))
+        return INT, Domain(faces.size, common_batch(self))
 
     @cached_property
     def glsl(self) -> str:
         corners = self.fetch_corners("f", 0, 1)
-        return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? ivec3(0) : f;"
+        return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? 0 : 1;"
 
     def evaluate(self, at, faces, vertex):
         tile = at_points(at)[2]
         a, b, c = (self.read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3))
-        return np.where(dropped(a, b, c, self.cull)[..., None], 0, faces)
+        return np.where(dropped(a, b, c, self.cull), 0, 1)
 
 
 def culling(cull: str) -> int:
@@ -162,8 +162,8 @@ def rasterize_hard(
     the viewer, or have no area, are dropped whole.
     """
     vertex = project(position, size).vertex
-    shown = DrawnFaces(faces, vertex, culling(cull)).output
-    return F.rasterize(position, shown, size=size, triangles=face_count)
+    shown = ShownFaces(faces, vertex, culling(cull)).output
+    return F.rasterize(position, faces, size=size, triangles=face_count, live=shown)
 
 
 @dataclass(frozen=True, eq=False)

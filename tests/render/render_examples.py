@@ -51,10 +51,9 @@ def enlarge(cull: int, batch: int) -> Example:
 def nearest_edge(batch: int) -> Example:
     faces, vertex = _lists(batch)
     face = np.arange(batch * SIZE[0] * SIZE[1]).reshape(batch, SIZE[1], SIZE[0]) % (len(CASE.faces) + 1) - 1
-    drawn = screen.DrawnFaces(faces, vertex, 0).output
+    shown = screen.ShownFaces(faces, vertex, 0).output
     face = Variable(INT, SIZE, batch, data=face)
-    there = F.lookup(drawn, face)
-    kept = F.select(F.equal(there.x, there.y), -1, face)
+    kept = F.select(F.equal(F.lookup(shown, face), 0), -1, face)
     records = [soft_faces.FaceRecord(faces, vertex, part).output for part in range(3)]
     return Example(soft_faces.NearestEdge(kept, *(F.lookup(r, kept) for r in records)).output)
 
@@ -70,9 +69,13 @@ def extremes(axis: str) -> Example:
     return Example(first if axis == "x" else soft_faces.Extremes(first, Variable(INT, data=3), axis).output)
 
 
-def drawn_faces(cull: int) -> Example:
+def shown_faces(cull: int) -> Example:
     faces, vertex = _lists(2)
-    return Example(screen.DrawnFaces(faces, vertex, cull).output)
+    return Example(screen.ShownFaces(faces, vertex, cull).output)
+
+
+def edge_ends() -> Example:
+    return Example(edges.EdgeEnds(edges.edge_list(CASE.faces).list, _lists(2)[1]).output)
 
 
 def edge_sides(cull: int) -> Example:
@@ -147,12 +150,13 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     soft_faces.FaceRecord: [lambda part=part: face_record(part) for part in range(3)],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
     edges.EdgeSides: [lambda: edge_sides(0), lambda: edge_sides(1)],
+    edges.EdgeEnds: [edge_ends],
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
     edges.EdgeDistance: [edge_distance],
     edges.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
-    screen.DrawnFaces: [lambda: drawn_faces(0), lambda: drawn_faces(1)],
+    screen.ShownFaces: [lambda: shown_faces(0), lambda: shown_faces(1)],
     sparse.SparseProduct: [lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)],
     sparse.SparseDifference: [lambda v=v: sparse_rows(sparse.SparseDifference, v) for v in (VEC3, VEC2)],
 }
