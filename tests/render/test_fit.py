@@ -103,6 +103,15 @@ def test_the_default_goes_from_far_to_near():
     assert faces == sorted(faces) and faces[0] < faces[-1]
 
 
+@pytest.mark.parametrize("steps", [20, 100, 600, 5000])
+def test_the_first_round_goes_about_one_radius_and_never_fast(steps: int):
+    first = FitOptions(steps=steps).rounds()[0]
+    assert first.rate[1] <= first.rate[0] <= 0.02
+    assert first.steps * np.mean(first.rate) < 1.1
+    if steps >= 600:
+        assert first.steps * np.mean(first.rate) > 0.9 and first.rate[0] < 0.01
+
+
 def sent_radii(size: tuple[int, int], plan: Round, form: str) -> list[float]:
     """The radii that a round gives to its engine."""
 

@@ -98,9 +98,12 @@ class FitOptions:
         Faces get smaller only where pixels do.
         """
         radii = [self.radius * part for part in (1, 0.4, 0.2, 0.12)]
+        # All steps together go about one radius of the scene: faster ones push the sides of thin parts through
+        # each other, which leaves those inside out.
+        far = min(0.02, 1.35 / max(share[0], 1))
         finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
         return [
-            Round(finer[0], 64, share[0], (radii[0], radii[1]), (0.02, 0.01), 4e-5),
+            Round(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
             Round(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5),
             Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5),
         ]
