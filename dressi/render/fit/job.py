@@ -108,7 +108,19 @@ class FitJob:
         size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
         rest = self._start.positions if self._rest_is_start else None
         options = self.options
-        return ShapeRound(mesh, matrices, masks, size, plan, options.peels, rest, options.form, known)
+        return ShapeRound(
+            mesh,
+            matrices,
+            masks,
+            size,
+            plan,
+            options.peels,
+            rest,
+            options.form,
+            known,
+            options.batch,
+            options.seed,
+        )
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
         options = self.options
@@ -119,6 +131,8 @@ class FitJob:
             texture_size=options.texture_size,
             gradient=options.texture_gradient,
             seed=options.seed,
+            batch=options.batch,
+            exposure=options.exposure,
         )
 
     def topology(self, number: int) -> Mesh:

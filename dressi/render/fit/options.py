@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import InputError
@@ -11,6 +11,12 @@ from ..texturing import GRADIENTS
 
 STEPS = 600
 """Steps of a fit that is not told how many: four fifths for the shape."""
+
+HASTE = 24.0
+"""Learning rates of large steps over those of Adam: they say how far the fastest vertex moves before the move is
+spread, and of details that leaves a small part."""
+EASED = 0.1
+"""How much of the Laplacian's weight is left where large steps keep the shape smooth."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Round:
     """Learning rate of Adam, in units of the scene's radius."""
     smoothness: float
     """Weight of the Laplacian."""
+    spread: float = 0.0
+    """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,12 @@ class FitOptions:
     texture_size: int = 0
     """Texels along each side; 0: three or more for each row of a picture, at most 1024."""
     texture_gradient: str = "exact"
+    spread: float = 0.0
+    """Above 0 shapes move by large steps with this lambda, such as 19, and a weaker Laplacian."""
+    batch: int = 0
+    """How many views each step learns from, at random; 0: all of them."""
+    exposure: bool = False
+    """Whether each picture has a brightness of its own, found with the texture; for photographs that differ."""
 
     def __post_init__(self) -> None:
         width, height = self.size
@@ -62,6 +76,10 @@ class FitOptions:
             raise InputError(
                 f"the radius is a fraction of the image height inside (0, 1), not {self.radius}; try --radius 0.1"
             )
+        if self.spread < 0:
+            raise InputError(f"the spread of large steps is 0 or more, such as 19, not {self.spread}")
+        if self.batch < 0:
+            raise InputError(f"a batch of views is 0, for all, or more, not {self.batch}")
         if self.form not in SOFT_FORMS:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
         if not 1 <= self.peels <= 8:
@@ -89,7 +107,14 @@ class FitOptions:
         share = [int(steps * part) for part in (0.35, 0.35)]
         share.append(steps - sum(share))
         plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
+        if self.spread:
+            plans = [self._large(plan) for plan in plans]
         return [plan for plan in plans if plan.steps > 0]
+
+    def _large(self, plan: Round) -> Round:
+        """The round by large steps."""
+        rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
+        return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
     def _outer_rounds(self, share: list[int]) -> list[Round]:
         """Each round on twice the rows of the one before, with a radius that goes on where that one ended.

@@ -12,24 +12,29 @@ from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3, list_values
 from ..hard_soft_ras import hard_soft_ras
 from ..io.images import resize
+from ..large_steps import large_steps
 from ..losses import l2
 from ..mesh import Mesh
 from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ..screen import with_margin
 from ..silhouette import band, falloff
+from .batches import ViewBatches
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
 from .silhouettes import cut_off, least_distances, signed_distances, soft_target
 
+BETAS = (0.9, 0.99)
+
 
 class ShapeRound:
-    """One round at one size and one topology: L2 of silhouettes plus a Laplacian, by Adam.
+    """One round at one size and one topology: L2 of silhouettes plus a Laplacian, by Adam or by large steps.
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
     compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``, so that
     what is far is reached first.
     rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
     those of the face form.  known: (N, H, W) bool, where the masks mean something; None is everywhere.
+    batch: how many random views each step learns from, 0 for all; by the seed.
 
     What a mask that reaches the border of what is known hides beyond it may be covered or not: the outer form is held
     between the silhouettes of both, and free from one to the other.
@@ -48,6 +53,8 @@ class ShapeRound:
         rest: np.ndarray | None = None,
         form: str = "outer",
         known: np.ndarray | None = None,
+        batch: int = 0,
+        seed: int = 0,
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.position = list_leaf("position", VEC3, mesh.positions)
@@ -55,7 +62,11 @@ class ShapeRound:
         # What the border cuts off the soft margin of the outer form would push the mesh outward.
         self.radii = tuple(outer_radius(r, size) for r in plan.radius) if form == "outer" else plan.radius
         margin = math.ceil(self.radii[0] * size[1]) if form == "outer" else 0
-        clip, wide = with_margin(to_clip(self.position, matrices_leaf(matrices)), size, margin)
+        counter = optim.clock()
+        pick = (
+            ViewBatches(len(masks), batch, counter, seed) if 0 < batch < len(masks) else lambda views: views
+        )
+        clip, wide = with_margin(to_clip(self.position, pick(matrices_leaf(matrices))), size, margin)
         soft = hard_soft_ras(
             clip,
             list_leaf("faces", IVEC3, mesh.faces),
@@ -65,15 +76,15 @@ class ShapeRound:
             layers=layers if form == "face" else None,
             form=form,
         )
-        outline = Variable(
-            FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin)
+        outline = pick(
+            Variable(FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin))
         )
         weight = None
         if form == "outer":
             target = falloff(F.maximum(-outline, 0.0), self.radius)
             if cut_off(masks, known).any():
                 nearest = least_distances(masks, size, margin, known)
-                most = Variable(FLOAT, wide, len(masks), name="nearest", data=nearest)
+                most = pick(Variable(FLOAT, wide, len(masks), name="nearest", data=nearest))
                 most = falloff(F.maximum(-most, 0.0), self.radius)
                 target = F.maximum(target, F.minimum(soft.silhouette, most))
         else:
@@ -83,7 +94,7 @@ class ShapeRound:
             )
             if known is not None:
                 told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
-                weight = Variable(FLOAT, wide, len(masks), name="known", data=told)
+                weight = pick(Variable(FLOAT, wide, len(masks), name="known", data=told))
         # The margin is no part of the mean.
         pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
@@ -92,10 +103,12 @@ class ShapeRound:
         neighbours = adjacency(mesh.faces, len(mesh.positions))
         bend = laplacian_loss(moved, neighbours)
         self.loss = pictures + bend * smoothness
-        self.optimizer = optim.chain(
-            smoothed(neighbours),
-            optim.adam(optim.cosine(plan.rate[0], plan.rate[1], plan.steps), betas=(0.9, 0.99)),
-        )
+        rate = optim.cosine(plan.rate[0], plan.rate[1], plan.steps)
+        if plan.spread:
+            moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
+        else:
+            moves = optim.chain(smoothed(neighbours), optim.adam(rate, BETAS))
+        self.optimizer = optim.Clocked(moves, counter)
         self.parameters = [self.position]
 
     def before(self, engine: Engine, step: int) -> None:

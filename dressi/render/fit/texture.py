@@ -14,6 +14,7 @@ from ..losses import l2
 from ..mesh import Mesh
 from ..screen import covered, rasterize_hard
 from ..texturing import texture_colour
+from .batches import ViewBatches
 from .draw import surface_uv
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 
@@ -21,13 +22,18 @@ SMOOTHNESS = 8e-7
 """Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would
 otherwise take any value that makes some bilinear mixture fit."""
 
+LIKENESS = 1e-4
+"""Weight of squared logarithms of exposures, their mean over the views: settles what is the texture's brightness."""
+BETAS = (0.9, 0.99)
+
 
 class TextureRound:
     """L2 of colours over the pixels of the masks, by Adam.
 
     mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear.  The texture is optimised as sRGB codes, in
     which errors are judged, and handed out in linear light. Which texel each pixel shows does not change from step
-    to step, so it is computed once.
+    to step, so it is computed once.  batch: how many random views each step learns from, 0 for all.  exposure: each
+    view has a factor of its own on the codes, held near 1; ``gains`` reads them.
     """
 
     name = "texture"
@@ -44,6 +50,8 @@ class TextureRound:
         gradient: str,
         seed: int,
         smoothness: float = SMOOTHNESS,
+        batch: int = 0,
+        exposure: bool = False,
     ):
         height, width = masks.shape[1:]
         self.mesh, self.steps, self.size = mesh, steps, texture_size
@@ -64,17 +72,36 @@ class TextureRound:
         self.uv = surface_uv(mesh, clip, faces, face, (width, height))
         self.shown = weight * covered(face)
         counter = optim.clock()
-        color = texture_colour(self.texture, self.uv, face, gradient=gradient, step=counter + seed)
+        views = len(masks)
+        uv, shown, gain = self.uv, self.shown, Variable(FLOAT, (1, 1), views, name="exposure")
+        gain.data = np.zeros(gain.shape)
+        self.parameters = [self.texture, gain] if exposure else [self.texture]
+        if 0 < batch < views:
+            pick = ViewBatches(views, batch, counter, seed)
+            uv, face, target, shown, gain = (pick(x) for x in (uv, face, target, shown, gain))
+        color = texture_colour(self.texture, uv, face, gradient=gradient, step=counter + seed)
+        if exposure:
+            color = color * F.exp(gain)
         scale = masks.size / max(float(masks.sum()), 1.0)
-        self.loss = l2(color, target, self.shown) * scale + roughness(self.texture) * smoothness
+        self.loss = l2(color, target, shown) * scale + roughness(self.texture) * smoothness
+        if exposure:
+            self.loss = self.loss + F.mean(F.square(gain)) * LIKENESS
         # The mean colour is a start; one texel needs a few dozen steps of 0.03 at most to get to its own.
         rate = optim.cosine(0.05, 0.002, steps)
-        self.optimizer = optim.Clocked(optim.adam(rate, betas=(0.9, 0.99)), counter)
-        self.parameters = [self.texture]
+        slow = (
+            {self.parameters[-1]: optim.adam(optim.cosine(0.005, 0.0005, steps), BETAS)} if exposure else {}
+        )
+        adam = optim.adam(rate, BETAS)
+        self.optimizer = optim.Clocked(optim.per_parameter(slow, adam) if slow else adam, counter)
         self.outputs = {"uv": self.uv, "shown": self.shown}
 
     def before(self, engine: Engine, step: int) -> None:
         """Nothing changes with the step."""
+
+    @staticmethod
+    def gains(state: dict[str, np.ndarray]) -> np.ndarray:
+        """(N,) factors of the views' codes, 1 where exposures were not asked for."""
+        return np.exp(state["exposure"].reshape(-1)) if "exposure" in state else np.ones(1)
 
     def result(self, state: dict[str, np.ndarray], uv: np.ndarray, shown: np.ndarray) -> Mesh:
         """The mesh with the texture of a state; texels that no pixel shows are filled from around them."""

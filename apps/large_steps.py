@@ -1,0 +1,210 @@
+"""Large steps against a Laplacian: how near a fit from silhouettes comes to the surface, over time.
+
+    python apps/large_steps.py --out out/large_steps
+    python apps/large_steps.py --mesh BoomBox_512.glb spot.obj --spread 0 10 20 40 --out out/large_steps
+    python apps/large_steps.py --solvers --out out/large_steps
+
+The rounds of `dressi fit` with the settings that --spread lists: 0 is the plain Laplacian with averaged gradients, more
+is the lambda of large steps; --ease and --rate scale the Laplacian's weight and the learning rate of these. Writes
+large_steps.json: after every 20 steps the seconds spent so far, builds included, and those of all processors, which a busy
+machine changes less; the steps, the loss, and the distance between the surfaces (mean of both ways, in radii of the
+target's bounding sphere); at the end the IoU in held-out views. With
+--solvers instead the time and the residual of (I + 19 L)^-1 on spheres, by sparse factors and by Chebyshev's iteration.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+from scipy.spatial import KDTree
+
+from dressi import Device, DressiAD, Variable
+from dressi.ad.program import Program
+from dressi.ad.simplify import simplify
+from dressi.ad.types import VEC3, list_image, list_size
+from dressi.render.fit import FitJob, FitOptions, Scene, draw, mesh_scene
+from dressi.render.io import load_mesh
+from dressi.render.large_steps import spread
+from dressi.render.mesh import Mesh
+from dressi.render.metrics import iou
+from dressi.render.primitives import octasphere, pear
+from dressi.render.regularizers import adjacency
+from dressi.render.sparse import product, sparse_matrix
+from dressi.vk.run.executor import VulkanExecutor
+
+EVERY = 20
+
+
+class Surface:
+    """A mesh to measure distances to: exact to the faces that hold the nearest of many samples."""
+
+    def __init__(self, mesh: Mesh, samples: int = 20_000):
+        solid = trimesh.Trimesh(mesh.positions, mesh.faces, process=False)
+        self.points, self.face = trimesh.sample.sample_surface(solid, samples, seed=0)
+        self.triangles, self.tree = solid.triangles, KDTree(self.points)
+
+    def distance(self, points: np.ndarray, candidates: int = 4) -> float:
+        """Mean over points (P, 3)."""
+        _, near = self.tree.query(points, candidates)
+        faces = self.face[near.reshape(-1)]
+        repeated = np.repeat(points, candidates, axis=0)
+        closest = trimesh.triangles.closest_point(self.triangles[faces], repeated)
+        return float(np.linalg.norm(closest - repeated, axis=1).reshape(-1, candidates).min(1).mean())
+
+
+def between(a: Surface, b: Surface) -> float:
+    """Mean of the distances from each surface to the other."""
+    return (a.distance(b.points) + b.distance(a.points)) / 2
+
+
+class Fit:
+    """The shape phase of a fit, looked at now and then."""
+
+    def __init__(self, scene: Scene, target: Mesh, options: FitOptions, device: Device):
+        self.job = FitJob(scene, options, lambda: DressiAD(device))
+        self.scene, self.device = scene, device
+        self.target = Surface(scene.to_unit(target))
+        self.curve: list[dict[str, float]] = []
+        self.seconds, self.processor, self.done = 0.0, 0.0, 0
+
+    def run(self, ease: float, rate: float) -> dict[str, Any]:
+        mesh = self.job.topology(0)
+        rounds = self.job.rounds
+        for number, plan in enumerate(rounds):
+            if plan.spread:
+                low, high = plan.rate
+                rounds[number] = replace(
+                    plan, smoothness=plan.smoothness * ease, rate=(low * rate, high * rate)
+                )
+            if number:
+                mesh = mesh.subdivide(plan.subdivisions - rounds[number - 1].subdivisions)
+            mesh = self._round(number, mesh)
+        held_out = self.scene.held_out
+        assert held_out is not None
+        masks, _ = draw(self.scene.to_world(mesh), held_out.cameras, lambda: DressiAD(self.device))
+        return {"curve": self.curve, "held_out_iou": iou(masks, held_out.masks)}
+
+    def _round(self, number: int, mesh: Mesh) -> Mesh:
+        start, busy = time.perf_counter(), time.process_time()
+        work = self.job.shape_round(number, mesh)
+        with DressiAD(self.device) as ad:
+            ad.set_loss(work.loss)
+            ad.set_optimizer(work.optimizer, work.parameters)
+            for step in range(0, work.steps, 10):
+                work.before(ad, step)
+                ad.step(min(10, work.steps - step))
+                losses = ad.losses()
+                self.done += min(10, work.steps - step)
+                if self.done % EVERY and self.done > 10 and step + 10 < work.steps:
+                    continue
+                self.seconds += time.perf_counter() - start
+                self.processor += time.process_time() - busy
+                found = work.result(ad.state())
+                self.curve.append(
+                    {
+                        "seconds": round(self.seconds, 3), "steps": self.done, "loss": losses[-1],
+                        "processor_seconds": round(self.processor, 3), "distance": between(Surface(found), self.target),
+                    }
+                )  # fmt: skip
+                start, busy = time.perf_counter(), time.process_time()
+            return work.result(ad.state())
+
+
+def chebyshev(system: Any, values: Variable, steps: int) -> Variable:
+    """Chebyshev's iteration for eigenvalues from 1 to the largest row sum (Saad, Iterative Methods, algorithm 12.1)."""
+    matrix = sparse_matrix(system)
+    largest = float(abs(system).sum(1).max())
+    middle, half = (largest + 1) / 2, (largest - 1) / 2
+    rho = half / middle
+    move = values * (1 / middle)
+    found = move
+    for _ in range(steps - 1):
+        residual = values - product(matrix, found)
+        after = 1 / (2 * middle / half - rho)
+        move = move * (after * rho) + residual * (2 * after / half)
+        rho, found = after, found + move
+    return found
+
+
+def solvers(device: Device) -> list[dict[str, Any]]:
+    """Milliseconds of one solve for three numbers a vertex, median, and the relative residual."""
+    results = []
+    for subdivisions in (3, 4, 5):
+        mesh = octasphere(subdivisions)
+        begin = time.perf_counter()
+        spreading = spread(adjacency(mesh.faces, len(mesh.positions)), 19.0)
+        host = time.perf_counter() - begin
+        right = np.random.default_rng(0).normal(size=(len(mesh.positions), 3))
+        for iterations in (0, 40, 70):
+            leaf = Variable(VEC3, list_size(len(right)), name="x", data=list_image(right))
+            solved = chebyshev(spreading.system, leaf, iterations) if iterations else spreading(leaf)
+            with VulkanExecutor(simplify(Program({}, ((leaf, solved),))), device) as run:
+                run.run(1)
+                found = run.recv(leaf).reshape(-1, 3)[: len(right)]
+                times = []
+                for _ in range(12):
+                    begin = time.perf_counter()
+                    run.run(10)
+                    run.wait()
+                    times.append((time.perf_counter() - begin) * 100)
+                residual = np.linalg.norm(spreading.system @ found - right) / np.linalg.norm(right)
+                results.append(
+                    {
+                        "faces": len(mesh.faces), "solver": f"Chebyshev {iterations}" if iterations else "factors", "ms": float(np.median(times)),
+                        "residual": float(residual), "passes": run.plan.counts["stages"],
+                        "host_s": 0.0 if iterations else host,
+                    }
+                )  # fmt: skip
+                print(results[-1])
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mesh", nargs="*", default=["pear"], help="meshes; pear is made here")
+    parser.add_argument("--spread", nargs="*", type=float, default=[0.0, 19.0])
+    parser.add_argument("--ease", type=float, default=1.0)
+    parser.add_argument("--rate", type=float, default=1.0)
+    parser.add_argument("--steps", type=int, default=480, help="of the shape")
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--views", type=int, default=6)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--solvers", action="store_true")
+    parser.add_argument("--headless", action="store_true", help="no window is ever opened")
+    parser.add_argument("--out", type=Path, default=Path("out/large_steps"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    file = args.out / "large_steps.json"
+    report: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    with Device.open(args.device) as device:
+        report["device"] = device.name
+        if args.solvers:
+            report["solvers"] = solvers(device)
+        for name in [] if args.solvers else args.mesh:
+            target = pear(32, 24, 16) if name == "pear" else load_mesh(Path(name))
+            scene = mesh_scene(target, args.views, (args.size, args.size), lambda: DressiAD(device))
+            for strength in args.spread:
+                options = FitOptions(
+                    size=(args.size, args.size), views=args.views, steps=args.steps * 5 // 4, spread=strength
+                )
+                found = Fit(scene, target, options, device).run(args.ease, args.rate)
+                first, last = found["curve"][0], found["curve"][-1]
+                print(
+                    f"loss {first['loss']:.4g} -> {last['loss']:.4g}, {Path(name).stem} spread {strength:g}:"
+                    f" distance {last['distance']:.5f}, IoU {found['held_out_iou']:.4f}, {last['processor_seconds']:.1f} s of processors"
+                )
+                settings = {"spread": strength, "ease": args.ease, "rate": args.rate, "steps": last["steps"]}
+                report.setdefault(Path(name).stem, []).append({**settings, **found})
+                file.write_text(json.dumps(report, indent=1) + "\n")
+    file.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Batches of views, exposures and large steps in the fit."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD
+from dressi.ad import optim
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.types import FLOAT
+from dressi.errors import InputError
+from dressi.render.color import linear_to_srgb, srgb_to_linear
+from dressi.render.fit import FitJob, FitOptions, mesh_scene
+from dressi.render.fit.batches import ROUNDS, ViewBatches
+from dressi.render.fit.texture import TextureRound
+from dressi.render.primitives import pear
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+SIZE = (24, 24)
+TINY = FitOptions(size=SIZE, views=4, steps=20, texture_size=16)
+
+
+def picked(count: int, size: int, steps: int, seed: int = 0) -> np.ndarray:
+    """(steps, size): the views of each step."""
+    counter = optim.clock()
+    batches = ViewBatches(count, size, counter, seed)
+    return np.stack([evaluate([batches.index], {counter: [[[t]]]})[0].reshape(-1) for t in range(steps)])
+
+
+@pytest.mark.parametrize(("count", "size"), [(6, 2), (7, 3), (5, 5), (4, 1)])
+def test_views_are_seen_equally_often(count, size):
+    views = picked(count, size, 2 * count)
+    assert (np.bincount(views.reshape(-1), minlength=count) == 2 * size).all()
+    np.testing.assert_array_equal(
+        views.reshape(-1)[:count], ViewBatches(count, size, optim.clock()).order[:count]
+    )
+    if count % size == 0:
+        assert all(len(set(step)) == size for step in views)
+    assert count < 5 or not np.array_equal(views, picked(count, size, 2 * count, seed=1))
+
+
+def test_the_order_goes_on_after_the_last_permutation():
+    counter = optim.clock()
+    batches = ViewBatches(3, 2, counter)
+    late = evaluate([batches.index], {counter: [[[3 * ROUNDS // 2]]]})[0].reshape(-1)
+    np.testing.assert_array_equal(late, batches.order[:2])
+
+
+def test_what_views_share_is_not_picked():
+    batches = ViewBatches(3, 2, optim.clock())
+    shared, own = Variable(FLOAT, (4, 4)), Variable(FLOAT, (4, 4), 3)
+    assert batches(shared) is shared and batches(own).batch == 2
+    with pytest.raises(InputError, match="1 to 3 of 3"):
+        ViewBatches(3, 4, optim.clock())
+
+
+@pytest.mark.parametrize(("wrong", "word"), [({"batch": -1}, "batch"), ({"spread": -1.0}, "spread")])
+def test_options_that_cannot_be(wrong, word):
+    with pytest.raises(InputError, match=word):
+        FitOptions(**wrong)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize(
+    "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]
+)
+def test_the_fit_learns(device, options):
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    scene = mesh_scene(pear(16, 12, 32), TINY.views, SIZE, make_engine)
+    job = FitJob(scene, replace(TINY, **options), make_engine)
+    result = job.run()
+    shape = [loss for phase, loss in result.losses if phase == "shape"]
+    assert np.isfinite(shape).all() and min(shape) < 0.6 * shape[0]
+
+
+@pytest.mark.vk
+def test_exposures_are_found(device):
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    target = pear(16, 12, 32)
+    scene = mesh_scene(target, 4, SIZE, make_engine)
+    gains = np.array([0.9, 1.0, 1.1, 1.0])
+    codes = linear_to_srgb(scene.train.colors)
+    colors = srgb_to_linear(codes / codes.max() * 0.9 * gains[:, None, None, None])
+    work = TextureRound(
+        scene.to_unit(target), scene.matrices, scene.train.masks, colors,
+        steps=200, texture_size=16, gradient="exact", seed=0, smoothness=0.0, exposure=True,
+    )  # fmt: skip
+    engine = make_engine()
+    try:
+        engine.set_loss(work.loss)
+        engine.set_optimizer(work.optimizer, work.parameters)
+        engine.step(work.steps)
+        found = work.gains(engine.state())
+    finally:
+        engine.close()
+    np.testing.assert_allclose(found / found.mean(), gains / gains.mean(), atol=0.02)
