@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..mesh import Mesh
+from ..reach import check_reach, marked
 from .checkpoint import Checkpoint, task_key
 from .engine import Engine, MakeEngine
 from .options import FitOptions, Round
 from .scene import Scene
-from .shape import ShapeRound
+from .shape import ShapeRound, outer_radius
 from .texture import TextureRound
 
 CHUNK = 10
@@ -165,8 +167,10 @@ class FitJob:
     ) -> FitResult:
         """Optimise until done, or until ``stop()`` says so between two chunks of steps; then a checkpoint is kept.
 
-        Raises InputError when there is nothing to resume, or the folder cannot be written.
+        Raises InputError when there is nothing to resume, the folder cannot be written, or the mesh at the start reaches
+        its target in no view; warns when it does not in some.
         """
+        self._check_reach()
         point = Checkpoint(self._key)
         if resume:
             assert self.folder is not None
@@ -193,6 +197,19 @@ class FitJob:
         return FitResult(
             self.scene.to_world(mesh), losses, self.plans, self.timing, finished, self.texts, self._earlier
         )
+
+    def _check_reach(self) -> None:
+        matrices, masks, _ = self._learned
+        radius = self.shape_radius(0)
+        note = check_reach(marked(matrices, self._start.positions, masks.shape[1:]), masks, radius)
+        if note is not None:
+            warnings.warn(note, stacklevel=3)
+
+    def shape_radius(self, number: int) -> float:
+        """The radius that round ``number`` starts with, in image heights."""
+        plan, form = self.rounds[number], self.options.form
+        size = round_size(self.options.size, plan.pixels, len(self._learned[1]), form)
+        return outer_radius(plan.radius[0], size) if form == "outer" else plan.radius[0]
 
     def _run_round(
         self,

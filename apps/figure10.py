@@ -1,0 +1,290 @@
+"""Figures 10 and 11 of the paper: which radius and how many layers fit a shape best, early and late.
+
+    python apps/figure10.py --mesh Lucy100k.ply --device llvmpipe
+    python apps/figure10.py --cells "face K3 r2" "antialias" --steps 500
+
+A sphere of 5,120 faces is fitted to a mesh, in each cell with the same settings but for the estimator: the face form with
+K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these r, and the antialias form. Every step has
+a random view and a random light, which are data, Lambert shading, L1 of colours against the mesh drawn the same way, and
+a Laplacian that gets weaker. The distance is that of the vertices to the surface of the mesh, in its bounding radii.
+
+Writes to --out one JSON for each cell (distances along the way, at 500 and 2,500 steps, ms a step, device, seed), and
+figure10.png and figure11.png of all cells there. What is done is not done again: a cell that was interrupted goes on from
+its last --save steps. --list names the cells.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+from scipy.spatial import KDTree
+
+from dressi import Device, DressiAD, F, Variable
+from dressi.ad.optim import adam, chain, cosine
+from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
+from dressi.config import config
+from dressi.render.camera import Camera
+from dressi.render.decimate import decimate
+from dressi.render.fit.engine import list_leaf, to_clip
+from dressi.render.fit.shape import smoothed
+from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.io import load_mesh
+from dressi.render.losses import l1
+from dressi.render.mesh import Mesh
+from dressi.render.primitives import bumpy_ellipsoid, icosphere
+from dressi.render.regularizers import adjacency, laplacian_loss
+from dressi.render.shading import lambert, vertex_normals
+
+LAYERS, RADII = (1, 2, 3, 5), (1, 2, 3, 5, 7)
+MARKS = (500, 2500)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An estimator; the radius is in pixels."""
+
+    form: str
+    layers: int | None = None
+    radius: int | None = None
+
+    @property
+    def name(self) -> str:
+        parts = (self.form, self.layers and f"K{self.layers}", self.radius and f"r{self.radius}")
+        return " ".join(str(p) for p in parts if p)
+
+    def options(self, size: int) -> dict[str, Any]:
+        radius = self.radius and self.radius / size
+        return {"form": self.form, "layers": self.layers, "radius": radius}
+
+
+CELLS = [
+    *(Cell("face", k, r) for k in LAYERS for r in RADII),
+    *(Cell("outer", None, r) for r in RADII),
+    Cell("antialias"),
+]
+
+
+def target_mesh(name: Path | None, faces: int) -> Mesh:
+    """At most that many faces, centred, of bounding radius 1. Without a name: Lucy of the data folder, else an ellipsoid."""
+    lucy = Path(config.data or "../shared/data") / "meshes" / "stanford" / "Lucy100k.ply"
+    name = name or (lucy if lucy.exists() else None)
+    mesh = decimate(bumpy_ellipsoid(4) if name is None else load_mesh(name), faces)
+    center, radius = mesh.bounding_sphere()
+    return Mesh((mesh.positions - center) / radius, mesh.faces, name=mesh.name)
+
+
+class Surface:
+    """Distances to a mesh: exact for the faces near to the nearest of many samples."""
+
+    def __init__(self, mesh: Mesh, samples: int):
+        shape = trimesh.Trimesh(mesh.positions, mesh.faces, process=False)
+        points, self.face = trimesh.sample.sample_surface(shape, samples, seed=0)
+        self.tree, self.triangles = KDTree(points), mesh.positions[mesh.faces]
+
+    def distance(self, points: np.ndarray, near: int = 8) -> float:
+        """Mean distance of points (P, 3) to the surface."""
+        faces = self.face[self.tree.query(points, near)[1]]
+        repeated = np.repeat(points, near, axis=0)
+        closest = trimesh.triangles.closest_point(self.triangles[faces.reshape(-1)], repeated)
+        return float(np.linalg.norm(closest - repeated, axis=1).reshape(-1, near).min(1).mean())
+
+
+class Fit:
+    """One cell: the graph, its leaves, and what a step sends."""
+
+    def __init__(self, cell: Cell, target: Mesh, start: Mesh, settings: argparse.Namespace, device: Device):
+        self.start, self.settings = start, settings
+        size = settings.size
+        self.matrix, self.light = Variable(MAT4, name="view"), Variable(VEC3, name="light")
+        self.weight = Variable(FLOAT, name="smoothness")
+        self.position = list_leaf("position", VEC3, start.positions)
+        options = cell.options(size)
+
+        def picture(position: Variable, mesh: Mesh, normals: Variable | None) -> Variable:
+            faces = list_leaf("faces", IVEC3, mesh.faces)
+            normals = vertex_normals(position, faces) if normals is None else normals
+            drawn = hard_soft_ras(
+                to_clip(position, self.matrix),
+                faces,
+                size=(size, size),
+                face_count=len(mesh.faces),
+                **options,
+            )
+            white = F.constant((0.8, 0.8, 0.8))
+            shown = [lambert(white, s.interpolate(normals), self.light, 0.8, 0.2) for s in drawn.surfaces]
+            return drawn.blend(shown, (0.0, 0.0, 0.0))
+
+        given = list_leaf("target normals", VEC3, target.vertex_normals())
+        goal = picture(list_leaf("target", VEC3, target.positions), target, given)
+        bend = laplacian_loss(self.position, adjacency(start.faces, len(start.positions)))
+        loss = l1(picture(self.position, start, None), F.stop_gradient(goal))
+        neighbours = adjacency(start.faces, len(start.positions))
+        rate = cosine(settings.rate, settings.rate / 20, settings.total)
+        self.ad = DressiAD(device)
+        self.ad.set_loss(loss + bend * self.weight, record=False)
+        self.ad.set_optimizer(chain(smoothed(neighbours), adam(rate, betas=(0.9, 0.99))), [self.position])
+
+    def step(self, number: int) -> None:
+        """One step; the view and the light depend on the seed and its number alone."""
+        settings = self.settings
+        random = np.random.default_rng((settings.seed, number))
+        towards, light = (v / np.linalg.norm(v) for v in random.normal(size=(2, 3)))
+        light = light + towards  # from the side of the viewer: half of all pictures would be dark
+        eye = 2.7 * towards
+        size = (settings.size, settings.size)
+        camera = Camera.perspective(45.0, size, eye, np.zeros(3)).around(np.zeros(3), 1.0)
+        done = number / max(settings.total, 1)
+        first, last = settings.smoothness
+        self.ad.send(self.matrix, camera.world_to_clip[None, None, None])
+        self.ad.send(self.light, light.reshape(1, 1, 1, 3))
+        self.ad.send(self.weight, np.full((1, 1, 1), first * (last / first) ** done))
+        self.ad.step()
+
+    @property
+    def points(self) -> np.ndarray:
+        return list_values(self.ad.recv(self.position), len(self.start.positions))[0].astype(float)
+
+
+def run(cell: Cell, target: Mesh, surface: Surface, settings: argparse.Namespace, device: Device) -> None:
+    file = settings.out / f"{cell.name.replace(' ', '_')}.json"
+    key = {
+        "cell": cell.name, "form": cell.form, "layers": cell.layers, "radius_px": cell.radius, "seed": settings.seed,
+        "size": settings.size, "total": settings.total, "rate": settings.rate, "smoothness": settings.smoothness,
+        "target": target.name, "target_faces": len(target.faces), "start_faces": len(settings.start.faces),
+        "device": device.name, "driver": f"{device.physical.driver} {device.physical.driver_version}",
+    }  # fmt: skip
+    done = json.loads(file.read_text()) if file.exists() else {}
+    if any(done.get(name) != value for name, value in json.loads(json.dumps(key)).items()):
+        done = {}
+    state_file = settings.out / "states" / f"{file.stem}.npz"
+    curve, seconds, number = done.get("curve", []), done.get("seconds", 0.0), done.get("steps", 0)
+    if number >= settings.steps:
+        return
+    fit = Fit(cell, target, settings.start, settings, device)
+    try:
+        if number and state_file.exists():
+            with np.load(state_file) as state:
+                fit.ad.restore(dict(state))
+        else:
+            curve, seconds, number = [[0, surface.distance(fit.points)]], 0.0, 0
+        while number < settings.steps:
+            begin, count = (
+                time.perf_counter(),
+                min(settings.save - number % settings.save, settings.steps - number),
+            )
+            for k in range(number, number + count):
+                fit.step(k)
+            fit.ad.wait()
+            spent = time.perf_counter() - begin
+            number, seconds = number + count, seconds + spent
+            curve.append([number, surface.distance(fit.points)])
+            at = dict(map(tuple, curve))
+            marks = {f"distance at {mark}": at.get(mark) for mark in MARKS}
+            row = {
+                **key,
+                "steps": number,
+                "seconds": seconds,
+                "ms_a_step": 1e3 * spent / count,
+                **marks,
+                "curve": curve,
+            }
+            state_file.parent.mkdir(exist_ok=True)
+            np.savez(state_file, **fit.ad.state())
+            file.write_text(json.dumps(row) + "\n")
+            print(
+                f"{cell.name}: step {number}, distance {curve[-1][1]:.5f}, {row['ms_a_step']:.1f} ms a step",
+                flush=True,
+            )
+    finally:
+        fit.ad.close()
+    if number >= settings.total:
+        state_file.unlink()
+
+
+def pictures(folder: Path) -> None:
+    """Heat maps of the face form, and the curves of all cells."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    marks = [m for m in MARKS if any(row[f"distance at {m}"] is not None for row in rows)]
+    marks = marks or [max(row["steps"] for row in rows)]
+    figure, axes = pyplot.subplots(1, len(marks), figsize=(4.5 * len(marks), 4), dpi=100, squeeze=False)
+    for mark, panel in zip(marks, axes[0], strict=True):
+        table = np.full((len(RADII), len(LAYERS)), np.nan)
+        for row in rows:
+            distance = dict(map(tuple, row["curve"])).get(mark)
+            if row["form"] == "face" and distance is not None:
+                table[RADII.index(row["radius_px"]), LAYERS.index(row["layers"])] = distance
+        panel.imshow(table, cmap="viridis_r", aspect="auto")
+        for (y, x), value in np.ndenumerate(table):
+            panel.text(x, y, "" if np.isnan(value) else f"{value:.4f}", ha="center", va="center", fontsize=8)
+        panel.set(title=f"step {mark}", xlabel="K", ylabel="r, pixels")
+        panel.set_xticks(range(len(LAYERS)), [str(k) for k in LAYERS])
+        panel.set_yticks(range(len(RADII)), [str(r) for r in RADII])
+    figure.tight_layout()
+    figure.savefig(folder / "figure10.png")
+    figure, panel = pyplot.subplots(figsize=(7, 4.5), dpi=100)
+    styles = {"face": "-", "outer": "--", "antialias": ":"}
+    for row in rows:
+        steps, distances = zip(*row["curve"], strict=True)
+        panel.plot(steps, distances, styles[row["form"]], label=row["cell"], linewidth=1)
+    panel.set(xlabel="step", ylabel="distance to the surface, radii", yscale="log")
+    panel.legend(fontsize=6, ncols=3)
+    figure.tight_layout()
+    figure.savefig(folder / "figure11.png")
+    pyplot.close("all")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--mesh", type=Path, help="the target; Lucy of DRESSI_DATA without it")
+    parser.add_argument("--target-faces", type=int, default=20_000)
+    parser.add_argument("--subdivisions", type=int, default=4, help="of the icosphere to start from")
+    parser.add_argument("--cells", nargs="+", default=[cell.name for cell in CELLS], help="names of --list")
+    parser.add_argument("--list", action="store_true", help="print the names of the cells and stop")
+    parser.add_argument("--size", type=int, default=256, help="pixels along each side")
+    parser.add_argument("--steps", type=int, default=2500, help="steps to have done in the end")
+    parser.add_argument(
+        "--total", type=int, default=2500, help="steps that rate and smoothness are scheduled over"
+    )
+    parser.add_argument("--save", type=int, default=100, help="steps between two measurements")
+    parser.add_argument("--rate", type=float, default=0.01)
+    parser.add_argument(
+        "--smoothness", type=float, nargs=2, default=[200.0, 2.0], help="first and last weight"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--samples", type=int, default=200_000, help="of the surface that distances are taken to"
+    )
+    parser.add_argument("--device", help="Vulkan device, by name or index")
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
+    parser.add_argument("--out", type=Path, default=Path("apps/results/figure10"))
+    settings = parser.parse_args()
+    cells = {cell.name: cell for cell in CELLS}
+    if settings.list:
+        print("\n".join(cells))
+        return
+    unknown = [name for name in settings.cells if name not in cells]
+    if unknown:
+        parser.error(f"there is no cell {unknown[0]!r}; --list names them")
+    settings.out.mkdir(parents=True, exist_ok=True)
+    settings.start = icosphere(settings.subdivisions, 0.5)
+    target = target_mesh(settings.mesh, settings.target_faces)
+    surface = Surface(target, settings.samples)
+    with Device.open(settings.device) as device:
+        for name in settings.cells:
+            run(cells[name], target, surface, settings, device)
+    pictures(settings.out)
+    print(f"results are in '{settings.out}'")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The figures of the paper about HardSoftRas, small."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dressi.errors import DressiError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.vk
+
+
+def app(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "apps" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Runs an application in this process, on the best device, and gives its folder."""
+    from dressi.vk.run.device import list_devices
+
+    try:
+        list_devices()
+    except DressiError as error:
+        pytest.skip(str(error))
+
+    def main(name: str, *options: str) -> Path:
+        module = app(name)
+        monkeypatch.setattr("sys.argv", [name, "--headless", "--out", str(tmp_path), *options])
+        module.main()
+        return tmp_path
+
+    return main
+
+
+def test_enlarge_and_shift(run):
+    """Sharp corners lose a part of their margin without boxes, and near margins hide what lies behind without Shift."""
+    folder = run("figure5", "--size", "48")
+    differ = json.loads((folder / "figure5.json").read_text())
+    assert differ["a"] == 0 and min(differ[name] for name in "bcd") > 0.01
+    assert Image.open(folder / "figure5.png").size == (4 * 48, 2 * 48)
+
+
+def test_one_formula_from_antialiasing_to_softras(run):
+    folder = run("figure6", "--size", "40", "--faces", "100")
+    figures = json.loads((folder / "figure6.json").read_text())
+    changed = [figures[name]["changed"] for name in ("(d) antialias", "(b) mode default", "(c) mode softras")]
+    assert 0 < changed[0] < changed[2] and changed[1] < changed[2] and changed[2] > 0.4
+    assert (folder / "figure6.png").stat().st_size > 1000
+
+
+def test_cells_go_on_where_they_stopped(run):
+    options = (
+        "--size",
+        "24",
+        "--subdivisions",
+        "1",
+        "--target-faces",
+        "60",
+        "--samples",
+        "500",
+        "--save",
+        "2",
+        "--total",
+        "4",
+    )
+    cells = ("--cells", "antialias")
+    folder = run("figure10", *options, *cells, "--steps", "2")
+    part = json.loads((folder / "antialias.json").read_text())
+    assert part["steps"] == 2 and [step for step, _ in part["curve"]] == [0, 2]
+    run("figure10", *options, *cells, "--steps", "4")
+    whole = json.loads((folder / "antialias.json").read_text())
+    assert whole["curve"][:2] == part["curve"] and [step for step, _ in whole["curve"]] == [0, 2, 4]
+    assert np.isfinite([distance for _, distance in whole["curve"]]).all() and whole["seed"] == 0
+    assert (folder / "figure10.png").exists() and (folder / "figure11.png").exists()
+    assert not list((folder / "states").iterdir())
