@@ -51,6 +51,7 @@ def test_enlarge_and_shift(run):
 
 
 def test_one_formula_from_antialiasing_to_softras(run):
+    pytest.importorskip("fast_simplification")
     folder = run("figure6", "--size", "40", "--faces", "100")
     figures = json.loads((folder / "figure6.json").read_text())
     changed = [figures[name]["changed"] for name in ("(d) antialias", "(b) mode default", "(c) mode softras")]
@@ -59,6 +60,7 @@ def test_one_formula_from_antialiasing_to_softras(run):
 
 
 def test_cells_go_on_where_they_stopped(run):
+    pytest.importorskip("fast_simplification")
     options = (
         "--size",
         "24",

@@ -199,7 +199,7 @@ class FitJob:
         )
 
     def _check_reach(self) -> None:
-        matrices, masks, _ = self._learned
+        matrices, masks = self._learned[:2]
         radius = self.shape_radius(0)
         note = check_reach(marked(matrices, self._start.positions, masks.shape[1:]), masks, radius)
         if note is not None:
