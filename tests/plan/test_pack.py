@@ -26,6 +26,7 @@ from dressi.vk.plan.null import NullExecutor
 from dressi.vk.plan.plan import BASELINE, Plan, PlanOptions, build_plan
 from dressi.vk.plan.show import plan_dot, plan_svg
 from dressi.vk.plan.substage import Binding
+from dressi.vk.plan.writer import stage_of
 from dressi.vk.run.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -151,8 +152,7 @@ def test_golden_glsl(name, request):
     text = ""
     for k, s in enumerate(plan.sub_stages):
         for part, source in plan.shaders[s].sources.items():
-            stage = "compute" if part == "resolve" else part
-            compile_glsl(source, stage, f"{name}.{k}.{part}")
+            compile_glsl(source, stage_of(part), f"{name}.{k}.{part}")
             text += f"// {name}.{k}.{part}\n{source}"
     file = GOLDEN / f"{name}.glsl"
     if not file.exists():

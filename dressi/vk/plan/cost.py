@@ -31,7 +31,8 @@ class CostModel:
 
     lanes: invocations that work at once.  fetch, store: operations in the time of reading or writing a texel.
     stage: operations that an invocation could do in the time that a render pass or dispatch takes by itself.
-    compute: whether dispatches are much faster than fragments at the same work.
+    compute: whether dispatches are much faster than fragments at the same work.  attachments: whether attachments are
+    much faster than storage images.
     """
 
     lanes: int = 16
@@ -39,6 +40,7 @@ class CostModel:
     store: float = 20.0
     stage: float = 1e5
     compute: bool = False
+    attachments: bool = True
 
     def rounds(self, invocations: int) -> int:
         """How often the lanes are filled by so many invocations."""

@@ -138,7 +138,7 @@ def put_text(a: Accumulators, *, long: bool) -> str:
     return "\n".join([*lines, "}"])
 
 
-def total_text(a: Accumulators) -> str:
+def total_text(a: Accumulators, *, long: bool) -> str:
     """``total(slot)``: the sum of the slots from a number on, in units of the power of two above the bound where
     there is one. They are settled on a common grid of ``width`` bits in integers first, as a magnitude with a sign,
     so that nothing cancels between them; then comes a float sum from the top."""
@@ -148,10 +148,15 @@ def total_text(a: Accumulators) -> str:
     n = a.slots - 1 + pieces
     mask = (1 << a.width) - 1
     lines = ["float total(int slot) {", f"  int digits[{n}];", "  int carry, low, high;"]
+    lines += ["  ivec2 words;"] * long
     lines.append(f"  for (int k = 0; k < {n}; ++k) digits[k] = 0;")
     for slot in range(a.slots):
-        lines.append(f"  low = totals[2 * slot + {2 * slot}]; high = totals[2 * slot + {2 * slot + 1}];")
-        lines.append(f"  totals[2 * slot + {2 * slot}] = 0; totals[2 * slot + {2 * slot + 1}] = 0;")
+        if long:
+            lines.append(f"  words = unpackInt2x32(totals[slot + {slot}]); totals[slot + {slot}] = 0;")
+            lines.append("  low = words.x; high = words.y;")
+        else:
+            lines.append(f"  low = totals[2 * slot + {2 * slot}]; high = totals[2 * slot + {2 * slot + 1}];")
+            lines.append(f"  totals[2 * slot + {2 * slot}] = 0; totals[2 * slot + {2 * slot + 1}] = 0;")
         for k in range(pieces):
             start = a.width * k
             if start >= 32:

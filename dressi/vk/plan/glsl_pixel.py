@@ -20,10 +20,8 @@ void main() {
 def fragment_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    for f in s.body:
-        w.emit(f)
-    layouts, stores = color_outputs(w, s)
-    main = ["ivec2 place = ivec2(gl_FragCoord.xy);", *w.place(), *w.lines, *stores]
+    layouts = work(w, s, declare_outputs(w, s))
+    main = ["ivec2 place = ivec2(gl_FragCoord.xy);", *w.place(), *w.lines]
     return Shaders(tuple(w.resources), {"vertex": FULL_SCREEN, "fragment": w.text(main, layouts)})
 
 
@@ -36,17 +34,19 @@ def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
 
 
 def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:
-    """Storage images for what a dispatch writes; their names."""
+    """Storage images for what is not written as attachments; their names."""
     names = {}
     for k, v in enumerate(s.outputs):
+        if v in s.colors:
+            continue
         leaf = s.replaces.get(v)
         name = names[v] = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
         w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
     return names
 
 
-def work(w: Writer, s: SubStage, names: dict[Variable, str]) -> None:
-    """Statements of a dispatch: its own work at ``place``, then that of its riders."""
+def work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
+    """Statements of a draw or a dispatch: its own work at ``place``, then that of its riders. Returns layouts."""
 
     def store(outputs: Iterable[Variable]) -> list[str]:
         return [f"imageStore({names[v]}_{p}, place, {e});" for v in outputs for p, e in w.planes(v)]
@@ -54,7 +54,8 @@ def work(w: Writer, s: SubStage, names: dict[Variable, str]) -> None:
     riding = {v for rider in s.riders for v in rider.outputs}
     for f in s.body:
         w.emit(f)
-    w.lines += store(v for v in s.outputs if v not in riding)
+    layouts, colors = color_outputs(w, s)
+    w.lines += colors or store(v for v in s.outputs if v not in riding)
     for rider in s.riders:
         outer = dict(w.names)
         w.lines.append("if (place == ivec2(0)) {")
@@ -63,3 +64,4 @@ def work(w: Writer, s: SubStage, names: dict[Variable, str]) -> None:
                 w.emit(f)
         w.lines += [*store(rider.outputs), "}"]
         w.names = outer
+    return layouts

@@ -12,7 +12,7 @@ from ...ad.graph import ScatterFunction, Variable
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import Flat, find_flat, needed
 from .glsl_lists import declare_list
-from .glsl_pixel import declare_outputs, work
+from .glsl_pixel import FULL_SCREEN, declare_outputs, work
 from .glsl_raster import fragment_place, pull
 from .limits import DeviceLimits
 from .lists import vertices_expected
@@ -39,7 +39,7 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     source = _accumulate(s, f, sums, bands, accumulate, binding, flat)
     over_table = replace(s, mode=Mode.COMPUTE, domain=f.output.domain)
     resolve, _, outputs = _writer(over_table, f, limits, shader_text)
-    sources = {"resolve": _resolve(f, sums, bands, resolve, binding, outputs)}
+    sources = _resolve(f, sums, bands, resolve, binding, outputs)
     if s.drawn is None:
         return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
     vertex, *_ = _writer(s, f, limits, shader_text)
@@ -82,6 +82,7 @@ def _accumulate(
         winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face) discard;"
         w.names[s.drawn.output] = "face"
         received = flat.receive(w)
+    w.head = [line for line in w.head if "subpassInput" not in line]  # of what is done then
     later = set() if s.then is None else set(s.then.outputs)
     made = [v for v in s.outputs if v is not f.output and v not in later]
     for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
@@ -128,16 +129,18 @@ def _accumulate(
 
 def _resolve(
     f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, names: dict[Variable, str]
-) -> str:
+) -> dict[str, str]:
     """The table from its accumulators, or what the SubStage does ``then`` with each texel of it."""
     wide, high = f.table.size
+    draws = w.s.then is not None and w.s.then.draws
     t = w.tiling
     slots = [f"slot + {k * sums.slots}" for k in range(sums.components)]
     cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
     banded = len(bands) > 1
-    w.head.append(total_text(sums))
+    long = sums.adding and w.limits.int64_atomics
+    w.head.append(total_text(sums, long=long))
     main = [
-        "ivec2 place = ivec2(gl_GlobalInvocationID.xy);",
+        f"ivec2 place = ivec2({'gl_FragCoord' if draws else 'gl_GlobalInvocationID'}.xy);",
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
         f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
         f"if (tile >= {f.table.batch}) return;",
@@ -147,12 +150,15 @@ def _resolve(
         *(_unit(w, f) if sums.bits else []),
     ]
     w.names[f.output], w.lines = "texel", []
+    layouts = _buffers(binding, bands, long=long)
     if w.s.then is None:
         main += [f"imageStore({names[f.output]}_{p}, place, {e});" for p, e in w.planes(f.output)]
     else:
-        work(w, w.s.then, names)
+        layouts += work(w, w.s.then, names)
         main += [f"ivec2 pixel = ivec2(place.x % {wide}, place.y % {high});", *w.lines]
-    return w.text(main, [*_buffers(binding, bands, long=False), f"layout(local_size_x={GROUP}) in;"])
+    if draws:
+        return {"resolve.vertex": FULL_SCREEN, "resolve.fragment": w.text(main, layouts)}
+    return {"resolve": w.text(main, [*layouts, f"layout(local_size_x={GROUP}) in;"])}
 
 
 def _buffers(binding: int, bands: range, *, long: bool) -> list[str]:

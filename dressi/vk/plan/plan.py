@@ -16,6 +16,7 @@ from .active import run_on_active_blocks
 from .analysis import Analysis
 from .channels import share_channels
 from .cost import CostModel
+from .draws import draw_updates
 from .fixed_point import accumulator_bytes
 from .free import Free
 from .generate import generate
@@ -229,6 +230,8 @@ def _build_plan(
             sub_stages = absorb_readers(sub_stages, (*roots, *named), limits)
         if options.dispatch:
             sub_stages = prefer_dispatches(sub_stages, limits, everywhere=cost.compute)
+        if cost.attachments and not cost.compute:
+            sub_stages = draw_updates(sub_stages, limits)
         if options.share_channels and updates:
             own = {*known, *roots, *(v for pair in updates for v in pair)}
             sub_stages, shared = share_channels(sub_stages, own)

@@ -73,7 +73,7 @@ def _attachments(s: SubStage) -> set[Variable]:
 
 def _key(s: SubStage, limits: DeviceLimits, together: Callable[[SubStage], Hashable] | None) -> Hashable:
     """What SubStages of one render pass have in common, its framebuffer at least; None: stays alone."""
-    if not s.draws:
+    if not s.draws or s.replaces:
         return None
     tiling = limits.tiling(s.domain)
     return tiling.width, tiling.height, together(s) if together else None

@@ -134,9 +134,9 @@ class SubStage:
     scatter draws again instead of visiting every pixel.  ``riders``: SubStages over one texel, whose outputs come
     last among these, that the first invocation of a dispatch does as well.  ``parts``: of Variables that share the
     channels of an image with others, what is read instead, and their first channel.  ``then``: the work on each
-    texel of the table that a scatter does itself, instead of storing the table.  ``active``: the blocks that a dispatch
-    visits, after images were filled with the values of ``fill``; or the list that is made.  ``listed``: the faces that
-    are drawn, or the list of them that is made.
+    texel of the table that a scatter does itself, as a dispatch or a draw, instead of storing the table.  ``active``:
+    the blocks that a dispatch visits, after images were filled with the values of ``fill``; or the list that is made.
+    ``listed``: the faces that are drawn, or the list of them that is made.
     """
 
     mode: Mode
@@ -175,6 +175,13 @@ class SubStage:
         """The scatter among its Functions; there is one at most."""
         return next((f for f in self.functions if isinstance(f, ScatterFunction)), None)
 
+    @property
+    def colors(self) -> tuple[Variable, ...]:
+        """Outputs that are attachments: of a draw, or of the one that ends a scatter."""
+        work = self.then or self
+        riding = {v for rider in work.riders for v in rider.outputs}
+        return tuple(v for v in work.outputs if v not in riding) if work.draws else ()
+
     def as_dispatch(self) -> SubStage:
         """The same work per pixel as a dispatch: what was an input attachment is fetched."""
         reads = tuple(replace(r, binding=Binding.TEXTURE) for r in self.reads)
@@ -186,9 +193,8 @@ class SubStage:
         count = dict.fromkeys(Binding, 0)
         for read in self.reads:
             count[read.binding] += len(read.variable.vtype.planes)
-        return resources(
-            self.mode, count, sum(len(v.vtype.planes) for v in self.outputs), int(self.listed is not None)
-        )
+        written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (self.outputs, self.colors))
+        return resources(self.mode, count, written, int(self.listed is not None), colors)
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)
@@ -201,16 +207,19 @@ class SubStage:
         )
 
 
-def resources(mode: Mode, reads: dict[Binding, int], written: int, lists: int = 0) -> dict[str, int]:
-    """Descriptors and attachments of a SubStage that reads and writes so many images, and uses lists."""
+def resources(
+    mode: Mode, reads: dict[Binding, int], written: int, lists: int = 0, colors: int | None = None
+) -> dict[str, int]:
+    """Descriptors and attachments of a SubStage that reads and writes so many images, and uses lists; ``colors`` of
+    the images are attachments: all or none, by the mode, where it is not said."""
+    if colors is None:
+        colors = written if mode in (Mode.FRAGMENT, Mode.RASTER) else 0
     used = {
         "input_attachments": reads[Binding.ATTACHMENT],
         "sampled_images": max(reads[Binding.TEXTURE], reads[Binding.VERTEX]),
+        "color_attachments": colors,
+        "storage_images": written - colors,
     }
-    if mode in (Mode.FRAGMENT, Mode.RASTER):
-        used["color_attachments"] = written
-    else:
-        used["storage_images"] = written
     buffers = lists + (2 if mode is Mode.SCATTER else 0)  # accumulators and status
     used["per_stage_resources"] = sum(used.values()) + buffers
     return used

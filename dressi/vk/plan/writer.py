@@ -41,12 +41,19 @@ class Resource:
     plane: int = 0
 
 
+def stage_of(part: str) -> str:
+    """The stage of a shader by its key among ``Shaders.sources``."""
+    return "compute" if part == "resolve" else part.rpartition(".")[2]
+
+
 @dataclass(frozen=True)
 class Shaders:
     """The shaders of one SubStage with their shared descriptor set, bindings numbered by position."""
 
     resources: tuple[Resource, ...]
-    sources: dict[str, str]  # "vertex", "fragment", "compute", "resolve"
+    sources: dict[
+        str, str
+    ]  # "vertex", "fragment", "compute", "resolve" or "resolve.vertex", "resolve.fragment"
     bands: range = range(1)  # of a scatter: the first cells of the bands that run one after the other
 
 
@@ -90,7 +97,7 @@ class Writer:
         attachment = 0
         for k, read in enumerate(self.s.reads):
             v = read.variable
-            overwritten = v in self.s.replaces.values()
+            overwritten = v in self.s.replaces.values() and read.binding is not Binding.ATTACHMENT
             name = self.images[v] = f"image{k}"
             prefix = "i" if v.vtype.is_int else ""
             for plane in range(len(v.vtype.planes)):
@@ -138,10 +145,10 @@ class Writer:
         parts = []
         for plane in range(len(v.vtype.planes)):
             full = f"{name}_{plane}"
-            if v in self.s.replaces.values():
-                call = f"imageLoad({full}, {coordinates})"
-            elif self.binding[v] is Binding.ATTACHMENT:
+            if self.binding[v] is Binding.ATTACHMENT:
                 call = f"subpassLoad({full})"
+            elif v in self.s.replaces.values():
+                call = f"imageLoad({full}, {coordinates})"
             else:
                 call = f"texelFetch({full}, {coordinates}, 0)"
             parts.append(call + swizzle)
@@ -319,7 +326,7 @@ _PROPERTY: dict[str, Callable[[Variable], str]] = {
 
 def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
     layouts, stores = [], []
-    for v in s.outputs:
+    for v in s.colors:
         for _, expression in w.planes(v):
             k = len(layouts)
             layouts.append(f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} color{k};")

@@ -28,6 +28,7 @@ class _Prepared(NamedTuple):
     run: Target
     stage: Stage
     target: DrawTarget | None
+    resolve: DrawTarget | None
     pipelines: list[Pipelines]
 
 
@@ -147,7 +148,7 @@ class BuiltPlan:
     def _write(self, buffer: Any, prepared: list[_Prepared], stages: Iterable[int]) -> None:
         for k in stages:
             p = prepared[k]
-            record_stage(p.run, buffer, p.stage, p.target, p.pipelines)
+            record_stage(p.run, buffer, p.stage, p.target, p.resolve, p.pipelines)
             self.commands.barrier(buffer)
         self.commands.to_host(buffer)  # what shaders report
 
@@ -164,16 +165,28 @@ class BuiltPlan:
             target = make_target(self.device, stage, run.images, self._depths, passing, size, name)
         elif stage.sub_stages[0].drawn is not None:
             target = make_scatter_target(self.device, self._depths[stage.sub_stages[0]], size, name)
-        if target is not None:
-            self._targets.append(target)
+        then, resolve = stage.sub_stages[0].then, None
+        if then is not None and then.draws:
+            tiling = self.plan.limits.tiling(then.domain)
+            size = (tiling.width, tiling.height)
+            resolve = make_target(self.device, Stage((then,)), run.images, {}, (), size, name)
+        self._targets += [t for t in (target, resolve) if t is not None]
         render_pass = target.render_pass if target else None
+        resolve_pass = resolve.render_pass if resolve else None
         pipelines = [
             self._maker.make(
-                s, self.plan.shaders[s], run.images, {**buffers, **self._lists_of(s)}, render_pass, k, name
+                s,
+                self.plan.shaders[s],
+                run.images,
+                {**buffers, **self._lists_of(s)},
+                render_pass,
+                resolve_pass,
+                k,
+                name,
             )
             for k, s in enumerate(stage.sub_stages)
         ]
-        return _Prepared(run, stage, target, pipelines)
+        return _Prepared(run, stage, target, resolve, pipelines)
 
     def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
         """The lists of a SubStage as its shaders name them."""

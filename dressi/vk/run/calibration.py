@@ -21,7 +21,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.program import Program
-from ...ad.types import FLOAT, INT, Size
+from ...ad.types import FLOAT, INT, VEC4, Size
 from ...config import config
 from ...errors import DressiError
 from ..plan.cost import CostModel
@@ -29,14 +29,15 @@ from ..plan.plan import PlanOptions
 from .device import Device
 
 CPU = CostModel()
-GPU = CostModel(lanes=1 << 14, fetch=8.0, store=8.0, stage=2000.0)
+GPU = CostModel(lanes=1 << 14, fetch=8.0, store=8.0, stage=2000.0, attachments=False)
 """Guesses: of drivers that run on a CPU, and of all others."""
 WIDE: Size = (256, 256)
 LONG, SHORT = 256, 32  # operations of the chains that are timed
 PASSES = 16
 FETCHES = 16
 COMPUTE_GAIN = 1.25
-"""Dispatches are preferred where they are faster by this factor; render passes keep more on the chip."""
+"""Dispatches are preferred where they are faster by this factor; render passes keep more on the chip. Draws are, for
+updates in place, where they are faster by it."""
 _known: WeakKeyDictionary[Device, CostModel] = WeakKeyDictionary()
 
 
@@ -100,6 +101,7 @@ def measure(device: Device) -> CostModel:
     wide = _seconds(device, _chain(WIDE, LONG))
     compute = _seconds(device, _chain(WIDE, LONG), compute=True)
     fetched = _seconds(device, _fetching(FETCHES)) - _seconds(device, _fetching(1))
+    stored, drawn = (_seconds(device, _updating(), attachments=a) for a in (False, True))
     texels = WIDE[0] * WIDE[1]
     work = max(min(wide, compute) - stage, 1e-9)
     lanes = _power(max(texels * LONG * operation / work, 1.0))
@@ -110,6 +112,7 @@ def measure(device: Device) -> CostModel:
         store=_power(max(fetch / 2, 1.0)),
         stage=_power(stage / operation),
         compute=wide > COMPUTE_GAIN * compute,
+        attachments=stored > COMPUTE_GAIN * drawn,
     )
 
 
@@ -159,14 +162,26 @@ def _fetching(count: int) -> Program:
     return _counted(make)
 
 
+def _updating() -> Program:
+    """An image overwritten in place."""
+    image = Variable(VEC4, WIDE, name="image", data=np.zeros((1, WIDE[1], WIDE[0], 4)))
+    return Program({}, ((image, image * 0.5 + 1.0),))
+
+
 def _seconds(
-    device: Device, program: Program, *, compute: bool = False, steps: int = 4, repeats: int = 5
+    device: Device,
+    program: Program,
+    *,
+    compute: bool = False,
+    attachments: bool = False,
+    steps: int = 4,
+    repeats: int = 5,
 ) -> float:
     """Of one step; the best of several tries."""
     from .executor import VulkanExecutor
 
-    options = PlanOptions(recompute=False)
-    with VulkanExecutor(program, device, options=options, cost=CostModel(compute=compute)) as run:
+    options, cost = PlanOptions(recompute=False), CostModel(compute=compute, attachments=attachments)
+    with VulkanExecutor(program, device, options=options, cost=cost) as run:
         best = math.inf
         for _ in range(repeats):
             start = time.perf_counter()

@@ -20,6 +20,7 @@ from ..plan.cost import CostModel
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.plan import DEFAULT, Plan, PlanOptions, build_plan
 from ..plan.show import plan_dot
+from ..plan.writer import stage_of
 from .built import BuiltPlan
 from .calibration import cost_of
 from .commands import Commands
@@ -230,9 +231,6 @@ class VulkanExecutor:
         self.close()
 
 
-_KIND = {"resolve": "compute", "compute": "compute", "vertex": "vertex", "fragment": "fragment"}
-
-
 def _debug(plan: Plan, device: Device) -> None:
     """What DRESSI_DEBUG and DRESSI_DUMP ask for."""
     if config.dump:
@@ -245,7 +243,7 @@ def _debug(plan: Plan, device: Device) -> None:
             for part, source in plan.shaders[s].sources.items():
                 (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source)
                 (folder / f"{plan.key[:12]}.{k:03d}.{part}.spv").write_bytes(
-                    compile_glsl(source, _KIND[part], part)
+                    compile_glsl(source, stage_of(part), part)
                 )
     if config.debug >= 1:
         print(f"dressi: {device.name}: {str(plan).splitlines()[0]}")

@@ -11,7 +11,7 @@ from typing import Any
 from ...ad.graph import Variable
 from ...config import config
 from ..plan.substage import Mode, SubStage
-from ..plan.writer import Resource, Shaders
+from ..plan.writer import Resource, Shaders, stage_of
 from .device import Device
 from .glsl_compilers import Shader
 from .memory import DeviceBuffer, DeviceImage
@@ -58,7 +58,7 @@ class PipelineCache:
         for s, shaders in all_shaders.items():
             name = "+".join(type(f).__name__ for f in s.functions)[:80]
             for part, source in shaders.sources.items():
-                stage = "compute" if part == "resolve" else part
+                stage = stage_of(part)
                 jobs.setdefault((source, stage), Shader(source, stage, f"{name} {part}"))
         for (key, job), code in zip(jobs.items(), compile_many(list(jobs.values())), strict=True):
             info = self.device.vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code)
@@ -144,28 +144,30 @@ class PipelineMaker:
         images: dict[Variable, list[DeviceImage]],
         buffers: dict[str, DeviceBuffer],
         render_pass: Any,
+        resolve_pass: Any,
         subpass: int,
         name: str,
     ) -> Pipelines:
-        """Pipelines and descriptor set of a SubStage; ``render_pass`` is None for dispatches."""
+        """Pipelines and descriptor set of a SubStage; ``render_pass`` is None for dispatches, ``resolve_pass`` for all
+        but scatters that end in a draw."""
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
-        if s.drawn is not None:
+        if s.drawn is not None or s.colors:
             stage_flags |= drawn
         if s.mode is not Mode.LIST:
             flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
-        # A scatter that draws reads its buffers in fragments, its table is stored by the dispatch that resolves.
-        flags["storage"] = vk.VK_SHADER_STAGE_COMPUTE_BIT
-        flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
+        flags["storage"] = flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
         bindings = [(descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources]
         constants = [stage_flags] if len(shaders.bands) > 1 else []
         set_layout, layout = self._layout(bindings, constants, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         handles = {}
         if s.draws or s.drawn is not None:
-            handles["draw"] = self._graphics(s, shaders, layout, render_pass, subpass, name)
+            handles["draw"] = self._graphics(s, shaders, "", layout, render_pass, subpass, name)
+        if s.then is not None and s.then.draws:
+            handles["resolve"] = self._graphics(s.then, shaders, "resolve.", layout, resolve_pass, 0, name)
         for part in ("compute", "resolve"):
             if part in shaders.sources:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
@@ -241,14 +243,21 @@ class PipelineMaker:
         return self._dispatches[source, layout]
 
     def _graphics(
-        self, s: SubStage, shaders: Shaders, layout: Any, render_pass: Any, subpass: int, name: str
+        self,
+        s: SubStage,
+        shaders: Shaders,
+        part: str,
+        layout: Any,
+        render_pass: Any,
+        subpass: int,
+        name: str,
     ) -> Any:
         vk = self.device.vk
         stages = [
-            self._stage(shaders.sources["vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT),
-            self._stage(shaders.sources["fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT),
+            self._stage(shaders.sources[part + "vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT),
+            self._stage(shaders.sources[part + "fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT),
         ]
-        targets = sum(len(v.vtype.planes) for v in s.outputs) if s.draws else 0
+        targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
         # A scatter that draws passes where the raster left any depth: it is less than 1 there, that of the draw is 1.
         raster, again = s.mode is Mode.RASTER, s.drawn is not None

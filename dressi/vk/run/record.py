@@ -31,11 +31,16 @@ class Target:
 
 
 def record_stage(
-    run: Target, buffer: Any, stage: Stage, target: DrawTarget | None, pipelines: list[Pipelines]
+    run: Target,
+    buffer: Any,
+    stage: Stage,
+    target: DrawTarget | None,
+    resolve: DrawTarget | None,
+    pipelines: list[Pipelines],
 ) -> None:
     """A render pass with its subpasses, or a dispatch; barriers around it are the caller's."""
     if not stage.draws:
-        _dispatch(run, buffer, stage.sub_stages[0], pipelines[0], target)
+        _dispatch(run, buffer, stage.sub_stages[0], pipelines[0], target, resolve)
         return
     assert target is not None
     _begin(run, buffer, target)
@@ -43,12 +48,11 @@ def record_stage(
     for k, (s, p) in enumerate(zip(stage.sub_stages, pipelines, strict=True)):
         if k:
             vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
-        _bind(run, buffer, p)
+        _bind(run, buffer, p, "draw")
         if s.mode is Mode.RASTER:
             _draw_tiles(run, buffer, s.functions[0], s)
         else:
-            _viewport(vk, buffer, 0, 0, *target.size)
-            vk.vkCmdDraw(buffer, 3, 1, 0, 0)
+            _cover(run, buffer, target)
     vk.vkCmdEndRenderPass(buffer)
 
 
@@ -64,11 +68,17 @@ def _begin(run: Target, buffer: Any, target: DrawTarget) -> None:
     vk.vkCmdBeginRenderPass(buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
 
 
-def _bind(run: Target, buffer: Any, p: Pipelines) -> None:
+def _bind(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
-    vk.vkCmdBindPipeline(buffer, point, p.handles["draw"])
+    vk.vkCmdBindPipeline(buffer, point, p.handles[part])
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
+
+
+def _cover(run: Target, buffer: Any, target: DrawTarget) -> None:
+    """One triangle over the whole framebuffer."""
+    _viewport(run.device.vk, buffer, 0, 0, *target.size)
+    run.device.vk.vkCmdDraw(buffer, 3, 1, 0, 0)
 
 
 def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nearest: float = 0.0) -> None:
@@ -129,7 +139,14 @@ def _fill(run: Target, buffer: Any, s: SubStage) -> None:
         run.commands.barrier(buffer)
 
 
-def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
+def _dispatch(
+    run: Target,
+    buffer: Any,
+    s: SubStage,
+    p: Pipelines,
+    target: DrawTarget | None,
+    resolve: DrawTarget | None,
+) -> None:
     vk = run.device.vk
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     scatter = s.scatter
@@ -140,7 +157,7 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
             vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, 0, 4, constant)
         if s.drawn is not None and target is not None:
             _begin(run, buffer, target)
-            _bind(run, buffer, p)
+            _bind(run, buffer, p, "draw")
             _draw_tiles(run, buffer, s.drawn, s, nearest=1.0)  # behind whatever the raster drew
             vk.vkCmdEndRenderPass(buffer)
         else:
@@ -156,8 +173,14 @@ def _dispatch(run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawT
                 _groups(run, buffer, s.domain)
         if scatter is not None:
             run.commands.barrier(buffer)
-            vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])
-            _groups(run, buffer, scatter.output.domain)
+            if resolve is not None:
+                _begin(run, buffer, resolve)
+                _bind(run, buffer, p, "resolve")
+                _cover(run, buffer, resolve)
+                vk.vkCmdEndRenderPass(buffer)
+            else:
+                vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])
+                _groups(run, buffer, scatter.output.domain)
         if first != p.bands[-1]:
             run.commands.barrier(buffer)
 

@@ -72,9 +72,9 @@ def make_target(
             if read.binding is Binding.ATTACHMENT
             for image in images[read.variable]
         ]
-        colors = [table.add(image, k, write=True) for v in s.outputs for image in images[v]]
+        colors = [table.add(image, k, write=True) for v in s.colors for image in images[v]]
         table.stored.update(
-            table.number[id(image)] for v in s.outputs if v not in passing for image in images[v]
+            table.number[id(image)] for v in s.colors if v not in passing for image in images[v]
         )
         depth = None
         if s.mode is Mode.RASTER:

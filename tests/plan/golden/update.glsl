@@ -1,15 +1,20 @@
-// update.0.compute
+// update.0.vertex
+#version 450
+void main() {
+  // One triangle that covers the framebuffer.
+  gl_Position = vec4(gl_VertexIndex == 1 ? 3.0 : -1.0, gl_VertexIndex == 2 ? 3.0 : -1.0, 0.0, 1.0);
+}
+// update.0.fragment
 #version 450
 #extension GL_EXT_samplerless_texture_functions : require
-layout(local_size_x=64) in;
-layout(set=0, binding=0, rgba32f) uniform  image2D image0_0;
+layout(location=0) out vec4 color0;
+layout(input_attachment_index=0, set=0, binding=0) uniform subpassInput image0_0;
 void main() {
-  ivec2 place = ivec2(gl_GlobalInvocationID.xy);
-  if (place.x >= 4 || place.y >= 6) return;
+  ivec2 place = ivec2(gl_FragCoord.xy);
   int tile = place.y / 3;
   ivec2 pixel = ivec2(place.x, place.y - tile * 3);
   precise float x0 = 0.5;
-  vec3 x1 = imageLoad(image0_0, place).xyz;
+  vec3 x1 = subpassLoad(image0_0).xyz;
   precise vec3 x2 = x1 * x0;
-  imageStore(image0_0, place, vec4(x2, 0));
+  color0 = vec4(x2, 0);
 }
