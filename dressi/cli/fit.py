@@ -36,6 +36,13 @@ def fit(
         typer.Option(help="Texels along each side of the texture. Default: by the size, at most 1024."),
     ] = None,
     texture_gradient: Annotated[str, typer.Option(help="exact or inverse_uv.")] = "exact",
+    batch: Annotated[int, typer.Option(help="Views that each step learns from, at random; 0 for all.")] = 0,
+    exposure: Annotated[
+        bool, typer.Option("--exposure", help="Find a brightness for each picture along with the texture.")
+    ] = False,
+    spread: Annotated[
+        float, typer.Option(help="Lambda of large steps for the shape, such as 6; 0 for the plain Laplacian.")
+    ] = 0.0,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")
     ] = None,
@@ -50,7 +57,8 @@ def fit(
 
     request = Request(
         target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
-        radius=radius, form=form, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, device=device,
+        radius=radius, form=form, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, batch=batch, exposure=exposure,
+        spread=spread, device=device,
         resume=resume, plan=plan, as_json=as_json,
     )  # fmt: skip
     return run_fit(request)

@@ -48,6 +48,9 @@ class Request:
     peels: int
     texture_size: int | None
     texture_gradient: str
+    batch: int
+    exposure: bool
+    spread: float
     device: str | None
     resume: bool
     plan: bool
@@ -150,6 +153,9 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         form=request.form,
         peels=request.peels,
         texture_gradient=request.texture_gradient,
+        batch=request.batch,
+        exposure=request.exposure,
+        spread=request.spread,
         **given,
     )
 

@@ -128,7 +128,7 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
 
 def test_defaults_are_those_of_the_library():
     given = inspect.signature(fit).parameters
-    for name in ("form", "views", "seed", "peels", "texture_gradient"):
+    for name in ("form", "views", "seed", "peels", "texture_gradient", "batch", "exposure", "spread"):
         assert given[name].default == getattr(FitOptions(), name)
 
 

@@ -12,7 +12,7 @@ from ..texturing import GRADIENTS
 STEPS = 600
 """Steps of a fit that is not told how many: four fifths for the shape."""
 
-HASTE = 24.0
+HASTE = 16.0
 """Learning rates of large steps over those of Adam: they say how far the fastest vertex moves before the move is
 spread, and of details that leaves a small part."""
 EASED = 0.1
