@@ -12,7 +12,7 @@ from dressi.errors import DressiError
 
 APPS = sorted((Path(__file__).resolve().parents[2] / "apps").glob("*.py"))
 PATH_TEST = next(app for app in APPS if app.stem == "path_test")
-FITS = [app for app in APPS if app.stem in ("image_fitting", "silhouette_fitting")]
+FITS = [app for app in APPS if app.stem in ("image_fitting", "large_steps", "silhouette_fitting")]
 
 
 def run(app: Path, out: Path, *options: str) -> str:

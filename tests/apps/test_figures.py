@@ -85,3 +85,12 @@ def test_cells_go_on_where_they_stopped(run):
     assert np.isfinite([distance for _, distance in whole["curve"]]).all() and whole["seed"] == 0
     assert (folder / "figure10.png").exists() and (folder / "figure11.png").exists()
     assert not list((folder / "states").iterdir())
+
+
+def test_gradients_by_all_parameters(run):
+    """The outer form integrates to the change of the loss by positions, pose, focal length, texture and coordinates."""
+    options = ("--estimator", "outer", "--mesh", "convex", "--size", "48", "--samples", "8", "--radius-px", "4")
+    rows = json.loads((run("gradient_test", *options) / "gradient_test.json").read_text())
+    assert len(rows) == 5
+    for row in rows:
+        assert row["worst"] <= 0.02 and abs(row["median"] - 1) <= 0.02, row
