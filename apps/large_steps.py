@@ -100,7 +100,7 @@ class Fit:
                 ad.step(min(10, work.steps - step))
                 losses = ad.losses()
                 self.done += min(10, work.steps - step)
-                if self.done % EVERY and self.done > 10 and step + 10 < work.steps:
+                if self.curve and self.done < self.curve[-1]["steps"] + EVERY and step + 10 < work.steps:
                     continue
                 self.seconds += time.perf_counter() - start
                 self.processor += time.process_time() - busy
@@ -203,7 +203,14 @@ def main() -> None:
                     f"loss {first['loss']:.4g} -> {last['loss']:.4g}, {Path(name).stem} spread {strength:g}:"
                     f" distance {last['distance']:.5f}, IoU {found['held_out_iou']:.4f}, {last['processor_seconds']:.1f} s of processors"
                 )
-                settings = {"spread": strength, "ease": args.ease, "rate": args.rate, "steps": last["steps"]}
+                settings = {
+                    "spread": strength,
+                    "ease": args.ease,
+                    "rate": args.rate,
+                    "steps": last["steps"],
+                    "size": args.size,
+                    "views": args.views,
+                }
                 report.setdefault(Path(name).stem, []).append({**settings, **found})
                 file.write_text(json.dumps(report, indent=1) + "\n")
     file.write_text(json.dumps(report, indent=1) + "\n")

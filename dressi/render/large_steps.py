@@ -16,9 +16,9 @@ bands (a Schur complement), taken apart in the same way:
     [B  C] -1   [1  -G] [1   0  ] [B^-1  0]        G = B^-1 C,  S = D - C' G
     [C' D]    = [0   1] [0  S^-1] [-G'   1],
 
-each factor a sparse matrix and one pass (Alvarado, Pothen and Schreiber 1993 call it a partitioned inverse). On
-two busy cores with lavapipe a solve for spheres of 512, 2048 and 8192 faces takes 3, 5 and 7 passes and 0.8, 4.6 and
-23 ms, with a residual below 1e-6; Chebyshev's iteration needs 70 passes and 2.6, 8.9 and 80 ms for 1.3e-4
+each factor a sparse matrix and one pass (Alvarado, Pothen and Schreiber 1993 call it a partitioned inverse). With
+lavapipe a solve for spheres of 512, 2048 and 8192 faces takes 3, 5 and 7 passes and 0.4, 2.7 and 26 ms of processor time,
+with a residual below 1e-6; Chebyshev's iteration takes 70 passes and 3.4, 12 and 75 ms for 1.3e-4
 (`apps/large_steps.py --solvers`).
 """
 
