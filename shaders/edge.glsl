@@ -5,20 +5,29 @@
 const int EDGE_HIDDEN = 2;
 const float EDGE_NOWHERE = 1e30;
 
-bool edge_there(vec3 v) {
-    return v.z >= 0.0 && max(abs(v.x), abs(v.y)) < FACE_FARTHEST;
+const float EDGE_FARTHEST = 1e6;
+
+// Whether the edge between two vertices is seen, and its ends on the screen are usable.
+bool edge_seen(vec4 a, vec4 b, vec4 ends) {
+    vec2 far = max(abs(ends.xy), abs(ends.zw));
+    return face_present(a) && face_present(b) && max(a.z, b.z) >= 0.0 && max(far.x, far.y) < EDGE_FARTHEST;
+}
+
+// Twice the area that the edge spans with a face's third corner, times w of a corner in front of the near plane: its
+// sign tells the side on which the part of the face behind that plane lies.
+float edge_area(vec4 ends, vec4 c) {
+    return face_cross(ends.zw - ends.xy, c.xy - (c.z < 0.0 ? c.w : 1.0) * ends.xy);
 }
 
 // Where a face on the edge lies, by its third corner c; EDGE_HIDDEN when it is not drawn. facing: sign of
-// face_cross(b - a, c - a) for a face turned to the viewer, 0 when both sides are drawn.
-int edge_face(vec3 a, vec3 b, vec3 c, float facing) {
-    if (!edge_there(c)) return EDGE_HIDDEN;
-    vec2 u = b.xy - a.xy;
-    float area = face_cross(u, c.xy - a.xy);
-    if (facing != 0.0 && area * facing <= FACE_AREA_MINIMUM) return EDGE_HIDDEN;
-    vec2 far = max(max(abs(a.xy), abs(b.xy)), abs(c.xy));
+// edge_area for a face turned to the viewer, 0 when both sides are drawn.
+int edge_face(vec4 ends, vec4 c, float facing) {
+    float area = edge_area(ends, c);
+    if (!face_present(c) || (facing != 0.0 && area * facing <= FACE_AREA_MINIMUM)) return EDGE_HIDDEN;
+    float w = c.z < 0.0 ? abs(c.w) : 1.0;
+    vec2 far = max(max(abs(ends.xy), abs(ends.zw)) * w, abs(c.xy));
     // Below this the sign may be rounding; such a face is as good as a line.
-    float doubt = FACE_AREA_MINIMUM + 1e-5 * (1.0 + max(far.x, far.y)) * length(u);
+    float doubt = FACE_AREA_MINIMUM + 1e-5 * (w + max(far.x, far.y)) * distance(ends.xy, ends.zw);
     return abs(area) > doubt ? int(sign(area)) : 0;
 }
 
@@ -43,14 +52,13 @@ vec4 edge_corner(vec4 ends, int side, int corner, float reach, float inward, flo
 }
 
 // How fast the face with third corner c leaves the viewer with the distance to the edge: the smallest is in front.
-// facing as for edge_face.
-float edge_rise(vec3 a, vec3 b, vec3 c, float facing) {
-    vec2 u = b.xy - a.xy, q = c.xy - a.xy;
-    float area = face_cross(u, q);
-    bool there = edge_there(a) && edge_there(b) && edge_there(c);
-    if (!there || (facing != 0.0 && area * facing <= FACE_AREA_MINIMUM)) return EDGE_NOWHERE;
+// depths: of the ends.  facing as for edge_face.
+float edge_rise(vec4 ends, vec2 depths, vec4 c, float facing) {
+    float area = edge_area(ends, c), w = c.z < 0.0 ? c.w : 1.0;
+    if (!face_present(c) || (facing != 0.0 && area * facing <= FACE_AREA_MINIMUM)) return EDGE_NOWHERE;
     if (abs(area) <= FACE_AREA_MINIMUM) return 0.5 * EDGE_NOWHERE;
-    return (c.z - a.z - dot(u, q) / max(dot(u, u), 1e-30) * (b.z - a.z)) / abs(area);
+    vec2 u = ends.zw - ends.xy, q = c.xy - w * ends.xy;
+    return (c.z - w * depths.x - dot(u, q) / max(dot(u, u), 1e-30) * (depths.y - depths.x)) / abs(area);
 }
 
 // (place, sign, 0): where the mesh must have ended for the edge to be the outline seen from p, ``far`` beyond the nearest

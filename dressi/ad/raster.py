@@ -223,19 +223,25 @@ def _gather(image: np.ndarray, at: At) -> np.ndarray:
 def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[np.ndarray, ...]]:
     """(tile, triangle, x, y, depth) of covered pixels, in chunks of bounded memory.
 
-    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge is covered from both sides. A triangle with
-    a corner that is not finite or has w <= 0, or without area, covers nothing; depths outside [0, 1] are clipped.
+    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge is covered from both sides. Of a triangle that
+    reaches behind the eye (w <= 0) the part before it is drawn. One with a corner that is not finite, or without area,
+    covers nothing; depths outside [0, 1] are clipped.
     """
     clip = np.asarray(corners, np.float64)
-    w = clip[..., 3]
-    good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (w > 0).all(axis=1))
-    ndc = clip[good, :, :3] / w[good][..., None]
-    xy = (ndc[..., :2] * 0.5 + 0.5) * np.array(size)
-    z = ndc[..., 2]
-    edge1, edge2 = xy[:, 1] - xy[:, 0], xy[:, 2] - xy[:, 0]
-    area = edge1[:, 0] * edge2[:, 1] - edge1[:, 1] * edge2[:, 0]
-    low = np.clip(np.ceil(xy.min(axis=1) - 0.5), 0, size).astype(np.int64)
-    high = np.clip(np.floor(xy.max(axis=1) - 0.5) + 1, 0, size).astype(np.int64)
+    good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (clip[..., 3] > 0).any(axis=1))
+    clip = clip[good]
+    # Triangles before the eye are divided by w; the others stay homogeneous, and may be anywhere in the image.
+    before = (clip[..., 3] > 0).all(axis=1)
+    clip[before] /= clip[before][..., 3:]
+    w, z = clip[..., 3], clip[..., 2]
+    xy = (clip[..., :2] * 0.5 + 0.5 * w[..., None]) * np.array(size)
+    first = np.arange(len(good)), w.argmax(axis=1)  # seen from a corner of it little of the area cancels
+    x, y = (xy[first] / w[first][:, None]).T
+    area = sum(_cross(xy, w, x, y, i, j) * w[:, k] for i, j, k in ((1, 2, 0), (2, 0, 1), (0, 1, 2)))
+    low = np.where(before[:, None], np.clip(np.ceil(xy.min(axis=1) - 0.5), 0, size), 0).astype(np.int64)
+    high = np.where(before[:, None], np.clip(np.floor(xy.max(axis=1) - 0.5) + 1, 0, size), size).astype(
+        np.int64
+    )
     extent = np.maximum(high - low, 0)
     count = extent.prod(axis=1) * ((area != 0) & np.isfinite(area))
     start = np.concatenate([[0], np.cumsum(count)])
@@ -247,7 +253,9 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
         offset = np.arange(k.size) - (start[k] - start[at])
         px = low[k, 0] + offset % extent[k, 0]
         py = low[k, 1] + offset // extent[k, 0]
-        weights = _barycentric(xy[k], area[k], px + 0.5, py + 0.5)
+        # Olano and Greer 1997: over the determinant these are the weights of the corners over w at the pixel.
+        sides = [_cross(xy[k], w[k], px + 0.5, py + 0.5, i, j) for i, j in ((1, 2), (2, 0), (0, 1))]
+        weights = np.stack(sides) / area[k]
         inside = (weights >= 0).all(axis=0)
         k, px, py, weights = k[inside], px[inside], py[inside], weights[:, inside]
         depth = (weights * z[k].T).sum(axis=0)
@@ -258,10 +266,13 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
         at = end
 
 
-def _barycentric(xy: np.ndarray, area: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Screen-space barycentric coordinates, (3, pairs), of the points (x, y) in the triangles ``xy``."""
-    dx, dy = xy[..., 0] - x[:, None], xy[..., 1] - y[:, None]
-    return np.stack([dx[:, i] * dy[:, j] - dx[:, j] * dy[:, i] for i, j in ((1, 2), (2, 0), (0, 1))]) / area
+def _cross(
+    xy: np.ndarray, w: np.ndarray, x: np.ndarray | float, y: np.ndarray | float, i: int, j: int
+) -> np.ndarray:
+    """What corners i and j of triangles span with the ray through (x, y); xy: pixels times w."""
+    dx = [xy[:, k, 0] - x * w[:, k] for k in (i, j)]
+    dy = [xy[:, k, 1] - y * w[:, k] for k in (i, j)]
+    return dx[0] * dy[1] - dx[1] * dy[0]
 
 
 def rasterize(
@@ -280,8 +291,7 @@ def rasterize(
     position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch of
     the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how many are
     drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is culled, both
-    sides are drawn. Collapse triangles that reach behind the eye (w <= 0) first: devices clip them, the oracle
-    drops them.
+    sides are drawn. Triangles that reach behind the eye (w <= 0), or outside of the depths 0 to 1, are clipped.
 
     live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. Where most are 0, devices list the
     others, in order, and draw nothing else. Its batch is 1 or that of the result, which it may decide.

@@ -30,8 +30,10 @@ from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..errors import InputError
 from .crossings import GRID, Crossing, front
-from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, EdgeQuads, EdgeSides, edges_of
-from .screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from .edge_sides import edge_sides, seen_ends
+from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, EdgeQuads, edges_of
+from .screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
+from .segments import segment
 from .silhouette import Silhouette
 
 
@@ -70,10 +72,9 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
     of the edges between two pixels. Raises InputError, GraphError.
     """
     edges = edges or edges_of(mesh)
-    vertex, size = mesh.points.vertex, mesh.size
-    sides = EdgeSides(edges.list, vertex, culling(mesh.cull)).output
-    a, b = (F.lookup(vertex, F.component(edges.list, i)) for i in range(2))
-    ends, depths = F.vec4(a.xy, b.xy), F.vec2(a.z, b.z)
+    size, ends, sides = mesh.size, seen_ends(mesh, edges), edge_sides(mesh, edges)
+    a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
+    depths = F.maximum(F.vec2(a.z, b.z), 0.0)
     on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
     reach = (1 + GRID + OUTWARD) / size[1]
     quads = EdgeQuads(F.constant(reach), ends, on_both, edges.count, size).output
@@ -105,7 +106,8 @@ def _across(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Vari
     found = covered(edge)
     # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.
     pair = F.select(found, F.lookup(edges.list, edge).xy, -1)
-    a, b = F.lookup(mesh.points.screen, pair.x), F.lookup(mesh.points.screen, pair.y)
+    ends = segment(mesh.points.smooth, pair.x, pair.y)
+    a, b = ends.xy, ends.zw
     i, j = (0, 1) if axis == "x" else (1, 0)
     along, offset = b - a, a - pixel_centres(mesh.size)
     slope = F.component(along, i) / F.select(found, F.component(along, j), 1.0)

@@ -11,8 +11,10 @@ from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..errors import InputError
-from .edges import HIDDEN, OUTWARD, EdgeEnds, EdgeFront, EdgeList, EdgeQuads
+from .edge_sides import EdgeFront, seen_ends
+from .edges import HIDDEN, OUTWARD, EdgeList, EdgeQuads
 from .screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from .segments import segment
 from .silhouette import Silhouette
 
 
@@ -26,7 +28,7 @@ class NearestPoint(NamedTuple):
     ends: Variable
     """IVEC2: its two vertices, -1 where there is none."""
     place: Variable
-    """FLOAT in [0, 1]: how far from the first to the second the point lies on the screen; differentiable."""
+    """FLOAT in [0, 1]: how far along the part of the edge that is seen the point lies on the screen; differentiable."""
     distance: Variable
     """FLOAT: of the pixel centre to the point, in image heights; differentiable. Without meaning where there is none."""
 
@@ -43,8 +45,7 @@ def draw_edges(
     distance(ends, edge): FLOAT, the distance of the pixel to the edge of that number, with its ends (a, b) on the
     screen, or BEYOND where it does not count; edges are chosen by it.
     """
-    points, size = mesh.points, mesh.size
-    ends = EdgeEnds(edges.list, points.vertex).output
+    size, ends = mesh.size, seen_ends(mesh, edges)
     quads = EdgeQuads(radius + OUTWARD / size[1], ends, sides, edges.count, size).output
 
     def fragment(edge: Variable) -> tuple[Variable, Variable]:
@@ -63,7 +64,8 @@ def draw_edges(
     found = covered(nearest)
     # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.
     pair = F.select(found, F.lookup(edges.list, nearest).xy, -1)
-    a, b = F.lookup(points.screen, pair.x), F.lookup(points.screen, pair.y)
+    at = segment(mesh.points.smooth, pair.x, pair.y)
+    a, b = at.xy, at.zw
     centres = pixel_centres(size)
     along, offset = b - a, centres - a
     place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
@@ -91,8 +93,9 @@ class EdgeSilhouette(Silhouette):
         not know of it, where a contour inside of the outline hides what is behind it, and in the margin of a face that
         turns away from the viewer: the outline passes from one of its edges to the others at once.
         """
-        mesh, near, vertex = self.mesh, self.nearest, self.mesh.points.vertex
-        front = EdgeFront(self.edges.list, self.edges.around, self.edges.faces, vertex, culling(mesh.cull))
+        mesh, edges, near = self.mesh, self.edges, self.nearest
+        lists = edges.list, seen_ends(mesh, edges), edges.around, edges.faces
+        front = EdgeFront(*lists, mesh.points.vertex, culling(mesh.cull))
         inside = covered(self.face)
         beside = F.select(near.found, F.lookup(front.output, near.edge), -1)
         face = F.select(inside, self.face, beside)
@@ -103,11 +106,13 @@ class EdgeSilhouette(Silhouette):
     def _on_edge(self, at: Corners) -> Variable:
         """VEC3: perspective-correct weights of a face's corners at the nearest point of one of its edges."""
         near = self.nearest
-        w = [F.lookup(self.mesh.position, F.component(near.ends, i)).w for i in range(2)]
+        a, b = (F.lookup(self.mesh.position, F.component(near.ends, i)) for i in range(2))
+        (w, moved), (other, back) = _reached(a, b), _reached(b, a)
         # Linear on the screen are the weights over w.
-        start, end = (1.0 - near.place) * w[1], near.place * w[0]
+        start, end = (1.0 - near.place) * other, near.place * w
         total = start + end
         end = F.select(F.greater(total, 0.0), end / total, 0.0)
+        end = moved + end * (1.0 - moved - back)  # of the whole edge
 
         def weight(corner: Variable) -> Variable:
             of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
@@ -125,3 +130,10 @@ class EdgeSilhouette(Silhouette):
         if len(colours) != 1:
             raise InputError(f"blending needs a colour of the one surface, not {len(colours)}")
         return F.mix(0.0 if background is None else background, colours[0], self.silhouette)
+
+
+def _reached(a: Variable, b: Variable) -> tuple[Variable, Variable]:
+    """w of the end a of an edge behind the near plane, and how far it is from a to b, as a fraction of the edge."""
+    cut = F.logical_and(F.less(a.z, 0.0), F.greater_equal(b.z, 0.0))
+    moved = F.select(cut, a.z / F.select(cut, a.z - b.z, 1.0), 0.0)
+    return a.w + moved * (b.w - a.w), moved

@@ -95,14 +95,17 @@ class Crossing(PixelFunction):
 
 def front(mesh: DrawnMesh) -> Variable:
     """VEC2: (number of the nearest face, its depth at the pixel centre), (-1, BEYOND) where there is none. No derivative."""
-    face = mesh.face
+    face, p = mesh.face, pixel_centres(mesh.size)
     a, b, c = (F.lookup(mesh.points.vertex, index) for index in corners(face, mesh.faces))
-    p = pixel_centres(mesh.size)
-    of_a, of_b, of_c = (_cross(v.xy - u.xy, p - u.xy) for u, v in ((b, c), (c, a), (a, b)))
-    area = of_a + of_b + of_c
+    # Homogeneous, because corners in front of the near plane have no place on the screen.
+    w = [F.select(F.less(v.z, 0.0), v.w, 1.0) for v in (a, b, c)]
+    u = [v.xy - p * scale for v, scale in zip((a, b, c), w, strict=True)]
+    of_a, of_b, of_c = _cross(u[1], u[2]), _cross(u[2], u[0]), _cross(u[0], u[1])
+    area = of_a * w[0] + of_b * w[1] + of_c * w[2]
     depth = (of_a * a.z + of_b * b.z + of_c * c.z) / F.select(F.equal(area, 0.0), 1.0, area)
     # Faces seen edge-on reach no farther than their corners, whatever is left of their area.
-    depth = F.clamp(depth, F.minimum(F.minimum(a.z, b.z), c.z), F.maximum(F.maximum(a.z, b.z), c.z))
+    low, high = F.minimum(F.minimum(a.z, b.z), c.z), F.maximum(F.maximum(a.z, b.z), c.z)
+    depth = F.clamp(depth, F.maximum(low, 0.0), high)
     there = covered(face)
     return F.stop_gradient(F.vec2(F.to_float(face), F.select(there, depth, BEYOND)))
 

@@ -1,8 +1,4 @@
-"""Edges of a mesh: the list made once per topology, which of them may be silhouettes, quads around them.
-
-An edge is a silhouette when all faces drawn at it lie on one side of its projection. Distances from outside may be
-taken to any superset of the silhouettes: from a point that the mesh does not cover, the way to an edge inside the
-mesh leads across its outline, which is nearer. So whatever is in doubt is drawn, on both sides.
+"""Edges of a mesh: the list made once per topology, quads around those that may be silhouettes, distances to them.
 
 None of the Functions has a derivative: they choose an edge, and what depends smoothly on the vertices is computed
 from the choice by ordinary Functions.
@@ -16,9 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC3, VEC4, Access, Size, list_image, list_size
+from ..ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_image, list_size
 from ..errors import InputError
-from .screen import AREA_MINIMUM, FARTHEST, DrawnMesh, Faces, at_points, common_batch, face_cross
+from .screen import DrawnMesh, Faces, at_points, common_batch, face_cross
 from .soft_faces import squared_distance
 
 HIDDEN = 2
@@ -29,8 +25,6 @@ OUTWARD = 0.5
 """What quads reach beyond the radius, in pixels."""
 BEYOND = 2.0
 """A distance that nothing has."""
-NOWHERE = 1e30
-"""What no face beside an edge rises by."""
 LOOK = 0.75
 """How far beyond an edge the mesh must have ended for the edge to be part of the outline, in pixels."""
 
@@ -99,167 +93,6 @@ def edges_of(mesh: DrawnMesh) -> EdgeList:
             f"this form needs the edges, and {faces} has no data to make them of; give edges=edge_list(faces)"
         )
     return edge_list(faces.data.reshape(-1, 3)[: mesh.face_count])
-
-
-class EdgeEnds(PixelFunction):
-    """Inputs (edges IVEC4 list, vertex VEC3 list): VEC4 list like ``edges``, the two ends on the screen."""
-
-    includes = ("face.glsl",)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH)
-
-    def infer(self):
-        check_edges(self)
-        return VEC4, Domain(self.inputs[0].size, common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        read = "$1(face_texel(e.%s, $size1), tile).xy"
-        return f"ivec4 e = $0;\n$y = vec4({read % 'x'}, {read % 'y'});"
-
-    def evaluate(self, at, edges, vertex):
-        tile = at_points(at)[2]
-        ends = (
-            Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape))[..., :2]
-            for i in range(2)
-        )
-        return np.concatenate(list(ends), axis=-1)
-
-
-def check_edges(f: PixelFunction) -> None:
-    """That a Function's inputs are a list of edges and one of vertices. Raises GraphError."""
-    edges, vertex = f.inputs
-    if edges.vtype is not IVEC4:
-        raise f.fail("edges are IVEC4; use edge_list()")
-    if vertex.vtype is not VEC3:
-        raise f.fail("vertices are VEC3 (x, y, depth); use project()")
-
-
-class EdgeSides(PixelFunction):
-    """Inputs (edges IVEC4 list, vertex VEC3 list): INT list like ``edges``, where the mesh lies beside each edge.
-
-    1 or -1: on the side where face_cross(b - a, x - a) has that sign.  0: on both, or who knows: faces seen edge-on,
-    or without area.  HIDDEN: nowhere, or the faces lie on different sides; no silhouette. Faces with a corner that
-    cannot be projected, and with ``cull`` 1 those turned away, are not there: the edge is that of the rest.
-    """
-
-    fields = ("cull",)
-    includes = ("face.glsl", "edge.glsl")
-
-    def __init__(self, edges: Variable, vertex: Variable, cull: int):
-        self.cull = cull
-        super().__init__(edges, vertex)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH)
-
-    def infer(self):
-        check_edges(self)
-        return INT, Domain(self.inputs[0].size, common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        read = "$1(face_texel(e.%s, $size1), tile)"
-        face = "e.{0} < 0 ? EDGE_HIDDEN : edge_face(a, b, $1(face_texel(e.{0}, $size1), tile), {1}.0)"
-        return (
-            f"ivec4 e = $0;\nvec3 a = {read % 'x'}, b = {read % 'y'};\n"
-            f"int first = {face.format('z', self.cull)};\nint second = {face.format('w', -self.cull)};\n"
-            "$y = edge_there(a) && edge_there(b) ? edge_side(first, second) : EDGE_HIDDEN;"
-        )
-
-    def evaluate(self, at, edges, vertex):
-        tile = at_points(at)[2]
-        a, b, c, d = (
-            Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(4)
-        )
-        first = np.where(edges[..., 2] < 0, HIDDEN, _face_side(a, b, c, self.cull))
-        second = np.where(edges[..., 3] < 0, HIDDEN, _face_side(a, b, d, -self.cull))
-        one = (first == HIDDEN) | (second == HIDDEN)
-        both = np.where(first == second, first, np.where(first * second < 0, HIDDEN, 0))
-        side = np.where(one, np.minimum(first, second), both)
-        return np.where(_there(a) & _there(b), side, HIDDEN)
-
-
-def _there(v: np.ndarray) -> np.ndarray:
-    return (v[..., 2] >= 0) & (np.abs(v[..., :2]) < FARTHEST).all(-1)
-
-
-def _face_side(a: np.ndarray, b: np.ndarray, c: np.ndarray, facing: int) -> np.ndarray:
-    u = b[..., :2] - a[..., :2]
-    area = face_cross(u, c[..., :2] - a[..., :2])
-    far = np.abs(np.stack([a, b, c])[..., :2]).max(axis=(0, -1))
-    doubt = AREA_MINIMUM + 1e-5 * (1 + far) * np.linalg.norm(u, axis=-1)
-    side = np.where(np.abs(area) > doubt, np.sign(area), 0)
-    gone = ~_there(c)
-    if facing:
-        gone |= area * facing <= AREA_MINIMUM
-    return np.where(gone, HIDDEN, side).astype(np.int64)
-
-
-class EdgeFront(PixelFunction):
-    """Inputs (edges IVEC4, around IVEC2, faces IVEC3, vertex VEC3, all lists): INT list like ``edges``.
-
-    The number of the face in front beside each edge: of those drawn at it, the one that rises fastest toward the
-    viewer with the distance to the edge, first of all those that have an area. -1 when none is drawn.
-    """
-
-    fields = ("cull",)
-    includes = ("face.glsl", "edge.glsl")
-
-    def __init__(self, edges: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int):
-        self.cull = cull
-        super().__init__(edges, around, faces, vertex)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        edges, around, faces, vertex = self.inputs
-        if [edges.vtype, around.vtype, faces.vtype] != [IVEC4, IVEC2, IVEC3] or edges.size != around.size:
-            raise self.fail("needs the lists of edge_list()")
-        if vertex.vtype is not VEC3:
-            raise self.fail("vertices are VEC3 (x, y, depth); use project()")
-        return INT, Domain(edges.size, common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        read = "$3(face_texel(%s, $size3), tile)"
-        return (
-            f"ivec4 e = $0;\nvec3 a = {read % 'e.x'}, b = {read % 'e.y'};\n"
-            "float nearest = EDGE_NOWHERE;\n$y = -1;\n"
-            "for (int k = $1.x; k < $1.x + $1.y; ++k) {\n"
-            "  ivec3 f = $2(face_texel(k, $size2), tile);\n"
-            f"  float rise = edge_rise(a, b, {read % 'f.y'}, {self.cull}.0 * float(f.z));\n"
-            "  if (rise < nearest) { nearest = rise; $y = f.x; }\n}"
-        )
-
-    def evaluate(self, at, edges, around, faces, vertex):
-        tile = at_points(at)[2]
-        a, b = (Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(2))
-        front, nearest = np.full(tile.shape, -1), np.full(tile.shape, NOWHERE)
-        for k in range(int(around[..., 1].max(initial=0))):
-            index = np.broadcast_to(around[..., 0] + k, tile.shape)
-            face = Faces.read_list(faces, tile, index)
-            c = Faces.read_list(vertex, tile, face[..., 1])
-            rise = _rise(a, b, c, self.cull * face[..., 2])
-            closer = (k < around[..., 1]) & (rise < nearest)
-            front, nearest = np.where(closer, face[..., 0], front), np.where(closer, rise, nearest)
-        return front
-
-
-def _rise(a: np.ndarray, b: np.ndarray, c: np.ndarray, facing: np.ndarray) -> np.ndarray:
-    u, q = b[..., :2] - a[..., :2], c[..., :2] - a[..., :2]
-    area = face_cross(u, q)
-    foot = (u * q).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
-    height = c[..., 2] - a[..., 2] - foot * (b[..., 2] - a[..., 2])
-    flat = np.abs(area) <= AREA_MINIMUM
-    rise = np.where(flat, NOWHERE / 2, height / np.maximum(np.abs(area), AREA_MINIMUM))
-    gone = ~(_there(a) & _there(b) & _there(c)) | ((facing != 0) & (area * facing <= AREA_MINIMUM))
-    return np.where(gone, NOWHERE, rise)
 
 
 class EdgeQuads(PixelFunction):

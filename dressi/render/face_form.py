@@ -14,6 +14,9 @@ come before soft ones (outside), soft ones are ordered by distance, and K layers
   (delta = r, cut at the border of the image) holds hard and other pixels.
 - silhouette = E (1 - prod(1 - D)) + (1 - E) S, from (4) and (6); colour by (5), see ``blend``.
 
+A face that reaches in front of the near plane is clipped there: what is left of its three edges counts, the line along
+which it is cut does not.
+
 Two faces that share an edge get the same bits for their distance to it (its ends are taken in the order of their
 numbers), so that ties are ties on every device.
 """
@@ -28,11 +31,12 @@ from math import inf
 from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
-from ..ad.types import Size
+from ..ad.types import Size, list_size
 from ..errors import InputError
-from .screen import DrawnMesh, Projected, Surface, barycentric, corners, covered, culling, pixel_centres
+from .screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from .segments import segment
 from .silhouette import Silhouette, fraction
-from .soft_faces import Enlarge, Extremes, FaceRecord, NearestEdge
+from .soft_faces import Enlarge, Extremes, FaceSegments, NearestEdge, face_records
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +117,17 @@ def face_form(
         raise InputError(f"hard_soft_ras peels at least one layer, not {layers}")
     softness = 1.0 / (radius * (1 / 7) if sigma is None else fraction("sigma", sigma))
     width = None if delta == inf else radius if delta is None else fraction("delta", delta)
-    points, faces, size, cull = mesh.points, mesh.faces, mesh.size, culling(mesh.cull)
+    faces, size = mesh.faces, mesh.size
     # A quarter of a pixel more than the radius: which fragments there are is decided by their distance alone, not
     # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
     reach = radius + 0.25 / size[1]
-    triangles = Enlarge(reach, faces, points.vertex, mesh.face_count, size, cull).output
+    pairs = FaceSegments(faces, mesh.points.vertex, mesh.face_count, culling(mesh.cull)).output
+    # The layers add to the ends of segments, and these to vertices once: fewer sums than each pixel adding to vertices.
+    smooth = segment(mesh.points.smooth, pairs.x, pairs.y)
+    ends = F.stop_gradient(smooth)
+    triangles = Enlarge(reach, ends, mesh.face_count, size).output
     # What a fragment reads depends on the face alone, so that devices may read it once a triangle.
-    records = [FaceRecord(faces, points.vertex, part).output for part in range(3)]
+    records = face_records(ends, pairs, mesh.points.vertex, list_size(mesh.face_count))
 
     def nearest_edge(face: Variable) -> Variable:
         return NearestEdge(face, *(F.lookup(record, face) for record in records)).output
@@ -133,7 +141,7 @@ def face_form(
         nearest = nearest_edge(face)
         last = (nearest.y, face)
         hard = F.greater_equal(nearest.x, 0.0) if hard is None else hard
-        dist = _signed_distance(centres, nearest, points)
+        dist = _signed_distance(centres, nearest, F.lookup(smooth, face * 3 + F.to_int(nearest.z)))
         probability = F.select(covered(face), F.sigmoid(dist * softness), 0.0)
         peeled.append(SoftLayer(face, dist, probability))
     assert hard is not None
@@ -176,13 +184,13 @@ def _peel(
     )
 
 
-def _signed_distance(centres: Variable, nearest: Variable, points: Projected) -> Variable:
-    """Differentiable distance of the pixel centres to the nearest edges found.
+def _signed_distance(centres: Variable, nearest: Variable, ends: Variable) -> Variable:
+    """Differentiable distance of the pixel centres to the nearest edges found, VEC4 (a, b).
 
     The place on the edge, t, is held fixed: the nearest point is either inside the edge, where moving t changes
     nothing to first order, or an end.
     """
-    a, b = (F.lookup(points.screen, F.to_int(F.component(nearest, i))) for i in (2, 3))
+    a, b = ends.xy, ends.zw
     along = b - a
     t = F.dot(centres - a, along) / F.maximum(F.dot(along, along), 1e-30)
     away = F.length(centres - F.mix(a, b, F.stop_gradient(F.clamp(t))))

@@ -16,9 +16,9 @@ whatever the driver covers, the image is the same.
 
 Pixels that are covered carry no gradient: a hole that has to open needs another signal. The reach is about 2 r; with
 more between mesh and target, start with a larger radius and shrink it, it is data. What the border of the image cuts
-off the soft margin pushes the mesh outward: draw ``with_margin`` of r where the target comes near. Faces that reach in
-front of the near plane or behind the viewer are dropped whole, as by ``rasterize_hard``: what is left has an open
-border there, so keep the near plane in front of the mesh.
+off the soft margin pushes the mesh outward: draw ``with_margin`` of r where the target comes near. Faces and edges that
+reach in front of the near plane are clipped, and gradients pass through the points where they meet it. The line along
+which the plane cuts a face is no edge: where it is in view the picture ends there without a margin.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from __future__ import annotations
 from ..ad import functional as F
 from ..ad.graph import Variable
 from .around_edges import EdgeSilhouette, draw_edges
-from .edges import EdgeDistance, EdgeList, EdgeSides, edges_of
-from .screen import DrawnMesh, covered, culling
+from .edge_sides import edge_sides
+from .edges import EdgeDistance, EdgeList, edges_of
+from .screen import DrawnMesh, covered
 from .silhouette import falloff
 
 GRID = 0.1
@@ -42,8 +43,7 @@ def outer_form(mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = No
     InputError, GraphError.
     """
     edges = edges or edges_of(mesh)
-    sides = EdgeSides(edges.list, mesh.points.vertex, culling(mesh.cull)).output
-    return around_edges(mesh, mesh.face, edges, sides, radius)
+    return around_edges(mesh, mesh.face, edges, edge_sides(mesh, edges), radius)
 
 
 def around_edges(

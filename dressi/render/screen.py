@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import At, Domain, Function, PixelFunction, Variable
-from ..ad.types import INT, IVEC3, VEC3, VEC4, Access, Size
+from ..ad.types import INT, IVEC3, VEC4, Access, Size
 from ..errors import GraphError, InputError
 
 W_MINIMUM = 1e-6
@@ -22,7 +22,9 @@ W_MINIMUM = 1e-6
 AREA_MINIMUM = 1e-10
 """Faces with twice the projected area at most this, in square image heights, are dropped."""
 FARTHEST = 1e6
-"""Faces that reach farther than this from the screen, in image heights, are dropped: single precision ends."""
+"""Vertices farther than this from the screen, in image heights, are not there: single precision ends."""
+LARGEST = 1e15
+"""Clip coordinates whose magnitudes add up to this, or are no numbers, are not there."""
 CULLING = {"none": 0, "back": 1}
 
 
@@ -31,26 +33,43 @@ class Projected(NamedTuple):
 
     screen: Variable
     """VEC2, in units of the image height, (0, 0) for vertices that cannot be projected; differentiable."""
+    smooth: Variable
+    """VEC4 (x, y, depth, w): the place on the screen and the depth, 1 at the far plane. In front of the near plane there
+    is none: then (x w, y w, z, w), with z < 0. Zeros for vertices that are not there. Differentiable."""
     vertex: Variable
-    """VEC3 (x, y, depth), depth in [0, 1] or -1 for vertices that cannot be projected."""
+    """The same without derivative."""
+
+
+def finite(position: Variable) -> Variable:
+    """The clip positions (VEC4), zeros for those that are no numbers or too large: a face that uses one is not drawn.
+
+    Differentiable; the gradient of what became zero is zero.
+    """
+    return F.select(F.less(F.sum_components(F.abs(position)), LARGEST), position, 0.0)
 
 
 def project(position: Variable, size: Size) -> Projected:
     """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
 
-    A vertex with w <= 0 or in front of the near plane (z < 0) has no place on the screen; whoever draws drops the
-    faces it belongs to. Raises GraphError when position is not VEC4.
+    A vertex in front of the near plane (z < 0) has no place on the screen: faces and edges that reach there are
+    clipped. One with z >= 0 that is behind the viewer (w <= 0), which no camera makes, one of no numbers, and one
+    farther than FARTHEST is not there, nor are its faces. Raises GraphError when position is not VEC4.
     """
     if position.vtype is not VEC4:
         raise GraphError(f"clip positions are VEC4, not {position} (at {position.where})")
+    position = finite(position)
     aspect = size[0] / size[1]
     w, z = position.w, position.z
-    valid = F.logical_and(F.greater(w, W_MINIMUM), F.greater_equal(z, 0.0))
-    w = F.select(valid, w, 1.0)  # a division by zero would put NaN into the gradient
-    screen = F.mul(position.xy / w, (0.5 * aspect, 0.5)) + (0.5 * aspect, 0.5)
+    front = F.less(z, 0.0)
+    valid = F.logical_and(F.greater(w, W_MINIMUM), F.logical_not(front))
+    divisor = F.select(valid, w, 1.0)  # a division by zero would put NaN into the gradient
+    screen = F.mul(position.xy / divisor, (0.5 * aspect, 0.5)) + (0.5 * aspect, 0.5)
     screen = F.select(valid, screen, 0.0)
-    depth = F.select(valid, F.clamp(z / w, 0.0, 1.0), -1.0)
-    return Projected(screen, F.stop_gradient(F.vec3(screen, depth)))
+    there = F.logical_and(valid, F.less(F.max_component(F.abs(screen)), FARTHEST))
+    seen = F.vec4(screen, z / divisor, w)
+    behind = F.vec4(F.mul(position.xy + w, (0.5 * aspect, 0.5)), z, w)
+    vertex = F.select(front, behind, F.select(there, seen, 0.0))
+    return Projected(screen, vertex, F.stop_gradient(vertex))
 
 
 def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, Size]:
@@ -79,15 +98,15 @@ def common_batch(f: Function) -> int:
 
 
 class Faces(PixelFunction):
-    """What Functions that read whole faces share: inputs (..., faces IVEC3 list, vertex VEC3 list) by FETCH."""
+    """What Functions that read whole faces share: inputs (..., faces IVEC3 list, vertex VEC4 list) by FETCH."""
 
     includes = ("face.glsl",)
 
     def check_lists(self, faces: Variable, vertex: Variable) -> None:
         if faces.vtype is not IVEC3:
             raise self.fail("faces are IVEC3, three numbers of vertices each")
-        if vertex.vtype is not VEC3:
-            raise self.fail("vertices are VEC3 (x, y, depth); use project()")
+        if vertex.vtype is not VEC4:
+            raise self.fail("vertices are VEC4 (x, y, depth, w); use project()")
 
     @staticmethod
     def fetch_corners(f: str, faces: int, vertex: int) -> str:
@@ -108,12 +127,25 @@ def face_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return u[..., 1] * v[..., 0] - u[..., 0] * v[..., 1]
 
 
+def present(v: np.ndarray) -> np.ndarray:
+    """Which projected vertices are there."""
+    return (v[..., 2] < 0) | (v[..., 3] > 0)
+
+
 def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarray:
-    """Which faces are not drawn: corners that cannot be projected, no area, turned away with ``cull`` 1."""
+    """Which faces are not drawn: a corner that is not there, all in front, no area, turned away with ``cull`` 1."""
     corners = np.stack([a, b, c])
-    good = (corners[..., 2] >= 0).all(0) & (np.abs(corners[..., :2]) < FARTHEST).all(axis=(0, -1))
+    front = corners[..., 2] < 0
     area = face_cross(b[..., :2] - a[..., :2], c[..., :2] - a[..., :2])
-    return ~(good & ((area if cull else np.abs(area)) > AREA_MINIMUM))
+    # Homogeneous: the sign is that of the part behind the near plane, wherever the other corners are.
+    over = np.where(front, 1.0, corners[..., 3])
+    x, y, w = corners[..., 0] * over, corners[..., 1] * over, corners[..., 3]
+    crossing = -(
+        np.cross(np.stack([x[1], y[1], w[1]], -1), np.stack([x[2], y[2], w[2]], -1))
+        * np.stack([x[0], y[0], w[0]], -1)
+    ).sum(-1)
+    area, least = np.where(front.any(0), crossing, area), np.where(front.any(0), 0.0, AREA_MINIMUM)
+    return ~(present(corners).all(0) & ~front.all(0) & ((area if cull else np.abs(area)) > least))
 
 
 class ShownFaces(Faces):
@@ -158,12 +190,11 @@ def rasterize_hard(
     """The nearest face at every pixel, -1 for none; INT of ``size``, batch of the positions, no derivative.
 
     position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull: "none"
-    or "back" (faces turned away, clockwise for the viewer). Faces that reach in front of the near plane or behind
-    the viewer, or have no area, are dropped whole.
+    or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
+    or with a corner that is not there (``project``), are dropped whole.
     """
-    vertex = project(position, size).vertex
-    shown = ShownFaces(faces, vertex, culling(cull)).output
-    return F.rasterize(position, faces, size=size, triangles=face_count, live=shown)
+    shown = ShownFaces(faces, project(position, size).vertex, culling(cull)).output
+    return F.rasterize(finite(position), faces, size=size, triangles=face_count, live=shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +202,7 @@ class DrawnMesh:
     """A mesh and how it is drawn: what every form of HardSoftRas starts from."""
 
     position: Variable
-    """VEC4 list in clip space, batch N (views)."""
+    """VEC4 list in clip space, batch N (views); made ``finite``."""
     faces: Variable
     """IVEC3 list."""
     size: Size
@@ -180,6 +211,9 @@ class DrawnMesh:
     """How many faces of the list are drawn."""
     cull: str = "none"
     """"none" or "back"."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "position", finite(self.position))
 
     @cached_property
     def points(self) -> Projected:
@@ -277,6 +311,7 @@ __all__ = [
     "barycentric",
     "corners",
     "covered",
+    "finite",
     "interpolate",
     "pixel_centres",
     "project",

@@ -21,8 +21,9 @@ from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
 from .around_edges import EdgeSilhouette, draw_edges
-from .edges import HIDDEN, EdgeList, EdgeSides, OutlineDistance, edges_of
-from .screen import DrawnMesh, covered, culling
+from .edge_sides import edge_sides, seen_ends
+from .edges import HIDDEN, EdgeList, OutlineDistance, edges_of
+from .screen import DrawnMesh, covered
 from .silhouette import band, fraction
 
 
@@ -38,14 +39,14 @@ def silhouette_form(
     edges = edges or edges_of(mesh)
     softness = radius * (1 / 7) if sigma is None else fraction("sigma", sigma)
     face = mesh.face
-    sides = EdgeSides(edges.list, mesh.points.vertex, culling(mesh.cull)).output
+    sides = edge_sides(mesh, edges)
     on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
 
     def signed(ends: Variable, edge: Variable) -> Variable:
         return OutlineDistance(face, ends, F.lookup(sides, edge)).output
 
     near = draw_edges(mesh, edges, on_both, radius, lambda ends, edge: F.abs(signed(ends, edge)))
-    ends = F.vec4(*(F.lookup(mesh.points.vertex, F.component(near.ends, i)).xy for i in range(2)))
+    ends = F.lookup(seen_ends(mesh, edges), near.edge)
     inside = F.greater(signed(ends, near.edge), 0.0)
     hard = covered(face)
     soft = band(F.select(inside, near.distance, -near.distance), radius, softness)

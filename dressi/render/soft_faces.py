@@ -10,59 +10,110 @@ from functools import cached_property
 
 import numpy as np
 
+from ..ad import functional as F
 from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import FLOAT, INT, VEC2, VEC4, Access, Size, list_size
-from .screen import Faces, at_points, common_batch, dropped, face_cross
+from ..ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, VEC4, Access, Size, list_size
+from .screen import AREA_MINIMUM, Faces, at_points, common_batch, dropped, face_cross
 
 
-class Enlarge(Faces):
-    """Inputs (reach FLOAT, faces, vertex): six clip-space corners a face, VEC4 list of 6 x ``faces``.
+class FaceSegments(Faces):
+    """Inputs (faces, vertex): IVEC2 list, for each face three segments of its outline: from which vertex to which.
 
-    The triangle (or two) covers everything within ``reach`` (image heights) of the face, with the smaller area of
-    two ways: the triangle with its sides moved outward, the other collapsed; or, for obtuse and small faces, the
-    box along the longest side. (The paper takes the box, along the axes, for angles below 30 degrees: a fifth
-    more pixels.) Faces that are not drawn collapse.
+    a-b, b-c and a-c, with the corners in ascending order of their numbers: two faces that share an edge see it alike.
+    The near plane leaves a quadrilateral a-b-d-c, or a triangle a-b-c, of a face that reaches in front of it: corners
+    behind it come first (of two the farther one), so that each segment starts there. The cut itself is none of the
+    segments; a second one that is not seen is a-b again. (0, 0) for faces that are not drawn.
     """
 
-    fields = ("count", "size", "cull")
+    fields = ("count", "cull")
 
-    def __init__(self, reach: Variable, faces: Variable, vertex: Variable, count: int, size: Size, cull: int):
-        self.count, self.size, self.cull = count, size, cull
-        super().__init__(reach, faces, vertex)
+    def __init__(self, faces: Variable, vertex: Variable, count: int, cull: int):
+        self.count, self.cull = count, cull
+        super().__init__(faces, vertex)
 
     @cached_property
     def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
+        return (Access.FETCH, Access.FETCH)
 
     def infer(self):
-        reach, faces, vertex = self.inputs
+        faces, vertex = self.inputs
         self.check_lists(faces, vertex)
-        if reach.vtype is not FLOAT or reach.size != (1, 1):
-            raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
         if not 1 <= self.count <= faces.size[0] * faces.size[1]:
             raise self.fail(f"cannot draw {self.count} faces of a list of {faces.size[0] * faces.size[1]}")
+        return IVEC2, Domain(list_size(3 * self.count), common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        return (
+            "int index = pixel.y * $size.x + pixel.x;\n"
+            f"ivec3 f = $0(face_texel(min(index / 3, {self.count - 1}), $size0), tile);\n"
+            f"$y = face_segment(f, {self.fetch_corners('f', 0, 1)}, index % 3, {self.cull});"
+        )
+
+    def evaluate(self, at, faces, vertex):
+        x, y, tile = at_points(at)
+        index = y * self.output.size[0] + x
+        f = self.read_list(faces, tile, np.minimum(index // 3, self.count - 1))
+        corners = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
+        z = np.stack([v[..., 2] for v in corners], axis=-1)
+        order = np.lexsort((f, z < 0))
+        f, z = np.take_along_axis(f, order, -1), np.take_along_axis(z, order, -1)
+        turn = (z[..., 2] < 0) & (z[..., 1] > z[..., 0])
+        f = np.where(turn[..., None], f[..., [1, 0, 2]], f)
+        second = np.where((z[..., 1] < 0)[..., None], f[..., :2], f[..., 1:])
+        k = (index % 3)[..., None]
+        found = np.where(k == 0, f[..., :2], np.where(k == 2, f[..., ::2], second))
+        return np.where(dropped(*corners, self.cull)[..., None], 0, found)
+
+
+class Enlarge(PixelFunction):
+    """Inputs (reach FLOAT, ends VEC4 list): six clip-space corners a face, VEC4 list.
+
+    ends: of its three segments, on the screen.  The triangle (or two) covers everything within ``reach`` (image
+    heights) of the face, with the smaller area of two ways: the triangle with its sides moved outward, the other
+    collapsed; or, for obtuse and small faces, the box along the longest side. (The paper takes the box, along the
+    axes, for angles below 30 degrees: a fifth more pixels.) Faces without area collapse.
+    """
+
+    fields = ("count", "size")
+    includes = ("face.glsl",)
+
+    def __init__(self, reach: Variable, ends: Variable, count: int, size: Size):
+        self.count, self.size = count, size
+        super().__init__(reach, ends)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH)
+
+    def infer(self):
+        reach, ends = self.inputs
+        if ends.vtype is not VEC4 or ends.size[0] * ends.size[1] < 3 * self.count:
+            raise self.fail(f"needs VEC4 ends of the {3 * self.count} segments of {self.count} faces")
+        if reach.vtype is not FLOAT or reach.size != (1, 1):
+            raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
         return VEC4, Domain(list_size(6 * self.count), common_batch(self))
 
     @cached_property
     def glsl(self) -> str:
         aspect = self.size[0] / self.size[1]
+        read = ", ".join(f"$1(face_texel(first + {k}, $size1), tile)" for k in range(3))
         return (
             "int index = pixel.y * $size.x + pixel.x;\n"
-            f"ivec3 f = $1(face_texel(min(index / 6, {self.count - 1}), $size1), tile);\n"
-            f"$y = face_enlarged({self.fetch_corners('f', 1, 2)}, index % 6, $0, {aspect!r}, {self.cull});"
+            f"int first = 3 * min(index / 6, {self.count - 1});\n"
+            f"$y = face_enlarged({read}, index % 6, $0, {aspect!r});"
         )
 
-    def evaluate(self, at, reach, faces, vertex):
+    def evaluate(self, at, reach, ends):
         x, y, tile = at_points(at)
         index = y * self.output.size[0] + x
-        f = self.read_list(faces, tile, np.minimum(index // 6, self.count - 1))
-        a, b, c = (self.read_list(vertex, tile, f[..., i]) for i in range(3))
-        nowhere = dropped(a, b, c, self.cull)
-        a, b, c = (v[..., :2] for v in (a, b, c))
-        corner, aspect = index % 6, self.size[0] / self.size[1]
+        face, corner, aspect = np.minimum(index // 6, self.count - 1), index % 6, self.size[0] / self.size[1]
+        first, second, third = (Faces.read_list(ends, tile, 3 * face + k) for k in range(3))
+        a, b, c, d = first[..., :2], first[..., 2:], third[..., 2:], second[..., 2:]
         sides = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
         around, longest = sides.sum(0), sides.max(0)
         twice = np.abs(face_cross(b - a, c - a))
+        right, up = np.isin(corner, (1, 2, 4)), np.isin(corner, (2, 4, 5))
         with np.errstate(all="ignore"):
             grown = 1 + reach * around / twice
             wide, high = longest + 2 * reach, twice / longest + 2 * reach
@@ -76,90 +127,70 @@ class Enlarge(Faces):
             across = np.where(flip, -across, across)
             chosen = np.select([(corner == 0)[..., None], (corner == 1)[..., None]], [a, b], c)
             moved = centre + (chosen - centre) * grown[..., None]
-            right = np.where(np.isin(corner, (1, 2, 4)), wide, 0.0) - reach
-            up = np.where(np.isin(corner, (2, 4, 5)), high, 0.0) - reach
-            box = start + along * right[..., None] + across * up[..., None]
-        place = np.where(plain[..., None], moved, box) / (aspect, 1.0) * 2 - 1
-        nowhere |= plain & (corner > 2)
+            over, above = np.where(right, wide, 0.0) - reach, np.where(up, high, 0.0) - reach
+            box = start + along * over[..., None] + across * above[..., None]
+            # What the near plane leaves of a face has four corners: a box along the whole side.
+            along = (b - a) / sides[2][..., None]
+            across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
+            place = np.zeros_like(a)
+            for axis, positive in ((along, right), (across, up)):
+                extent = np.stack([((v - a) * axis).sum(-1) for v in (a, b, c, d)])
+                length = np.where(positive, extent.max(0) + reach, extent.min(0) - reach)
+                place = place + axis * length[..., None]
+        four = ((c != d).any(-1) & (b != d).any(-1))[..., None]
+        place = np.where(four, a + place, np.where(plain[..., None], moved, box)) / (aspect, 1.0) * 2 - 1
+        nowhere = ~(twice > AREA_MINIMUM) | (~four[..., 0] & plain & (corner > 2))
         place = np.where(nowhere[..., None], 0.0, place)
         return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
 
 
-class FaceRecord(Faces):
-    """Inputs (faces, vertex): VEC4 list like ``faces``, a third of what ``NearestEdge`` has to know of a face.
+def face_records(ends: Variable, pairs: Variable, vertex: Variable, faces: Size) -> tuple[Variable, ...]:
+    """What ``NearestEdge`` has to know of each face, three lists of the size ``faces``.
 
-    With the corners a, b, c in ascending order of their numbers: part 0 is (a.xy, b.xy), part 1 (c.xy, depths of
-    a and b), part 2 (depth of c, numbers of a, b and c, exact because a list holds at most 2**24 vertices).
+    ends: VEC4 of the segments ``pairs`` (``FaceSegments``) on the screen.  VEC4 (a, b), VEC4 (c, d), VEC3 depths of
+    a, b and c: 0 where the near plane cuts.
     """
-
-    fields = ("part",)
-
-    def __init__(self, faces: Variable, vertex: Variable, part: int):
-        self.part = part
-        super().__init__(faces, vertex)
-
-    @cached_property
-    def access(self):
-        return (Access.SAME_PIXEL, Access.FETCH)
-
-    def infer(self):
-        faces, vertex = self.inputs
-        self.check_lists(faces, vertex)
-        return VEC4, Domain(faces.size, common_batch(self))
-
-    @cached_property
-    def glsl(self) -> str:
-        corners = self.fetch_corners("f", 0, 1)
-        return f"ivec3 f = face_sorted($0);\n$y = face_record({self.part}, f, {corners});"
-
-    def evaluate(self, at, faces, vertex):
-        tile = at_points(at)[2]
-        f = np.broadcast_to(np.sort(faces, axis=-1), (*tile.shape, 3))
-        a, b, c = (self.read_list(vertex, tile, f[..., i]) for i in range(3))
-        parts = ((a[..., :2], b[..., :2]), (c[..., :2], a[..., 2:], b[..., 2:]), (c[..., 2:], f))
-        return np.concatenate(parts[self.part], axis=-1)
+    first = F.linear_index(faces) * 3
+    segment = [F.lookup(ends, first + k) for k in range(3)]
+    near, far = F.lookup(pairs, first), F.lookup(pairs, first + 2)
+    depths = [F.maximum(F.lookup(vertex, at).z, 0.0) for at in (near.x, near.y, far.y)]
+    return segment[0], F.vec4(segment[2].zw, segment[1].zw), F.vec3(*depths)
 
 
 class NearestEdge(PixelFunction):
-    """Inputs (face INT, its three records VEC4): VEC4 (dist, depth, first, second) at the centre of the pixel.
+    """Inputs (face INT, its three records): VEC3 (dist, depth, segment) at the centre of the pixel.
 
-    dist: signed distance to the nearest edge.  depth: shifted by equation (3), as a device stores it.  first and
-    second: numbers of that edge's ends. (-2, 2, -1, -1) where the face is -1. No derivative: what depends smoothly
-    on the vertices is built from the ends.
+    dist: signed distance to the nearest segment of the outline.  depth: shifted by equation (3), as a device stores
+    it.  segment: 0, 1 or 2. (-2, 2, -1) where the face is -1. No derivative: what depends smoothly on the vertices is
+    built from the ends of the segment.
     """
 
     includes = ("face.glsl",)
-    glsl = (
-        "$y = $0 < 0 ? vec4(-2.0, 2.0, -1.0, -1.0)\n"
-        " : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
-    )
+    glsl = "$y = $0 < 0 ? vec3(-2.0, 2.0, -1.0)\n : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
 
     def settled(self, known):
-        return np.array((-2.0, 2.0, -1.0, -1.0)) if 0 in known and known[0] < 0 else None
+        return np.array((-2.0, 2.0, -1.0)) if 0 in known and known[0] < 0 else None
 
     def infer(self):
-        if [x.vtype for x in self.inputs] != [INT, VEC4, VEC4, VEC4]:
-            raise self.fail("needs an INT face and its three VEC4 records")
-        return VEC4, self.broadcast()
+        if [x.vtype for x in self.inputs] != [INT, VEC4, VEC4, VEC3]:
+            raise self.fail("needs an INT face and its records, VEC4, VEC4 and VEC3")
+        return VEC3, self.broadcast()
 
-    def evaluate(self, at, face, one, two, three):
+    def evaluate(self, at, face, one, two, depths):
         x, y, _ = at_points(at)
-        a, b, c = one[..., :2], one[..., 2:], two[..., :2]
+        a, b, c, d = one[..., :2], one[..., 2:], two[..., :2], two[..., 2:]
         p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
         area = face_cross(b - a, c - a)
         cross = np.stack([face_cross(c - b, p - b), -face_cross(c - a, p - a), face_cross(b - a, p - a)])
-        inside = (cross * np.sign(area) >= 0).all(0)
-        squared = np.stack([squared_distance(p, *ends) for ends in ((a, b), (b, c), (a, c))])
-        nearest = squared.argmin(0)
-        away = np.sqrt(squared.min(0))
-        depths = (two[..., 2], two[..., 3], three[..., 0])
         with np.errstate(all="ignore"):
-            depth = sum(w * z for w, z in zip(cross, depths, strict=True)) / area
+            depth = (cross * np.moveaxis(depths, -1, 0)).sum(0) / area
+        within = np.stack([face_cross(d - b, p - b), cross[1], cross[2]])
+        inside = (within * np.sign(area) >= 0).all(0) & (depth >= 0)
+        squared = np.stack([squared_distance(p, *ends) for ends in ((a, b), (b, d), (a, c))])
+        away = np.sqrt(squared.min(0))
         shifted = np.where(inside, 0.5 * np.clip(depth, 0, 1), 0.5 + 0.5 * away).astype(np.float32)
-        first = np.where(nearest == 1, three[..., 2], three[..., 1])
-        second = np.where(nearest == 0, three[..., 2], three[..., 3])
-        found = np.stack([np.where(inside, away, -away), shifted, first, second], axis=-1)
-        return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0, -1.0), found)
+        found = np.stack([np.where(inside, away, -away), shifted, squared.argmin(0)], axis=-1)
+        return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0), found)
 
 
 def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

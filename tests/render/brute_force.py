@@ -11,8 +11,9 @@ The definitions it implements, one picture of ``width`` x ``height`` pixels, len
   pixel (cut at the border of the image) holds both values of S;
 - silhouette = E (1 - prod(1 - D)) + (1 - E) S (equations 4 and 6).
 
-Faces are dropped when a corner has w <= 0 or lies in front of the near plane (z < 0), when a coordinate is not
-finite, when the projection has no area, and, with ``cull="back"``, when it is turned away from the viewer.
+Faces are cut into polygons at the near plane (``clipped``); what is left of their own edges counts, the cut does not.
+They are dropped when a corner is not finite or has z >= 0 and w <= 0, when the projection has no area, and, with
+``cull="back"``, when it is turned away from the viewer.
 """
 
 from __future__ import annotations
@@ -29,9 +30,69 @@ def to_screen(clip: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np
     """Screen positions (V, 2) in units of the image height, depths (V,), and which vertices can be drawn."""
     w = clip[:, 3]
     good = np.isfinite(clip).all(1) & (w > W_MINIMUM) & (clip[:, 2] >= 0)
-    ndc = clip[:, :3] / np.where(good, w, 1.0)[:, None]
+    ndc = np.where(good[:, None], clip[:, :3], 0) / np.where(good, w, 1.0)[:, None]
     xy = (ndc[:, :2] * 0.5 + 0.5) * np.array([width / height, 1.0])
     return np.where(good[:, None], xy, 0.0), np.where(good, ndc[:, 2], 0.0), good
+
+
+@dataclass
+class Clipped:
+    """A mesh cut at the near plane: triangles of the polygons that are left of its faces."""
+
+    faces: np.ndarray
+    """(T, 3): vertices, those from V on are new."""
+    owner: np.ndarray
+    """(T,): the face that a triangle is of."""
+    real: np.ndarray
+    """(T, 3): whether the side from corner k to k + 1 is part of an edge of the face."""
+    pairs: np.ndarray
+    """(N, 2): new vertex V + k is where the edge between these two meets the near plane."""
+
+    def points(self, clip: np.ndarray) -> np.ndarray:
+        """Clip positions of the old and the new vertices."""
+        a, b = clip[self.pairs[:, 0]], clip[self.pairs[:, 1]]
+        t = a[:, 2:3] / (a[:, 2:3] - b[:, 2:3])
+        new = a + t * (b - a)
+        new[:, 2] = 0
+        return np.concatenate([clip, new])
+
+    def pull(self, clip: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The gradient by the vertices (V, 4) from that by old and new ones."""
+        a, b, new = clip[self.pairs[:, 0]], clip[self.pairs[:, 1]], gradient[len(clip) :]
+        apart = a[:, 2] - b[:, 2]
+        t, by_t = (a[:, 2] / apart)[:, None], (new * (b - a)).sum(1)
+        by_a, by_b = (1 - t) * new, t * new
+        by_a[:, 2], by_b[:, 2] = -by_t * b[:, 2] / apart**2, by_t * a[:, 2] / apart**2
+        total = gradient[: len(clip)].copy()
+        np.add.at(total, self.pairs[:, 0], by_a)
+        np.add.at(total, self.pairs[:, 1], by_b)
+        return total
+
+
+def clipped(clip: np.ndarray, faces: np.ndarray) -> Clipped:
+    """Sutherland and Hodgman at z = 0, each polygon a fan of triangles."""
+    there = np.isfinite(clip).all(1) & ((clip[:, 2] < 0) | (clip[:, 3] > W_MINIMUM))
+    new: dict[tuple[int, int], int] = {}
+    triangles, owner, real = [], [], []
+    for number, face in enumerate(faces.tolist()):
+        if not there[face].all():
+            continue
+        corners, sides = [], []  # the side after each corner: of the face's own edge, or the cut
+        for a, b in zip(face, face[1:] + face[:1], strict=True):
+            behind = clip[a, 2] >= 0, clip[b, 2] >= 0
+            if behind[0]:
+                corners.append(a)
+                sides.append(True)
+            if behind[0] != behind[1]:
+                corners.append(new.setdefault((min(a, b), max(a, b)), len(clip) + len(new)))
+                sides.append(behind[1])
+        for k in range(1, len(corners) - 1):
+            triangles.append((corners[0], corners[k], corners[k + 1]))
+            owner.append(number)
+            real.append((k == 1 and sides[0], sides[k], k == len(corners) - 2 and sides[-1]))
+    return Clipped(
+        np.array(triangles, int).reshape(-1, 3), np.array(owner, int), np.array(real, bool).reshape(-1, 3), np.array(list(new), int).reshape(-1, 2)
+    )  # fmt: skip
 
 
 def double_area(xy: np.ndarray, faces: np.ndarray) -> np.ndarray:
@@ -62,7 +123,9 @@ def fragments(
 ) -> Fragments:
     """Every fragment of every enlarged face, ordered by (pixel, depth, face)."""
     width, height = size
-    xy, depths, good = to_screen(clip, width, height)
+    cut = clipped(clip, faces)
+    faces = cut.faces
+    xy, depths, good = to_screen(cut.points(clip), width, height)
     area = double_area(xy, faces)
     drawn = good[faces].all(1) & (np.abs(area) > AREA_MINIMUM)
     if cull == "back":
@@ -97,16 +160,27 @@ def fragments(
         )
         offset = p - nearest
         squared = (offset * offset).sum(1)
-        closer = squared < best
+        closer = (squared < best) & cut.real[face, i]
         best = np.where(closer, squared, best)
         start, end = np.where(closer, a, start), np.where(closer, b, end)
         weight = np.where(closer, t.clip(0, 1), weight)
         away = np.where(closer[:, None], offset, away)
-    length = np.sqrt(best)
+    # Of two triangles of one face the nearest edge counts; inside is inside of either.
+    face, pixel = cut.owner[face], y * width + x
+    order = np.lexsort((best, face, pixel))
+    first = np.flatnonzero(np.diff(face[order], prepend=-1) | np.diff(pixel[order], prepend=-1))
+    if len(first):
+        depth = np.maximum.reduceat(np.where(inside, depth, -np.inf)[order], first)
+    order = order[first]
+    face, pixel, best, start, end, weight, away = (
+        a[order] for a in (face, pixel, best, start, end, weight, away)
+    )
+    depth, length = depth[: len(face)], np.sqrt(best)
+    inside = depth > -np.inf
     dist = np.where(inside, length, -length)
     away = away / np.maximum(length, 1e-30)[:, None]
     shifted = np.where(inside, 0.5 * depth.clip(0, 1), 0.5 * length + 0.5)
-    found = Fragments(y * width + x, face, dist, shifted, start, end, weight, away)[dist >= -radius]
+    found = Fragments(pixel, face, dist, shifted, start, end, weight, away)[dist >= -radius]
     return found[np.lexsort((found.face, found.depth, found.pixel))]
 
 
@@ -128,6 +202,7 @@ class Picture:
     hard: np.ndarray
     edge: np.ndarray
     silhouette: np.ndarray
+    cut: Clipped
 
 
 def render(
@@ -161,28 +236,13 @@ def render(
     reach = int(np.floor((radius if delta is None else delta) * height + 0.5))
     edge = dilate(hard, reach) * dilate(1 - hard, reach)
     silhouette = edge * (1 - np.prod(1 - d, axis=0)) + (1 - edge) * hard
-    return Picture(peeled, face, dist, d, hard, edge, silhouette)
-
-
-def screen_gradient(picture: Picture, upstream: np.ndarray, vertices: int, sigma: float) -> np.ndarray:
-    """Gradient of ``sum(upstream * silhouette)`` by the screen positions (V, 2), winners and E held fixed."""
-    total = np.zeros((vertices, 2))
-    d = picture.d.reshape(len(picture.d), -1)
-    edge = (upstream * picture.edge).ravel()
-    for k, layer in enumerate(picture.layers):
-        others = np.prod(np.delete(1 - d, k, axis=0), axis=0)[layer.pixel]
-        value = d[k, layer.pixel]
-        slope = edge[layer.pixel] * others * value * (1 - value) / sigma
-        step = (-slope * np.where(layer.dist >= 0, 1.0, -1.0))[:, None] * layer.away
-        np.add.at(total, layer.start, step * (1 - layer.weight)[:, None])
-        np.add.at(total, layer.end, step * layer.weight[:, None])
-    return total
+    return Picture(peeled, face, dist, d, hard, edge, silhouette, clipped(clip, faces))
 
 
 def frozen_silhouette(picture: Picture, clip: np.ndarray, sigma: float) -> np.ndarray:
     """The silhouette when the vertices move but the winners, their nearest edges, S and E stay as they were."""
     _, height, width = picture.face.shape
-    xy, _, _ = to_screen(clip, width, height)
+    xy, _, _ = to_screen(picture.cut.points(clip), width, height)
     missed = np.ones(height * width)
     for layer in picture.layers:
         p = np.stack([layer.pixel % width + 0.5, layer.pixel // width + 0.5], 1) / height

@@ -72,13 +72,15 @@ class Picture:
     """The distance as it counts."""
     coverage: np.ndarray
     ends: np.ndarray
-    """(pixels, 2) vertices of the nearest silhouette of each pixel."""
+    """(pixels, 2) vertices of the nearest silhouette of each pixel, old and new ones."""
     weight: np.ndarray
     radius: float
 
     def gradient(self, upstream: np.ndarray) -> np.ndarray:
         height, width = self.hard.shape
-        xy, _, good = brute_force.to_screen(self.clip, width, height)
+        cut = brute_force.clipped(self.clip, self.faces)
+        points = cut.points(self.clip)
+        xy, _, good = brute_force.to_screen(points, width, height)
         soft = ((self.hard == 0) & (self.distance < self.radius)).ravel()
         p, d = _centres(width, height)[soft], self.distance.ravel()[soft]
         ends, t = self.ends[soft], self.weight[soft][:, None]
@@ -90,26 +92,39 @@ class Picture:
         np.add.at(by_screen, ends[:, 0], slope[:, None] * away * (1 - t))
         np.add.at(by_screen, ends[:, 1], slope[:, None] * away * t)
         by_ndc = by_screen * (0.5 * width / height, 0.5)
-        w = np.where(good, self.clip[:, 3], 1.0)[:, None]
-        by_w = -(by_ndc * self.clip[:, :2]).sum(1, keepdims=True) / w**2
-        return np.where(good[:, None], np.concatenate([by_ndc / w, np.zeros_like(w), by_w], axis=1), 0.0)
+        w = np.where(good, points[:, 3], 1.0)[:, None]
+        by_w = -(by_ndc * points[:, :2]).sum(1, keepdims=True) / w**2
+        by_points = np.concatenate([by_ndc / w, np.zeros_like(w), by_w], axis=1)
+        return cut.pull(self.clip, np.where(good[:, None], by_points, 0.0))
 
     def colours(self, table: np.ndarray) -> np.ndarray:
         """(H, W, C): attributes (V, C) of the covering face, or of the nearest point of the silhouettes."""
         height, width = self.hard.shape
-        xy, _, good = brute_force.to_screen(self.clip, width, height)
-        w = np.where(good, self.clip[:, 3], 1.0)
+        cut, p = brute_force.clipped(self.clip, self.faces), _centres(width, height)
         at = self.faces[np.maximum(self.face.ravel(), 0)]
-        p, (a, b, c) = _centres(width, height), (xy[at[:, i]] for i in range(3))
-        areas = [
-            u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0] for u, v in ((b - p, c - p), (c - p, a - p), (a - p, b - p))
-        ]
-        inside = np.stack(areas, axis=1) / w[at]
-        beside = np.stack([1 - self.weight, self.weight], axis=1) / w[self.ends]
+        # The point of the face before the pixel: weights of the corners whose sum has no place but the ray.
+        rows = self.clip[at][..., (0, 1, 3)] * (width / height, 1, 1)
+        rows[..., :2] = (rows[..., :2] + rows[..., 2:] * (width / height, 1)) / 2
+        rows[..., :2] -= rows[..., 2:] * p[:, None]
+        a, b, c = np.moveaxis(rows[..., :2], 1, 0)
+        areas = [u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0] for u, v in ((b, c), (c, a), (a, b))]
+        inside = np.stack(areas, axis=1)
+        points = cut.points(self.clip)
+        beside = (
+            np.stack([1 - self.weight, self.weight], axis=1)
+            / np.where(points[:, 3] > 0, points[:, 3], 1)[self.ends]
+        )
         inside, beside = (x / np.where(x.sum(1) == 0, 1, x.sum(1))[:, None] for x in (inside, beside))
+        start, end = table[cut.pairs[:, 0]], table[cut.pairs[:, 1]]
+        t = (self.clip[cut.pairs[:, 0], 2] / (self.clip[cut.pairs[:, 0], 2] - self.clip[cut.pairs[:, 1], 2]))[
+            :, None
+        ]
+        longer = np.concatenate([table, start + t * (end - start)])
         covered = (self.face.ravel() >= 0)[:, None]
         found = (self.distance.ravel() < self.radius)[:, None]
-        mixed = [(weights[..., None] * table[k]).sum(1) for weights, k in ((inside, at), (beside, self.ends))]
+        mixed = [
+            (weights[..., None] * longer[k]).sum(1) for weights, k in ((inside, at), (beside, self.ends))
+        ]
         return np.where(covered, mixed[0], np.where(found, mixed[1], 0)).reshape(height, width, -1)
 
 
@@ -121,13 +136,15 @@ def _centres(width: int, height: int) -> np.ndarray:
 def silhouettes(
     clip: np.ndarray, faces: np.ndarray, size: tuple[int, int], cull: str
 ) -> list[tuple[int, int]]:
-    """The edges that are silhouettes, (low, high)."""
-    xy, _, good = brute_force.to_screen(clip, *size)
+    """The edges that are silhouettes, (low, high), of the mesh cut at the near plane; the cut is no edge."""
+    cut = brute_force.clipped(clip, faces)
+    xy, _, good = brute_force.to_screen(cut.points(clip), *size)
     sides: dict[tuple[int, int], set[int]] = {}
-    for face, area in zip(faces.tolist(), brute_force.double_area(xy, faces), strict=True):
-        if not good[face].all() or (cull == "back" and area <= brute_force.AREA_MINIMUM):
+    area = brute_force.double_area(xy, cut.faces)
+    for t, face in enumerate(cut.faces.tolist()):
+        if not good[face].all() or (cull == "back" and area[t] <= brute_force.AREA_MINIMUM):
             continue
-        for k in range(3):
+        for k in np.flatnonzero(cut.real[t]):
             a, b = sorted((face[k], face[(k + 1) % 3]))
             u, v = xy[b] - xy[a], xy[face[(k + 2) % 3]] - xy[a]
             if a != b:
@@ -140,7 +157,7 @@ def render(clip: np.ndarray, faces: np.ndarray, size=SIZE, *, radius: float, cul
     width, height = size
     plain = brute_force.render(clip, faces, size, radius=1e-6, layers=1, cull=cull)
     hard = plain.hard
-    xy, _, _ = brute_force.to_screen(clip, width, height)
+    xy, _, _ = brute_force.to_screen(plain.cut.points(clip), width, height)
     edges = np.array(silhouettes(clip, faces, size, cull)).reshape(-1, 2)
     p = _centres(width, height)
     best, ends = np.full(len(p), np.inf), np.zeros((len(p), 2), int)

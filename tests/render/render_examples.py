@@ -9,9 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
-from dressi.render import crossings, edges, screen, soft_faces, sparse
+from dressi.render import crossings, edge_sides, edges, screen, segments, soft_faces, sparse
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases
@@ -29,37 +30,63 @@ class Example:
 
 
 def _lists(batch: int = 1) -> tuple[Variable, Variable]:
-    """Faces and projected vertices, as leaves."""
-    clip, faces = CASE.clip, CASE.faces
-    w = np.where(clip[:, 3] > 0.05, clip[:, 3], 1.0)
-    depth = np.where((clip[:, 3] > 0.05) & (clip[:, 2] >= 0), np.clip(clip[:, 2] / w, 0, 1), -1.0)
-    xy = (clip[:, :2] / w[:, None] * 0.5 + 0.5) * (SIZE[0] / SIZE[1], 1.0)
-    vertex = np.concatenate([xy, depth[:, None]], axis=1).astype(np.float32)
-    vertex = np.stack([vertex + (0.1 * k, 0, 0) * (depth >= 0)[:, None] for k in range(batch)])[:, None]
+    """Faces and projected vertices, as leaves: some in front of the near plane, one that is not there."""
+    clip = np.array([CASE.clip * (1.0 + 0.02 * k, 1, 1, 1) for k in range(batch)], np.float32)
+    clip[:, 3] = np.nan
+    (vertex,) = evaluate(
+        [screen.project(Variable(VEC4, (len(CASE.clip), 1), batch, data=clip[:, None]), SIZE).vertex]
+    )
     return (
-        Variable(IVEC3, (len(faces), 1), data=faces[None, None]),
-        Variable(VEC3, (len(clip), 1), batch, data=vertex.astype(np.float32)),
+        Variable(IVEC3, (len(CASE.faces), 1), data=CASE.faces[None, None]),
+        Variable(VEC4, (len(CASE.clip), 1), batch, data=vertex.astype(np.float32)),
     )
 
 
-def enlarge(cull: int, batch: int) -> Example:
+def segment_ends(there: bool = True) -> Example:
+    """Both behind the near plane, one or the other in front, both in front; some that are not there."""
+    rng = np.random.default_rng(9)
+    a, b = (rng.uniform(0.2, 1, (1, 4, 8, 4)) for _ in range(2))
+    a[0, 1::2, :, 2] *= -1
+    b[0, 2:, :, 2] *= -1
+    if not there:
+        a[0, :2, 0] = b[0, :2, 1] = 0
+    a, b = (Variable(VEC4, (8, 4), data=x.astype(np.float32)) for x in (a, b))
+    return Example(segments.SegmentEnds(a, b).output, (a, b) if there else ())
+
+
+def segment_slope() -> Example:
+    ends = segment_ends(False).output.creator
+    assert ends is not None
+    slope = Variable(
+        VEC4, (8, 4), data=np.random.default_rng(10).uniform(-1, 1, (1, 4, 8, 4)).astype(np.float32)
+    )
+    return Example(segments.SegmentSlope(*ends.inputs, slope).output)
+
+
+def _segments(batch: int, cull: int = 0) -> tuple[Variable, Variable, Variable, Variable]:
+    """Pairs of vertices and ends of the segments of faces; the faces and vertices."""
     faces, vertex = _lists(batch)
+    pairs = soft_faces.FaceSegments(faces, vertex, len(CASE.faces), cull).output
+    return pairs, segments.segment(vertex, pairs.x, pairs.y), faces, vertex
+
+
+def face_segments(cull: int) -> Example:
+    return Example(_segments(2, cull)[0])
+
+
+def enlarge(cull: int, batch: int) -> Example:
     reach = Variable(FLOAT, data=0.125)
-    return Example(soft_faces.Enlarge(reach, faces, vertex, len(CASE.faces), SIZE, cull).output)
+    return Example(soft_faces.Enlarge(reach, _segments(batch, cull)[1], len(CASE.faces), SIZE).output)
 
 
 def nearest_edge(batch: int) -> Example:
-    faces, vertex = _lists(batch)
+    pairs, ends, faces, vertex = _segments(batch)
     face = np.arange(batch * SIZE[0] * SIZE[1]).reshape(batch, SIZE[1], SIZE[0]) % (len(CASE.faces) + 1) - 1
     shown = screen.ShownFaces(faces, vertex, 0).output
     face = Variable(INT, SIZE, batch, data=face)
     kept = F.select(F.equal(F.lookup(shown, face), 0), -1, face)
-    records = [soft_faces.FaceRecord(faces, vertex, part).output for part in range(3)]
+    records = soft_faces.face_records(ends, pairs, vertex, faces.size)
     return Example(soft_faces.NearestEdge(kept, *(F.lookup(r, kept) for r in records)).output)
-
-
-def face_record(part: int) -> Example:
-    return Example(soft_faces.FaceRecord(*_lists(2), part).output)
 
 
 def extremes(axis: str) -> Example:
@@ -75,11 +102,13 @@ def shown_faces(cull: int) -> Example:
 
 
 def edge_ends() -> Example:
-    return Example(edges.EdgeEnds(edges.edge_list(CASE.faces).list, _lists(2)[1]).output)
+    return Example(segments.ListEnds(edges.edge_list(CASE.faces).list, _lists(2)[1]).output)
 
 
-def edge_sides(cull: int) -> Example:
-    return Example(edges.EdgeSides(edges.edge_list(CASE.faces).list, _lists(2)[1], cull).output)
+def sides_of_edges(cull: int) -> Example:
+    found, vertex = edges.edge_list(CASE.faces).list, _lists(2)[1]
+    ends = segments.segment(vertex, found.x, found.y)
+    return Example(edge_sides.EdgeSides(found, ends, vertex, cull).output)
 
 
 def _edges(batch: int) -> tuple[int, Variable, Variable]:
@@ -104,7 +133,9 @@ def edge_distance() -> Example:
 
 def edge_front(cull: int) -> Example:
     found = edges.edge_list(CASE.faces)
-    return Example(edges.EdgeFront(found.list, found.around, found.faces, _lists(2)[1], cull).output)
+    vertex = _lists(2)[1]
+    ends = segments.segment(vertex, found.list.x, found.list.y)
+    return Example(edge_sides.EdgeFront(found.list, ends, found.around, found.faces, vertex, cull).output)
 
 
 def outline_distance(batch: int) -> Example:
@@ -147,13 +178,15 @@ def sparse_rows(kind: type[Function], vtype=VEC3) -> Example:
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     soft_faces.Enlarge: [lambda: enlarge(0, 1), lambda: enlarge(1, 2)],
     soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
-    soft_faces.FaceRecord: [lambda part=part: face_record(part) for part in range(3)],
+    soft_faces.FaceSegments: [lambda: face_segments(0), lambda: face_segments(1)],
+    segments.SegmentEnds: [segment_ends, lambda: segment_ends(False)],
+    segments.SegmentSlope: [segment_slope],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
-    edges.EdgeSides: [lambda: edge_sides(0), lambda: edge_sides(1)],
-    edges.EdgeEnds: [edge_ends],
+    edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
+    segments.ListEnds: [edge_ends],
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
     edges.EdgeDistance: [edge_distance],
-    edges.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
+    edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     screen.ShownFaces: [lambda: shown_faces(0), lambda: shown_faces(1)],

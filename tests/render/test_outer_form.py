@@ -17,10 +17,11 @@ from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, list_values
 from dressi.errors import InputError
-from dressi.render.edges import HIDDEN, EdgeSides, edge_list
+from dressi.render.edge_sides import edge_sides
+from dressi.render.edges import HIDDEN, edge_list
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.outer_form import around_edges
-from dressi.render.screen import DrawnMesh, project, with_margin
+from dressi.render.screen import DrawnMesh, with_margin
 from dressi.render.silhouette import falloff, outside_distance, soft_target
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -97,9 +98,8 @@ def test_all_edges_give_the_image_of_the_silhouettes(name):
 
 def test_few_edges_of_a_closed_mesh_are_drawn():
     case = CASES["ellipsoid"]
-    position, _ = case.variables()
     edges = edge_list(case.faces)
-    (sides,) = evaluate([EdgeSides(edges.list, project(position, oc.SIZE).vertex, 0).output])
+    (sides,) = evaluate([edge_sides(DrawnMesh(*case.variables(), oc.SIZE, len(case.faces)), edges)])
     drawn = {
         tuple(e)
         for e in list_values(edges.list.data, edges.count)[0][sides.ravel() != HIDDEN][:, :2].tolist()
@@ -175,7 +175,7 @@ def check_driver_may_err(run) -> None:
     case = CASES["ellipsoid"]
     position, faces = case.variables()
     mesh, edges = DrawnMesh(position, faces, oc.SIZE, len(case.faces)), edge_list(case.faces)
-    sides = EdgeSides(edges.list, mesh.points.vertex, 0).output
+    sides = edge_sides(mesh, edges)
     truth = oc.render(case.clip, case.faces, radius=oc.RADIUS)
     wrong = truth.distance < 0.045 / 64
     assert (wrong & (truth.hard > 0)).sum() >= 5 and (wrong & (truth.hard == 0)).sum() >= 5
