@@ -231,13 +231,14 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
     good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (clip[..., 3] > 0).any(axis=1))
     clip = clip[good]
     # Triangles before the eye are divided by w; the others stay homogeneous, and may be anywhere in the image.
-    before = (clip[..., 3] > 0).all(axis=1)
+    before = np.all(clip[..., 3] > 0, axis=1)
     clip[before] /= clip[before][..., 3:]
     w, z = clip[..., 3], clip[..., 2]
     xy = (clip[..., :2] * 0.5 + 0.5 * w[..., None]) * np.array(size)
     first = np.arange(len(good)), w.argmax(axis=1)  # seen from a corner of it little of the area cancels
     x, y = (xy[first] / w[first][:, None]).T
-    area = sum(_cross(xy, w, x, y, i, j) * w[:, k] for i, j, k in ((1, 2, 0), (2, 0, 1), (0, 1, 2)))
+    spans = [_cross(xy, w, x, y, i, j) * w[:, k] for i, j, k in ((1, 2, 0), (2, 0, 1), (0, 1, 2))]
+    area = np.sum(spans, axis=0)
     low = np.where(before[:, None], np.clip(np.ceil(xy.min(axis=1) - 0.5), 0, size), 0).astype(np.int64)
     high = np.where(before[:, None], np.clip(np.floor(xy.max(axis=1) - 0.5) + 1, 0, size), size).astype(
         np.int64

@@ -100,7 +100,9 @@ class EdgeSilhouette(Silhouette):
         beside = F.select(near.found, F.lookup(front.output, near.edge), -1)
         face = F.select(inside, self.face, beside)
         at = corners(face, mesh.faces)
-        weights = F.select(inside, barycentric(mesh.position, at, mesh.size), self._on_edge(at))
+        # Beside the mesh a face seen edge-on may lie, in which the pixel has no place.
+        covering = Corners(*(F.select(inside, number, -1) for number in at))
+        weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), self._on_edge(at))
         return (Surface(mesh.faces, face, weights),)
 
     def _on_edge(self, at: Corners) -> Variable:

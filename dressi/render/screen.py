@@ -259,7 +259,7 @@ def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = Fa
     if clamp:
         areas = F.maximum(areas * F.sign(F.stop_gradient(F.sum_components(areas))), 0.0)
     total = F.sum_components(areas)
-    return F.select(F.not_equal(total, 0.0), areas / total, 0.0)
+    return areas / F.select(F.not_equal(total, 0.0), total, 1.0)
 
 
 def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:

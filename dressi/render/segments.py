@@ -67,6 +67,20 @@ class SegmentEnds(PixelFunction):
         own, other = self.inputs if i == 0 else self.inputs[::-1]
         return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
 
+    def jvp(self, tangents):
+        # Row by row of the Jacobian, which the transpose knows.
+        given = [(i, F.fit(t, self.inputs[i])) for i, t in enumerate(tangents) if t is not None]
+        if not given:
+            return None
+        rows = []
+        for k in range(4):
+            unit = F.expand(
+                F.constant(tuple(float(k == i) for i in range(4))), self.output.batch, self.output.size
+            )
+            parts = [F.dot(self.vjp(unit, i), t) for i, t in given]
+            rows.append(parts[0] if len(parts) == 1 else parts[0] + parts[1])
+        return F.vec4(*rows)
+
 
 class SegmentSlope(PixelFunction):
     """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, what a gradient by the ``SegmentEnds`` of a and b adds to that by a."""

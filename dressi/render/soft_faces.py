@@ -54,8 +54,8 @@ class FaceSegments(Faces):
         x, y, tile = at_points(at)
         index = y * self.output.size[0] + x
         f = self.read_list(faces, tile, np.minimum(index // 3, self.count - 1))
-        corners = [self.read_list(vertex, tile, f[..., i]) for i in range(3)]
-        z = np.stack([v[..., 2] for v in corners], axis=-1)
+        a, b, c = (self.read_list(vertex, tile, f[..., i]) for i in range(3))
+        z = np.stack([v[..., 2] for v in (a, b, c)], axis=-1)
         order = np.lexsort((f, z < 0))
         f, z = np.take_along_axis(f, order, -1), np.take_along_axis(z, order, -1)
         turn = (z[..., 2] < 0) & (z[..., 1] > z[..., 0])
@@ -63,7 +63,7 @@ class FaceSegments(Faces):
         second = np.where((z[..., 1] < 0)[..., None], f[..., :2], f[..., 1:])
         k = (index % 3)[..., None]
         found = np.where(k == 0, f[..., :2], np.where(k == 2, f[..., ::2], second))
-        return np.where(dropped(*corners, self.cull)[..., None], 0, found)
+        return np.where(dropped(a, b, c, self.cull)[..., None], 0, found)
 
 
 class Enlarge(PixelFunction):
