@@ -23,7 +23,8 @@ from dressi.ad.types import IVEC3, VEC4
 from dressi.render.color import linear_to_srgb
 from dressi.render.fit.engine import list_leaf
 from dressi.render.screen import corners, covered, pixel_centres, project
-from dressi.render.soft_faces import Enlarge, FaceRecord, NearestEdge
+from dressi.render.segments import segment
+from dressi.render.soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
 
 COLOURS = ((0.05, 0.15, 0.8), (0.1, 0.55, 0.1), (0.8, 0.03, 0.05))
 """Of the faces: blue and green slivers before a red triangle."""
@@ -47,7 +48,9 @@ class Triangles:
         clip = np.concatenate([POINTS, np.ones((len(POINTS), 1))], axis=1)
         self.position, self.faces = list_leaf("position", VEC4, clip), list_leaf("faces", IVEC3, FACES)
         self.vertex = project(self.position, self.size).vertex
-        self.records = [FaceRecord(self.faces, self.vertex, part).output for part in range(3)]
+        pairs = FaceSegments(self.faces, self.vertex, len(FACES), 0).output
+        self.ends = segment(self.vertex, pairs.x, pairs.y)
+        self.records = face_records(self.ends, pairs, self.vertex, self.faces.size)
 
     def nearest(self, face: Variable) -> Variable:
         return NearestEdge(face, *(F.lookup(record, face) for record in self.records)).output
@@ -67,7 +70,7 @@ class Triangles:
 
     def enlarged(self) -> tuple[Variable, int]:
         reach = as_variable(self.radius + 0.25 / self.size[1])
-        return Enlarge(reach, self.faces, self.vertex, len(FACES), self.size, 0).output, 2
+        return Enlarge(reach, self.ends, len(FACES), self.size).output, 2
 
     def plain(self) -> tuple[Variable, int]:
         return self._corners(POINTS[FACES]), 1
