@@ -89,7 +89,18 @@ def test_cells_go_on_where_they_stopped(run):
 
 def test_gradients_by_all_parameters(run):
     """The outer form integrates to the change of the loss by positions, pose, focal length, texture and coordinates."""
-    options = ("--estimator", "outer", "--mesh", "convex", "--size", "48", "--samples", "8", "--radius-px", "4")
+    options = (
+        "--estimator",
+        "outer",
+        "--mesh",
+        "convex",
+        "--size",
+        "48",
+        "--samples",
+        "8",
+        "--radius-px",
+        "4",
+    )
     rows = json.loads((run("gradient_test", *options) / "gradient_test.json").read_text())
     assert len(rows) == 5
     for row in rows:
