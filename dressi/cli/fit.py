@@ -30,6 +30,9 @@ def fit(
     form: Annotated[
         str, typer.Option(help="Of HardSoftRas: outer, or face (the paper's) or silhouette, slower.")
     ] = "outer",
+    colours: Annotated[
+        bool, typer.Option("--colours", help="The shape follows colours, too, not only outlines; slower.")
+    ] = False,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
     texture_size: Annotated[
         int | None,
@@ -57,7 +60,7 @@ def fit(
 
     request = Request(
         target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
-        radius=radius, form=form, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, batch=batch, exposure=exposure,
+        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, batch=batch, exposure=exposure,
         spread=spread, device=device,
         resume=resume, plan=plan, as_json=as_json,
     )  # fmt: skip

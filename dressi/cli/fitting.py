@@ -45,6 +45,7 @@ class Request:
     seed: int
     radius: float | None
     form: str
+    colours: bool
     peels: int
     texture_size: int | None
     texture_gradient: str
@@ -151,6 +152,7 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         views=request.views,
         seed=request.seed,
         form=request.form,
+        colours=request.colours,
         peels=request.peels,
         texture_gradient=request.texture_gradient,
         batch=request.batch,

@@ -113,6 +113,18 @@ def test_photographs(tmp_path: Path):
     assert report["metrics"]["heldout"]["iou"] > 0.3
 
 
+def test_one_photograph(tmp_path: Path):
+    document, _ = photograph(tmp_path / "photos", 1)
+    del document["bbox"]
+    (tmp_path / "photos" / "cameras.json").write_text(json.dumps(document))
+    options = ("--size", "20x16", "--steps", "10", "--texture-size", "8")
+    result = run("--photos", tmp_path / "photos", "--out", tmp_path / "out", *options)
+    assert result.returncode == 0, result.stderr
+    assert "one photograph does not say how far away" in result.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["metrics"]["heldout"] is None and report["metrics"]["train"]["iou"] > 0.3
+
+
 def test_counts_of_the_plan(target: Path, tmp_path: Path):
     counts = []
     for views in ("1", "6", "12"):
@@ -128,7 +140,9 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
 
 def test_defaults_are_those_of_the_library():
     given = inspect.signature(fit).parameters
-    for name in ("form", "views", "seed", "peels", "texture_gradient", "batch", "exposure", "spread"):
+    for name in (
+        "form", "colours", "views", "seed", "peels", "texture_gradient", "batch", "exposure", "spread",
+    ):  # fmt: skip
         assert given[name].default == getattr(FitOptions(), name)
 
 

@@ -105,7 +105,7 @@ class FitJob:
 
     # ---- the rounds as graphs
     def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
-        matrices, masks, _, known = self._learned
+        matrices, masks, colors, known = self._learned
         plan = self.rounds[number]
         size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
         rest = self._start.positions if self._rest_is_start else None
@@ -120,6 +120,7 @@ class FitJob:
             rest,
             options.form,
             known,
+            colors,
             options.batch,
             options.seed,
         )

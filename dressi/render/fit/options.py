@@ -17,6 +17,8 @@ HASTE = 16.0
 spread, and of details that leaves a small part."""
 EASED = 0.1
 """How much of the Laplacian's weight is left where large steps keep the shape smooth."""
+COLOUR, SPREAD = 1.0, 19.0
+"""Of the rounds that compare colours, too: their weight beside the silhouettes, and the lambda of large steps."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Round:
     """Weight of the Laplacian."""
     spread: float = 0.0
     """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
+    colour: float = 0.0
+    """Weight of the colours of vertices; 0 is without."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class FitOptions:
     """Largest radius of HardSoftRas, a fraction of the image height."""
     form: str = "outer"
     """Of HardSoftRas: "outer", several times faster and on larger images, the paper's "face", or "silhouette"."""
+    colours: bool = False
+    """Whether the shape follows the pictures' colours, too, which show what no outline does; of the outer form."""
     peels: int = 3
     """Of the face form."""
     texture_size: int = 0
@@ -82,6 +88,10 @@ class FitOptions:
             raise InputError(f"a batch of views is 0, for all, or more, not {self.batch}")
         if self.form not in SOFT_FORMS:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
+        if self.colours and self.form != "outer":
+            raise InputError(
+                f"colours are compared by the outer form, not {self.form!r}; leave out --colours or --form"
+            )
         if not 1 <= self.peels <= 8:
             raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
         if self.texture_size == 0:
@@ -104,11 +114,11 @@ class FitOptions:
     def rounds(self) -> list[Round]:
         """The shape phase from coarse to fine, the radius from far to near."""
         steps = max(self.steps - self.texture_steps, 1)
-        share = [int(steps * part) for part in (0.35, 0.35)]
+        share = [int(steps * part) for part in ((0.35, 0.2, 0.25) if self.colours else (0.35, 0.35))]
         share.append(steps - sum(share))
         plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
         if self.spread:
-            plans = [self._large(plan) for plan in plans]
+            plans = [plan if plan.spread else self._large(plan) for plan in plans]
         return [plan for plan in plans if plan.steps > 0]
 
     def _large(self, plan: Round) -> Round:
@@ -127,10 +137,18 @@ class FitOptions:
         # each other, which leaves those inside out.
         far = min(0.02, 1.35 / max(share[0], 1))
         finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
-        return [
+        rounds = [
             Round(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
             Round(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5),
-            Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5),
+        ]
+        if not self.colours:
+            return [*rounds, Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
+        # Colours pull from a few pixels away only: first in small pictures, where that is far. By large steps, for
+        # what few pixels show, or none, must not go as far as what many agree about: it would fold over.
+        return [
+            *rounds,
+            Round(finer[2], 128, share[2], (radii[2], radii[3]), (0.005, 0.003), 1e-5, SPREAD, COLOUR),
+            Round(finer[2], 256, share[3], (radii[3], radii[3]), (0.003, 0.0005), 1e-5, SPREAD, COLOUR),
         ]
 
     def _face_rounds(self, share: list[int]) -> list[Round]:

@@ -1,4 +1,5 @@
-"""The first phase: a mesh is moved until its soft silhouettes are those of the masks."""
+"""The first phase: a mesh is moved until its soft silhouettes are those of the masks, and its colours those of the
+pictures."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad import optim
 from ...ad.graph import Variable
+from ...ad.optim import per_parameter
 from ...ad.types import FLOAT, IVEC3, VEC3, list_values
 from ..hard_soft_ras import hard_soft_ras
 from ..io.images import resize
@@ -19,6 +21,7 @@ from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ..screen import with_margin
 from ..silhouette import band, falloff
 from .batches import ViewBatches
+from .colours import PACE, colour_term
 from .engine import Engine, list_leaf, matrices_leaf, to_clip
 from .options import Round
 from .silhouettes import cut_off, least_distances, signed_distances, soft_target
@@ -27,7 +30,8 @@ BETAS = (0.9, 0.99)
 
 
 class ShapeRound:
-    """One round at one size and one topology: L2 of silhouettes plus a Laplacian, by Adam or by large steps.
+    """One round at one size and one topology: L2 of silhouettes, and of colours, plus a Laplacian, by Adam or by large
+    steps.
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
     compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``, so that
@@ -35,6 +39,7 @@ class ShapeRound:
     rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
     those of the face form.  known: (N, H, W) bool, where the masks mean something; None is everywhere.
     batch: how many random views each step learns from, 0 for all; by the seed.
+    colors: (N, H, W, 3) linear, for a round that compares them, too, with colours of the vertices that it learns.
 
     What a mask that reaches the border of what is known hides beyond it may be covered or not: the outer form is held
     between the silhouettes of both, and free from one to the other.
@@ -53,6 +58,7 @@ class ShapeRound:
         rest: np.ndarray | None = None,
         form: str = "outer",
         known: np.ndarray | None = None,
+        colors: np.ndarray | None = None,
         batch: int = 0,
         seed: int = 0,
     ):
@@ -108,8 +114,13 @@ class ShapeRound:
             moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
         else:
             moves = optim.chain(smoothed(neighbours), optim.adam(rate, BETAS))
-        self.optimizer = optim.Clocked(moves, counter)
         self.parameters = [self.position]
+        if plan.colour and colors is not None:
+            colour, distance = colour_term(soft.mesh, colors, masks, size, margin, len(mesh.positions), pick)
+            self.loss = self.loss + distance * plan.colour
+            self.parameters.append(colour)
+            moves = per_parameter({self.position: moves, colour: optim.adam(PACE, BETAS)})
+        self.optimizer = optim.Clocked(moves, counter)
 
     def before(self, engine: Engine, step: int) -> None:
         """What changes with the step and is data."""

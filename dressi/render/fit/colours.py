@@ -1,0 +1,51 @@
+"""What colours say about a shape: the same point of the surface looks alike in all pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, VEC3
+from ..color import linear_to_srgb
+from ..io.images import resize
+from ..losses import l2
+from ..screen import DrawnMesh, barycentric, corners, covered, interpolate
+from .engine import list_leaf
+
+PACE = 0.05
+"""Step of Adam, in codes."""
+
+
+def colour_term(
+    drawn: DrawnMesh,
+    colors: np.ndarray,
+    masks: np.ndarray,
+    size: tuple[int, int],
+    margin: int,
+    count: int,
+    pick: Callable[[Variable], Variable] = lambda views: views,
+) -> tuple[Variable, Variable]:
+    """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
+
+    colors (N, H, W, 3) linear and masks (N, H, W) are compared at ``size``, with a margin, as sRGB codes, in which
+    errors are judged: the distance is the squared difference over the pixels of the masks that the mesh covers, their
+    mean over all pixels of the masks. It is differentiable in the colours, and in the positions as far as colours vary
+    over the surface; the outline, and what hides what, is held fixed.  pick: those of the N views that are drawn.
+    """
+    around = ((margin, margin), (margin, margin))
+    codes, inside = [], []
+    for color, mask in zip(linear_to_srgb(colors), masks, strict=True):
+        share = resize(mask.astype(np.float32), size)
+        mean = resize((color * mask[..., None]).astype(np.float32), size)
+        codes.append(np.pad(mean / np.maximum(share, 1e-6)[..., None], (*around, (0, 0))))
+        inside.append(np.pad((share > 0.99).astype(np.float32), around))
+    weight, total = np.stack(inside), max(float(np.sum(inside)), 1.0)
+    target = Variable(VEC3, drawn.size, len(masks), name="colours", data=np.stack(codes))
+    within = Variable(FLOAT, drawn.size, len(masks), name="inside", data=weight)
+    colour = list_leaf("colour", VEC3, np.full((count, 3), 0.5))
+    at = corners(drawn.face, drawn.faces)
+    shown = interpolate(colour, at, barycentric(drawn.position, at, drawn.size))
+    difference = l2(shown, pick(target), pick(within) * covered(drawn.face), "sum")
+    return colour, difference * (len(masks) / (3 * total * drawn.position.batch))

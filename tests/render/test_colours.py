@@ -1,0 +1,120 @@
+"""Colours in the shape phase: what they cost, how they pull, and a fit that needs them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference import images_of
+
+from dressi import DressiAD
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.types import IVEC3, VEC3
+from dressi.errors import InputError
+from dressi.render.color import srgb_to_linear
+from dressi.render.fit import FitJob, FitOptions, Scene, Views
+from dressi.render.fit.colours import colour_term
+from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
+from dressi.render.primitives import octasphere
+from dressi.render.screen import DrawnMesh
+from dressi.render.views import ring
+
+SIZE = (20, 16)
+
+
+def drawn(mesh, matrices):
+    position = list_leaf("position", VEC3, mesh.positions)
+    clip = to_clip(position, matrices_leaf(matrices))
+    return position, DrawnMesh(clip, list_leaf("faces", IVEC3, mesh.faces), SIZE, len(mesh.faces))
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """A ball whose colour is its place, in four pictures by a ring of cameras."""
+    mesh = octasphere(2, 0.8)
+    cameras = ring(np.zeros(3), 1.0, 4, SIZE)
+    _, masks = images_of(mesh, cameras.matrices, SIZE)
+    return mesh, cameras, masks
+
+
+def test_colours_are_compared_as_codes_over_the_masks(scene):
+    mesh, cameras, masks = scene
+    codes = np.array([0.2, 0.5, 0.9])
+    pictures = masks[..., None] * srgb_to_linear(codes)
+    _, mesh_drawn = drawn(mesh, cameras.matrices)
+    colour, distance = colour_term(mesh_drawn, pictures, masks, SIZE, 0, len(mesh.positions))
+
+    def cost(value) -> float:
+        values = np.broadcast_to(np.asarray(value), (*colour.data.shape[:3], 3))
+        return float(evaluate([distance], {colour: values})[0].item())
+
+    assert cost(codes) == pytest.approx(0, abs=1e-12)
+    assert cost(codes + (0.1, 0, 0.2)) == pytest.approx(0.05 / 3)
+
+
+def test_derivatives_are_those_of_the_covered_pixels(scene):
+    mesh, cameras, masks = scene
+    rng = np.random.default_rng(0)
+    position, mesh_drawn = drawn(mesh, cameras.matrices)
+    colour, distance = colour_term(
+        mesh_drawn, rng.random((4, *SIZE[::-1], 3)), masks, SIZE, 0, len(mesh.positions)
+    )
+    random = rng.random(colour.data.shape)
+    # Small steps: no pixel changes its face.
+    assert check_gradient(distance, [colour, position], {colour: random}, step=1e-7) < 1e-4
+
+
+def test_rounds_with_colours_share_all_steps():
+    for steps in (3, 40, 600):
+        options = FitOptions(steps=steps, colours=True)
+        rounds = options.rounds()
+        assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
+        colours = [plan.colour > 0 for plan in rounds]
+        assert colours == sorted(colours) and colours[-1]
+    with pytest.raises(InputError, match="outer form"):
+        FitOptions(colours=True, form="face")
+
+
+@pytest.mark.vk
+def test_colours_show_where_the_surface_is(device):
+    """A dent that no outline shows: a ball of which the pictures, by colours, are those of a smaller one inside."""
+    size = (32, 32)
+    cameras = ring(np.zeros(3), 1.0, 6, size)
+    truth = octasphere(4, 0.6)
+    truth.positions[:, 1] = np.where(
+        truth.positions[:, 1] > 0, 0.5 * truth.positions[:, 1], truth.positions[:, 1]
+    )
+    truth.texture = None
+    pictures, masks = painted(truth, cameras, size)
+    scene = Scene(
+        Views(cameras, masks, pictures),
+        None,
+        np.zeros(3),
+        1.0,
+        np.array([[-0.7] * 3, [0.7] * 3]),
+        np.array([0.0, 1, 0]),
+    )
+    options = FitOptions(size=size, steps=100, texture_size=8, colours=True)
+    losses = FitJob(scene, options, lambda: DressiAD(device)).run().losses
+    first = sum(plan.steps for plan in options.rounds() if not plan.colour)
+    shape = [loss for phase, loss in losses if phase == "shape"][first:]
+    assert min(shape) < 0.3 * shape[0] and np.isfinite(shape).all()
+
+
+def painted(mesh, cameras, size):
+    """Pictures of a mesh whose colour at each point is where it lies, and its masks."""
+    from reference import rasterize
+
+    pictures, masks = [], []
+    for matrix in cameras.matrices:
+        raster = rasterize(mesh.positions, mesh.faces, matrix, size)
+        at = np.einsum("hwk,hwkd->hwd", raster.weights, mesh.positions[mesh.faces[raster.face]])
+        pictures.append(srgb_to_linear(0.5 + 0.5 * np.sin(5 * at)) * raster.mask[..., None])
+        masks.append(raster.mask)
+    return np.stack(pictures), np.stack(masks)
+
+
+def test_a_fit_without_colours_is_what_it_was():
+    plain = FitOptions()
+    assert not plain.colours and len(plain.rounds()) == 3
+    assert replace(plain, colours=True).rounds()[0] == plain.rounds()[0]
