@@ -37,13 +37,15 @@ LAYER = _first("usr/lib*/chromium*/libVkLayer_khronos_validation.so")
 
 def _drivers() -> dict[str, str | None]:
     """Names for the reports -> what `Device.open` looks for (None: the best device)."""
-    if os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES"):
-        return {"given": None}
     found = {"lavapipe": (LAVAPIPE, "llvmpipe"), "swiftshader": (SWIFTSHADER, "SwiftShader")}
     drivers = {name: wanted for name, (file, wanted) in found.items() if file}
-    if drivers:
-        os.environ["VK_DRIVER_FILES"] = os.pathsep.join(str(file) for file, _ in found.values() if file)
-    return drivers or {"given": None}
+    offered = os.pathsep.join(str(file) for file, _ in found.values() if file)
+    given = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
+    # Processes that share the tests find what the first one has offered.
+    if not drivers or (given and given != offered):
+        return {"given": None}
+    os.environ["VK_DRIVER_FILES"] = offered
+    return drivers
 
 
 def _prepare_validation() -> bool:
