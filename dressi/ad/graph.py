@@ -199,8 +199,9 @@ class RasterFunction(Function):
 
     ``inputs`` are ``(position, [faces,] [live,] *extra)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
     consecutive positions make a triangle), a mask of the faces that are drawn (absent: all are), and the images that
-    the fragment sub-graph reads. ``indexed`` and ``masked`` say what is there. ``fragment`` is the sub-graph: (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how
-    many are drawn, ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap.
+    the fragment sub-graph reads. ``indexed`` and ``masked`` say what is there. ``fragment`` is the sub-graph:
+    (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how many are drawn,
+    ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap.
     """
 
     fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint")

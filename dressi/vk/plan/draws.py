@@ -16,13 +16,13 @@ from .substage import Binding, Mode, Read, SubStage
 
 def draw_updates(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
     """The SubStages, with dispatches that overwrite leaves as draws, also those that end a scatter; not the ones over
-    lists, of whose fragments half would idle."""
+    lists."""
     return [_drawn(s, limits) for s in sub_stages]
 
 
 def _drawn(s: SubStage, limits: DeviceLimits) -> SubStage:
     work = s.then or s
-    if work.mode is not Mode.COMPUTE or not work.replaces or work.domain.size[1] == 1:
+    if work.mode is not Mode.COMPUTE or not work.replaces or work.over_list:
         return s
     leaves = set(work.replaces.values())
 

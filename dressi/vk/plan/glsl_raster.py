@@ -38,7 +38,7 @@ def _vertex(
 ) -> str:
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    w.head = [line for line in w.head if "input_attachment_index" not in line]
+    w.leave_out(lambda r: r.kind == "attachment")
     if s.listed is not None:
         declare_list(w)
     if f.fragment is not None:
@@ -79,7 +79,7 @@ def _fragment(
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
-    w.head = [line for line in w.head if not any(f" {w.images[v]}_" in line for v in pulled)]
+    w.leave_out(lambda r: r.variable in pulled)
     w.resources += [Resource("list")] * (s.listed is not None)
     start, ends = flat.receive(w, actual), []
     graph = f.fragment

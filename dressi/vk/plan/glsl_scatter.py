@@ -43,7 +43,7 @@ def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) 
     if s.drawn is None:
         return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
     vertex, *_ = _writer(s, f, limits, shader_text)
-    vertex.head = [line for line in vertex.head if "image2D" not in line]
+    vertex.leave_out(lambda r: r.kind == "storage")
     vertex.names[s.drawn.output] = "face"
     if s.listed is not None:
         declare_list(vertex)
@@ -82,7 +82,7 @@ def _accumulate(
         winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face) discard;"
         w.names[s.drawn.output] = "face"
         received = flat.receive(w)
-    w.head = [line for line in w.head if "subpassInput" not in line]  # of what is done then
+    w.leave_out(lambda r: r.kind == "attachment")  # of what is done then
     later = set() if s.then is None else set(s.then.outputs)
     made = [v for v in s.outputs if v is not f.output and v not in later]
     for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
@@ -119,7 +119,7 @@ def _accumulate(
         lines += [f"imageStore({name}_{p}, place, {e});" for p, e in w.planes(v)]
     if s.drawn is not None:
         # Every pixel is worked on once: by the fragment of its winner.
-        w.head = [line for line in w.head if "image2D" not in line]
+        w.leave_out(lambda r: r.kind == "storage")
         start = [*received, *fragment_place(w), winner]
         layouts = [*_buffers(binding, bands, long=long), *flat.layouts("in"), EARLY]
         return w.text([*start, *w.lines, *lines], layouts)

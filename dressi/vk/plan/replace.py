@@ -46,10 +46,9 @@ def update_in_place(
 def prefer_dispatches(
     sub_stages: Sequence[SubStage], limits: DeviceLimits, *, everywhere: bool
 ) -> list[SubStage]:
-    """The same work as dispatches: that on lists, of whose fragments half idle (they are shaded in blocks of 2x2 and
-    more), and ``everywhere`` on devices whose fragments are slow."""
+    """The same work as dispatches: that over lists, and ``everywhere`` on devices whose fragments are slow."""
     places = [(s, _Place(s, limits)) for s in sub_stages if s.mode is Mode.FRAGMENT]
-    better = {s: p for s, p in places if (everywhere or s.domain.size[1] == 1) and p.fits}
+    better = {s: p for s, p in places if (everywhere or s.over_list) and p.fits}
     return [better[s].dispatch() if s in better else s for s in sub_stages]
 
 

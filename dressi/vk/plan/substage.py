@@ -160,6 +160,12 @@ class SubStage:
         return self.mode in (Mode.FRAGMENT, Mode.RASTER)
 
     @property
+    def over_list(self) -> bool:
+        """Whether its pixels are in one line, as those of a list: fragments, shaded in blocks of 2x2 and more, would
+        half idle."""
+        return self.domain.size[1] == 1
+
+    @property
     def list_made(self) -> ActiveBlocks | DrawList | None:
         """What it lists on the device, if that is its work."""
         return {Mode.BLOCKS: self.active, Mode.LIST: self.listed}.get(self.mode)

@@ -85,6 +85,7 @@ class Writer:
         self.fetches: dict[Variable, str] = {}
         self.binding = {r.variable: r.binding for r in s.reads}
         self.resources: list[Resource] = []
+        self.declared: dict[int, str] = {}  # by binding: what declares it
         self.head: list[str] = []
         self.includes: dict[str, None] = {}
         self.lines: list[str] = []
@@ -106,14 +107,14 @@ class Writer:
                 if overwritten:
                     continue  # declared with the outputs, as a storage image
                 if read.binding is Binding.ATTACHMENT:
-                    self.head.append(
+                    self.declared[slot] = (
                         f"layout(input_attachment_index={attachment}, set=0, binding={slot}) uniform "
                         f"{prefix}subpassInput {full};"
                     )
                     attachment += 1
                     self.resources.append(Resource("attachment", v, plane))
                 else:
-                    self.head.append(f"layout(set=0, binding={slot}) uniform {prefix}texture2D {full};")
+                    self.declared[slot] = f"layout(set=0, binding={slot}) uniform {prefix}texture2D {full};"
                     self.resources.append(Resource("texture", v, plane))
 
     def declare_storage(self, v: Variable, name: str, access: str = "") -> None:
@@ -121,11 +122,15 @@ class Writer:
         prefix = "i" if v.vtype.is_int else ""
         for plane in range(len(v.vtype.planes)):
             slot = len(self.resources)
-            self.head.append(
+            self.declared[slot] = (
                 f"layout(set=0, binding={slot}, {storage_format(v.vtype)}) uniform {access} "
                 f"{prefix}image2D {name}_{plane};"
             )
             self.resources.append(Resource("storage", v, plane))
+
+    def leave_out(self, which: Callable[[Resource], bool]) -> None:
+        """Do not declare these images: other shaders of the set use them."""
+        self.declared = {k: text for k, text in self.declared.items() if not which(self.resources[k])}
 
     # ---- reading
     def texel(self, v: Variable, tile: str, texel: str) -> str:
@@ -298,7 +303,7 @@ class Writer:
         extension = "#extension GL_EXT_samplerless_texture_functions : require"
         body = "\n".join("  " + line for line in main if line)
         includes = [self.shader_text(name) for name in self.includes]
-        head = "\n".join(layouts + includes + self.head)
+        head = "\n".join([*layouts, *includes, *self.declared.values(), *self.head])
         return f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
 
 
