@@ -10,8 +10,8 @@ So a vertical or horizontal silhouette gives its pixels exactly the share of the
 those of the mesh that are silhouettes, contours inside of the outline included, at least as steep as 45 degrees seen
 from the row (or column) of the pair, and of several the one next to the farther pixel, where what is near ends
 (``crossings``). They are found by drawing them, not through the triangle at the pixel: at the limb of a smooth mesh the
-triangle that owns the silhouette is thinner than a pixel and covers no centre. A pixel that takes from several neighbours takes one share of each, all of them
-together no more than 1: values stay between those of the hard picture.
+triangle that owns the silhouette is thinner than a pixel and covers no centre. A pixel that takes from several
+neighbours takes one share of each, all of them together no more than 1: values stay between those of the hard picture.
 
 The derivative by the vertices is that of x, exact while the edges that count stay the same; colours have theirs. It
 reaches one pixel. Not antialiased: lines where faces pass through each other, and parts thinner than the way between two
@@ -29,9 +29,10 @@ from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..errors import InputError
+from .around_edges import rasterize_edges
 from .crossings import GRID, Crossing, front
 from .edge_sides import edge_sides, seen_ends
-from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, EdgeQuads, edges_of
+from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
 from .screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .segments import segment
 from .silhouette import Silhouette
@@ -76,8 +77,7 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
     a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
     depths = F.maximum(F.vec2(a.z, b.z), 0.0)
     on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
-    reach = (1 + GRID + OUTWARD) / size[1]
-    quads = EdgeQuads(F.constant(reach), ends, on_both, edges.count, size).output
+    reach = F.constant((1 + GRID + OUTWARD) / size[1])
     seen = front(mesh)
 
     def between(axis: str) -> Variable:
@@ -86,15 +86,7 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
             place = Crossing(seen, own, away, side, axis).output
             return (place + GRID) * (0.5 / (1 + 2 * GRID)), F.less(place, BEYOND)
 
-        edge = F.rasterize(
-            quads,
-            size=size,
-            triangles=2 * edges.count,
-            triangles_per_face=2,
-            fragment=fragment,
-            disjoint=True,
-        )
-        return _across(mesh, edges, edge, axis)
+        return _across(mesh, edges, rasterize_edges(mesh, edges, on_both, reach, fragment), axis)
 
     hard = covered(mesh.face)
     across = (between("x"), between("y"))

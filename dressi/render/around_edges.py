@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable
+from ..ad.raster import Fragment
 from ..errors import InputError
 from .edge_sides import EdgeFront, seen_ends
 from .edges import HIDDEN, OUTWARD, EdgeList, EdgeQuads
@@ -33,6 +34,23 @@ class NearestPoint(NamedTuple):
     """FLOAT: of the pixel centre to the point, in image heights; differentiable. Without meaning where there is none."""
 
 
+def rasterize_edges(
+    mesh: DrawnMesh, edges: EdgeList, sides: Variable, reach: Variable, fragment: Fragment
+) -> Variable:
+    """INT: of the edges whose ``sides`` are not HIDDEN, that of the winning fragment at each pixel, -1 for none. Their
+    fragments cover all within ``reach`` (FLOAT 1x1, image heights)."""
+    quads = EdgeQuads(reach, seen_ends(mesh, edges), sides, edges.count, mesh.size).output
+    return F.rasterize(
+        quads,
+        size=mesh.size,
+        triangles=2 * edges.count,
+        triangles_per_face=2,
+        live=F.not_equal(sides, HIDDEN),
+        fragment=fragment,
+        disjoint=True,
+    )
+
+
 def draw_edges(
     mesh: DrawnMesh,
     edges: EdgeList,
@@ -46,21 +64,12 @@ def draw_edges(
     screen, or BEYOND where it does not count; edges are chosen by it.
     """
     size, ends = mesh.size, seen_ends(mesh, edges)
-    quads = EdgeQuads(radius + OUTWARD / size[1], ends, sides, edges.count, size).output
 
     def fragment(edge: Variable) -> tuple[Variable, Variable]:
         away = distance(F.lookup(ends, edge), edge)
         return away, F.less_equal(away, radius)
 
-    nearest = F.rasterize(
-        quads,
-        size=size,
-        triangles=2 * edges.count,
-        triangles_per_face=2,
-        live=F.not_equal(sides, HIDDEN),
-        fragment=fragment,
-        disjoint=True,
-    )
+    nearest = rasterize_edges(mesh, edges, sides, radius + OUTWARD / size[1], fragment)
     found = covered(nearest)
     # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.
     pair = F.select(found, F.lookup(edges.list, nearest).xy, -1)

@@ -48,6 +48,12 @@ def finite(position: Variable) -> Variable:
     return F.select(F.less(F.sum_components(F.abs(position)), LARGEST), position, 0.0)
 
 
+def check_clip(position: Variable) -> None:
+    """Raise GraphError when positions are not VEC4."""
+    if position.vtype is not VEC4:
+        raise GraphError(f"clip positions are VEC4, not {position} (at {position.where})")
+
+
 def project(position: Variable, size: Size) -> Projected:
     """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
 
@@ -55,9 +61,11 @@ def project(position: Variable, size: Size) -> Projected:
     clipped. One with z >= 0 that is behind the viewer (w <= 0), which no camera makes, one of no numbers, and one
     farther than FARTHEST is not there, nor are its faces. Raises GraphError when position is not VEC4.
     """
-    if position.vtype is not VEC4:
-        raise GraphError(f"clip positions are VEC4, not {position} (at {position.where})")
-    position = finite(position)
+    check_clip(position)
+    return _projected(finite(position), size)
+
+
+def _projected(position: Variable, size: Size) -> Projected:
     aspect = size[0] / size[1]
     w, z = position.w, position.z
     front = F.less(z, 0.0)
@@ -193,8 +201,7 @@ def rasterize_hard(
     or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
     or with a corner that is not there (``project``), are dropped whole.
     """
-    shown = ShownFaces(faces, project(position, size).vertex, culling(cull)).output
-    return F.rasterize(finite(position), faces, size=size, triangles=face_count, live=shown)
+    return DrawnMesh(position, faces, size, face_count, cull).face
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,18 +220,18 @@ class DrawnMesh:
     """"none" or "back"."""
 
     def __post_init__(self) -> None:
+        check_clip(self.position)
         object.__setattr__(self, "position", finite(self.position))
 
     @cached_property
     def points(self) -> Projected:
-        return project(self.position, self.size)
+        return _projected(self.position, self.size)
 
     @cached_property
     def face(self) -> Variable:
         """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
-        return rasterize_hard(
-            self.position, self.faces, size=self.size, face_count=self.face_count, cull=self.cull
-        )
+        shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
+        return F.rasterize(self.position, self.faces, size=self.size, triangles=self.face_count, live=shown)
 
 
 class Corners(NamedTuple):
