@@ -10,7 +10,6 @@ the ball outward. Writes far_range.json, and far_range.png with the derivative b
 """
 
 import argparse
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from dressi.ad.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC4
 from dressi.render.fit.engine import list_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.io import write_json
 from dressi.render.primitives import icosphere
 from dressi.render.reach import gap
 from dressi.render.schedule import Phase, run_phases
@@ -146,7 +146,7 @@ def main() -> None:
     settings.out.mkdir(parents=True, exist_ok=True)
     with Device.open(settings.device) as device:
         rows = [examine(form, settings, device) for form in settings.form]
-        (settings.out / "far_range.json").write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(settings.out / "far_range.json", rows)
         picture(settings.out / "far_range.png", settings, device)
     for row in rows:
         ends = ", ".join(f"{k} {v['left, pixels']:.3f}" for k, v in row.items() if isinstance(v, dict))

@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from dressi.render.decimate import decimate
 from dressi.render.fit.engine import list_leaf, to_clip
 from dressi.render.fit.shape import smoothed
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh
+from dressi.render.io import load_mesh, write_files
 from dressi.render.losses import l1
 from dressi.render.mesh import Mesh
 from dressi.render.primitives import bumpy_ellipsoid, icosphere
@@ -194,8 +195,10 @@ def run(cell: Cell, target: Mesh, surface: Surface, settings: argparse.Namespace
                 "curve": curve,
             }
             state_file.parent.mkdir(exist_ok=True)
-            np.savez(state_file, **fit.ad.state())
-            file.write_text(json.dumps(row) + "\n")
+            state = BytesIO()
+            np.savez(state, **fit.ad.state())
+            # Together: what went on from an older state would not be the same fit.
+            write_files({state_file: state.getvalue(), file: json.dumps(row).encode() + b"\n"})
             print(
                 f"{cell.name}: step {number}, distance {curve[-1][1]:.5f}, {row['ms_a_step']:.1f} ms a step",
                 flush=True,

@@ -10,7 +10,6 @@ figure5.png, and figure5.json with the share of pixels in which the blended colo
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from dressi.ad.graph import as_variable
 from dressi.ad.types import IVEC3, VEC4
 from dressi.render.color import linear_to_srgb
 from dressi.render.fit.engine import list_leaf
+from dressi.render.io import write_json
 from dressi.render.screen import corners, covered, pixel_centres, project
 from dressi.render.segments import segment
 from dressi.render.soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
@@ -167,7 +167,7 @@ def main() -> None:
     differ = {n: float(np.mean(np.abs(p[1] - panels["a"][1]).max(-1) > 0.02)) for n, p in panels.items()}
     sheet = np.concatenate([np.concatenate(column, axis=0) for column in panels.values()], axis=1)
     Image.fromarray((sheet * 255 + 0.5).astype(np.uint8)).save(settings.out / "figure5.png")
-    (settings.out / "figure5.json").write_text(json.dumps(differ, indent=1) + "\n")
+    write_json(settings.out / "figure5.json", differ)
     print("pixels that differ from (a): " + ", ".join(f"({n}) {100 * v:.1f} %" for n, v in differ.items()))
 
 

@@ -9,7 +9,6 @@ figure6.png, and figure6.json with the share of pixels that each panel changes, 
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from dressi.render.color import linear_to_srgb
 from dressi.render.decimate import decimate
 from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh
+from dressi.render.io import load_mesh, write_json
 from dressi.render.primitives import bumpy_ellipsoid
 from dressi.render.screen import covered
 from dressi.render.shading import lambert
@@ -84,7 +83,7 @@ def main() -> None:
         figures[name] = {"changed": changed, "most": float(difference.max())}
         columns[name] = (codes, np.repeat(1 - difference[..., None], 3, -1))
         print(f"{name}: {100 * changed:.2f} % of the pixels differ from the hard picture")
-    (settings.out / "figure6.json").write_text(json.dumps(figures, indent=1) + "\n")
+    write_json(settings.out / "figure6.json", figures)
     draw(settings.out / "figure6.png", columns)
 
 

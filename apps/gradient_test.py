@@ -27,7 +27,7 @@ from dressi.config import config
 from dressi.render.camera import Camera
 from dressi.render.fit.engine import list_leaf, to_clip
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh
+from dressi.render.io import load_mesh, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.primitives import icosphere, torus
 from dressi.render.texturing import texture_colour
@@ -246,7 +246,7 @@ def main() -> None:
                         )
                 finally:
                     scene.ad.close()
-                file.write_text(json.dumps(rows, indent=1) + "\n")
+                write_json(file, rows)
     print(f"results are in '{file}'")
 
 

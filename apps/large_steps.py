@@ -28,7 +28,7 @@ from dressi.ad.program import Program
 from dressi.ad.simplify import simplify
 from dressi.ad.types import VEC3, list_image, list_size
 from dressi.render.fit import FitJob, FitOptions, Scene, draw, mesh_scene
-from dressi.render.io import load_mesh
+from dressi.render.io import load_mesh, write_json
 from dressi.render.large_steps import spread
 from dressi.render.mesh import Mesh
 from dressi.render.metrics import iou
@@ -212,8 +212,8 @@ def main() -> None:
                     "views": args.views,
                 }
                 report.setdefault(Path(name).stem, []).append({**settings, **found})
-                file.write_text(json.dumps(report, indent=1) + "\n")
-    file.write_text(json.dumps(report, indent=1) + "\n")
+                write_json(file, report)
+    write_json(file, report)
 
 
 if __name__ == "__main__":

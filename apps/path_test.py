@@ -28,7 +28,7 @@ from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
 from dressi.render.edges import edge_list
 from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.io import load_mesh
+from dressi.render.io import load_mesh, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.outer_form import around_edges
 from dressi.render.primitives import bumpy_ellipsoid, icosphere, torus
@@ -239,7 +239,7 @@ def main() -> None:
                     for row in examine(work, arguments.views, pixels, arguments.steps, arguments.again):
                         results.append({**key, **row})
                         print(line(results[-1]), flush=True)
-                    file.write_text(json.dumps(results, indent=1) + "\n")
+                    write_json(file, results)
                 work.ad.close()
     print(f"results are in '{file}'")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import read_bytes, reason, write_files
+from dressi.render.io.files import read_bytes, reason, write_files, write_json
 from dressi.render.io.glb import save_glb
 from dressi.render.io.gltf import load_gltf
 from dressi.render.io.images import encode_png, read_image, resize, save_gif, save_png
@@ -20,7 +20,7 @@ from dressi.render.mesh import Mesh, weld
 
 __all__ = [
     "Photos", "encode_png", "load_mesh", "load_photos", "read_image", "resize", "save_gif", "save_glb", "save_mesh",
-    "save_obj", "save_png", "write_files",
+    "save_obj", "save_png", "write_files", "write_json",
 ]  # fmt: skip
 
 _OTHER = (".ply", ".off", ".stl")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from dressi.errors import InputError
@@ -76,6 +78,12 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         for temporary, _ in pending:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def write_json(path: str | os.PathLike, content: Any) -> None:
+    """Write a JSON file, whole or not at all (``write_files``)."""
+    path = Path(path)
+    write_files({path: (json.dumps(content, indent=1) + "\n").encode()})
 
 
 def inside(folder: Path, uri: str, owner: Path) -> Path:
