@@ -17,6 +17,7 @@ from dressi.cli import app, main
 from dressi.cli.bench import CASES
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
+from dressi.cli.bench.pairs import difference
 from dressi.cli.bench.peers import Deodr
 from dressi.cli.bench.protocol import WARM_UP, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
@@ -82,6 +83,12 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
     if case == "table3":
         plans = [result["plan"] for result in results]
         assert plans[0]["stages"] <= plans[1]["stages"] and plans[0]["substages"] < plans[4]["substages"]
+        against = [result["against"] for result in results]
+        assert against[0] is None and against[1]["label"] == results[0]["label"]
+        assert (
+            against[1]["same_plan"] == (plans[0]["stages"] == plans[1]["stages"])
+            and not against[4]["same_plan"]
+        )
     if case == "figure9":
         assert (tmp_path / "results.png").stat().st_size > 1000
         assert all(len(result["losses"]) == 2 for result in results)
@@ -157,11 +164,34 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
 
 def test_runs_take_turns():
     calls = []
-    runs = [lambda n, name=name: calls.append((name, n)) for name in "ab"]
-    assert len(in_turns(runs, 3)) == 2
-    warm, timed = calls[:4], calls[4:]
-    assert [sum(n for name, n in warm if name == wanted) for wanted in "ab"] == [WARM_UP, WARM_UP]
-    assert [name for name, _ in timed] == list("ababab")
+    a, b, c = (lambda n, name=name: calls.append((name, n)) for name in "abc")
+    times = in_turns([[a, b], [c]], 4)
+    assert [len(row) for row in times] == [4, 4, 4]
+    warm, timed = calls[:6], calls[6:]
+    assert [sum(n for name, n in warm if name == wanted) for wanted in "abc"] == [WARM_UP] * 3
+    untimed, batches = timed[::2], timed[1::2]
+    assert [(name, 1) for name, _ in batches] == untimed
+    assert all(sorted(name for name, _ in batches[k : k + 3]) == list("abc") for k in range(0, 12, 3))
+    assert len({n for name, n in batches if name in "ab"}) == 1
+
+
+def test_intervals_hold_the_true_difference():
+    """Of 400 intervals about as many miss as they should, whatever disturbs both runs or single batches."""
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(400):
+        common = 10 * rng.random(41)
+        disturbed = rng.random(41) < 0.1
+        found = difference(
+            common + 0.1 + rng.normal(0, 0.05, 41) + 5 * disturbed * rng.choice([-1, 1], 41), common
+        )
+        low, high = found["interval"]
+        assert low <= found["ms"] <= high
+        missed += not low <= 0.1 <= high
+    assert missed <= 0.05 * 400 + 3 * np.sqrt(0.05 * 400)
+    assert difference([1.0] * 5, [0.0] * 5)["interval"] is None
+    six = difference([3.0, 1.0, 2.0, 6.0, 5.0, 4.0], [0.0] * 6)
+    assert six["interval"] == [1.0, 6.0] and six["ms"] == 3.5 and six["rounds"] == 6
 
 
 def test_bytes_are_those_of_the_images():

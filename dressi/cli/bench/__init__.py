@@ -56,7 +56,10 @@ def bench(
     steps: Annotated[
         int | None, typer.Option(help="Steps of the optimisation that `quality` is of. Default: the case's.")
     ] = None,
-    batches: Annotated[int, typer.Option(help="Timed batches, of whose times the median is taken.")] = 11,
+    batches: Annotated[
+        int | None,
+        typer.Option(help="Timed batches, of whose times the median is taken. Default: the case's."),
+    ] = None,
     cold: Annotated[
         bool, typer.Option("--cold", help="First build without any cache, the driver's own included.")
     ] = False,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD
+from dressi.cli.bench.pairs import difference
 from dressi.cli.bench.traffic import stage_bytes, step_bytes
 from dressi.cli.bench.work import Peer, Trial
 from dressi.config import config, shader_text
@@ -72,10 +73,13 @@ def measure(
             engine.wait()
             engines[trial] = engine, 1e3 * (time.perf_counter() - start)
         peers, failures = _peers(trials[0]) if samples else ({}, {})
-        runs = [*(_stepper(engine) for engine, _ in engines.values()), *(p.run for p in peers.values())]
-        ms = in_turns(runs, batches)
+        # All trials do equally many steps: what a step costs changes on the way.
+        runs = [_stepper(engine) for engine, _ in engines.values()]
+        rounds = in_turns([runs, *([p.run] for p in peers.values())], batches)
+        ms = [float(np.median(times)) for times in rounds]
         theirs = dict(zip(peers, ms[len(engines) :], strict=True))
-        for (trial, (engine, build)), ours in zip(engines.items(), ms, strict=False):
+        first = next(iter(engines), None)
+        for (trial, (engine, build)), ours, times in zip(engines.items(), ms, rounds, strict=False):
             sample = samples[trial]
             rivals = {
                 name: {**peer.facts, "step_ms": theirs[name], "ours_over_theirs": ours / theirs[name]}
@@ -88,6 +92,13 @@ def measure(
                 "first_build_ms": sample.first_build_ms,
                 "warm_build_ms": None if cold else build,
                 "step_ms": ours,
+                "against": None
+                if trial is first or first is None
+                else {
+                    "label": first.label,
+                    **difference(times, rounds[0]),
+                    "same_plan": _layout(engine) == _layout(engines[first][0]),
+                },
                 "step_and_read_loss_ms": _read_every_step(engine, ours, batches),
                 "device_ms": None if stages is None else sum(stage["ms"] for stage in stages),
                 "bytes": moved,
@@ -119,6 +130,11 @@ def _baseline(engine: DressiAD) -> dict[str, int]:
     return {name: counts[name] for name in ("image_bytes", "buffer_bytes")}
 
 
+def _layout(engine: DressiAD) -> tuple[str, list[int]]:
+    """Plans with the same one do the same."""
+    return engine.plan.key, [len(stage.sub_stages) for stage in engine.plan.stages]
+
+
 def _stepper(engine: DressiAD) -> Callable[[int], None]:
     def run(count: int) -> None:
         engine.step(count)
@@ -138,16 +154,26 @@ def _peers(trial: Trial) -> tuple[dict[str, Peer], dict[str, dict[str, Any]]]:
     return made, failures
 
 
-def in_turns(runs: Sequence[Callable[[int], None]], batches: int) -> list[float]:
-    """Milliseconds a step of each ``run(steps)``: A B A B, the median of the batches."""
-    lengths = [_warm_up(run) for run in runs]
-    seconds: list[list[float]] = [[] for _ in runs]
-    for _ in range(batches):
-        for run, length, times in zip(runs, lengths, seconds, strict=True):
+def in_turns(groups: Sequence[Sequence[Callable[[int], None]]], batches: int) -> list[list[float]]:
+    """Milliseconds a step of each ``run(steps)``, round by round: every round has a batch of each, in an order of its own,
+    after a step that is not timed, since caches hold what ran before.
+
+    Batches are equally many steps for all runs of a group.
+    """
+    runs, lengths = [], []
+    for group in groups:
+        warm = [_warm_up(run) for run in group]
+        runs += group
+        lengths += [warm[0]] * len(group)
+    ms = np.zeros((len(runs), batches))
+    order = np.random.default_rng(0)
+    for k in range(batches):
+        for n in order.permutation(len(runs)):
+            runs[n](1)
             start = time.perf_counter()
-            run(length)
-            times.append((time.perf_counter() - start) / length)
-    return [1e3 * float(np.median(times)) for times in seconds]
+            runs[n](lengths[n])
+            ms[n, k] = 1e3 * (time.perf_counter() - start) / lengths[n]
+    return ms.tolist()
 
 
 def _warm_up(run: Callable[[int], None]) -> int:

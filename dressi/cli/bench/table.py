@@ -17,6 +17,7 @@ COLUMNS = {
     "profile_plan": "before -> after the cache",  # substages and stages of a step, whatever the device could do
     "build": "first build ms",
     "step": "step ms",
+    "against": "ms more than the first",  # of the same work, with its interval
     "read": "+ loss read",  # the loss of every step comes to the host
     "device": "device ms",
     "bytes": "MiB a step",
@@ -38,7 +39,7 @@ def print_table(results: Sequence[dict[str, Any]]) -> None:
     table = Table(title=", ".join([f"dressi bench {results[0]['case']}", *common]), title_justify="left")
     # Columns that nobody fills stay away.
     columns = dict(COLUMNS)
-    for name in ("peers", "agreement", "profile_plan"):
+    for name in ("against", "peers", "agreement", "profile_plan"):
         if not any(result.get(name) for result in results):
             del columns[name]
     table.add_column("what", overflow="fold")
@@ -69,6 +70,7 @@ def _numbers(result: dict[str, Any]) -> dict[str, str]:
         ),
         "build": f"{result['first_build_ms']:.0f}",
         "step": f"{result['step_ms']:.3f}",
+        "against": "" if result["against"] is None else _against(result["against"]),
         "read": f"{result['step_and_read_loss_ms']:.3f}",
         "device": "-" if ms is None else f"{ms:.3f}",
         "bytes": f"{result['bytes'] / MIB:.2f}",
@@ -97,6 +99,12 @@ def _parts(result: dict[str, Any]) -> list[str]:
         parts.append(f"{settings['form']} form, r {settings['radius_px']:g} px")
         parts.append(f"{settings['target']} target")
     return [*parts, f"{settings['views']} views"] if settings.get("views", 1) > 1 else parts
+
+
+def _against(against: dict[str, Any]) -> str:
+    interval = against["interval"]
+    within = "" if interval is None else f" ({interval[0]:+.3f} to {interval[1]:+.3f})"
+    return f"{against['ms']:+.3f}{within}{', the same plan' if against['same_plan'] else ''}"
 
 
 def _agreement(agreement: dict[str, Any]) -> str:
