@@ -146,4 +146,4 @@ class Analysis:
 
 def _elsewhere(how: Access, access: Access) -> Access:
     """How something is read that is read in the way ``access`` by somebody who is made in the way ``how``."""
-    return Access.PULL if Access.PULL in (how, access) else Access.FETCH
+    return Access.PULL if how is Access.PULL or access is Access.PULL else Access.FETCH

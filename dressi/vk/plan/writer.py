@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from ...ad.graph import Function, Variable
 from ...ad.types import Access, VType
@@ -25,11 +26,28 @@ BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a 
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 
 
+class _Template(NamedTuple):
+    """A snippet as a format with a gap for each of its words (kind, number of an input).
+
+    inputs: those numbers, where all words are the values of inputs.  statements: whether it assigns its value itself.
+    """
+
+    text: str
+    words: tuple[tuple[str, int | None], ...]
+    inputs: tuple[int, ...] | None
+    statements: bool
+
+
 @lru_cache(maxsize=4096)
-def _template(glsl: str) -> tuple[str, tuple[tuple[str, int | None], ...]]:
-    """A snippet as a format with a gap for each of its words (kind, number of an input)."""
+def _template(glsl: str) -> _Template:
     words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
-    return _WORD.sub("%s", glsl.replace("%", "%%")).strip(), words
+    inputs = tuple(number for kind, number in words if not kind and number is not None)
+    return _Template(
+        _WORD.sub("%s", glsl.replace("%", "%%")).strip(),
+        words,
+        inputs if len(inputs) == len(words) else None,
+        any(kind == "y" for kind, _ in words),
+    )
 
 
 @dataclass(frozen=True)
@@ -224,7 +242,8 @@ class Writer:
     def _cone(self, v: Variable) -> list[Function]:
         """The Functions over the pixels of ``v`` that make it from what is stored or named, producers first."""
         order: dict[Function, None] = {}
-        stack = [(v.creator, False)]
+        domain, near = v.domain, Access.SAME_PIXEL
+        stack: list[tuple[Function | None, bool]] = [(v.creator, False)]
         while stack:
             f, ready = stack.pop()
             assert f is not None, f"nothing makes {v}"
@@ -233,8 +252,13 @@ class Writer:
             elif f not in order:
                 stack.append((f, True))
                 for x, access in zip(f.inputs, f.access, strict=True):
-                    made = x.creator is not None and not self._at_hand(x)
-                    if access is Access.SAME_PIXEL and made and x.domain == v.domain:
+                    if (
+                        access is near
+                        and x.creator is not None
+                        and x.creator not in order
+                        and x.domain == domain
+                        and not self._at_hand(x)
+                    ):
                         stack.append((x.creator, False))
         return list(order)
 
@@ -246,31 +270,34 @@ class Writer:
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
         inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
-        for name in f.includes:
-            self.includes[name] = None
-        read = [
-            self.value(x) if access is Access.SAME_PIXEL else self.fetch(x)
-            for x, access in zip(inputs, f.access, strict=True)
-        ]
-        name = f"x{self._next()}"
-        template, words = _template(f.glsl)
-        gaps, statements = [], False
-        for kind, number in words:
-            if kind == "y":
-                gaps.append(name)
-                statements = True
-            elif kind:
-                gaps.append(_PROPERTY[kind](f.output if number is None else inputs[number]))
+        for include in f.includes:
+            self.includes[include] = None
+        names, read = self.names, []
+        for x, access in zip(inputs, f.access, strict=True):
+            if access is not Access.SAME_PIXEL:
+                read.append(self.fetch(x))
             else:
-                assert number is not None
-                gaps.append(read[number])
-        filled = template % tuple(gaps)
+                read.append(names[x] if x in names else self.value(x))
+        name = f"x{self._next()}"
+        template = _template(f.glsl)
+        if template.inputs is not None:
+            gaps = [read[k] for k in template.inputs]
+        else:
+            gaps = [
+                name
+                if kind == "y"
+                else _PROPERTY[kind](f.output if k is None else inputs[k])
+                if kind
+                else read[k or 0]
+                for kind, k in template.words
+            ]
+        filled = template.text % tuple(gaps)
         vtype = f.output.vtype.glsl
-        if statements:
+        if template.statements:
             self.lines.append(f"precise {vtype} {name};\n  {{ {filled} }}")
         else:
             self.lines.append(f"precise {vtype} {name} = {filled};")
-        self.names[f.output] = name
+        names[f.output] = name
 
     def tile_corner(self) -> str:
         """The first texel of ``tile`` in the framebuffer."""
