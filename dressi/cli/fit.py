@@ -39,6 +39,12 @@ def fit(
         typer.Option(help="Texels along each side of the texture. Default: by the size, at most 1024."),
     ] = None,
     texture_gradient: Annotated[str, typer.Option(help="exact or inverse_uv.")] = "exact",
+    refine_poses: Annotated[
+        bool,
+        typer.Option(
+            "--refine-poses", help="Learn the cameras' poses, too: calibrations that are a little wrong."
+        ),
+    ] = False,
     batch: Annotated[int, typer.Option(help="Views that each step learns from, at random; 0 for all.")] = 0,
     exposure: Annotated[
         bool, typer.Option("--exposure", help="Find a brightness for each picture along with the texture.")
@@ -60,7 +66,7 @@ def fit(
 
     request = Request(
         target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
-        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, batch=batch, exposure=exposure,
+        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, refine_poses=refine_poses, batch=batch, exposure=exposure,
         spread=spread, device=device,
         resume=resume, plan=plan, as_json=as_json,
     )  # fmt: skip

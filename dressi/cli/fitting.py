@@ -49,6 +49,7 @@ class Request:
     peels: int
     texture_size: int | None
     texture_gradient: str
+    refine_poses: bool
     batch: int
     exposure: bool
     spread: float
@@ -99,6 +100,7 @@ def run_fit(request: Request) -> int:
             device=facts,
             total_s=lambda: time.perf_counter() - begin,
             hull=result.finished,
+            photos=source if isinstance(source, Photos) else None,
         )
     print_report(report, request.out)
     if result.finished:
@@ -155,6 +157,7 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         colours=request.colours,
         peels=request.peels,
         texture_gradient=request.texture_gradient,
+        refine_poses=request.refine_poses,
         batch=request.batch,
         exposure=request.exposure,
         spread=request.spread,
@@ -252,6 +255,10 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     print(f"surface: {flaws}")
     if "relative_chamfer" in surface:
         print(f"distance to the true surface: {surface['relative_chamfer']:.3%} of its diagonal")
+    if "poses" in report:
+        print(
+            f"cameras turned by {report['poses']['mean_degrees']:.3f} degrees in the mean, see cameras.json"
+        )
     seconds = report["time"]
     if seconds["step_ms"] is not None:
         print(

@@ -23,6 +23,7 @@ _STATE = "state/"
 class Checkpoint:
     """round: number of the round under way, the last being that of the texture.  step: steps done in it.
     state: of the engine in that round.  positions: (V, 3) of the mesh the round started from.
+    views: (N, 4, 4) world to camera, in units of the scene, that the round started from, where poses are learned.
     losses: of all steps so far, with the number of their round.  seconds: spent.  key: of the task, see ``task_key``.
     """
 
@@ -33,6 +34,7 @@ class Checkpoint:
     positions: np.ndarray | None = None
     losses: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
+    views: np.ndarray | None = None
 
     def save(self, folder: Path) -> None:
         """Replace the folder's checkpoint, whole or not at all. Raises InputError when it cannot be written."""
@@ -40,6 +42,8 @@ class Checkpoint:
         arrays: dict[str, Any] = {_STATE + name: array for name, array in self.state.items()}
         if self.positions is not None:
             arrays["positions"] = self.positions
+        if self.views is not None:
+            arrays["views"] = self.views
         stream = io.BytesIO()
         np.savez(
             stream,
@@ -60,6 +64,7 @@ class Checkpoint:
                 facts = json.loads(str(file["facts"]))
                 state = {n.removeprefix(_STATE): file[n] for n in file.files if n.startswith(_STATE)}
                 positions = file["positions"] if "positions" in file.files else None
+                views = file["views"] if "views" in file.files else None
                 losses = [(int(r), float(loss)) for r, loss in file["losses"]]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise InputError(f"'{path}' is damaged; remove it and run without --resume") from None
@@ -67,7 +72,7 @@ class Checkpoint:
             raise InputError(
                 f"'{path}' belongs to another target or other options; give those again, or run without --resume"
             )
-        return cls(key, facts["round"], facts["step"], state, positions, losses, facts["seconds"])
+        return cls(key, facts["round"], facts["step"], state, positions, losses, facts["seconds"], views)
 
     @staticmethod
     def remove(folder: Path) -> None:

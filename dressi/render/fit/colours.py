@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, VEC3
 from ..color import linear_to_srgb
@@ -18,6 +19,25 @@ PACE = 0.05
 """Step of Adam, in codes."""
 
 
+class Light:
+    """How bright each view sees a surface by where it faces: spherical harmonics up to the second degree, times the
+    colours. Explains lights that stand still while the object turns, or move with the camera, and exposures."""
+
+    def __init__(self, normals: np.ndarray, views: int):
+        x, y, z = np.asarray(normals, np.float64).T
+        bands = (x, y, z), (x * y, y * z, z * x), (x * x - y * y, 3 * z * z - 1, np.ones_like(x))
+        self.parameters = [
+            Variable(VEC3, (1, 1), views, name=f"light {i}", data=np.zeros((views, 1, 1, 3)))
+            for i in range(3)
+        ]
+        total = F.constant(1.0)
+        for i, (band, leaf) in enumerate(zip(bands, self.parameters, strict=True)):
+            basis = F.expand(list_leaf(f"harmonics {i}", VEC3, np.stack(band, axis=1)), views)
+            total = F.dot(basis, leaf) + total
+        self.shade = total
+        """FLOAT list of vertices, N tiles."""
+
+
 def colour_term(
     drawn: DrawnMesh,
     colors: np.ndarray,
@@ -26,6 +46,7 @@ def colour_term(
     margin: int,
     count: int,
     pick: Callable[[Variable], Variable] = lambda views: views,
+    light: Light | None = None,
 ) -> tuple[Variable, Variable]:
     """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
 
@@ -46,6 +67,7 @@ def colour_term(
     within = Variable(FLOAT, drawn.size, len(masks), name="inside", data=weight)
     colour = list_leaf("colour", VEC3, np.full((count, 3), 0.5))
     at = corners(drawn.face, drawn.faces)
-    shown = interpolate(colour, at, barycentric(drawn.position, at, drawn.size))
+    lit = colour if light is None else F.expand(colour, drawn.position.batch) * pick(light.shade)
+    shown = interpolate(lit, at, barycentric(drawn.position, at, drawn.size))
     difference = l2(shown, pick(target), pick(within) * covered(drawn.face), "sum")
     return colour, difference * (len(masks) / (3 * total * drawn.position.batch))

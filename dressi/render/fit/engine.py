@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,3 +65,23 @@ def unit_matrices(cameras: Cameras, center: np.ndarray, radius: float) -> np.nda
     to_world = np.diag([radius, radius, radius, 1.0])
     to_world[:3, 3] = center
     return cameras.matrices @ to_world
+
+
+def unit_cameras(cameras: Cameras, center: np.ndarray, radius: float) -> Cameras:
+    """The cameras for positions in units of the scene: the pictures are those of ``unit_matrices``."""
+    return Cameras(
+        [
+            replace(
+                camera,
+                translation=(camera.rotation @ center + camera.translation) / radius,
+                near=camera.near / radius,
+                far=camera.far / radius,
+            )
+            for camera in cameras
+        ]
+    )
+
+
+def world_cameras(cameras: Cameras, center: np.ndarray, radius: float) -> Cameras:
+    """Back from ``unit_cameras``."""
+    return unit_cameras(cameras, -np.asarray(center) / radius, 1 / radius)

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ..alignment import align
+from ..camera import Cameras
 from ..mesh import Mesh
 from ..reach import check_reach, marked
 from .checkpoint import Checkpoint, task_key
-from .engine import Engine, MakeEngine
+from .engine import Engine, MakeEngine, unit_cameras, world_cameras
+from .moving import Moving, with_views
 from .options import FitOptions, Round
 from .scene import Scene
 from .shape import ShapeRound, outer_radius
@@ -57,6 +60,9 @@ class FitResult:
     timing: Timing
     finished: bool
     texts: dict[str, str] = field(default_factory=dict)
+    cameras: Cameras | None = None
+    """Those that were learned from, as they were found, where poses were refined: in the world's place, size and turn in
+    which they are nearest to those given."""
     earlier_s: float = 0.0
     """Seconds spent in runs that this one went on from."""
 
@@ -87,6 +93,8 @@ class FitJob:
     ):
         self.scene, self.options, self.make_engine, self.folder = scene, options, make_engine, folder
         self._learned = _batch(scene)
+        self.cameras = self._moving_cameras()
+        """In units of the scene, at the start of the round; None where they stay."""
         self._rest_is_start = init is not None
         self._start, self.rounds = rounds_of(scene, options, init)
         self._key = task_key(
@@ -107,6 +115,8 @@ class FitJob:
     def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
         matrices, masks, colors, known = self._learned
         plan = self.rounds[number]
+        if self.cameras is not None:
+            matrices = Moving(self.cameras, plan.turn, plan.shift, plan.steps)
         size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
         rest = self._start.positions if self._rest_is_start else None
         options = self.options
@@ -127,9 +137,12 @@ class FitJob:
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
         options = self.options
+        matrices, masks, colors, _ = self._learned
         return TextureRound(
             mesh,
-            *self._learned[:3],
+            matrices if self.cameras is None else self.cameras.matrices,
+            masks,
+            colors,
             steps=options.texture_steps,
             texture_size=options.texture_size,
             gradient=options.texture_gradient,
@@ -180,11 +193,14 @@ class FitJob:
         mesh = self.topology(point.round)
         if point.positions is not None:
             mesh = mesh.moved(point.positions)
+        if point.views is not None and self.cameras is not None:
+            self.cameras = with_views(self.cameras, point.views)
         finished = True
         while point.round <= len(self.rounds) and finished:
             textured = point.round == len(self.rounds)
             work = self.texture_round(mesh) if textured else self.shape_round(point.round, mesh)
             point.positions = mesh.positions
+            point.views = None if self.cameras is None else self.cameras.views
             mesh, finished = self._run_round(work, point, progress, stop)
             if finished:
                 fine = point.round + 1 < len(self.rounds)
@@ -195,9 +211,30 @@ class FitJob:
                 point.round, point.step, point.state = point.round + 1, 0, {}
         names = [*("shape" for _ in self.rounds), "texture"]
         losses = [(names[number], loss) for number, loss in point.losses]
-        return FitResult(
-            self.scene.to_world(mesh), losses, self.plans, self.timing, finished, self.texts, self._earlier
-        )
+        mesh, cameras = self._in_world(mesh)
+        return FitResult(mesh, losses, self.plans, self.timing, finished, self.texts, cameras, self._earlier)
+
+    def _moving_cameras(self) -> Cameras | None:
+        if not self.options.refine_poses:
+            return None
+        scene = self.scene
+        if len(scene.train.cameras) == 1:
+            warnings.warn(
+                "one view says nothing about its pose: it stays as it is; give more to refine them",
+                stacklevel=3,
+            )
+            return None
+        return unit_cameras(scene.train.cameras, scene.center, scene.radius)
+
+    def _in_world(self, mesh: Mesh) -> tuple[Mesh, Cameras | None]:
+        """Mesh and cameras from units of the scene. Poses that are learned leave it open where both lie together."""
+        scene = self.scene
+        mesh = scene.to_world(mesh)
+        if self.cameras is None:
+            return mesh, None
+        cameras = world_cameras(self.cameras, scene.center, scene.radius)
+        back = align(cameras, scene.train.cameras)
+        return mesh.moved(back.points(mesh.positions)), back.cameras(cameras)
 
     def _check_reach(self) -> None:
         matrices, masks = self._learned[:2]
@@ -253,6 +290,8 @@ class FitJob:
             finished = point.step >= work.steps
             if not finished and self.folder is not None:
                 self._save(point, engine)
+            if isinstance(work, ShapeRound) and work.moving is not None:
+                self.cameras = work.moving.found(engine)
             return self._result(work, engine), finished
         finally:
             engine.close()

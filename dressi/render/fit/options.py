@@ -40,6 +40,10 @@ class Round:
     """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
     colour: float = 0.0
     """Weight of the colours of vertices; 0 is without."""
+    turn: tuple[float, float] = (0.0, 0.0)
+    """Learning rate of the poses' turns, in radians; 0: cameras do not turn."""
+    shift: tuple[float, float] = (0.0, 0.0)
+    """Of their shifts, in radii of the scene."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class FitOptions:
     texture_gradient: str = "exact"
     spread: float = 0.0
     """Above 0 shapes move by large steps with this lambda, such as 19, and a weaker Laplacian."""
+    refine_poses: bool = False
+    """Whether the cameras' poses are learned along with the shape, for calibrations that are a little wrong."""
     batch: int = 0
     """How many views each step learns from, at random; 0: all of them."""
     exposure: bool = False
@@ -119,6 +125,8 @@ class FitOptions:
         plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
+        if self.refine_poses:
+            plans = [_moving(plan, number) for number, plan in enumerate(plans)]
         return [plan for plan in plans if plan.steps > 0]
 
     def _large(self, plan: Round) -> Round:
@@ -162,3 +170,19 @@ class FitOptions:
             Round(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5),
             Round(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
         ]
+
+
+TURNS = ((0.1, 0.3), (0.2, 0.1))
+SHIFTS = ((0.8, 0.5), (0.3, 0.2))
+"""Of poses that are refined: learning rates at a round's start and end, times its steps; later rounds as the last one."""
+
+
+def _moving(plan: Round, number: int) -> Round:
+    """Cameras shift first and turn when there is a shape: a ball looks alike from everywhere."""
+    turn, shift = (rates[min(number, len(rates) - 1)] for rates in (TURNS, SHIFTS))
+    steps = max(plan.steps, 100)
+    return replace(
+        plan,
+        turn=(turn[0] / steps, turn[1] / steps),
+        shift=(shift[0] / steps, shift[1] / steps),
+    )

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from ...errors import InputError
 from .. import pictures
 from ..checks import check_surface
 from ..hull import hull_iou
-from ..io import save_gif, save_glb, save_png
+from ..io import Photos, save_gif, save_glb, save_png
+from ..io.cameras import NAME
 from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
+from .cameras import cameras_file, moves
 from .draw import draw
 from .engine import MakeEngine
 from .job import FitResult
@@ -98,12 +100,20 @@ def write_results(
     device: dict[str, str],
     total_s: Callable[[], float],
     hull: bool = True,
+    photos: Photos | None = None,
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
+
+    Where poses were refined also ``cameras.json``, see ``cameras_file``, for which the scene's photos are needed.
 
     Files that are there already are replaced at the end, when all new ones are complete. Raises InputError when
     the folder cannot be written.
     """
+    files = FILES
+    given = scene.train.cameras
+    if result.cameras is not None:
+        files = (*FILES, NAME)
+        scene = replace(scene, train=replace(scene.train, cameras=result.cameras))
     train = score(result, scene.train, make_engine)
     held_out = None if scene.held_out is None else score(result, scene.held_out, make_engine)
     frames = render_turntable(result.mesh, scene.up, make_engine)
@@ -122,6 +132,8 @@ def write_results(
             "heldout": None if held_out is None else held_out.as_dict(),
         },
     }
+    if result.cameras is not None:
+        report["poses"] = moves(result.cameras, given)
     report["surface"] = surface_score(result, scene)
     outline = hull_score(scene) if hull else None
     if outline is not None:
@@ -143,8 +155,10 @@ def write_results(
             "step_ms": timing.step_ms,
             "total_s": result.earlier_s + total_s(),
         }
+        if result.cameras is not None:
+            (new / NAME).write_bytes(cameras_file(result.cameras, scene, photos))
         (new / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-        for name in FILES:
+        for name in files:
             os.replace(new / name, folder / name)
     except OSError as error:
         raise InputError(

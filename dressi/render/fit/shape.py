@@ -21,8 +21,9 @@ from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ..screen import with_margin
 from ..silhouette import band, falloff
 from .batches import ViewBatches
-from .colours import PACE, colour_term
-from .engine import Engine, list_leaf, matrices_leaf, to_clip
+from .colours import PACE, Light, colour_term
+from .engine import Engine, list_leaf, to_clip
+from .moving import Moving, matrices_of, optimizers_of
 from .options import Round
 from .silhouettes import cut_off, least_distances, signed_distances, soft_target
 
@@ -50,7 +51,7 @@ class ShapeRound:
     def __init__(
         self,
         mesh: Mesh,
-        matrices: np.ndarray,
+        matrices: np.ndarray | Moving,
         masks: np.ndarray,
         size: tuple[int, int],
         plan: Round,
@@ -63,6 +64,7 @@ class ShapeRound:
         seed: int = 0,
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
+        self.moving = matrices if isinstance(matrices, Moving) else None
         self.position = list_leaf("position", VEC3, mesh.positions)
         self.radius = Variable(FLOAT, name="radius")
         # What the border cuts off the soft margin of the outer form would push the mesh outward.
@@ -72,7 +74,7 @@ class ShapeRound:
         pick = (
             ViewBatches(len(masks), batch, counter, seed) if 0 < batch < len(masks) else lambda views: views
         )
-        clip, wide = with_margin(to_clip(self.position, pick(matrices_leaf(matrices))), size, margin)
+        clip, wide = with_margin(to_clip(self.position, pick(matrices_of(matrices))), size, margin)
         soft = hard_soft_ras(
             clip,
             list_leaf("faces", IVEC3, mesh.faces),
@@ -114,12 +116,19 @@ class ShapeRound:
             moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
         else:
             moves = optim.chain(smoothed(neighbours), optim.adam(rate, BETAS))
-        self.parameters = [self.position]
+        others = optimizers_of(matrices)
         if plan.colour and colors is not None:
-            colour, distance = colour_term(soft.mesh, colors, masks, size, margin, len(mesh.positions), pick)
+            light = None if self.moving is None else Light(mesh.vertex_normals(), len(masks))
+            colour, distance = colour_term(
+                soft.mesh, colors, masks, size, margin, len(mesh.positions), pick, light
+            )
             self.loss = self.loss + distance * plan.colour
-            self.parameters.append(colour)
-            moves = per_parameter({self.position: moves, colour: optim.adam(PACE, BETAS)})
+            others[colour] = optim.adam(PACE, BETAS)
+            if light is not None:
+                others |= {leaf: optim.adam(0.02, BETAS) for leaf in light.parameters}
+        self.parameters = [self.position, *others]
+        if others:
+            moves = per_parameter({self.position: moves, **others})
         self.optimizer = optim.Clocked(moves, counter)
 
     def before(self, engine: Engine, step: int) -> None:

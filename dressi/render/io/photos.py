@@ -31,6 +31,7 @@ class Photos:
     known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere. Images and
     masks are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
+    originals: the files, with cameras of their own sizes and their lenses.
     """
 
     images: np.ndarray
@@ -40,6 +41,7 @@ class Photos:
     bounds: np.ndarray
     notes: tuple[str, ...] = ()
     known: np.ndarray | None = None
+    originals: tuple[View, ...] = ()
 
     @property
     def held_out(self) -> np.ndarray:
@@ -134,6 +136,7 @@ def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: 
         bounds=bounds,
         notes=tuple(dict.fromkeys(calibration.notes)),
         known=None if known.all() else known,
+        originals=tuple(calibration.views),
     )
 
 

@@ -1,0 +1,47 @@
+"""What a fit that refines poses says about its cameras."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..alignment import turns
+from ..camera import Camera, Cameras
+from ..io import Photos
+from ..io.cameras import encode_cameras
+from ..io.lens import Lens
+from .scene import Scene
+
+
+def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
+    """How far cameras moved, for a report. degrees: turns.  distance: between centres, in units of the world."""
+    away = np.linalg.norm(found.centers - given.centers, axis=1)
+    angles = turns(found, given)
+    return {
+        "mean_degrees": float(angles.mean()),
+        "mean_distance": float(away.mean()),
+        "cameras": [
+            {"name": camera.name, "degrees": float(angle), "distance": float(distance)}
+            for camera, angle, distance in zip(found, angles, away, strict=True)
+        ],
+    }
+
+
+def cameras_file(found: Cameras, scene: Scene, photos: Photos | None = None) -> bytes:
+    """A ``cameras.json`` of the cameras that a fit has found, in the size that it worked in.
+
+    With the photographs that the scene is of: one for their folder, of all photographs in their own sizes and with
+    their lenses; cameras of those that were held out are as they were.
+    """
+    if photos is None:
+        return encode_cameras([(camera.name, camera, Lens()) for camera in found], scene.bounds)
+    learned: dict[int, Camera] = dict(zip(photos.train.tolist(), found, strict=True))
+    views = []
+    for i, original in enumerate(photos.originals):
+        camera = original.camera
+        if i in learned:
+            camera = replace(camera, rotation=learned[i].rotation, translation=learned[i].translation)
+        views.append((original.image.name, camera, original.lens))
+    return encode_cameras(views, scene.bounds)
