@@ -21,7 +21,7 @@ def fit(
     ] = None,
     views: Annotated[int, typer.Option(help="How many pictures are made of --target.")] = 6,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of both phases together; four fifths are for the shape.")
+        int | None, typer.Option(help="Steps of both phases together; five sixths are for the shape.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     radius: Annotated[
@@ -31,8 +31,12 @@ def fit(
         str, typer.Option(help="Of HardSoftRas: outer, or face (the paper's) or silhouette, slower.")
     ] = "outer",
     colours: Annotated[
-        bool, typer.Option("--colours", help="The shape follows colours, too, not only outlines; slower.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--colours/--no-colours",
+            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can.",
+        ),
+    ] = None,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
     texture_size: Annotated[
         int | None,

@@ -45,7 +45,7 @@ class Request:
     seed: int
     radius: float | None
     form: str
-    colours: bool
+    colours: bool | None
     peels: int
     texture_size: int | None
     texture_gradient: str

@@ -1,7 +1,5 @@
 """Colours in the shape phase: what they cost, how they pull, and a fit that needs them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from reference import images_of
@@ -114,7 +112,11 @@ def painted(mesh, cameras, size):
     return np.stack(pictures), np.stack(masks)
 
 
-def test_a_fit_without_colours_is_what_it_was():
-    plain = FitOptions()
-    assert not plain.colours and len(plain.rounds()) == 3
-    assert replace(plain, colours=True).rounds()[0] == plain.rounds()[0]
+def test_colours_are_the_default_of_the_form_that_has_them():
+    assert FitOptions().colours and not FitOptions(form="face").colours
+    plain, coloured = (FitOptions(colours=colours).rounds() for colours in (False, True))
+    assert len(plain) == 3 and not any(plan.colour for plan in plain)
+    # Outlines first; then from pictures so small that a few pixels are far.
+    assert [plan.pixels for plan in coloured[:2]] == [plan.pixels for plan in plain[:2]]
+    seen = [plan.pixels for plan in coloured if plan.colour]
+    assert seen == sorted(seen) and seen[0] < plain[0].pixels and seen[-1] == plain[-1].pixels

@@ -22,7 +22,7 @@ from dressi.render.primitives import pear
 sys.path.insert(0, str(Path(__file__).parent))
 
 SIZE = (24, 24)
-TINY = FitOptions(size=SIZE, views=4, steps=20, texture_size=16)
+TINY = FitOptions(size=SIZE, views=4, steps=20, texture_size=16, colours=False)
 
 
 def picked(count: int, size: int, steps: int, seed: int = 0) -> np.ndarray:

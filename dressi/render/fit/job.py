@@ -22,6 +22,7 @@ from .options import FitOptions, Round
 from .scene import Scene
 from .shape import ShapeRound, outer_radius
 from .texture import TextureRound
+from .unfold import unfolded
 
 CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped
@@ -203,6 +204,9 @@ class FitJob:
             point.views = None if self.cameras is None else self.cameras.views
             mesh, finished = self._run_round(work, point, progress, stop)
             if finished:
+                # A mesh that was given may be as it is on purpose.
+                if not textured and not self._rest_is_start:
+                    mesh = unfolded(mesh)
                 fine = point.round + 1 < len(self.rounds)
                 if fine:
                     mesh = mesh.subdivide(

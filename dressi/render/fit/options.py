@@ -9,8 +9,8 @@ from ...errors import InputError
 from ..hard_soft_ras import SOFT_FORMS
 from ..texturing import GRADIENTS
 
-STEPS = 600
-"""Steps of a fit that is not told how many: four fifths for the shape."""
+STEPS = 720
+"""Steps of a fit that is not told how many: five sixths for the shape."""
 
 HASTE = 16.0
 """Learning rates of large steps over those of Adam: they say how far the fastest vertex moves before the move is
@@ -58,8 +58,9 @@ class FitOptions:
     """Largest radius of HardSoftRas, a fraction of the image height."""
     form: str = "outer"
     """Of HardSoftRas: "outer", several times faster and on larger images, the paper's "face", or "silhouette"."""
-    colours: bool = False
-    """Whether the shape follows the pictures' colours, too, which show what no outline does; of the outer form."""
+    colours: bool | None = None
+    """Whether the shape follows the pictures' colours, too, which show what no outline does; the outer form can, and
+    does if not told."""
     peels: int = 3
     """Of the face form."""
     texture_size: int = 0
@@ -94,6 +95,8 @@ class FitOptions:
             raise InputError(f"a batch of views is 0, for all, or more, not {self.batch}")
         if self.form not in SOFT_FORMS:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
+        if self.colours is None:
+            object.__setattr__(self, "colours", self.form == "outer")
         if self.colours and self.form != "outer":
             raise InputError(
                 f"colours are compared by the outer form, not {self.form!r}; leave out --colours or --form"
@@ -115,12 +118,13 @@ class FitOptions:
 
     @property
     def texture_steps(self) -> int:
-        return max(self.steps // 5, 1)
+        return max(self.steps // 6, 1)
 
     def rounds(self) -> list[Round]:
         """The shape phase from coarse to fine, the radius from far to near."""
         steps = max(self.steps - self.texture_steps, 1)
-        share = [int(steps * part) for part in ((0.35, 0.2, 0.25) if self.colours else (0.35, 0.35))]
+        parts = (0.2, 0.14, 0.26, 0.18, 0.12) if self.colours else (0.35, 0.35)
+        share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
         plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
         if self.spread:
@@ -135,7 +139,7 @@ class FitOptions:
         return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
     def _outer_rounds(self, share: list[int]) -> list[Round]:
-        """Each round on twice the rows of the one before, with a radius that goes on where that one ended.
+        """Outlines on twice the rows of the round before, with a radius that goes on where that one ended.
 
         The Laplacian is strong where the radius is large, for a start without folds, and weak at the end, for details.
         Faces get smaller only where pixels do.
@@ -151,12 +155,15 @@ class FitOptions:
         ]
         if not self.colours:
             return [*rounds, Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
-        # Colours pull from a few pixels away only: first in small pictures, where that is far. By large steps, for
-        # what few pixels show, or none, must not go as far as what many agree about: it would fold over.
+        # Colours pull from a few pixels away only, so they begin in pictures so small that a few pixels are far. By large
+        # steps, for what few pixels show, or none, must not go as far as what many agree about: it would fold over.
+        near = (radii[2], radii[3])
         return [
             *rounds,
-            Round(finer[2], 128, share[2], (radii[2], radii[3]), (0.005, 0.003), 1e-5, SPREAD, COLOUR),
-            Round(finer[2], 256, share[3], (radii[3], radii[3]), (0.003, 0.0005), 1e-5, SPREAD, COLOUR),
+            Round(finer[1], 24, share[2], near, (0.03, 0.015), 3e-6, SPREAD, COLOUR),
+            Round(finer[1], 40, share[3], near, (0.02, 0.01), 3e-6, SPREAD, COLOUR),
+            Round(finer[1], 64, share[4], near, (0.01, 0.005), 3e-6, SPREAD, COLOUR),
+            Round(finer[2], 256, share[5], near, (0.005, 0.0005), 3e-6, SPREAD, COLOUR),
         ]
 
     def _face_rounds(self, share: list[int]) -> list[Round]:

@@ -1,0 +1,206 @@
+"""How well `dressi fit` does with its default settings, for every case that it is judged by.
+
+    python apps/fit_table.py --out apps/results/fit_table
+    python apps/fit_table.py --case dino spot spot-12 --device SwiftShader
+    python apps/fit_table.py --case seeds --seeds 10 --mesh Avocado
+
+Photographs (dino, dtu24, lego) and meshes that make six (spot, ...) or twelve pictures (spot-12, ...), from the folder
+that DRESSI_DATA names; bob-12 with the share of its hole that the result leaves open. seeds: the same mesh again and
+again, each time with the start sphere turned, the pictures in another order, noise of 0.02 in their codes, and each tenth
+pixel along the outline in the mask or not by chance. Each case is fitted as the command line does it; what that leaves
+behind is in a folder of its name, and its row in fit_table.json: seconds with loading and writing, the report's metrics,
+its surface, and the visual hull of the same masks. Rows that are there already are not made again. A last row has the
+spread of the seeds' distances from the true surface: (max - min) / mean, and the standard deviation over the mean.
+"""
+
+import argparse
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import binary_dilation, binary_erosion, binary_fill_holes
+from scipy.spatial.transform import Rotation
+
+from dressi import Device, DressiAD
+from dressi.errors import InputError
+from dressi.render.camera import Cameras
+from dressi.render.color import linear_to_srgb, srgb_to_linear
+from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene, photo_scene, write_results
+from dressi.render.io import load_mesh, load_photos, write_json
+from dressi.render.mesh import Mesh
+
+PHOTOS = {"dino": "dino", "dtu24": "dtu24", "lego": "lego_synthetic"}
+MESHES = {
+    "Avocado": "Avocado_512.glb",
+    "spot": "spot_bob/spot.obj",
+    "BoomBox": "BoomBox_512.glb",
+    "BarramundiFish": "BarramundiFish_512.glb",
+    "bob": "spot_bob/bob_tri.obj",
+}
+FOURS = ("Avocado", "spot", "BoomBox", "BarramundiFish")
+CASES = (*PHOTOS, *FOURS, *(f"{name}-12" for name in FOURS), "bob-12", "seeds")
+WIDEST = 320
+"""Of photographs, as the command line takes them."""
+NOISE, FRAYED = 0.02, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class TurnedStart(Scene):
+    """A scene whose start sphere is turned."""
+
+    turn: np.ndarray = field(default_factory=lambda: np.eye(3))
+
+    def start(self, subdivisions: int) -> Mesh:
+        ball = super().start(subdivisions)
+        middle = ball.positions.mean(0)
+        return ball.moved((ball.positions - middle) @ self.turn.T + middle)
+
+
+def varied(scene: Scene, seed: int) -> Scene:
+    """The scene with all that a seed decides: start rotation, order of the pictures, noise."""
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(scene.train.masks))
+    masks, colors = scene.train.masks[order] >= 0.5, linear_to_srgb(scene.train.colors[order])
+    for i, mask in enumerate(masks):
+        edge = np.asarray(binary_dilation(mask)) & ~np.asarray(binary_erosion(mask))
+        masks[i] ^= edge & (random.random(mask.shape) < FRAYED)
+    colors = srgb_to_linear(np.clip(colors + NOISE * random.standard_normal(colors.shape), 0, 1))
+    cameras = Cameras([scene.train.cameras.cameras[i] for i in order])
+    train = Views(cameras, masks.astype(np.float32), (colors * masks[..., None]).astype(np.float32))
+    turn = Rotation.from_quat(random.standard_normal(4)).as_matrix()
+    return TurnedStart(**{**scene.__dict__, "train": train}, turn=turn)
+
+
+def holes(masks: np.ndarray) -> np.ndarray:
+    """(N, H, W) bool: what silhouettes surround without covering it."""
+    return np.stack([np.asarray(binary_fill_holes(mask)) ^ mask for mask in np.asarray(masks) >= 0.5])
+
+
+def hole_score(mesh: Mesh, views: Views, device: Device) -> dict[str, Any]:
+    """IoU of the holes, over all pixels of the views that see through the true shape, and how many those are."""
+    found, truth = holes(draw(mesh, views.cameras, lambda: DressiAD(device))[0]), holes(views.masks)
+    seen = truth.any((1, 2))
+    both, either = (found & truth)[seen].sum(), (found | truth)[seen].sum()
+    return {"hole_views": int(seen.sum()), "hole_iou": float(both / either) if seen.any() else None}
+
+
+def fit(name: str, case: dict[str, Any], data: Path, folder: Path, device: Device) -> dict[str, Any]:
+    """The row of one case; its results are in the folder."""
+    begin = time.perf_counter()
+    wide = case["size"]
+    given = {} if case["steps"] is None else {"steps": case["steps"]}
+    if name in PHOTOS:
+        photos = load_photos(data / "photos" / PHOTOS[name], widest=wide or WIDEST)
+        options = FitOptions(size=photos.cameras.size, **given)
+        scene = photo_scene(photos)
+    else:
+        side = wide or FitOptions().size[0]
+        options = FitOptions(size=(side, side), views=case.get("views", 6), seed=case.get("seed", 0), **given)
+        target = load_mesh(data / "meshes" / MESHES[name])
+        scene = mesh_scene(target, options.views, options.size, lambda: DressiAD(device))
+    if "seed" in case:
+        scene = varied(scene, case["seed"])
+    result = FitJob(scene, options, lambda: DressiAD(device)).run()
+    facts = {
+        "name": device.name, "driver": device.physical.driver, "version": device.physical.driver_version,
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    report = write_results(
+        folder, scene, result, lambda: DressiAD(device), device=facts,
+        total_s=lambda: time.perf_counter() - begin,
+    )  # fmt: skip
+    row = {
+        "seconds": report["time"]["total_s"], **report["metrics"], "surface": report["surface"],
+        "hull": report.get("hull", {}).get("heldout"),
+    }  # fmt: skip
+    if name == "bob" and scene.held_out is not None:
+        row.update(hole_score(result.mesh, scene.held_out, device))
+    return row
+
+
+def spread(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How far the distances of seeds from the true surface lie apart."""
+    found = np.array([row["surface"]["relative_chamfer"] for row in rows])
+    worst = min(row["heldout"]["iou"] for row in rows)
+    return {
+        "seeds": len(rows), "mean": found.mean(), "range": np.ptp(found) / found.mean(),
+        "deviation": found.std(ddof=1) / found.mean() if len(found) > 1 else 0.0, "least_heldout_iou": worst,
+    }  # fmt: skip
+
+
+def said(label: str, row: dict[str, Any]) -> str:
+    """A row as one line."""
+    held, surface, hull = row["heldout"], row["surface"], row["hull"]
+    quality = {name: "equal" if part["psnr"] is None else f"{part['psnr']:.2f}" for name, part in
+               (("train", row["train"]), ("held", held))}  # fmt: skip
+    line = (
+        f"{label}: IoU {row['train']['iou']:.4f} / {held['iou']:.4f}, hull {hull['iou']:.4f},"
+        f" PSNR {quality['train']} / {quality['held']} dB, SSIM {held['ssim']:.3f},"
+        f" {surface['inside_out']} inside out, {surface['self_intersecting']:.2%} cut, {row['seconds']:.0f} s"
+    )
+    if "relative_chamfer" in surface:
+        line += f", chamfer {surface['relative_chamfer']:.3%}"
+    if row.get("hole_iou") is not None:
+        line += f", holes {row['hole_iou']:.3f} in {row['hole_views']} views"
+    return line
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--case", nargs="+", default=list(CASES), choices=CASES, metavar="CASE")
+    parser.add_argument("--seeds", type=int, default=10, help="how many of the case seeds")
+    parser.add_argument("--mesh", default="spot", choices=MESHES, help="of the case seeds")
+    parser.add_argument("--size", type=int, help="width of pictures, if not that of the command line")
+    parser.add_argument("--steps", type=int, help="if not those of the command line")
+    parser.add_argument("--device", help="Vulkan device, by name or index")
+    parser.add_argument("--headless", action="store_true", help="no window is ever opened")
+    parser.add_argument("--out", type=Path, default=Path("out/fit_table"))
+    settings = parser.parse_args()
+    data = Path(os.environ.get("DRESSI_DATA", ""))
+    if not (data / "photos").is_dir():
+        raise InputError("set DRESSI_DATA to the folder that holds 'meshes' and 'photos'")
+    settings.out.mkdir(parents=True, exist_ok=True)
+    file = settings.out / "fit_table.json"
+    rows: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
+    with Device.open(settings.device) as device:
+        common = {"size": settings.size, "steps": settings.steps, "device": device.name}
+        todo: list[tuple[str, dict[str, Any]]] = []
+        for label in settings.case:
+            name, _, views = label.partition("-")
+            if label == "seeds":
+                todo += [(settings.mesh, {"seed": seed}) for seed in range(settings.seeds)]
+            else:
+                todo.append((name, {} if name in PHOTOS else {"views": int(views or 6)}))
+        for name, case in todo:
+            key = {"case": name, **case, **common}
+            label = "-".join([name, *(f"{k}{v}" for k, v in case.items())])
+            found = next(
+                (row for row in rows if key.items() <= row.items()),
+                None,
+            )
+            if found is None:
+                found = {**key, **fit(name, {**case, **common}, data, settings.out / label, device)}
+                rows.append(found)
+                write_json(file, rows)
+            print(said(label, found), flush=True)
+        seeds = [
+            row
+            for row in rows
+            if "seed" in row and row["case"] == settings.mesh and common.items() <= row.items()
+        ]
+        if seeds and "seeds" in settings.case:
+            key = {"case": f"spread of {settings.mesh}", **common}
+            rows = [row for row in rows if not key.items() <= row.items()] + [{**key, **spread(seeds)}]
+            write_json(file, rows)
+            print(rows[-1])
+    print(f"results are in '{file}'")
+
+
+if __name__ == "__main__":
+    main()
