@@ -195,8 +195,9 @@ def main() -> None:
             scene = mesh_scene(target, args.views, (args.size, args.size), lambda: DressiAD(device))
             for strength in args.spread:
                 options = FitOptions(
-                    size=(args.size, args.size), views=args.views, steps=args.steps * 5 // 4, spread=strength
-                )
+                    size=(args.size, args.size), views=args.views, steps=args.steps * 6 // 5,
+                    spread=strength, colours=False,
+                )  # fmt: skip
                 found = Fit(scene, target, options, device).run(args.ease, args.rate)
                 first, last = found["curve"][0], found["curve"][-1]
                 print(
