@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from ...ad.graph import Variable
 from ..plan.glsl_blocks import words_of
 from ..plan.plan import Plan
-from ..plan.substage import Stage, SubStage
+from ..plan.substage import Binding, Stage, SubStage
 from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer
 from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
-from .record import Target, record_copies, record_stage
+from .record import Target, record_copies, record_nothing, record_stage
 from .render_pass import DrawTarget, make_scatter_target, make_target
 from .store import Store
 
@@ -53,12 +53,18 @@ class BuiltPlan:
         }
         runs = [Target(device, commands, plan.limits, of, self._lists) for of in images]
         self._step = runs[1]
-        cache.compile(plan.shaders)
+        self._cache = cache
+        if not device.compiles_late:
+            cache.compile(plan.shaders)
         self._pool = make_pool(device, list(plan.shaders.values()))
         self._maker = PipelineMaker(device, cache, self._pool)
         self._targets: list[DrawTarget] = []
+        self._warming: list[Any] = []  # commands that make the driver compile
         static, step, asked = (
-            [self._prepare(stage, run, passing, buffers) for stage in schedule.stages]
+            [
+                self._prepare(stage, run, passing, buffers, used=schedule is not plan.asked)
+                for stage in schedule.stages
+            ]
             for schedule, run, passing in zip(plan.schedules, runs, plan.images.passing, strict=True)
         )
         cache.release_modules()
@@ -154,10 +160,18 @@ class BuiltPlan:
 
     # ---- building
     def _prepare(
-        self, stage: Stage, run: Target, passing: Collection[Variable], buffers: dict[str, DeviceBuffer]
+        self,
+        stage: Stage,
+        run: Target,
+        passing: Collection[Variable],
+        buffers: dict[str, DeviceBuffer],
+        *,
+        used: bool,
     ) -> _Prepared:
+        """``used``: in the steps, not only when something is asked for."""
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
+        self._cache.compile({s: self.plan.shaders[s] for s in stage.sub_stages})
         target = None
         tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
         size = (tiling.width, tiling.height)
@@ -186,7 +200,30 @@ class BuiltPlan:
             )
             for k, s in enumerate(stage.sub_stages)
         ]
-        return _Prepared(run, stage, target, resolve, pipelines)
+        prepared = _Prepared(run, stage, target, resolve, pipelines)
+        if self.device.compiles_late and used and self._untouched(stage):
+            self._warm_up(prepared)
+        return prepared
+
+    def _warm_up(self, p: _Prepared) -> None:
+        """The driver compiles the shaders of a Stage in its own thread, while the host goes on with the next."""
+        buffer = self.commands.record(
+            lambda b: record_nothing(p.run, b, p.stage, p.target, p.resolve, p.pipelines)
+        )
+        self.commands.submit(buffer)
+        self._warming.append(buffer)
+
+    def _untouched(self, stage: Stage) -> bool:
+        """Whether a render pass that draws nothing leaves everything as it is that can be read already: attachments
+        that are not loaded become undefined."""
+        named = {*self.plan.program.outputs.values(), *self.plan.program.asked.values()}
+        for s in stage.sub_stages:
+            loaded = {r.variable for r in s.reads if r.binding is Binding.ATTACHMENT}
+            for v in s.colors:
+                leaf = (s.then or s).replaces.get(v)
+                if v in named or (leaf is not None and leaf not in loaded):
+                    return False
+        return True
 
     def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
         """The lists of a SubStage as its shaders name them."""
@@ -195,7 +232,7 @@ class BuiltPlan:
 
     def destroy(self) -> None:
         """Release what is the plan's own; nothing of it may be under way."""
-        for buffer in [r.buffer for r in self._recordings.values()] + [self._asked_commands]:
+        for buffer in [*self._warming, *(r.buffer for r in self._recordings.values()), self._asked_commands]:
             if buffer is not None:
                 self.commands.release(buffer)
         self._maker.destroy()

@@ -126,6 +126,11 @@ class Device:
         return hashlib.sha256(key.encode()).hexdigest()[:24]
 
     @property
+    def compiles_late(self) -> bool:
+        """Whether shaders become machine code when they are first used, not when their pipelines are made: CPU drivers."""
+        return self.physical.type == "cpu"
+
+    @property
     def messages(self) -> list[str]:
         """What the validation layer has said so far."""
         return self.instance.messages

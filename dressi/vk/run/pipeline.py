@@ -53,13 +53,14 @@ class PipelineCache:
         self.loaded = len(data)
 
     def compile(self, all_shaders: Mapping[SubStage, Shaders]) -> None:
-        """The modules of all shaders: compiled together, equal text once."""
+        """The modules of all shaders that have none yet: compiled together, equal text once."""
         jobs: dict[tuple[str, str], Shader] = {}
         for s, shaders in all_shaders.items():
             name = "+".join(type(f).__name__ for f in s.functions)[:80]
             for part, source in shaders.sources.items():
                 stage = stage_of(part)
-                jobs.setdefault((source, stage), Shader(source, stage, f"{name} {part}"))
+                if (source, stage) not in self.modules:
+                    jobs.setdefault((source, stage), Shader(source, stage, f"{name} {part}"))
         for (key, job), code in zip(jobs.items(), compile_many(list(jobs.values())), strict=True):
             info = self.device.vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code)
             self.modules[key] = self.device.create("ShaderModule", info, job.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,51 @@ def record_stage(
     vk.vkCmdEndRenderPass(buffer)
 
 
+def record_nothing(
+    run: Target,
+    buffer: Any,
+    stage: Stage,
+    target: DrawTarget | None,
+    resolve: DrawTarget | None,
+    pipelines: list[Pipelines],
+) -> None:
+    """Uses all shaders of a Stage on no pixel and no texel: drivers that compile a shader when it is first used do so."""
+    vk = run.device.vk
+    if stage.draws:
+        assert target is not None
+        _begin(run, buffer, replace(target, size=(1, 1)))
+        for k, p in enumerate(pipelines):
+            if k:
+                vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
+            _bind(run, buffer, p, "draw")
+            _draw_nothing(run, buffer)
+        vk.vkCmdEndRenderPass(buffer)
+        return
+    (p,) = pipelines
+    _choose_band(run, buffer, p, p.bands[0])
+    for part, handle in p.handles.items():
+        drawn = {"draw": target, "resolve": resolve}.get(part)
+        if drawn is not None:
+            _begin(run, buffer, replace(drawn, size=(1, 1)))
+            _bind(run, buffer, p, part)
+            _draw_nothing(run, buffer)
+            vk.vkCmdEndRenderPass(buffer)
+        else:
+            point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+            vk.vkCmdBindPipeline(buffer, point, handle)
+            vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
+            vk.vkCmdDispatch(buffer, 0, 0, 0)
+        run.commands.barrier(buffer)
+
+
+def _draw_nothing(run: Target, buffer: Any) -> None:
+    """A triangle that the scissor leaves nothing of."""
+    vk = run.device.vk
+    _viewport(vk, buffer, 0, 0, 1, 1)
+    vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(0, 0))])
+    vk.vkCmdDraw(buffer, 3, 1, 0, 0)
+
+
 def _begin(run: Target, buffer: Any, target: DrawTarget) -> None:
     vk = run.device.vk
     info = vk.VkRenderPassBeginInfo(
@@ -73,6 +118,14 @@ def _bind(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
     point = vk.VK_PIPELINE_BIND_POINT_GRAPHICS
     vk.vkCmdBindPipeline(buffer, point, p.handles[part])
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
+
+
+def _choose_band(run: Target, buffer: Any, p: Pipelines, first: int) -> None:
+    """The band of the table whose first cell this is, where there are several."""
+    if len(p.bands) > 1:
+        vk = run.device.vk
+        constant = vk.ffi.new("int32_t*", first)
+        vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, 0, 4, constant)
 
 
 def _cover(run: Target, buffer: Any, target: DrawTarget) -> None:
@@ -152,9 +205,7 @@ def _dispatch(
     scatter = s.scatter
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
     for first in p.bands:
-        if len(p.bands) > 1:
-            constant = vk.ffi.new("int32_t*", first)
-            vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, 0, 4, constant)
+        _choose_band(run, buffer, p, first)
         if s.drawn is not None and target is not None:
             _begin(run, buffer, target)
             _bind(run, buffer, p, "draw")
