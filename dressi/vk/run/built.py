@@ -62,7 +62,7 @@ class BuiltPlan:
         self._warming: list[Any] = []  # commands that make the driver compile
         static, step, asked = (
             [
-                self._prepare(stage, run, passing, buffers, used=schedule is not plan.asked)
+                self._prepare(stage, run, passing, buffers, schedule is not plan.asked)
                 for stage in schedule.stages
             ]
             for schedule, run, passing in zip(plan.schedules, runs, plan.images.passing, strict=True)
@@ -165,7 +165,6 @@ class BuiltPlan:
         run: Target,
         passing: Collection[Variable],
         buffers: dict[str, DeviceBuffer],
-        *,
         used: bool,
     ) -> _Prepared:
         """``used``: in the steps, not only when something is asked for."""

@@ -93,7 +93,10 @@ class Commands:
     def make_general(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
         """Bring new images into the layout GENERAL; those in ``zero`` filled with zeros."""
         vk = self.device.vk
-        color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
+        color, depth = (
+            vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
+            for aspect in (vk.VK_IMAGE_ASPECT_COLOR_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT)
+        )
 
         def write(buffer: Any) -> None:
             changes = [
@@ -104,7 +107,7 @@ class Commands:
                     srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
                     dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
                     image=image.handle,
-                    subresourceRange=color,
+                    subresourceRange=depth if image.slot.depth else color,
                 )
                 for image in images
             ]

@@ -86,7 +86,7 @@ class Store:
                 pool.append(make_image(self.device, slot, f"transient {k}"))
                 new.append(pool[-1])
             made[k], used[slot] = pool[n], n + 1
-        self.commands.make_general([image for image in new if not image.slot.depth], [])
+        self.commands.make_general(new, [])
         by_schedule = [{v: [made[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
         return by_schedule, {s: made[k] for s, k in plan.images.depths.items()}, mine
 
