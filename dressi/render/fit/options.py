@@ -17,7 +17,7 @@ HASTE = 16.0
 spread, and of details that leaves a small part."""
 EASED = 0.1
 """How much of the Laplacian's weight is left where large steps keep the shape smooth."""
-COLOUR, SPREAD = 1.0, 19.0
+COLOUR, SPREAD = 1.0, 9.0
 """Of the rounds that compare colours, too: their weight beside the silhouettes, and the lambda of large steps."""
 
 
@@ -123,7 +123,7 @@ class FitOptions:
     def rounds(self) -> list[Round]:
         """The shape phase from coarse to fine, the radius from far to near."""
         steps = max(self.steps - self.texture_steps, 1)
-        parts = (0.2, 0.14, 0.26, 0.18, 0.12) if self.colours else (0.35, 0.35)
+        parts = (0.2, 0.13, 0.25, 0.17, 0.1, 0.07) if self.colours else (0.35, 0.35)
         share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
         plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
@@ -160,10 +160,11 @@ class FitOptions:
         near = (radii[2], radii[3])
         return [
             *rounds,
-            Round(finer[1], 24, share[2], near, (0.03, 0.015), 3e-6, SPREAD, COLOUR),
-            Round(finer[1], 40, share[3], near, (0.02, 0.01), 3e-6, SPREAD, COLOUR),
-            Round(finer[1], 64, share[4], near, (0.01, 0.005), 3e-6, SPREAD, COLOUR),
-            Round(finer[2], 256, share[5], near, (0.005, 0.0005), 3e-6, SPREAD, COLOUR),
+            Round(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
+            Round(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
+            Round(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
+            Round(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
+            Round(finer[2], 256, share[6], near, (0.003, 0.0005), 1e-6, SPREAD, COLOUR),
         ]
 
     def _face_rounds(self, share: list[int]) -> list[Round]:
