@@ -22,7 +22,8 @@ from dressi.ad.types import IVEC3, VEC4
 from dressi.render.color import linear_to_srgb
 from dressi.render.fit.engine import list_leaf
 from dressi.render.io import write_json
-from dressi.render.screen import corners, covered, pixel_centres, project
+from dressi.render.projection import project
+from dressi.render.screen import corners, covered, pixel_centres
 from dressi.render.segments import segment
 from dressi.render.soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
 

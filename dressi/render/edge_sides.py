@@ -17,9 +17,9 @@ import numpy as np
 from ..ad.graph import Domain, PixelFunction, Variable
 from ..ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access
 from .edges import HIDDEN, EdgeList
+from .projection import FARTHEST
 from .screen import (
     AREA_MINIMUM,
-    FARTHEST,
     DrawnMesh,
     Faces,
     at_points,

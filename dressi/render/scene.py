@@ -20,7 +20,7 @@ from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.types import INT, IVEC3, MAT4, VEC3, list_image, list_size
 from ..errors import InputError
-from .screen import LARGEST
+from .projection import LARGEST
 
 
 class Part(NamedTuple):

@@ -1,4 +1,4 @@
-"""From clip space to the screen: projected vertices, visible faces, the hard raster, barycentric coordinates.
+"""What is seen of projected vertices: visible faces, the hard raster, barycentric coordinates.
 
 Lengths on the screen are in units of the image height: x in [0, W / H], y in [0, 1], y down; the centre of pixel
 (x, y) is ((x + 0.5) / H, (y + 0.5) / H). Lists (vertices, faces) are images that wrap, counted row by row.
@@ -15,69 +15,12 @@ import numpy as np
 from ..ad import functional as F
 from ..ad.graph import At, Domain, Function, PixelFunction, Variable
 from ..ad.types import INT, IVEC3, VEC4, Access, Size
-from ..errors import GraphError, InputError
+from ..errors import InputError
+from .projection import Projected, finite, project
 
-W_MINIMUM = 1e-6
-"""Vertices with w at most this are behind the viewer."""
 AREA_MINIMUM = 1e-10
 """Faces with twice the projected area at most this, in square image heights, are dropped."""
-FARTHEST = 1e6
-"""Vertices farther than this from the screen, in image heights, are not there: single precision ends."""
-LARGEST = 1e15
-"""Clip coordinates whose magnitudes add up to this, or are no numbers, are not there."""
 CULLING = {"none": 0, "back": 1}
-
-
-class Projected(NamedTuple):
-    """Vertices on the screen: lists with the batch of the clip positions."""
-
-    screen: Variable
-    """VEC2, in units of the image height, (0, 0) for vertices that cannot be projected; differentiable."""
-    smooth: Variable
-    """VEC4 (x, y, depth, w): the place on the screen and the depth, 1 at the far plane. In front of the near plane there
-    is none: then (x w, y w, z, w), with z < 0. Zeros for vertices that are not there. Differentiable."""
-    vertex: Variable
-    """The same without derivative."""
-
-
-def finite(position: Variable) -> Variable:
-    """The clip positions (VEC4), zeros for those that are no numbers or too large: a face that uses one is not drawn.
-
-    Differentiable; the gradient of what became zero is zero.
-    """
-    return F.select(F.less(F.sum_components(F.abs(position)), LARGEST), position, 0.0)
-
-
-def check_clip(position: Variable) -> None:
-    """Raise GraphError when positions are not VEC4."""
-    if position.vtype is not VEC4:
-        raise GraphError(f"clip positions are VEC4, not {position} (at {position.where})")
-
-
-def project(position: Variable, size: Size) -> Projected:
-    """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
-
-    A vertex in front of the near plane (z < 0) has no place on the screen: faces and edges that reach there are
-    clipped. One with z >= 0 that is behind the viewer (w <= 0), which no camera makes, one of no numbers, and one
-    farther than FARTHEST is not there, nor are its faces. Raises GraphError when position is not VEC4.
-    """
-    check_clip(position)
-    return _projected(finite(position), size)
-
-
-def _projected(position: Variable, size: Size) -> Projected:
-    aspect = size[0] / size[1]
-    w, z = position.w, position.z
-    front = F.less(z, 0.0)
-    valid = F.logical_and(F.greater(w, W_MINIMUM), F.logical_not(front))
-    divisor = F.select(valid, w, 1.0)  # a division by zero would put NaN into the gradient
-    screen = F.mul(position.xy / divisor, (0.5 * aspect, 0.5)) + (0.5 * aspect, 0.5)
-    screen = F.select(valid, screen, 0.0)
-    there = F.logical_and(valid, F.less(F.max_component(F.abs(screen)), FARTHEST))
-    seen = F.vec4(screen, z / divisor, w)
-    behind = F.vec4(F.mul(position.xy + w, (0.5 * aspect, 0.5)), z, w)
-    vertex = F.select(front, behind, F.select(there, seen, 0.0))
-    return Projected(screen, vertex, F.stop_gradient(vertex))
 
 
 def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, Size]:
@@ -208,8 +151,8 @@ def rasterize_hard(
 class DrawnMesh:
     """A mesh and how it is drawn: what every form of HardSoftRas starts from."""
 
-    position: Variable
-    """VEC4 list in clip space, batch N (views); made ``finite``."""
+    clip: Variable
+    """VEC4 list of positions in clip space, batch N (views)."""
     faces: Variable
     """IVEC3 list."""
     size: Size
@@ -219,19 +162,20 @@ class DrawnMesh:
     cull: str = "none"
     """"none" or "back"."""
 
-    def __post_init__(self) -> None:
-        check_clip(self.position)
-        object.__setattr__(self, "position", finite(self.position))
-
     @cached_property
     def points(self) -> Projected:
-        return _projected(self.position, self.size)
+        return project(self.clip, self.size)
+
+    @cached_property
+    def position(self) -> Variable:
+        """The positions, ``finite``."""
+        return finite(self.clip)
 
     @cached_property
     def face(self) -> Variable:
         """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
         shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
-        return F.rasterize(self.position, self.faces, size=self.size, triangles=self.face_count, live=shown)
+        return F.rasterize(self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown)
 
 
 class Corners(NamedTuple):
@@ -313,15 +257,12 @@ def at_points(at: At) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 __all__ = [
     "Corners",
     "DrawnMesh",
-    "Projected",
     "Surface",
     "barycentric",
     "corners",
     "covered",
-    "finite",
     "interpolate",
     "pixel_centres",
-    "project",
     "rasterize_hard",
     "with_margin",
 ]

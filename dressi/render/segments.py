@@ -9,6 +9,7 @@ import numpy as np
 from ..ad import functional as F
 from ..ad.graph import Domain, PixelFunction, Variable
 from ..ad.types import IVEC2, IVEC4, VEC4, Access
+from .projection import jvp_by_rows
 from .screen import Faces, at_points, common_batch, present
 
 
@@ -68,18 +69,7 @@ class SegmentEnds(PixelFunction):
         return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
 
     def jvp(self, tangents):
-        # Row by row of the Jacobian, which the transpose knows.
-        given = [(i, F.fit(t, self.inputs[i])) for i, t in enumerate(tangents) if t is not None]
-        if not given:
-            return None
-        rows = []
-        for k in range(4):
-            unit = F.expand(
-                F.constant(tuple(float(k == i) for i in range(4))), self.output.batch, self.output.size
-            )
-            parts = [F.dot(self.vjp(unit, i), t) for i, t in given]
-            rows.append(parts[0] if len(parts) == 1 else parts[0] + parts[1])
-        return F.vec4(*rows)
+        return jvp_by_rows(self, tangents)
 
 
 class SegmentSlope(PixelFunction):

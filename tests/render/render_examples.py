@@ -12,7 +12,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
-from dressi.render import crossings, edge_sides, edges, screen, segments, soft_faces, sparse
+from dressi.render import crossings, edge_sides, edges, projection, screen, segments, soft_faces, sparse
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases
@@ -34,12 +34,33 @@ def _lists(batch: int = 1) -> tuple[Variable, Variable]:
     clip = np.array([CASE.clip * (1.0 + 0.02 * k, 1, 1, 1) for k in range(batch)], np.float32)
     clip[:, 3] = np.nan
     (vertex,) = evaluate(
-        [screen.project(Variable(VEC4, (len(CASE.clip), 1), batch, data=clip[:, None]), SIZE).vertex]
+        [projection.project(Variable(VEC4, (len(CASE.clip), 1), batch, data=clip[:, None]), SIZE).vertex]
     )
     return (
         Variable(IVEC3, (len(CASE.faces), 1), data=CASE.faces[None, None]),
         Variable(VEC4, (len(CASE.clip), 1), batch, data=vertex.astype(np.float32)),
     )
+
+
+def projected(smooth: bool) -> Example:
+    """Behind the near plane and in front of it; where not ``smooth`` also behind the viewer, too far away, no numbers."""
+    rng = np.random.default_rng(8)
+    clip = rng.uniform(0.2, 1, (2, 4, 8, 4)) * (1, -1, 1, 1)
+    clip[:, ::2, :, 2] *= -1
+    if not smooth:
+        clip[:, :2, 0, 3], clip[:, :2, 1, 3] = -1, 0
+        clip[:, :2, 2, 0], clip[:, :2, 3, 3] = 1e7, 1e-7
+        clip[:, :2, 4, 1], clip[:, :2, 5, 2], clip[:, :2, 6, 3] = np.nan, 1e16, np.inf
+    position = Variable(VEC4, (8, 4), 2, data=clip.astype(np.float32))
+    return Example(projection.Project(position, 1.5).output, (position,) if smooth else ())
+
+
+def projected_slope(smooth: bool) -> Example:
+    made = projected(smooth).output.creator
+    assert made is not None
+    rng = np.random.default_rng(13)
+    slope = Variable(VEC4, (8, 4), 2, data=rng.uniform(-1, 1, (2, 4, 8, 4)).astype(np.float32))
+    return Example(projection.ProjectSlope(*made.inputs, slope, 1.5).output)
 
 
 def segment_ends(there: bool = True) -> Example:
@@ -179,6 +200,8 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     soft_faces.Enlarge: [lambda: enlarge(0, 1), lambda: enlarge(1, 2)],
     soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
     soft_faces.FaceSegments: [lambda: face_segments(0), lambda: face_segments(1)],
+    projection.Project: [lambda: projected(True), lambda: projected(False)],
+    projection.ProjectSlope: [lambda: projected_slope(True), lambda: projected_slope(False)],
     segments.SegmentEnds: [segment_ends, lambda: segment_ends(False)],
     segments.SegmentSlope: [segment_slope],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
