@@ -31,10 +31,9 @@ from ..ad.graph import Variable
 from ..errors import InputError
 from .around_edges import rasterize_edges
 from .crossings import GRID, Crossing, front
-from .edge_sides import edge_sides, seen_ends
+from .edge_sides import edge_sides, ends_of, seen_ends
 from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
 from .screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
-from .segments import segment
 from .silhouette import Silhouette
 
 
@@ -96,9 +95,7 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
 def _across(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Variable:
     """1/2 - x of the edge that passes between the pixel and the next one, 0 where there is none."""
     found = covered(edge)
-    # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.
-    pair = F.select(found, F.lookup(edges.list, edge).xy, -1)
-    ends = segment(mesh.points.smooth, pair.x, pair.y)
+    _, ends = ends_of(mesh, edges, edge)
     a, b = ends.xy, ends.zw
     i, j = (0, 1) if axis == "x" else (1, 0)
     along, offset = b - a, a - pixel_centres(mesh.size)

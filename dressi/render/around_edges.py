@@ -12,10 +12,9 @@ from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..ad.raster import Fragment
 from ..errors import InputError
-from .edge_sides import EdgeFront, seen_ends
+from .edge_sides import EdgeFront, ends_of, seen_ends
 from .edges import HIDDEN, OUTWARD, EdgeList, EdgeQuads
 from .screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
-from .segments import segment
 from .silhouette import Silhouette
 
 
@@ -70,17 +69,14 @@ def draw_edges(
         return away, F.less_equal(away, radius)
 
     nearest = rasterize_edges(mesh, edges, sides, radius + OUTWARD / size[1], fragment)
-    found = covered(nearest)
-    # Without an edge the ends are number -1: they read zeros, and nothing is added to any vertex.
-    pair = F.select(found, F.lookup(edges.list, nearest).xy, -1)
-    at = segment(mesh.points.smooth, pair.x, pair.y)
+    pair, at = ends_of(mesh, edges, nearest)
     a, b = at.xy, at.zw
     centres = pixel_centres(size)
     along, offset = b - a, centres - a
     place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
     # The place is held fixed: inside the edge moving it changes nothing to first order.
     away = F.length(centres - F.mix(a, b, F.stop_gradient(place)))
-    return NearestPoint(nearest, found, pair, place, away)
+    return NearestPoint(nearest, covered(nearest), pair, place, away)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..ad import functional as F
 from ..ad.graph import Domain, PixelFunction, Variable
 from ..ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access
 from .edges import HIDDEN, EdgeList
@@ -24,11 +25,12 @@ from .screen import (
     Faces,
     at_points,
     common_batch,
+    covered,
     culling,
     face_cross,
     present,
 )
-from .segments import ListEnds
+from .segments import KnownEnds, ListEnds
 
 NOWHERE = 1e30
 """What no face beside an edge rises by."""
@@ -37,6 +39,14 @@ NOWHERE = 1e30
 def seen_ends(mesh: DrawnMesh, edges: EdgeList) -> Variable:
     """VEC4 list like ``edges.list``: the ends (a, b) of the edges on the screen. No derivative."""
     return ListEnds(edges.list, mesh.points.vertex).output
+
+
+def ends_of(mesh: DrawnMesh, edges: EdgeList, edge: Variable) -> tuple[Variable, Variable]:
+    """IVEC2 and VEC4: the two vertices of the edge of a number (INT) at each pixel, and its ends on the screen, which are
+    differentiable in position. Where there is none, -1, the vertices are -1: nothing is added to any."""
+    pair = F.select(covered(edge), F.lookup(edges.list, edge).xy, -1)
+    a, b = (F.lookup(mesh.points.smooth, F.component(pair, i)) for i in range(2))
+    return pair, KnownEnds(F.lookup(seen_ends(mesh, edges), edge), a, b).output
 
 
 def edge_sides(mesh: DrawnMesh, edges: EdgeList) -> Variable:

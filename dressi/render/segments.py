@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -65,11 +66,39 @@ class SegmentEnds(PixelFunction):
         return np.concatenate(np.broadcast_arrays(_end(a, b), _end(b, a)), axis=-1)
 
     def vjp(self, gy, i):
-        own, other = self.inputs if i == 0 else self.inputs[::-1]
-        return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
+        return _slope(self.inputs, gy, i)
 
     def jvp(self, tangents):
         return jvp_by_rows(self, tangents)
+
+
+class KnownEnds(PixelFunction):
+    """Inputs (ends VEC4, a VEC4, b VEC4): ``ends``, which are the ``SegmentEnds`` of a and b, made once for many pixels.
+
+    Differentiable in a and b.
+    """
+
+    glsl = "$0"
+
+    def infer(self):
+        if [x.vtype for x in self.inputs] != [VEC4, VEC4, VEC4]:
+            raise self.fail("needs the ends of an edge and its projected vertices, VEC4")
+        return VEC4, self.broadcast()
+
+    def eval(self, ends, a, b):
+        return np.broadcast_arrays(ends, a, b)[0]
+
+    def vjp(self, gy, i):
+        return None if i == 0 else _slope(self.inputs[1:], gy, i - 1)
+
+    def jvp(self, tangents):
+        return jvp_by_rows(self, (None, *tangents[1:]))
+
+
+def _slope(vertices: Sequence[Variable], gy: Variable, i: int) -> Variable:
+    """The gradient by one of the two vertices of an edge of what has the gradient ``gy`` by its ends."""
+    own, other = vertices if i == 0 else vertices[::-1]
+    return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
 
 
 class SegmentSlope(PixelFunction):

@@ -75,6 +75,12 @@ def segment_ends(there: bool = True) -> Example:
     return Example(segments.SegmentEnds(a, b).output, (a, b) if there else ())
 
 
+def known_ends() -> Example:
+    ends = segment_ends(False).output
+    assert ends.creator is not None
+    return Example(segments.KnownEnds(ends, *ends.creator.inputs).output)
+
+
 def segment_slope() -> Example:
     ends = segment_ends(False).output.creator
     assert ends is not None
@@ -203,6 +209,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     projection.Project: [lambda: projected(True), lambda: projected(False)],
     projection.ProjectSlope: [lambda: projected_slope(True), lambda: projected_slope(False)],
     segments.SegmentEnds: [segment_ends, lambda: segment_ends(False)],
+    segments.KnownEnds: [known_ends],
     segments.SegmentSlope: [segment_slope],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
