@@ -22,7 +22,7 @@ from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, inv
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
 
 
-FLAT_PIXELS = 64
+FLAT_PIXELS = 32
 """Pixels for each vertex from which on vertices fetch what fragments share; measured on CPU drivers, where all edges of
 a mesh are vertices and a band of pixels around a few of them is shaded."""
 
@@ -107,12 +107,18 @@ def _accumulate(
             cell = f"{cell} - first"
             inside += f" && uint({cell}) < {bands.step}u"
         lines.append(f"if ({inside}) {{ int slot = ({cell}) * {sums.components * sums.slots};")
-        for k in range(sums.components):
-            part, slot_k = component(v, value.vtype, k), f"slot + {k * sums.slots}"
-            if sums.adding:
-                lines.append(f"  put({slot_k}, {part}{bound});")
-            else:
-                lines.append(f"  atomicMin(totals[{slot_k}], ~{part});")
+        if sums.adding and sums.components > 1 and not value.vtype.is_matrix:
+            # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a branch.
+            held = " : ".join(f"{v}[{k}] != 0.0 ? {k + 1}" for k in reversed(range(sums.components)))
+            lines.append(f"  int held = {held} : 0;")
+            lines.append(f"  for (int k = 0; k < held; ++k) put(slot + k * {sums.slots}, {v}[k]{bound});")
+        else:
+            for k in range(sums.components):
+                part, slot_k = component(v, value.vtype, k), f"slot + {k * sums.slots}"
+                if sums.adding:
+                    lines.append(f"  put({slot_k}, {part}{bound});")
+                else:
+                    lines.append(f"  atomicMin(totals[{slot_k}], ~{part});")
         lines.append("}")
     for v in made:
         name = f"output{s.outputs.index(v)}"
