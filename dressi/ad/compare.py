@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from . import functional as F
-from .constant import Like, floats, operands
+from .constant import Like, constant_value, floats, operands
 from .graph import PixelFunction, Variable
 from .pointwise import Pointwise
 from .types import VType, vector_type
@@ -22,11 +22,19 @@ class Less(Pointwise):
     expression, vector_expression = "float($0 < $1)", "$type(lessThan($0, $1))"
     compute, integers, mask = _mask(np.less), True, True
 
+    @property
+    def signs(self):
+        return (0,) if constant_value(self.inputs[1]) == 0 else ()
+
 
 class LessEqual(Pointwise):
     exact = True
     expression, vector_expression = "float($0 <= $1)", "$type(lessThanEqual($0, $1))"
     compute, integers, mask = _mask(np.less_equal), True, True
+
+    @property
+    def signs(self):
+        return (1,) if constant_value(self.inputs[0]) == 0 else ()
 
 
 class Equal(Pointwise):

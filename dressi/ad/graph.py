@@ -108,6 +108,11 @@ class Function:
         found = np.reshape(self.evaluate(_ORIGIN, *values), self.output.vtype.shape)
         return found if self.exact or not found.any() else None
 
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """Numbers of the inputs of which nothing counts but whether they are negative."""
+        return ()
+
     def _zero_with(self, known: Mapping[int, np.ndarray], *inputs: int) -> np.ndarray | None:
         """Zero when one of these inputs is known to be zero; else what ``settled`` says of Functions at large."""
         if any(i in known and not np.any(known[i]) for i in inputs):
@@ -201,10 +206,12 @@ class RasterFunction(Function):
     consecutive positions make a triangle), a mask of the faces that are drawn (absent: all are), and the images that
     the fragment sub-graph reads. ``indexed`` and ``masked`` say what is there. ``fragment`` is the sub-graph:
     (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how many are drawn,
-    ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap.
+    ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap. ``covering``: the output is
+    0 where any face covers the pixel, whichever it is.
     """
 
-    fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint")
+    fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint",
+              "covering")  # fmt: skip
     indexed: bool
     masked: bool
     size: Size
@@ -213,6 +220,7 @@ class RasterFunction(Function):
     triangles_per_face: int
     fragment: Any
     disjoint: bool
+    covering: bool
 
     @property
     def faces(self) -> int:

@@ -103,12 +103,22 @@ class Rasterize(RasterFunction):
         triangles_per_face: int,
         fragment: FragmentGraph | None,
         disjoint: bool,
+        covering: bool = False,
     ):
         self.indexed, self.masked = faces is not None, live is not None
         self.size, self.batch = size, batch
         self.triangles, self.triangles_per_face = triangles, triangles_per_face
-        self.fragment, self.disjoint = fragment, disjoint
+        self.fragment, self.disjoint, self.covering = fragment, disjoint, covering
         super().__init__(position, *(x for x in (faces, live) if x is not None), *externals)
+
+    @property
+    def signs(self) -> tuple[int, ...]:
+        graph = self.fragment
+        if graph is None:
+            return ()
+        counted = {v for f in graph.functions for k, v in enumerate(f.inputs) if k not in f.signs}
+        counted.update(graph.roots)
+        return tuple(self.pulled + k for k, v in enumerate(graph.formals) if v not in counted)
 
     @cached_property
     def access(self) -> tuple[Access, ...]:
@@ -162,7 +172,7 @@ class Rasterize(RasterFunction):
             held, holder = depths[pixel], winners[pixel]
             better = (depth < held) | ((depth == held) & (face < holder))
             depths[pixel[better]], winners[pixel[better]] = depth[better], face[better]
-        return winners.reshape(self.batch, height, width)
+        return np.minimum(winners, 0 if self.covering else winners).reshape(self.batch, height, width)
 
     def _corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
         """Clip positions of every corner, (batch, triangles, 3, 4). Indices out of range give zeros, and so does a

@@ -7,6 +7,7 @@ import sys
 from ..config import config
 from .algebra import COMMUTATIVE, RULES
 from .check import verify
+from .covering import covering_rasters
 from .merge import merge_reductions, merge_scatters
 from .program import Program
 from .rewrite import Pass, mapped, rewrite
@@ -27,7 +28,7 @@ def merging(program: Program) -> Program:
     return program if merged is program else algebra(merged)
 
 
-PASSES: tuple[Pass, ...] = (algebra, merging)
+PASSES: tuple[Pass, ...] = (algebra, merging, covering_rasters)
 
 
 def simplify(program: Program) -> Program:

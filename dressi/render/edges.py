@@ -163,6 +163,10 @@ class EdgeDistance(PixelFunction):
     includes = ("face.glsl",)
     glsl = f"$0 >= 0 ? {BEYOND} : sqrt(face_edge((vec2(pixel) + 0.5) / float($size.y), $1.xy, $1.zw))"
 
+    @property
+    def signs(self):
+        return (0,)
+
     def infer(self):
         if [x.vtype for x in self.inputs] != [INT, VEC4]:
             raise self.fail("needs an INT face and VEC4 ends of an edge")
@@ -185,6 +189,10 @@ class OutlineDistance(PixelFunction):
     """
 
     includes = ("face.glsl", "edge.glsl")
+
+    @property
+    def signs(self):
+        return (0,)
 
     @cached_property
     def access(self):

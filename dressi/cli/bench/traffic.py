@@ -11,7 +11,7 @@ from dressi.ad.graph import ScatterFunction
 from dressi.vk.plan.fixed_point import accumulators_of
 from dressi.vk.plan.lifetime import ImageSlot
 from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.substage import Mode, Stage
+from dressi.vk.plan.substage import Stage
 from dressi.vk.run.commands import Commands
 from dressi.vk.run.memory import make_image
 
@@ -29,7 +29,7 @@ def stage_bytes(plan: Plan, stage: Stage) -> int:
     for s in stage.sub_stages:
         total += sum(_bytes(plan, read.variable) for read in s.reads)
         total += sum(_bytes(plan, v) for v in s.outputs)
-        if s.mode is Mode.RASTER:
+        if s.has_depth:
             (width, height), batch = s.domain
             total += 2 * 4 * width * height * batch  # depth, cleared and tested
         for f in s.functions:

@@ -62,6 +62,9 @@ def pull(w: Writer, f: RasterFunction, listed: DrawList | None) -> list[str]:
         f"gl_Position = {w.fetch(position)}({_texel('vertex', position)}, tile);",
         f"int face = triangle / {f.triangles_per_face};",
     ]
+    if f.covering:
+        # What a depth test would leave out: depths that are 1 when rounded.
+        main.append("gl_Position.z *= 1.00000012;")
     if f.live is not None and listed is None:
         dead = f"{w.fetch(f.live)}({_texel('face', f.live)}, tile) == 0"
         main.append(f"if ({dead}) gl_Position = vec4(0.0, 0.0, 0.5, 1.0);  // a point inside of the view")
@@ -93,7 +96,7 @@ def _fragment(
         if graph.keep is not None:
             ends.append(f"if ({w.names[graph.keep]} == 0.0) discard;")
         ends.append(f"gl_FragDepth = {w.names[graph.depth]};")
-    w.names[f.output] = "face"
+    w.names[f.output] = "0" if f.covering else "face"
     layouts, stores = color_outputs(w, s)
     return w, w.text([*start, *fragment_place(w), *w.lines, *ends, *stores], layouts + flat.layouts("in"))
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ...ad.graph import Function, Variable
 from .limits import DeviceLimits
-from .substage import Binding, Mode, Stage, SubStage
+from .substage import Binding, Stage, SubStage
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def assign_images(
             s.drawn: 0 for stage in stages for s in stage.sub_stages if s.drawn is not None
         }
         for k, stage in enumerate(stages):
-            for n, s in enumerate(s for s in stage.sub_stages if s.mode is Mode.RASTER):
+            for n, s in enumerate(s for s in stage.sub_stages if s.has_depth):
                 # One for each raster of a render pass; other render passes have the same.
                 tiling = limits.tiling(s.domain)
                 kind = ImageSlot(

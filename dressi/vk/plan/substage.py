@@ -160,6 +160,12 @@ class SubStage:
         return self.mode in (Mode.FRAGMENT, Mode.RASTER)
 
     @property
+    def has_depth(self) -> bool:
+        """Whether it draws what has to be the nearest."""
+        f = self.functions[0] if self.functions else None
+        return isinstance(f, RasterFunction) and not f.covering
+
+    @property
     def over_list(self) -> bool:
         """Whether its pixels are in one line, as those of a list: fragments, shaded in blocks of 2x2 and more, would
         half idle."""

@@ -261,7 +261,7 @@ class PipelineMaker:
         targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
         # A scatter that draws passes where the raster left any depth: it is less than 1 there, that of the draw is 1.
-        raster, again = s.mode is Mode.RASTER, s.drawn is not None
+        raster, again = s.has_depth, s.drawn is not None
         compare = vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS
         dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
         parts = (

@@ -79,6 +79,7 @@ def make_target(
         depth = None
         if s.mode is Mode.RASTER:
             table.cleared.update(colors)
+        if s.has_depth:
             depth = table.add(depths[s], k, write=True)
             table.cleared.add(depth)
             table.depth.add(depth)
