@@ -165,8 +165,8 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
 def test_runs_take_turns():
     calls = []
     a, b, c = (lambda n, name=name: calls.append((name, n)) for name in "abc")
-    times = in_turns([[a, b], [c]], 4)
-    assert [len(row) for row in times] == [4, 4, 4]
+    times, cpu = in_turns([[a, b], [c]], 4)
+    assert [len(row) for row in times] == [len(row) for row in cpu] == [4, 4, 4]
     warm, timed = calls[:6], calls[6:]
     assert [sum(n for name, n in warm if name == wanted) for wanted in "abc"] == [WARM_UP] * 3
     untimed, batches = timed[::2], timed[1::2]

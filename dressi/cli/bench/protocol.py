@@ -75,11 +75,13 @@ def measure(
         peers, failures = _peers(trials[0]) if samples else ({}, {})
         # All trials do equally many steps: what a step costs changes on the way.
         runs = [_stepper(engine) for engine, _ in engines.values()]
-        rounds = in_turns([runs, *([p.run] for p in peers.values())], batches)
+        rounds, cpu_rounds = in_turns([runs, *([p.run] for p in peers.values())], batches)
         ms = [float(np.median(times)) for times in rounds]
         theirs = dict(zip(peers, ms[len(engines) :], strict=True))
         first = next(iter(engines), None)
-        for (trial, (engine, build)), ours, times in zip(engines.items(), ms, rounds, strict=False):
+        for (trial, (engine, build)), ours, times, cpu in zip(
+            engines.items(), ms, rounds, cpu_rounds, strict=False
+        ):
             sample = samples[trial]
             rivals = {
                 name: {**peer.facts, "step_ms": theirs[name], "ours_over_theirs": ours / theirs[name]}
@@ -92,11 +94,13 @@ def measure(
                 "first_build_ms": sample.first_build_ms,
                 "warm_build_ms": None if cold else build,
                 "step_ms": ours,
+                "step_cpu_ms": float(np.median(cpu)),
                 "against": None
                 if trial is first or first is None
                 else {
                     "label": first.label,
                     **difference(times, rounds[0]),
+                    "cpu": difference(cpu, cpu_rounds[0]),
                     "same_plan": _layout(engine) == _layout(engines[first][0]),
                 },
                 "step_and_read_loss_ms": _read_every_step(engine, ours, batches),
@@ -154,26 +158,30 @@ def _peers(trial: Trial) -> tuple[dict[str, Peer], dict[str, dict[str, Any]]]:
     return made, failures
 
 
-def in_turns(groups: Sequence[Sequence[Callable[[int], None]]], batches: int) -> list[list[float]]:
-    """Milliseconds a step of each ``run(steps)``, round by round: every round has a batch of each, in an order of its own,
-    after a step that is not timed, since caches hold what ran before.
+def in_turns(
+    groups: Sequence[Sequence[Callable[[int], None]]], batches: int
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Milliseconds a step of each ``run(steps)``, round by round, and those of processor time that this process, threads
+    of drivers included, spent on it: on a CPU driver all the work, whatever else the machine does.
 
-    Batches are equally many steps for all runs of a group.
+    Every round has a batch of each run, in an order of its own, after a step that is not timed, since caches hold what
+    ran before. Batches are equally many steps for all runs of a group.
     """
     runs, lengths = [], []
     for group in groups:
         warm = [_warm_up(run) for run in group]
         runs += group
         lengths += [warm[0]] * len(group)
-    ms = np.zeros((len(runs), batches))
+    ms, cpu = np.zeros((len(runs), batches)), np.zeros((len(runs), batches))
     order = np.random.default_rng(0)
     for k in range(batches):
         for n in order.permutation(len(runs)):
             runs[n](1)
-            start = time.perf_counter()
+            start, busy = time.perf_counter(), time.process_time()
             runs[n](lengths[n])
             ms[n, k] = 1e3 * (time.perf_counter() - start) / lengths[n]
-    return ms.tolist()
+            cpu[n, k] = 1e3 * (time.process_time() - busy) / lengths[n]
+    return ms.tolist(), cpu.tolist()
 
 
 def _warm_up(run: Callable[[int], None]) -> int:

@@ -102,9 +102,14 @@ def _parts(result: dict[str, Any]) -> list[str]:
 
 
 def _against(against: dict[str, Any]) -> str:
-    interval = against["interval"]
+    same = ", the same plan" if against["same_plan"] else ""
+    return f"{_difference(against)}; CPU {_difference(against['cpu'])}{same}"
+
+
+def _difference(found: dict[str, Any]) -> str:
+    interval = found["interval"]
     within = "" if interval is None else f" ({interval[0]:+.3f} to {interval[1]:+.3f})"
-    return f"{against['ms']:+.3f}{within}{', the same plan' if against['same_plan'] else ''}"
+    return f"{found['ms']:+.3f}{within}"
 
 
 def _agreement(agreement: dict[str, Any]) -> str:
