@@ -195,3 +195,15 @@ def test_a_table_per_view_needs_no_bound_for_more_views():
         plan = build_plan(Program({}, ((table, table - g),)), profile("desktop"), shader_text)
         counts.add((plan.counts["functions"], plan.counts["substages"]))
     assert len(counts) == 1
+
+
+def test_light_values_are_not_kept():
+    """A reciprocal is recomputed from what it would be read beside, on images of any size; more work is done once."""
+    image = Variable(FLOAT, (1024, 1024), name="image")
+    radius = Variable(FLOAT, name="radius")
+    for value, kept in ((1.0 / radius, 0), (F.sin(F.sin(radius)), 1)):
+        program = Program({}, ((image, image * value),))
+        plan = build_plan(program, profile("desktop"), shader_text)
+        assert len(plan.static.sub_stages) == kept and len(plan.step.sub_stages) == 1
+    named = Program({"value": 1.0 / radius}, ((image, image * (1.0 / radius)),))
+    assert len(build_plan(named, profile("desktop"), shader_text).static.sub_stages) == 1

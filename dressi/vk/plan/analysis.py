@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from ...ad.graph import Domain, Function, Variable, topological_order
 from ...ad.types import Access
@@ -17,8 +18,8 @@ class Analysis:
 
     ``free`` Functions depend on nothing stored (constants, coordinates and what is made of them): they are
     recomputed in each consumer and only stored where somebody needs an image of them.  ``recomputed`` are those
-    that a cost model finds cheaper to make again, at whatever texel a consumer needs, than to store; not those in
-    ``stored``.
+    that a cost model finds cheaper to make again, at whatever texel a consumer needs, than to store, and ``light``
+    ones; not those in ``stored``.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Analysis:
         *,
         recompute: bool = True,
         cost: CostModel | None = None,
+        light: AbstractSet[Function] = frozenset(),
         stored: Iterable[Function] = (),
     ):
         self.roots = tuple(dict.fromkeys(roots))
@@ -43,7 +45,7 @@ class Analysis:
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            choice = Recomputing(self.packed, self.levels, self.mode, kept, self.inlined, cost)
+            choice = Recomputing(self.packed, self.levels, self.mode, kept, light, self.inlined, cost)
             self.recomputed = choice.run()
             if self.recomputed:
                 self._find_stored()

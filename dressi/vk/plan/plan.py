@@ -21,6 +21,7 @@ from .fixed_point import accumulator_bytes
 from .free import Free
 from .generate import generate
 from .lifetime import Images, assign_images
+from .light import light_functions
 from .limits import DeviceLimits
 from .lists import list_live_faces
 from .pack import DoesNotFit, pack_functions
@@ -193,10 +194,15 @@ def _build_plan(
         dynamic = {f for f in program.functions if not moving.isdisjoint(sources[f.output])}
     else:
         dynamic = set(program.functions)
+    named = dict.fromkeys((*program.outputs.values(), *program.asked.values()))
+    light: set[Function] = set()
+    if model is not None:
+        roots = frozenset((*program.roots, *named))
+        light = light_functions(program.functions, dynamic, roots, model)
+    dynamic |= light
     boundary = _boundary(program, dynamic)
     # Free values are recomputed in the step instead of being kept, unless an image of them is needed.
     free = {f.output for f in Free(topological_order(boundary), options.recompute).functions}
-    named = dict.fromkeys((*program.outputs.values(), *program.asked.values()))
     kept = tuple(v for v in boundary if v not in free or v in named)
 
     def schedule(
@@ -208,7 +214,9 @@ def _build_plan(
     ) -> Schedule:
         known = set(given)
         missing = [v for v in roots if v.creator is not None and v not in known]
-        analysis, sub_stages = _packed(missing, known, {new for _, new in updates}, limits, options, model)
+        analysis, sub_stages = _packed(
+            missing, known, {new for _, new in updates}, limits, options, model, light
+        )
         copies = list(updates)
         if options.fuse_functions:
             # What can be read by name has an image of its own.
@@ -286,11 +294,12 @@ def _packed(
     limits: DeviceLimits,
     options: PlanOptions,
     cost: CostModel | None,
+    light: AbstractSet[Function],
 ) -> tuple[Analysis, list[SubStage]]:
     """SubStages of the roots. What makes a Function exceed the limits, recomputed there, is stored instead."""
     stored: set[Function] = set()
     while True:
-        analysis = Analysis(roots, given, recompute=options.recompute, cost=cost, stored=stored)
+        analysis = Analysis(roots, given, recompute=options.recompute, cost=cost, light=light, stored=stored)
         try:
             fuse, dispatch = options.fuse_functions, options.dispatch
             packed = pack_functions(analysis, limits, fuse=fuse, dispatch=dispatch, updates=updates)

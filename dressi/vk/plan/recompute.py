@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ...ad.types import Access
@@ -26,7 +27,7 @@ class Recomputing:
     """Finds the Functions to recompute among ``order`` (producers first).
 
     levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
-    any case.  constant: whether a Function costs nothing at a domain.
+    any case.  light: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
     """
 
     def __init__(
@@ -35,11 +36,12 @@ class Recomputing:
         levels: dict[Function, int],
         mode: dict[Function, Mode],
         kept: Iterable[Function],
+        light: AbstractSet[Function],
         constant: Callable[[Function | None, Domain], bool],
         model: CostModel,
     ):
         self.order, self.levels, self.mode, self.kept = order, levels, mode, set(kept)
-        self.constant, self.model = constant, model
+        self.light, self.constant, self.model = light, constant, model
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
         for f in order:
@@ -72,6 +74,8 @@ class Recomputing:
     def _pays(self, f: Function, evaluations: float) -> bool:
         if f not in self.clonable or math.isinf(evaluations):
             return False
+        if f in self.light:
+            return True
         cone, cost, _ = self._cone(f)
         if len(cone) > LARGEST_CONE or math.isinf(cost):
             return False
