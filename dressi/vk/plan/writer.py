@@ -242,7 +242,6 @@ class Writer:
     def _cone(self, v: Variable) -> list[Function]:
         """The Functions over the pixels of ``v`` that make it from what is stored or named, producers first."""
         order: dict[Function, None] = {}
-        domain, near = v.domain, Access.SAME_PIXEL
         stack: list[tuple[Function | None, bool]] = [(v.creator, False)]
         while stack:
             f, ready = stack.pop()
@@ -252,13 +251,8 @@ class Writer:
             elif f not in order:
                 stack.append((f, True))
                 for x, access in zip(f.inputs, f.access, strict=True):
-                    if (
-                        access is near
-                        and x.creator is not None
-                        and x.creator not in order
-                        and x.domain == domain
-                        and not self._at_hand(x)
-                    ):
+                    near = access is Access.SAME_PIXEL and x.domain == v.domain
+                    if near and x.creator not in order and x.creator is not None and not self._at_hand(x):
                         stack.append((x.creator, False))
         return list(order)
 
@@ -270,14 +264,12 @@ class Writer:
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
         inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
-        for include in f.includes:
-            self.includes[include] = None
-        names, read = self.names, []
-        for x, access in zip(inputs, f.access, strict=True):
-            if access is not Access.SAME_PIXEL:
-                read.append(self.fetch(x))
-            else:
-                read.append(names[x] if x in names else self.value(x))
+        self.includes.update(dict.fromkeys(f.includes))
+        names = self.names
+        read = [
+            self.fetch(x) if access is not Access.SAME_PIXEL else names[x] if x in names else self.value(x)
+            for x, access in zip(inputs, f.access, strict=True)
+        ]
         name = f"x{self._next()}"
         template = _template(f.glsl)
         if template.inputs is not None:
@@ -292,11 +284,10 @@ class Writer:
                 for kind, k in template.words
             ]
         filled = template.text % tuple(gaps)
-        vtype = f.output.vtype.glsl
-        if template.statements:
-            self.lines.append(f"precise {vtype} {name};\n  {{ {filled} }}")
-        else:
-            self.lines.append(f"precise {vtype} {name} = {filled};")
+        declared = f"precise {f.output.vtype.glsl} {name}"
+        self.lines.append(
+            f"{declared};\n  {{ {filled} }}" if template.statements else f"{declared} = {filled};"
+        )
         names[f.output] = name
 
     def tile_corner(self) -> str:
