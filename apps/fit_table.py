@@ -127,8 +127,8 @@ def spread(rows: list[dict[str, Any]]) -> dict[str, Any]:
     found = np.array([row["surface"]["relative_chamfer"] for row in rows])
     worst = min(row["heldout"]["iou"] for row in rows)
     return {
-        "seeds": len(rows), "mean": found.mean(), "range": np.ptp(found) / found.mean(),
-        "deviation": found.std(ddof=1) / found.mean() if len(found) > 1 else 0.0, "least_heldout_iou": worst,
+        "seeds": len(rows), "mean": float(found.mean()), "range": float(np.ptp(found) / found.mean()),
+        "deviation": float(found.std(ddof=1) / found.mean()) if len(found) > 1 else 0.0, "least_heldout_iou": worst,
     }  # fmt: skip
 
 
