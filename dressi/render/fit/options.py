@@ -180,13 +180,14 @@ class FitOptions:
         ]
 
 
-TURNS = ((0.1, 0.3), (0.2, 0.1))
-SHIFTS = ((0.8, 0.5), (0.3, 0.2))
+TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))
+SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
 """Of poses that are refined: learning rates at a round's start and end, times its steps; later rounds as the last one."""
 
 
 def _moving(plan: Round, number: int) -> Round:
-    """Cameras shift first and turn when there is a shape: a ball looks alike from everywhere."""
+    """Cameras go as far as a badly calibrated one needs, and slower from round to round: where outlines say little,
+    Adam would follow what is left of the shape's own errors."""
     turn, shift = (rates[min(number, len(rates) - 1)] for rates in (TURNS, SHIFTS))
     steps = max(plan.steps, 100)
     return replace(
