@@ -105,3 +105,15 @@ def test_gradients_by_all_parameters(run):
     assert len(rows) == 5
     for row in rows:
         assert row["worst"] <= 0.02 and abs(row["median"] - 1) <= 0.02, row
+
+
+def test_perturbed_cameras_are_measured(run, tmp_path: Path):
+    options = ("--size", "16", "16", "--views", "3", "--steps", "6", "--terms", "silhouettes")
+    file = run("pose_refinement", *options) / "pose_refinement.json"
+    (entry,) = json.loads(file.read_text()).values()
+    assert 0.3 < entry["before"]["mean_degrees"] <= entry["before"]["max_degrees"] < 3.0
+    assert np.isfinite(list(entry["after"].values())).all() and 0 < entry["iou"] <= 1
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+    before = file.read_text()
+    run("pose_refinement", *options)  # entries that are there are kept
+    assert file.read_text() == before

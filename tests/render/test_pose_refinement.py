@@ -198,3 +198,16 @@ def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
         np.testing.assert_allclose(found.view, expected.view)
     kept = back.cameras[3]
     np.testing.assert_allclose(kept.view, photos.cameras[3].view)
+
+
+@pytest.mark.parametrize("colours", [False, True])
+def test_pictures_coarser_than_before_move_no_camera(colours: bool):
+    options = FitOptions(size=(320, 240), colours=colours)
+    assert not any(plan.turn[0] or plan.shift[0] for plan in options.rounds())
+    finest, speeds = 0, []
+    for plan in replace(options, refine_poses=True).rounds():
+        assert (plan.turn[0] > 0) == (plan.shift[0] > 0) == (plan.pixels >= finest)
+        finest = max(finest, plan.pixels)
+        speeds += [plan.turn] if plan.turn[0] else []
+    assert len(speeds) == 3 and all(end < start for start, end in speeds)
+    assert speeds == sorted(speeds, reverse=True)

@@ -130,7 +130,7 @@ class FitOptions:
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
         if self.refine_poses:
-            plans = [_moving(plan, number) for number, plan in enumerate(plans)]
+            plans = _moving(plans)
         return [plan for plan in plans if plan.steps > 0]
 
     def _large(self, plan: Round) -> Round:
@@ -182,16 +182,19 @@ class FitOptions:
 
 TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))
 SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
-"""Of poses that are refined: learning rates at a round's start and end, times its steps; later rounds as the last one."""
+"""Of poses that are refined: learning rates at the start and end of a round that moves them, times its steps; those after
+the third as the third."""
 
 
-def _moving(plan: Round, number: int) -> Round:
-    """Cameras go as far as a badly calibrated one needs, and slower from round to round: where outlines say little,
-    Adam would follow what is left of the shape's own errors."""
-    turn, shift = (rates[min(number, len(rates) - 1)] for rates in (TURNS, SHIFTS))
-    steps = max(plan.steps, 100)
-    return replace(
-        plan,
-        turn=(turn[0] / steps, turn[1] / steps),
-        shift=(shift[0] / steps, shift[1] / steps),
-    )
+def _moving(plans: list[Round]) -> list[Round]:
+    """Cameras go as far as a badly calibrated one needs, and slower from round to round: where outlines say little, Adam
+    would follow what is left of the shape's own errors. Pictures coarser than those before would only blur poses."""
+    moved, finest = [], 0
+    for plan in plans:
+        if plan.pixels >= finest:
+            number = min(sum(other.turn[0] > 0 for other in moved), len(TURNS) - 1)
+            steps = max(plan.steps, 100)
+            turn, shift = ((a / steps, b / steps) for a, b in (TURNS[number], SHIFTS[number]))
+            plan, finest = replace(plan, turn=turn, shift=shift), plan.pixels
+        moved.append(plan)
+    return moved
