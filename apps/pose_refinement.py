@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--views", type=int, default=12, help="of a mesh")
     parser.add_argument("--size", type=int, nargs=2, default=(320, 240))
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--terms", nargs="+", choices=("silhouettes", "colours"), default=["colours"])
+    parser.add_argument("--terms", nargs="+", choices=("silhouettes", "colours"), default=["silhouettes"])
     parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--perturb", type=float, nargs=2, default=(2.0, 0.02), metavar=("DEGREES", "SHARE"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])

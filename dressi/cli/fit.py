@@ -34,7 +34,7 @@ def fit(
         bool | None,
         typer.Option(
             "--colours/--no-colours",
-            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can.",
+            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can; not with --refine-poses.",
         ),
     ] = None,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
@@ -46,7 +46,8 @@ def fit(
     refine_poses: Annotated[
         bool,
         typer.Option(
-            "--refine-poses", help="Learn the cameras' poses, too: calibrations that are a little wrong."
+            "--refine-poses",
+            help="Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a little wrong.",
         ),
     ] = False,
     batch: Annotated[int, typer.Option(help="Views that each step learns from, at random; 0 for all.")] = 0,

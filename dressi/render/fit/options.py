@@ -60,7 +60,7 @@ class FitOptions:
     """Of HardSoftRas: "outer", several times faster and on larger images, the paper's "face", or "silhouette"."""
     colours: bool | None = None
     """Whether the shape follows the pictures' colours, too, which show what no outline does; the outer form can, and
-    does if not told."""
+    does if not told, but where poses are refined."""
     peels: int = 3
     """Of the face form."""
     texture_size: int = 0
@@ -96,7 +96,8 @@ class FitOptions:
         if self.form not in SOFT_FORMS:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
         if self.colours is None:
-            object.__setattr__(self, "colours", self.form == "outer")
+            # Colours in coarse pictures settle on a shape for poses that are still wrong: outlines alone found better ones.
+            object.__setattr__(self, "colours", self.form == "outer" and not self.refine_poses)
         if self.colours and self.form != "outer":
             raise InputError(
                 f"colours are compared by the outer form, not {self.form!r}; leave out --colours or --form"
