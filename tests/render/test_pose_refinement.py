@@ -209,5 +209,5 @@ def test_pictures_coarser_than_before_move_no_camera(colours: bool):
         assert (plan.turn[0] > 0) == (plan.shift[0] > 0) == (plan.pixels >= finest)
         finest = max(finest, plan.pixels)
         speeds += [plan.turn] if plan.turn[0] else []
-    assert len(speeds) == 3 and all(end < start for start, end in speeds)
+    assert len(speeds) >= 3 and all(end < start for start, end in speeds)
     assert speeds == sorted(speeds, reverse=True)
