@@ -19,9 +19,9 @@ import numpy as np
 from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC4
-from dressi.render.fit.engine import list_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import write_json
+from dressi.render.lists import list_leaf
 from dressi.render.primitives import icosphere
 from dressi.render.reach import gap
 from dressi.render.schedule import Phase, run_phases

@@ -31,13 +31,14 @@ from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.render.camera import Camera
 from dressi.render.decimate import decimate
-from dressi.render.fit.engine import list_leaf, to_clip
 from dressi.render.fit.shape import smoothed
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_files
+from dressi.render.lists import list_leaf
 from dressi.render.losses import l1
 from dressi.render.mesh import Mesh
 from dressi.render.primitives import bumpy_ellipsoid, icosphere
+from dressi.render.projection import to_clip
 from dressi.render.regularizers import adjacency, laplacian_loss
 from dressi.render.shading import lambert, vertex_normals
 

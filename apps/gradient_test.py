@@ -25,11 +25,12 @@ from dressi.ad.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_image
 from dressi.config import config
 from dressi.render.camera import Camera
-from dressi.render.fit.engine import list_leaf, to_clip
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
+from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.primitives import icosphere, torus
+from dressi.render.projection import to_clip
 from dressi.render.texturing import texture_colour
 
 ESTIMATORS = {

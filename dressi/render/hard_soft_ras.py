@@ -1,9 +1,9 @@
 """HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of four estimators.
 
-- "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``face_form``).
-- "outer": hard inside, soft outside of the outline (``outer_form``). Its derivative is that of the picture drawn again.
-- "silhouette": soft on both sides of the outline (``silhouette_form``).
-- "antialias": the hard picture with analytic antialiasing (``antialias_form``), whose derivative reaches one pixel.
+- "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``forms.face``).
+- "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative is that of the picture drawn again.
+- "silhouette": soft on both sides of the outline (``forms.silhouette``).
+- "antialias": the hard picture with analytic antialiasing (``forms.antialias``), whose derivative reaches one pixel.
 
 The last three draw the edges that may be silhouettes: their work is that of the margin around them, not of the image.
 
@@ -24,14 +24,14 @@ from ..ad.constant import Like
 from ..ad.graph import Variable
 from ..ad.types import Size
 from ..errors import InputError
-from .antialias_form import Antialiased, antialias_form
-from .around_edges import EdgeSilhouette
-from .edges import EdgeList
-from .face_form import SoftLayer, SoftLayers, face_form
-from .outer_form import outer_form
+from .forms.antialias import Antialiased, antialias_form
+from .forms.around_edges import EdgeSilhouette
+from .forms.edges import EdgeList
+from .forms.face import SoftLayer, SoftLayers, face_form
+from .forms.outer import outer_form
+from .forms.silhouette import silhouette_form
 from .screen import DrawnMesh
 from .silhouette import Silhouette, fraction
-from .silhouette_form import silhouette_form
 
 FORMS = {
     "face": face_form,

@@ -20,7 +20,7 @@ from ..ad.graph import Variable
 from ..ad.types import FLOAT, MAT3, MAT4, VEC3
 from ..errors import GraphError, InputError
 from .camera import Camera, Cameras
-from .sparse import list_data
+from .lists import list_data
 
 SMALL = 0.25
 """Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""

@@ -41,6 +41,11 @@ def finite(position: Variable) -> Variable:
     return F.select(F.less(F.sum_components(F.abs(position)), LARGEST), position, 0.0)
 
 
+def to_clip(position: Variable, matrices: Variable) -> Variable:
+    """Clip positions (VEC4 list, N tiles) of positions (VEC3 list) shared by N views. Differentiable in both."""
+    return F.matmul(matrices, F.vec4(F.expand(position, matrices.batch), 1.0))
+
+
 def project(position: Variable, size: Size) -> Projected:
     """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
 

@@ -20,10 +20,11 @@ from scipy import sparse
 from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable, as_variable
-from ..ad.types import FLOAT, IVEC2, list_image, list_size
+from ..ad.types import FLOAT, IVEC2
 from ..errors import InputError
-from .edges import EdgeList
-from .sparse import Matrix, SparseMatrix, differences, list_data, sparse_matrix
+from .forms.edges import EdgeList
+from .lists import list_data, list_leaf
+from .sparse import Matrix, SparseMatrix, differences, sparse_matrix
 
 SHARPEST = 1e3
 """Cotangents count up to this: those of angles below 0.06 degrees are not finite enough to be weights."""
@@ -47,13 +48,13 @@ class Adjacency:
     @cached_property
     def edges(self) -> Variable:
         """IVEC2 list of ``pairs``; what fills it up is (0, 0)."""
-        return Variable(IVEC2, list_size(len(self.pairs)), name="edge ends", data=list_image(self.pairs))
+        return list_leaf("edge ends", IVEC2, self.pairs)
 
     @cached_property
     def edge_weights(self) -> Variable:
         """FLOAT list: the weights of ``edges`` that the matrix was made with."""
         upper = sparse.triu(self.weights.array, 1).tocsr()
-        return _list("edge weights", upper.data)
+        return list_leaf("edge weights", FLOAT, upper.data)
 
     def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
         """What to send, leaf by leaf, to go on with the weights of another ``cotangent`` of the same faces, such as that
@@ -99,11 +100,7 @@ def _inverse(mass: np.ndarray, pairs: np.ndarray, uses: np.ndarray, borders: boo
     inverse = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
     if not borders:
         inverse[pairs[uses != 2]] = 0
-    return _list("inverse mass", inverse)
-
-
-def _list(name: str, values: np.ndarray) -> Variable:
-    return Variable(FLOAT, list_size(len(values)), name=name, data=list_image(values))
+    return list_leaf("inverse mass", FLOAT, inverse)
 
 
 def adjacency(faces: np.ndarray, vertex_count: int, *, borders: bool = True) -> Adjacency:
@@ -148,7 +145,7 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
         pairs,
         sparse_matrix(_matrix(pairs, weights, len(positions)), "cotangents"),
         _inverse(areas, pairs, uses, borders),
-        _list("areas", areas),
+        list_leaf("areas", FLOAT, areas),
     )
 
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Variable
-from ..ad.types import INT, IVEC3, MAT4, VEC3, list_image, list_size
+from ..ad.types import INT, IVEC3, MAT4, VEC3, list_size
 from ..errors import InputError
+from .lists import list_leaf
 from .projection import LARGEST
 
 
@@ -101,7 +102,7 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
     # A matrix times what is no number would spoil the gradient by the matrix.
     own = F.select(there, own, 0.0)
     if matrices is not None:
-        part = _list("part of each vertex", np.repeat(np.arange(len(parts)), np.diff(vertices)))
+        part = list_leaf("part of each vertex", INT, np.repeat(np.arange(len(parts)), np.diff(vertices)))
         place = F.vec4(own, 1.0)
         if matrices.batch > 1:
             place = F.expand(place, matrices.batch)
@@ -111,9 +112,9 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
         parts,
         own,
         there,
-        Variable(IVEC3, list_size(len(faces)), name="faces", data=list_image(faces)),
+        list_leaf("faces", IVEC3, faces),
         len(faces),
-        _list("part of each face", np.repeat(np.arange(len(parts)), counts)),
+        list_leaf("part of each face", INT, np.repeat(np.arange(len(parts)), counts)),
         tuple(vertices.tolist()),
         tuple(np.cumsum([0, *counts]).tolist()),
     )
@@ -128,10 +129,6 @@ def _check(k: int, part: Part) -> None:
     held = position.size[0] * position.size[1]
     if faces.min() < 0 or faces.max() >= held:
         raise InputError(f"faces of part {k} use vertices {faces.min()} to {faces.max()} of {held}")
-
-
-def _list(name: str, values: np.ndarray) -> Variable:
-    return Variable(INT, list_size(len(values)), name=name, data=list_image(values))
 
 
 def _joined(tables: Sequence[Variable], start: tuple[int, ...]) -> Variable:

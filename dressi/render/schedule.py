@@ -29,7 +29,7 @@ from ..ad.graph import Variable
 from ..ad.optim import Optimizer
 from ..ad.types import FLOAT
 from ..errors import InputError
-from .fit.engine import MakeEngine
+from .engine import MakeEngine
 
 
 @dataclass(frozen=True)

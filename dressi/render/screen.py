@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ad import functional as F
-from ..ad.graph import At, Domain, Function, PixelFunction, Variable
+from ..ad.graph import Domain, Function, PixelFunction, Variable
 from ..ad.types import INT, IVEC3, VEC4, Access, Size
 from ..errors import InputError
+from .lists import at_points, read_list
 from .projection import Projected, finite, project
 
 AREA_MINIMUM = 1e-10
@@ -64,13 +65,6 @@ class Faces(PixelFunction):
         """GLSL arguments: the three corners of the face ``f`` (ivec3)."""
         read = f"${vertex}(face_texel({f}.%s, $size{vertex}), tile)"
         return ", ".join(read % c for c in "xyz")
-
-    @staticmethod
-    def read_list(table: np.ndarray, tile: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Entries ``index`` of a list; indices outside read entry 0."""
-        flat = table.reshape(len(table), -1, *table.shape[3:])
-        index = np.where((index >= 0) & (index < flat.shape[1]), index, 0)
-        return flat[tile if len(flat) > 1 else np.zeros_like(tile), index]
 
 
 def face_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -124,7 +118,7 @@ class ShownFaces(Faces):
 
     def evaluate(self, at, faces, vertex):
         tile = at_points(at)[2]
-        a, b, c = (self.read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3))
+        a, b, c = (read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3))
         return np.where(dropped(a, b, c, self.cull), 0, 1)
 
 
@@ -246,12 +240,6 @@ class Surface:
 def covered(face: Variable) -> Variable:
     """FLOAT mask: 1 where there is a face."""
     return F.greater_equal(face, 0)
-
-
-def at_points(at: At) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, y and tile of the points, with one shape."""
-    x, y, tile = np.broadcast_arrays(at.x, at.y, at.tile)
-    return x, y, tile
 
 
 __all__ = [

@@ -15,9 +15,9 @@ from scipy import sparse
 
 from ..ad import functional as F
 from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import INT, VEC2, Access, list_image, list_size
+from ..ad.types import INT, VEC2, Access, list_size
 from ..errors import InputError
-from .screen import Faces, at_points
+from .lists import at_points, list_data, list_leaf, read_list
 
 Matrix = Any
 """A SciPy sparse array, of which type checkers know little."""
@@ -80,12 +80,6 @@ class SparseMatrix:
         return found
 
 
-def list_data(leaf: Variable) -> np.ndarray:
-    """(count, ...): the list that a leaf was made with, and what fills it up."""
-    assert leaf.data is not None
-    return leaf.data.reshape(-1, *leaf.vtype.shape)
-
-
 def _places(leaf: Variable) -> np.ndarray:
     return list_data(leaf)[:, 0] if leaf.vtype is VEC2 else list_data(leaf)
 
@@ -110,8 +104,8 @@ def _rows(matrix: Matrix, name: str) -> Rows:
     entries = np.stack([rows.indices, rows.data], axis=1) if rows.nnz else np.zeros((1, 2))
     offsets = rows.indptr.astype(np.int64)
     return Rows(
-        Variable(INT, list_size(len(offsets)), name=f"{name} offsets", data=list_image(offsets)),
-        Variable(VEC2, list_size(len(entries)), name=name, data=list_image(entries)),
+        list_leaf(f"{name} offsets", INT, offsets),
+        list_leaf(name, VEC2, entries),
     )
 
 
@@ -168,9 +162,7 @@ class SparseRows(PixelFunction):
         total = np.zeros((len(values), size[0] * size[1], *flat.shape[2:]))
         for sums, own in zip(total, flat, strict=True):
             np.add.at(sums, row, self.terms(own, row, entries[:, 0].astype(np.int64), entries[:, 1]))
-        return Faces.read_list(
-            total.reshape(len(values), size[1], size[0], *flat.shape[2:]), tile, y * size[0] + x
-        )
+        return read_list(total.reshape(len(values), size[1], size[0], *flat.shape[2:]), tile, y * size[0] + x)
 
     def terms(
         self, values: np.ndarray, row: np.ndarray, column: np.ndarray, weight: np.ndarray

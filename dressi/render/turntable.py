@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .engine import MakeEngine
 from .fit.draw import draw
-from .fit.engine import MakeEngine
 from .mesh import Mesh
 from .views import turntable
 

@@ -17,10 +17,10 @@ from dressi.ad import functional as F
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable, as_variable
 from dressi.ad.types import INT, VEC3, VEC4, list_size
-from dressi.render.around_edges import EdgeSilhouette
-from dressi.render.edges import edge_list
+from dressi.render.forms.around_edges import EdgeSilhouette
+from dressi.render.forms.edges import edge_list
+from dressi.render.forms.outer import around_edges
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.outer_form import around_edges
 from dressi.render.primitives import torus
 from dressi.render.screen import DrawnMesh
 

@@ -12,7 +12,8 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
-from dressi.render import crossings, edge_sides, edges, projection, screen, segments, soft_faces, sparse
+from dressi.render import projection, screen, sparse
+from dressi.render.forms import crossings, edge_sides, edges, segments, soft_faces
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases

@@ -16,7 +16,7 @@ from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.types import INT, VEC2, VEC4
 from dressi.errors import GraphError, InputError
-from dressi.render.crossings import Crossing
+from dressi.render.forms.crossings import Crossing
 from dressi.render.hard_soft_ras import hard_soft_ras
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -12,9 +12,9 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Variable
 from dressi.ad.types import VEC3, VEC4
+from dressi.render.forms.segments import KnownEnds, SegmentEnds
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
-from dressi.render.segments import KnownEnds, SegmentEnds
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force

@@ -17,10 +17,10 @@ from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, list_values
 from dressi.errors import InputError
-from dressi.render.edge_sides import edge_sides
-from dressi.render.edges import HIDDEN, edge_list
+from dressi.render.forms.edge_sides import edge_sides
+from dressi.render.forms.edges import HIDDEN, edge_list
+from dressi.render.forms.outer import around_edges
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.outer_form import around_edges
 from dressi.render.screen import DrawnMesh, with_margin
 from dressi.render.silhouette import falloff, outside_distance, soft_target
 

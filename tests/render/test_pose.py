@@ -13,11 +13,13 @@ from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.errors import GraphError, InputError
 from dressi.render.camera import Camera, Cameras
-from dressi.render.fit.engine import list_leaf, matrices_leaf, to_clip
+from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.lists import list_leaf
 from dressi.render.losses import l2
 from dressi.render.pose import Poses, exp_se3, exp_so3, poses, turned
 from dressi.render.primitives import bumpy_ellipsoid
+from dressi.render.projection import to_clip
 from dressi.render.views import ring
 
 ANGLES = (0.0, 1e-9, 1e-4, 0.49, 0.51, 2.0, 3.1)

@@ -16,9 +16,9 @@ from dressi.render.camera import Cameras
 from dressi.render.fit import FitJob, FitOptions, Round, Scene, mesh_scene
 from dressi.render.fit.cameras import cameras_file
 from dressi.render.fit.colours import Light
-from dressi.render.fit.engine import unit_cameras, unit_matrices, world_cameras
 from dressi.render.fit.moving import Moving
 from dressi.render.fit.shape import ShapeRound
+from dressi.render.fit.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.io import load_photos
 from dressi.render.pose import turned
 from dressi.render.primitives import octasphere, pear

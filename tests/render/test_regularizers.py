@@ -16,7 +16,7 @@ from dressi.ad.simplify import simplify
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
 from dressi.render import losses
-from dressi.render.edges import edge_list
+from dressi.render.forms.edges import edge_list
 from dressi.render.regularizers import (
     adjacency,
     bilaplacian_loss,

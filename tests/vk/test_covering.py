@@ -9,7 +9,7 @@ from dressi.ad.graph import RasterFunction, Variable
 from dressi.ad.program import Program
 from dressi.ad.simplify import simplify
 from dressi.ad.types import IVEC3, VEC4
-from dressi.render.edges import EdgeDistance
+from dressi.render.forms.edges import EdgeDistance
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (40, 24)

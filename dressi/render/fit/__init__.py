@@ -7,9 +7,9 @@
 Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, ``dressi.DressiAD`` for one.
 """
 
+from ..engine import Engine, MakeEngine
 from .checkpoint import Checkpoint
 from .draw import draw
-from .engine import Engine, MakeEngine
 from .job import FitJob, FitResult, Progress
 from .options import FitOptions, Round
 from .report import FILES, check_folder, write_results

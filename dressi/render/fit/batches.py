@@ -6,8 +6,9 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import INT, list_image, list_size
+from ...ad.types import INT
 from ...errors import InputError
+from ..lists import list_leaf
 
 ROUNDS = 64
 """Permutations of the views that follow each other before they repeat."""
@@ -26,7 +27,7 @@ class ViewBatches:
             raise InputError(f"a batch holds 1 to {count} of {count} views, not {size}")
         random = np.random.default_rng(seed)
         self.order = np.concatenate([random.permutation(count) for _ in range(ROUNDS)])
-        table = Variable(INT, list_size(len(self.order)), name="order of views", data=list_image(self.order))
+        table = list_leaf("order of views", INT, self.order)
         place = counter * size + F.tile_index((1, 1), size)
         self.size, self.index = size, F.lookup(table, place % len(self.order))
         """INT 1x1, ``size`` tiles: the views of this step."""

@@ -11,9 +11,9 @@ from ...ad.graph import Variable
 from ...ad.types import FLOAT, VEC3
 from ..color import linear_to_srgb
 from ..io.images import resize
+from ..lists import list_leaf
 from ..losses import l2
 from ..screen import DrawnMesh, barycentric, corners, covered, interpolate
-from .engine import list_leaf
 
 PACE = 0.05
 """Step of Adam, in codes."""

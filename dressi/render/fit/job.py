@@ -13,16 +13,17 @@ import numpy as np
 
 from ..alignment import align
 from ..camera import Cameras
+from ..engine import Engine, MakeEngine
 from ..mesh import Mesh
 from ..reach import check_reach, marked
 from .checkpoint import Checkpoint, task_key
-from .engine import Engine, MakeEngine, unit_cameras, world_cameras
 from .moving import Moving, with_views
 from .options import FitOptions, Round
 from .scene import Scene
 from .shape import ShapeRound, outer_radius
 from .texture import TextureRound
 from .unfold import unfolded
+from .units import unit_cameras, world_cameras
 
 CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped

@@ -9,8 +9,9 @@ import numpy as np
 from ...ad import optim
 from ...ad.graph import Variable
 from ..camera import Cameras
+from ..engine import Engine
 from ..pose import poses
-from .engine import Engine, matrices_leaf
+from .units import matrices_leaf
 
 BETAS = (0.9, 0.99)
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...errors import InputError
 from .. import pictures
 from ..checks import check_surface
+from ..engine import MakeEngine
 from ..hull import hull_iou
 from ..io import Photos, save_gif, save_glb, save_png
 from ..io.cameras import NAME
@@ -24,7 +25,6 @@ from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
 from .cameras import cameras_file, moves
 from .draw import draw
-from .engine import MakeEngine
 from .job import FitResult
 from .scene import Scene, Views
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..camera import Cameras
+from ..engine import MakeEngine
 from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
@@ -16,7 +17,7 @@ from ..primitives import octasphere
 from ..views import held_out_ring, ring
 from ..views import upward as guess_upward
 from .draw import draw
-from .engine import MakeEngine, unit_matrices
+from .units import unit_matrices
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,17 +12,19 @@ from ...ad import optim
 from ...ad.graph import Variable
 from ...ad.optim import per_parameter
 from ...ad.types import FLOAT, IVEC3, VEC3, list_values
+from ..engine import Engine
 from ..hard_soft_ras import hard_soft_ras
 from ..io.images import resize
 from ..large_steps import large_steps
+from ..lists import list_leaf
 from ..losses import l2
 from ..mesh import Mesh
+from ..projection import to_clip
 from ..regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ..screen import with_margin
 from ..silhouette import band, falloff
 from .batches import ViewBatches
 from .colours import PACE, Light, colour_term
-from .engine import Engine, list_leaf, to_clip
 from .moving import Moving, matrices_of, optimizers_of
 from .options import Round
 from .silhouettes import cut_off, least_distances, signed_distances, soft_target

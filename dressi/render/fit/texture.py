@@ -10,13 +10,16 @@ from ...ad import optim
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3
 from ..color import linear_to_srgb, srgb_to_linear
+from ..engine import Engine
+from ..lists import list_leaf
 from ..losses import l2
 from ..mesh import Mesh
+from ..projection import to_clip
 from ..screen import covered, rasterize_hard
 from ..texturing import texture_colour
 from .batches import ViewBatches
 from .draw import surface_uv
-from .engine import Engine, list_leaf, matrices_leaf, to_clip
+from .units import matrices_leaf
 
 SMOOTHNESS = 8e-7
 """Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would

@@ -25,16 +25,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..ad import functional as F
-from ..ad.constant import Like
-from ..ad.graph import Variable
-from ..errors import InputError
+from ...ad import functional as F
+from ...ad.constant import Like
+from ...ad.graph import Variable
+from ...errors import InputError
+from ..screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
+from ..silhouette import Silhouette
 from .around_edges import rasterize_edges
 from .crossings import GRID, Crossing, front
 from .edge_sides import edge_sides, ends_of, seen_ends
 from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
-from .screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
-from .silhouette import Silhouette
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,14 +28,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from ..ad import functional as F
-from ..ad.constant import Like
-from ..ad.graph import Variable
-from ..ad.types import Size, list_size
-from ..errors import InputError
-from .screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from ...ad import functional as F
+from ...ad.constant import Like
+from ...ad.graph import Variable
+from ...ad.types import Size, list_size
+from ...errors import InputError
+from ..screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from ..silhouette import Silhouette, fraction
 from .segments import segment
-from .silhouette import Silhouette, fraction
 from .soft_faces import Enlarge, Extremes, FaceSegments, NearestEdge, face_records
 
 

@@ -11,10 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_image, list_size
-from ..errors import InputError
-from .screen import DrawnMesh, Faces, at_points, common_batch, face_cross
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_size
+from ...errors import InputError
+from ..lists import at_points, list_leaf, read_list
+from ..screen import DrawnMesh, common_batch, face_cross
 from .soft_faces import squared_distance
 
 HIDDEN = 2
@@ -78,9 +79,9 @@ def edge_list(faces: np.ndarray) -> EdgeList:
     incident = np.stack([number, third, np.where(back, -1, 1)], axis=1)
     return EdgeList(
         len(edges),
-        Variable(IVEC4, list_size(len(edges)), name="edges", data=list_image(edges)),
-        Variable(IVEC2, list_size(len(edges)), name="around edges", data=list_image(around)),
-        Variable(IVEC3, list_size(len(incident)), name="faces at edges", data=list_image(incident)),
+        list_leaf("edges", IVEC4, edges),
+        list_leaf("around edges", IVEC2, around),
+        list_leaf("faces at edges", IVEC3, incident),
         bool((edges[:, 2:] >= 0).all()),
     )
 
@@ -137,7 +138,7 @@ class EdgeQuads(PixelFunction):
         x, y, tile = at_points(at)
         index = y * self.output.size[0] + x
         edge, corner = np.minimum(index // 6, self.count - 1), index % 6
-        ends, side = Faces.read_list(ends, tile, edge), Faces.read_list(sides, tile, edge)
+        ends, side = read_list(ends, tile, edge), read_list(sides, tile, edge)
         a, b = ends[..., :2], ends[..., 2:]
         extent = np.linalg.norm(b - a, axis=-1)[..., None]
         along = np.divide(b - a, extent, out=np.zeros_like(a), where=extent > 0)

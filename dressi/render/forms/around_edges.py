@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ..ad import functional as F
-from ..ad.constant import Like
-from ..ad.graph import Variable
-from ..ad.raster import Fragment
-from ..errors import InputError
+from ...ad import functional as F
+from ...ad.constant import Like
+from ...ad.graph import Variable
+from ...ad.raster import Fragment
+from ...errors import InputError
+from ..screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from ..silhouette import Silhouette
 from .edge_sides import EdgeFront, ends_of, seen_ends
 from .edges import HIDDEN, OUTWARD, EdgeList, EdgeQuads
-from .screen import Corners, DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
-from .silhouette import Silhouette
 
 
 class NearestPoint(NamedTuple):

@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ad import functional as F
-from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import FLOAT, INT, VEC2, VEC4, Access
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import FLOAT, INT, VEC2, VEC4, Access
+from ..screen import DrawnMesh, common_batch, corners, covered, pixel_centres
 from .edges import BEYOND, HIDDEN
-from .screen import DrawnMesh, common_batch, corners, covered, pixel_centres
 
 GRID = 1 / 16
 """In pixels. Vulkan lets a driver round corners to a grid of this width: a centre may be covered so much too early."""

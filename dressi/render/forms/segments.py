@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ad import functional as F
-from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import IVEC2, IVEC4, VEC4, Access
-from .projection import jvp_by_rows
-from .screen import Faces, at_points, common_batch, present
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import IVEC2, IVEC4, VEC4, Access
+from ..lists import at_points, read_list
+from ..projection import jvp_by_rows
+from ..screen import common_batch, present
 
 
 def segment(vertex: Variable, first: Variable, second: Variable) -> Variable:
@@ -43,7 +44,7 @@ class ListEnds(PixelFunction):
 
     def evaluate(self, at, pairs, vertex):
         tile = at_points(at)[2]
-        a, b = (Faces.read_list(vertex, tile, np.broadcast_to(pairs[..., i], tile.shape)) for i in range(2))
+        a, b = (read_list(vertex, tile, np.broadcast_to(pairs[..., i], tile.shape)) for i in range(2))
         return np.concatenate([_end(a, b), _end(b, a)], axis=-1)
 
 

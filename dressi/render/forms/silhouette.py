@@ -17,14 +17,14 @@ and gaps narrower than one have no outline. Drivers that place corners on a coar
 
 from __future__ import annotations
 
-from ..ad import functional as F
-from ..ad.constant import Like
-from ..ad.graph import Variable
+from ...ad import functional as F
+from ...ad.constant import Like
+from ...ad.graph import Variable
+from ..screen import DrawnMesh, covered
+from ..silhouette import band, fraction
 from .around_edges import EdgeSilhouette, draw_edges
 from .edge_sides import edge_sides, seen_ends
 from .edges import HIDDEN, EdgeList, OutlineDistance, edges_of
-from .screen import DrawnMesh, covered
-from .silhouette import band, fraction
 
 
 def silhouette_form(

@@ -10,10 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ad import functional as F
-from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, VEC4, Access, Size, list_size
-from .screen import AREA_MINIMUM, Faces, at_points, common_batch, dropped, face_cross
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, VEC4, Access, Size, list_size
+from ..lists import at_points, read_list
+from ..screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cross
 
 
 class FaceSegments(Faces):
@@ -53,8 +54,8 @@ class FaceSegments(Faces):
     def evaluate(self, at, faces, vertex):
         x, y, tile = at_points(at)
         index = y * self.output.size[0] + x
-        f = self.read_list(faces, tile, np.minimum(index // 3, self.count - 1))
-        a, b, c = (self.read_list(vertex, tile, f[..., i]) for i in range(3))
+        f = read_list(faces, tile, np.minimum(index // 3, self.count - 1))
+        a, b, c = (read_list(vertex, tile, f[..., i]) for i in range(3))
         z = np.stack([v[..., 2] for v in (a, b, c)], axis=-1)
         order = np.lexsort((f, z < 0))
         f, z = np.take_along_axis(f, order, -1), np.take_along_axis(z, order, -1)
@@ -108,7 +109,7 @@ class Enlarge(PixelFunction):
         x, y, tile = at_points(at)
         index = y * self.output.size[0] + x
         face, corner, aspect = np.minimum(index // 6, self.count - 1), index % 6, self.size[0] / self.size[1]
-        first, second, third = (Faces.read_list(ends, tile, 3 * face + k) for k in range(3))
+        first, second, third = (read_list(ends, tile, 3 * face + k) for k in range(3))
         a, b, c, d = first[..., :2], first[..., 2:], third[..., 2:], second[..., 2:]
         sides = np.stack([np.linalg.norm(u, axis=-1) for u in (b - c, c - a, a - b)])
         around, longest = sides.sum(0), sides.max(0)

@@ -14,22 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..ad import functional as F
-from ..ad.graph import Domain, PixelFunction, Variable
-from ..ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access
+from ..lists import at_points, read_list
+from ..projection import FARTHEST
+from ..screen import AREA_MINIMUM, DrawnMesh, common_batch, covered, culling, face_cross, present
 from .edges import HIDDEN, EdgeList
-from .projection import FARTHEST
-from .screen import (
-    AREA_MINIMUM,
-    DrawnMesh,
-    Faces,
-    at_points,
-    common_batch,
-    covered,
-    culling,
-    face_cross,
-    present,
-)
 from .segments import KnownEnds, ListEnds
 
 NOWHERE = 1e30
@@ -103,9 +94,7 @@ class EdgeSides(EdgeFunction):
 
     def evaluate(self, at, edges, ends, vertex):
         tile = at_points(at)[2]
-        a, b, c, d = (
-            Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(4)
-        )
+        a, b, c, d = (read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(4))
         first = np.where(edges[..., 2] < 0, HIDDEN, _face_side(ends, c, self.cull))
         second = np.where(edges[..., 3] < 0, HIDDEN, _face_side(ends, d, -self.cull))
         one = (first == HIDDEN) | (second == HIDDEN)
@@ -177,13 +166,13 @@ class EdgeFront(EdgeFunction):
 
     def evaluate(self, at, edges, ends, around, faces, vertex):
         tile = at_points(at)[2]
-        a, b = (Faces.read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(2))
+        a, b = (read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(2))
         front, nearest = np.full(tile.shape, -1), np.full(tile.shape, NOWHERE)
         depths = np.maximum(a[..., 2], 0), np.maximum(b[..., 2], 0)
         for k in range(int(around[..., 1].max(initial=0))):
             index = np.broadcast_to(around[..., 0] + k, tile.shape)
-            face = Faces.read_list(faces, tile, index)
-            c = Faces.read_list(vertex, tile, face[..., 1])
+            face = read_list(faces, tile, index)
+            c = read_list(vertex, tile, face[..., 1])
             rise = _rise(ends, depths, c, self.cull * face[..., 2])
             closer = (k < around[..., 1]) & (rise < nearest) & _seen(a, b, ends)
             front, nearest = np.where(closer, face[..., 0], front), np.where(closer, rise, nearest)

@@ -1,0 +1,33 @@
+"""Lists of vertices, faces and the like: images whose rows follow each other (``list_size``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ad.graph import At, Variable
+from ..ad.types import VType, list_image, list_size
+
+
+def list_leaf(name: str, vtype: VType, values: np.ndarray) -> Variable:
+    """A list (count, ...) as a leaf."""
+    values = np.asarray(values)
+    return Variable(vtype, list_size(len(values)), name=name, data=list_image(values))
+
+
+def list_data(leaf: Variable) -> np.ndarray:
+    """(count, ...): the list that a leaf was made with, and what fills it up."""
+    assert leaf.data is not None
+    return leaf.data.reshape(-1, *leaf.vtype.shape)
+
+
+def read_list(table: np.ndarray, tile: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Entries ``index`` of a list (batch, H, W, ...); indices outside read entry 0."""
+    flat = table.reshape(len(table), -1, *table.shape[3:])
+    index = np.where((index >= 0) & (index < flat.shape[1]), index, 0)
+    return flat[tile if len(flat) > 1 else np.zeros_like(tile), index]
+
+
+def at_points(at: At) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y and tile of the points, with one shape."""
+    x, y, tile = np.broadcast_arrays(at.x, at.y, at.tile)
+    return x, y, tile
