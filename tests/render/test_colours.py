@@ -67,10 +67,13 @@ def test_derivatives_are_those_of_the_covered_pixels(scene):
 def test_rounds_with_colours_share_all_steps():
     for steps in (3, 40, 600):
         options = FitOptions(steps=steps, colours=True)
-        rounds = options.rounds()
-        assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
-        colours = [plan.colour > 0 for plan in rounds]
-        assert colours == sorted(colours) and colours[-1]
+        for exact in (False, True):
+            rounds = options.rounds(exact)
+            assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
+            # Of masks that are exact outlines have the last word.
+            colours = [plan.colour > 0 for plan in (rounds[:-1] if exact else rounds)]
+            assert colours == sorted(colours) and (rounds[-1].colour > 0) is not exact
+            assert colours[-1] or steps < 40
     with pytest.raises(InputError, match="outer form"):
         FitOptions(colours=True, form="face")
 

@@ -71,7 +71,7 @@ class FitResult:
 
 def rounds_of(scene: Scene, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[Round]]:
     """The mesh to start from, in units of the scene, and the rounds of the shape phase."""
-    rounds = options.rounds()
+    rounds = options.rounds(scene.exact)
     if init is None:
         return scene.start(rounds[0].subdivisions), rounds
     return scene.placed(init), [replace(plan, subdivisions=0) for plan in rounds]

@@ -121,13 +121,19 @@ class FitOptions:
     def texture_steps(self) -> int:
         return max(self.steps // 6, 1)
 
-    def rounds(self) -> list[Round]:
-        """The shape phase from coarse to fine, the radius from far to near."""
+    def rounds(self, exact: bool = False) -> list[Round]:
+        """The shape phase from coarse to fine, the radius from far to near.
+
+        exact: whether the masks are, as those of pictures drawn of a mesh, and not those of photographs. Then outlines
+        have the last word, else colours.
+        """
         steps = max(self.steps - self.texture_steps, 1)
-        parts = (0.2, 0.13, 0.25, 0.17, 0.1, 0.07) if self.colours else (0.35, 0.35)
+        parts = (0.35, 0.35)
+        if self.colours:
+            parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
         share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
-        plans = self._outer_rounds(share) if self.form == "outer" else self._face_rounds(share)
+        plans = self._outer_rounds(share, exact) if self.form == "outer" else self._face_rounds(share)
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
         if self.refine_poses:
@@ -139,7 +145,7 @@ class FitOptions:
         rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
         return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
-    def _outer_rounds(self, share: list[int]) -> list[Round]:
+    def _outer_rounds(self, share: list[int], exact: bool) -> list[Round]:
         """Outlines on twice the rows of the round before, with a radius that goes on where that one ended.
 
         The Laplacian is strong where the radius is large, for a start without folds, and weak at the end, for details.
@@ -158,14 +164,15 @@ class FitOptions:
             return [*rounds, Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
         # Colours pull from a few pixels away only, so they begin in pictures so small that a few pixels are far. By large
         # steps, for what few pixels show, or none, must not go as far as what many agree about: it would fold over.
-        near = (radii[2], radii[3])
+        near, slow = (radii[2], radii[3]), (0.003, 0.0005)
+        last = Round(finer[2], 256, share[6], near, slow, 1e-6)
         return [
             *rounds,
             Round(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
             Round(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
             Round(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
             Round(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
-            Round(finer[2], 256, share[6], near, (0.003, 0.0005), 1e-6, SPREAD, COLOUR),
+            last if exact else replace(last, spread=SPREAD, colour=COLOUR),
         ]
 
     def _face_rounds(self, share: list[int]) -> list[Round]:

@@ -49,6 +49,11 @@ class Scene:
     reference: Mesh | None = None
 
     @property
+    def exact(self) -> bool:
+        """Whether the masks are: pictures drawn of a mesh, not photographs."""
+        return self.reference is not None
+
+    @property
     def matrices(self) -> np.ndarray:
         """(N, 4, 4) from units of the scene to clip space."""
         return unit_matrices(self.train.cameras, self.center, self.radius)
