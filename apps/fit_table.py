@@ -15,7 +15,6 @@ spread of the seeds' distances from the true surface: (max - min) / mean, and th
 
 import argparse
 import json
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from scipy.ndimage import binary_dilation, binary_erosion, binary_fill_holes
 from scipy.spatial.transform import Rotation
 
 from dressi import Device, DressiAD
+from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.camera import Cameras
 from dressi.render.color import linear_to_srgb, srgb_to_linear
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--headless", action="store_true", help="no window is ever opened")
     parser.add_argument("--out", type=Path, default=Path("out/fit_table"))
     settings = parser.parse_args()
-    data = Path(os.environ.get("DRESSI_DATA", ""))
+    data = Path(config.data or "")
     if not (data / "photos").is_dir():
         raise InputError("set DRESSI_DATA to the folder that holds 'meshes' and 'photos'")
     settings.out.mkdir(parents=True, exist_ok=True)
@@ -180,10 +180,7 @@ def main() -> None:
         for name, case in todo:
             key = {"case": name, **case, **common}
             label = "-".join([name, *(f"{k}{v}" for k, v in case.items())])
-            found = next(
-                (row for row in rows if key.items() <= row.items()),
-                None,
-            )
+            found = next((row for row in rows if key.items() <= row.items()), None)
             if found is None:
                 found = {**key, **fit(name, {**case, **common}, data, settings.out / label, device)}
                 rows.append(found)

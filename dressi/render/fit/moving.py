@@ -11,9 +11,8 @@ from ...ad.graph import Variable
 from ..camera import Cameras
 from ..engine import Engine
 from ..pose import poses
+from .options import BETAS
 from .units import matrices_leaf
-
-BETAS = (0.9, 0.99)
 
 
 class Moving:

@@ -12,6 +12,8 @@ from ..texturing import GRADIENTS
 STEPS = 720
 """Steps of a fit that is not told how many: five sixths for the shape."""
 
+BETAS = (0.9, 0.99)
+"""Of Adam, in every phase."""
 HASTE = 16.0
 """Learning rates of large steps over those of Adam: they say how far the fastest vertex moves before the move is
 spread, and of details that leaves a small part."""

@@ -26,10 +26,8 @@ from ..silhouette import band, falloff
 from .batches import ViewBatches
 from .colours import PACE, Light, colour_term
 from .moving import Moving, matrices_of, optimizers_of
-from .options import Round
+from .options import BETAS, Round
 from .silhouettes import cut_off, least_distances, signed_distances, soft_target
-
-BETAS = (0.9, 0.99)
 
 
 class ShapeRound:

@@ -19,6 +19,7 @@ from ..screen import covered, rasterize_hard
 from ..texturing import texture_colour
 from .batches import ViewBatches
 from .draw import surface_uv
+from .options import BETAS
 from .units import matrices_leaf
 
 SMOOTHNESS = 8e-7
@@ -27,7 +28,6 @@ otherwise take any value that makes some bilinear mixture fit."""
 
 LIKENESS = 1e-4
 """Weight of squared logarithms of exposures, their mean over the views: settles what is the texture's brightness."""
-BETAS = (0.9, 0.99)
 
 
 class TextureRound:

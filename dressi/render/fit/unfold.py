@@ -21,9 +21,9 @@ def unfolded(mesh: Mesh) -> Mesh:
     if not mesh.is_closed():
         return mesh
     positions = mesh.positions.copy()
-    a, b = np.concatenate([mesh.faces[:, [0, 1]], mesh.faces[:, [1, 2]], mesh.faces[:, [2, 0]]]).T
+    offsets, near = mesh.neighbours()
     count = len(positions)
-    linked = sparse.csr_array((np.ones(len(a)), (a, b)), shape=(count, count))
+    linked = sparse.csr_array((np.ones(len(near)), near, offsets), shape=(count, count))
     weights = sparse.diags_array(1 / np.maximum(linked.sum(1), 1)) @ linked
     for turn in range(TRIES):
         folded = _folded(mesh.moved(positions))

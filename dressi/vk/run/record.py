@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,17 +43,15 @@ def record_stage(
         _dispatch(run, buffer, stage.sub_stages[0], pipelines[0], target, resolve)
         return
     assert target is not None
-    _begin(run, buffer, target)
-    vk = run.device.vk
-    for k, (s, p) in enumerate(zip(stage.sub_stages, pipelines, strict=True)):
-        if k:
-            vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
-        _bind(run, buffer, p, "draw")
+
+    def draw(k: int) -> None:
+        s = stage.sub_stages[k]
         if s.mode is Mode.RASTER:
             _draw_tiles(run, buffer, s.functions[0], s)
         else:
             _cover(run, buffer, target)
-    vk.vkCmdEndRenderPass(buffer)
+
+    _render_pass(run, buffer, target, pipelines, draw)
 
 
 def record_nothing(
@@ -65,17 +63,13 @@ def record_nothing(
     pipelines: list[Pipelines],
 ) -> None:
     """Uses all shaders of a Stage on no pixel and no texel: drivers that compile a shader when it is first used do so."""
-    vk = run.device.vk
     if stage.draws:
         assert target is not None
-        _begin(run, buffer, replace(target, size=(1, 1)))
-        for k, p in enumerate(pipelines):
-            if k:
-                vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
-            _bind(run, buffer, p, "draw")
-            _draw_nothing(run, buffer)
-        vk.vkCmdEndRenderPass(buffer)
+        _render_pass(
+            run, buffer, replace(target, size=(1, 1)), pipelines, lambda _: _draw_nothing(run, buffer)
+        )
         return
+    vk = run.device.vk
     (p,) = pipelines
     _choose_band(run, buffer, p, p.bands[0])
     for part, handle in p.handles.items():
@@ -91,6 +85,20 @@ def record_nothing(
             vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
             vk.vkCmdDispatch(buffer, 0, 0, 0)
         run.commands.barrier(buffer)
+
+
+def _render_pass(
+    run: Target, buffer: Any, target: DrawTarget, pipelines: list[Pipelines], draw: Callable[[int], None]
+) -> None:
+    """Subpass by subpass; draw(k) records what the k-th draws."""
+    vk = run.device.vk
+    _begin(run, buffer, target)
+    for k, p in enumerate(pipelines):
+        if k:
+            vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
+        _bind(run, buffer, p, "draw")
+        draw(k)
+    vk.vkCmdEndRenderPass(buffer)
 
 
 def _draw_nothing(run: Target, buffer: Any) -> None:
