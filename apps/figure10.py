@@ -8,14 +8,20 @@ K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these 
 a random view and a random light, which are data, Lambert shading, L1 of colours against the mesh drawn the same way, and
 a Laplacian that gets weaker. The distance is that of the vertices to the surface of the mesh, in its bounding radii.
 
-Writes to --out one JSON for each cell (distances along the way, at 500 and 2,500 steps, ms a step, device, seed), and
-figure10.png and figure11.png of all cells there. What is done is not done again: a cell that was interrupted goes on from
-its last --save steps. --list names the cells.
+Cells of the face form with one radius go side by side: of the mesh as many layers are drawn as the largest K needs, and
+each cell is shown the first of these. Nothing else is shared, so that each is the fit it would be alone.
+
+Writes to --out one JSON for each cell (distances along the way, at 500 and 2,500 steps, ms a step without the
+picture of the mesh, device, seed), and figure10.png and figure11.png of all cells there. What is done is not done again:
+cells that were interrupted go on from their last --save steps. --list names the cells. On a CPU two of these side by side, of different cells and with LP_NUM_THREADS=0,
+are faster than one after the other.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -96,54 +102,81 @@ class Surface:
         return float(np.linalg.norm(closest - repeated, axis=1).reshape(-1, near).min(1).mean())
 
 
+class Scene:
+    """What a step draws: a view and a light, which depend on the seed and its number alone."""
+
+    def __init__(self, settings: argparse.Namespace):
+        self.settings = settings
+        self.size = (settings.size, settings.size)
+        self.matrix, self.light = Variable(MAT4, name="view"), Variable(VEC3, name="light")
+
+    def picture(
+        self, cell: Cell, position: Variable, faces: Variable, face_count: int, normals: Variable
+    ) -> Variable:
+        drawn = hard_soft_ras(
+            to_clip(position, self.matrix),
+            faces,
+            size=self.size,
+            face_count=face_count,
+            **cell.options(self.settings.size),
+        )
+        white = F.constant((0.8, 0.8, 0.8))
+        shown = [lambert(white, s.interpolate(normals), self.light, 0.8, 0.2) for s in drawn.surfaces]
+        return drawn.blend(shown, (0.0, 0.0, 0.0))
+
+    def send(self, ad: DressiAD, number: int) -> None:
+        random = np.random.default_rng((self.settings.seed, number))
+        towards, light = (v / np.linalg.norm(v) for v in random.normal(size=(2, 3)))
+        light = light + towards  # from the side of the viewer: half of all pictures would be dark
+        camera = Camera.perspective(45.0, self.size, 2.7 * towards, np.zeros(3)).around(np.zeros(3), 1.0)
+        ad.send(self.matrix, camera.world_to_clip[None, None, None])
+        ad.send(self.light, light.reshape(1, 1, 1, 3))
+
+
+class Goals:
+    """Pictures of the mesh, for each cell by its own estimator."""
+
+    def __init__(self, cells: Sequence[Cell], target: Mesh, settings: argparse.Namespace, device: Device):
+        self.scene, self.ad = Scene(settings), DressiAD(device)
+        position = list_leaf("target", VEC3, target.positions)
+        normals = list_leaf("target normals", VEC3, target.vertex_normals())
+        faces = list_leaf("target faces", IVEC3, target.faces)
+        for cell in cells:
+            self.ad.set_output(
+                cell.name, self.scene.picture(cell, position, faces, len(target.faces), normals)
+            )
+
+    def draw(self, number: int) -> None:
+        self.scene.send(self.ad, number)
+        self.ad.step()
+
+    def picture(self, cell: Cell) -> np.ndarray:
+        return self.ad.recv(cell.name)
+
+
 class Fit:
     """One cell: the graph, its leaves, and what a step sends."""
 
-    def __init__(self, cell: Cell, target: Mesh, start: Mesh, settings: argparse.Namespace, device: Device):
-        self.start, self.settings = start, settings
-        size = settings.size
-        self.matrix, self.light = Variable(MAT4, name="view"), Variable(VEC3, name="light")
+    def __init__(self, cell: Cell, start: Mesh, settings: argparse.Namespace, device: Device):
+        self.cell, self.start, self.settings = cell, start, settings
+        self.scene, self.ad = Scene(settings), DressiAD(device)
+        self.goal = Variable(VEC3, self.scene.size, name="goal")
         self.weight = Variable(FLOAT, name="smoothness")
         self.position = list_leaf("position", VEC3, start.positions)
-        options = cell.options(size)
-
-        def picture(position: Variable, mesh: Mesh, normals: Variable | None) -> Variable:
-            faces = list_leaf("faces", IVEC3, mesh.faces)
-            normals = vertex_normals(position, faces) if normals is None else normals
-            drawn = hard_soft_ras(
-                to_clip(position, self.matrix),
-                faces,
-                size=(size, size),
-                face_count=len(mesh.faces),
-                **options,
-            )
-            white = F.constant((0.8, 0.8, 0.8))
-            shown = [lambert(white, s.interpolate(normals), self.light, 0.8, 0.2) for s in drawn.surfaces]
-            return drawn.blend(shown, (0.0, 0.0, 0.0))
-
-        given = list_leaf("target normals", VEC3, target.vertex_normals())
-        goal = picture(list_leaf("target", VEC3, target.positions), target, given)
-        bend = laplacian_loss(self.position, adjacency(start.faces, len(start.positions)))
-        loss = l1(picture(self.position, start, None), F.stop_gradient(goal))
+        faces = list_leaf("faces", IVEC3, start.faces)
+        normals = vertex_normals(self.position, faces)
+        shown = self.scene.picture(cell, self.position, faces, len(start.faces), normals)
         neighbours = adjacency(start.faces, len(start.positions))
+        loss = l1(shown, self.goal) + laplacian_loss(self.position, neighbours) * self.weight
         rate = cosine(settings.rate, settings.rate / 20, settings.total)
-        self.ad = DressiAD(device)
-        self.ad.set_loss(loss + bend * self.weight, record=False)
+        self.ad.set_loss(loss, record=False)
         self.ad.set_optimizer(chain(smoothed(neighbours), adam(rate, betas=(0.9, 0.99))), [self.position])
 
-    def step(self, number: int) -> None:
-        """One step; the view and the light depend on the seed and its number alone."""
-        settings = self.settings
-        random = np.random.default_rng((settings.seed, number))
-        towards, light = (v / np.linalg.norm(v) for v in random.normal(size=(2, 3)))
-        light = light + towards  # from the side of the viewer: half of all pictures would be dark
-        eye = 2.7 * towards
-        size = (settings.size, settings.size)
-        camera = Camera.perspective(45.0, size, eye, np.zeros(3)).around(np.zeros(3), 1.0)
-        done = number / max(settings.total, 1)
-        first, last = settings.smoothness
-        self.ad.send(self.matrix, camera.world_to_clip[None, None, None])
-        self.ad.send(self.light, light.reshape(1, 1, 1, 3))
+    def step(self, number: int, goal: np.ndarray) -> None:
+        done = number / max(self.settings.total, 1)
+        first, last = self.settings.smoothness
+        self.scene.send(self.ad, number)
+        self.ad.send(self.goal, goal)
         self.ad.send(self.weight, np.full((1, 1, 1), first * (last / first) ** done))
         self.ad.step()
 
@@ -152,62 +185,99 @@ class Fit:
         return list_values(self.ad.recv(self.position), len(self.start.positions))[0].astype(float)
 
 
-def run(cell: Cell, target: Mesh, surface: Surface, settings: argparse.Namespace, device: Device) -> None:
-    file = settings.out / f"{cell.name.replace(' ', '_')}.json"
-    key = {
-        "cell": cell.name, "form": cell.form, "layers": cell.layers, "radius_px": cell.radius, "seed": settings.seed,
-        "size": settings.size, "total": settings.total, "rate": settings.rate, "smoothness": settings.smoothness,
-        "target": target.name, "target_faces": len(target.faces), "start_faces": len(settings.start.faces),
-        "device": device.name, "driver": f"{device.physical.driver} {device.physical.driver_version}",
-    }  # fmt: skip
-    done = json.loads(file.read_text()) if file.exists() else {}
-    if any(done.get(name) != value for name, value in json.loads(json.dumps(key)).items()):
-        done = {}
-    state_file = settings.out / "states" / f"{file.stem}.npz"
-    curve, seconds, number = done.get("curve", []), done.get("seconds", 0.0), done.get("steps", 0)
-    if number >= settings.steps:
-        return
-    fit = Fit(cell, target, settings.start, settings, device)
-    try:
-        if number and state_file.exists():
-            with np.load(state_file) as state:
+class Record:
+    """The fit of a cell as its files tell it: a JSON of its curve, and the state it goes on from."""
+
+    def __init__(self, cell: Cell, target: Mesh, start: Mesh, settings: argparse.Namespace, device: Device):
+        self.cell, self.settings = cell, settings
+        self.file = settings.out / f"{cell.name.replace(' ', '_')}.json"
+        self.state_file = settings.out / "states" / f"{self.file.stem}.npz"
+        self.key = {
+            "cell": cell.name, "form": cell.form, "layers": cell.layers, "radius_px": cell.radius,
+            "seed": settings.seed, "size": settings.size, "total": settings.total, "rate": settings.rate,
+            "smoothness": settings.smoothness, "target": target.name, "target_faces": len(target.faces),
+            "start_faces": len(start.faces), "device": device.name,
+            "driver": f"{device.physical.driver} {device.physical.driver_version}",
+        }  # fmt: skip
+        done = json.loads(self.file.read_text()) if self.file.exists() else {}
+        same = all(done.get(name) == value for name, value in json.loads(json.dumps(self.key)).items())
+        self.steps: int = done["steps"] if done and same else 0
+        self.curve: list[list[float]] = done["curve"] if self.steps else []
+        self.seconds: float = done["seconds"] if self.steps else 0.0
+        if self.steps < settings.steps and not self.state_file.exists():
+            self.steps, self.curve, self.seconds = 0, [], 0.0
+
+    def resume(self, fit: Fit) -> None:
+        if self.steps:
+            with np.load(self.state_file) as state:
                 fit.ad.restore(dict(state))
-        else:
-            curve, seconds, number = [[0, surface.distance(fit.points)]], 0.0, 0
-        while number < settings.steps:
-            begin, count = (
-                time.perf_counter(),
-                min(settings.save - number % settings.save, settings.steps - number),
-            )
-            for k in range(number, number + count):
-                fit.step(k)
-            fit.ad.wait()
-            spent = time.perf_counter() - begin
-            number, seconds = number + count, seconds + spent
-            curve.append([number, surface.distance(fit.points)])
-            at = dict(map(tuple, curve))
-            marks = {f"distance at {mark}": at.get(mark) for mark in MARKS}
-            row = {
-                **key,
-                "steps": number,
-                "seconds": seconds,
-                "ms_a_step": 1e3 * spent / count,
-                **marks,
-                "curve": curve,
-            }
-            state_file.parent.mkdir(exist_ok=True)
-            state = BytesIO()
-            np.savez(state, **fit.ad.state())
-            # Together: what went on from an older state would not be the same fit.
-            write_files({state_file: state.getvalue(), file: json.dumps(row).encode() + b"\n"})
-            print(
-                f"{cell.name}: step {number}, distance {curve[-1][1]:.5f}, {row['ms_a_step']:.1f} ms a step",
-                flush=True,
-            )
-    finally:
-        fit.ad.close()
-    if number >= settings.total:
-        state_file.unlink()
+
+    def save(self, fit: Fit, surface: Surface, number: int, seconds: float) -> None:
+        """After that many steps, and seconds since the last time."""
+        count, self.steps, self.seconds = number - self.steps, number, self.seconds + seconds
+        self.curve.append([number, surface.distance(fit.points)])
+        at = {int(step): distance for step, distance in self.curve}
+        ms = 1e3 * seconds / count if count else 0.0
+        row = {
+            **self.key,
+            "steps": number,
+            "seconds": self.seconds,
+            "ms_a_step": ms,
+            **{f"distance at {mark}": at.get(mark) for mark in MARKS},
+            "curve": self.curve,
+        }
+        self.state_file.parent.mkdir(exist_ok=True)
+        state = BytesIO()
+        np.savez(state, **fit.ad.state())  # pyright: ignore[reportArgumentType]
+        # Together: what went on from an older state would not be the same fit.
+        write_files({self.state_file: state.getvalue(), self.file: json.dumps(row).encode() + b"\n"})
+        print(
+            f"{self.cell.name}: step {number}, distance {self.curve[-1][1]:.5f}, {ms:.1f} ms a step",
+            flush=True,
+        )
+
+
+def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Those that can share the layers of the mesh."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.radius if cell.form == "face" else cell, []).append(cell)
+    return list(groups.values())
+
+
+def run(
+    cells: Sequence[Cell], target: Mesh, surface: Surface, settings: argparse.Namespace, device: Device
+) -> None:
+    records = [Record(cell, target, settings.start, settings, device) for cell in cells]
+    records = [record for record in records if record.steps < settings.steps]
+    if not records:
+        return
+    with ExitStack() as stack:
+        goals = Goals([record.cell for record in records], target, settings, device)
+        stack.callback(goals.ad.close)
+        fits: dict[Record, Fit] = {}
+        for record in records:
+            fits[record] = Fit(record.cell, settings.start, settings, device)
+            stack.callback(fits[record].ad.close)
+            record.resume(fits[record])
+            if not record.steps:
+                record.save(fits[record], surface, 0, 0.0)
+        spent = dict.fromkeys(records, 0.0)
+        for number in range(min(record.steps for record in records), settings.steps):
+            goals.draw(number)
+            for record, fit in fits.items():
+                if record.steps > number:
+                    continue  # was ahead of the others
+                goal, begin = goals.picture(record.cell), time.perf_counter()
+                fit.step(number, goal)
+                fit.ad.wait()
+                spent[record] += time.perf_counter() - begin
+                if (number + 1) % settings.save == 0 or number + 1 == settings.steps:
+                    record.save(fit, surface, number + 1, spent[record])
+                    spent[record] = 0.0
+    for record in records:
+        if record.steps >= settings.total:
+            record.state_file.unlink()
 
 
 def pictures(folder: Path) -> None:
@@ -284,8 +354,8 @@ def main() -> None:
     target = target_mesh(settings.mesh, settings.target_faces)
     surface = Surface(target, settings.samples)
     with Device.open(settings.device) as device:
-        for name in settings.cells:
-            run(cells[name], target, surface, settings, device)
+        for group in side_by_side([cells[name] for name in settings.cells]):
+            run(group, target, surface, settings, device)
     pictures(settings.out)
     print(f"results are in '{settings.out}'")
 

@@ -241,22 +241,24 @@ class _Choice:
         return self._saves(first) - self._fills(first) > extra
 
     def _follow_readers(self, s: SubStage) -> None:
-        """What is only read under one list is only made there, settled or not."""
+        """What is only read under one list is only made there; what else the SubStage makes is settled outside."""
         if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_as_dispatch(s)) is not None:
             return
-        users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
-        blocks = users[0] if users else None
-        if blocks is None or blocks.domain != s.domain or s.scatter is not None:
-            return
-        if all(self._read_under(v, blocks) for v in s.outputs) and self._independent(
-            self.sub_stages.index(s), blocks
-        ):
-            self.chosen[s] = blocks
+        users = (self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ()))
+        for blocks in dict.fromkeys(users):
+            if blocks is None or blocks.domain != s.domain:
+                continue
+            settled = self._settled_outputs(s, blocks)
+            if all(v in settled or self._read_under(v, blocks) for v in s.outputs) and self._independent(
+                self.sub_stages.index(s), blocks
+            ):
+                self.chosen[s] = blocks
+                return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
         """Whether an image is only read in the blocks, at the reader's own pixel; rasters that hit nothing outside of
         them may read it there in fragments that they drop."""
-        if v in self.roots or v.domain != blocks.domain:
+        if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
             return False
         known = self._values(blocks)
         return all(
