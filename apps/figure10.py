@@ -36,7 +36,7 @@ from dressi.ad.optim import adam, chain, cosine
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.render.camera import Camera
-from dressi.render.decimate import decimate
+from dressi.render.decimate import decimate_closed
 from dressi.render.fit.shape import smoothed
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_files
@@ -78,12 +78,28 @@ CELLS = [
 
 
 def target_mesh(name: Path | None, faces: int) -> Mesh:
-    """At most that many faces, centred, of bounding radius 1. Without a name: Lucy of the data folder, else an ellipsoid."""
+    """At most that many faces, closed, centred, of bounding radius 1. Without a name: Lucy of the data folder, else an
+    ellipsoid."""
     lucy = Path(config.data or "../shared/data") / "meshes" / "stanford" / "Lucy100k.ply"
     name = name or (lucy if lucy.exists() else None)
-    mesh = decimate(bumpy_ellipsoid(4) if name is None else load_mesh(name), faces)
+    mesh = decimate_closed(bumpy_ellipsoid(4) if name is None else closed(load_mesh(name)), faces)
     center, radius = mesh.bounding_sphere()
     return Mesh((mesh.positions - center) / radius, mesh.faces, name=mesh.name)
+
+
+def closed(mesh: Mesh) -> Mesh:
+    """The mesh with a fan over each of its holes, such as those in the base of the Stanford bunny."""
+    around = np.roll(mesh.faces, -1, axis=1)
+    halves = set(zip(mesh.faces.reshape(-1).tolist(), around.reshape(-1).tolist(), strict=True))
+    after = {b: a for a, b in halves if (b, a) not in halves}
+    positions, faces = list(mesh.positions), list(mesh.faces)
+    while after:
+        loop = [next(iter(after))]
+        while loop[0] != (end := after.pop(loop[-1], loop[0])):
+            loop.append(end)
+        faces += [[a, b, len(positions)] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)]
+        positions.append(mesh.positions[loop].mean(0))
+    return Mesh(np.array(positions), np.array(faces), name=mesh.name)
 
 
 class Surface:
@@ -330,7 +346,7 @@ def main() -> None:
         "--total", type=int, default=2500, help="steps that rate and smoothness are scheduled over"
     )
     parser.add_argument("--save", type=int, default=100, help="steps between two measurements")
-    parser.add_argument("--rate", type=float, default=0.01)
+    parser.add_argument("--rate", type=float, default=0.003)
     parser.add_argument(
         "--smoothness", type=float, nargs=2, default=[200.0, 2.0], help="first and last weight"
     )

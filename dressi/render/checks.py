@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dressi.render.boxes import in_boxes, overlapping_boxes
 from dressi.render.mesh import Mesh
 
 _LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226, -0.3370, 0.9335]])
@@ -58,7 +59,7 @@ def winding_in_front(mesh: Mesh) -> np.ndarray:
     # Twice the signed area of the projection: positive where the normal points along the ray.
     a, b, c = corners[..., :2].transpose(1, 0, 2)
     area = _cross(b - a, c - a)
-    point, face = _in_boxes(middle[:, :2], corners[..., :2].min(1), corners[..., :2].max(1))
+    point, face = in_boxes(middle[:, :2], corners[..., :2].min(1), corners[..., :2].max(1))
     keep = (point != face) & (area[face] != 0)
     point, face = point[keep], face[keep]
     at = middle[point, :2]
@@ -78,7 +79,7 @@ def intersecting_faces(mesh: Mesh) -> np.ndarray:
     rounding could change are computed again in rational numbers. Faces of one plane are not compared.
     """
     corners = mesh.positions[mesh.faces]
-    pairs = _overlapping_boxes(corners.min(1), corners.max(1))
+    pairs = overlapping_boxes(corners.min(1), corners.max(1))
     shared = (mesh.faces[pairs[:, 0], :, None] == mesh.faces[pairs[:, 1], None, :]).sum((1, 2))
     pairs = pairs[shared < 2]
     found = np.zeros(len(pairs), dtype=bool)
@@ -136,70 +137,3 @@ def _exact_side(points: np.ndarray) -> int:
 
 def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
-
-
-# ---- grids
-
-
-def _cells(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Boxes (F, D) in a grid: box and cell number of every cell that a box reaches, origin (D,) and cells a side.
-
-    Cells are about as large as the boxes, with at most 128 along a side; larger where a few boxes reach too many.
-    """
-    origin, extent = low.min(0), high.max(0) - low.min(0)
-    most = np.clip(extent / max(float((high - low).mean()), 1e-300), 1, 128).astype(np.int64)
-    for halvings in range(8):
-        sides = np.maximum(most >> halvings, 1)
-        scale = sides / np.maximum(extent, 1e-300)
-        first, last = (
-            np.clip(((end - origin) * scale).astype(np.int64), 0, sides - 1) for end in (low, high)
-        )
-        counts = last - first + 1
-        total = counts.prod(1)
-        if total.sum() < 100 * len(low):
-            break
-    box = np.repeat(np.arange(len(low)), total)
-    rest = np.arange(len(box)) - np.repeat(np.cumsum(total) - total, total)
-    cell = np.zeros(len(box), dtype=np.int64)
-    for axis in range(low.shape[1]):
-        cell = cell * sides[axis] + first[box, axis] + rest % counts[box, axis]
-        rest //= counts[box, axis]
-    return box, cell, origin, sides
-
-
-def _in_boxes(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of a point (P, D) and a box (F, D) that holds it."""
-    box, cell, origin, sides = _cells(low, high)
-    scale = sides / np.maximum(high.max(0) - origin, 1e-300)
-    place = np.clip(((points - origin) * scale).astype(np.int64), 0, sides - 1)
-    own = np.zeros(len(points), dtype=np.int64)
-    for axis in range(points.shape[1]):
-        own = own * sides[axis] + place[:, axis]
-    order = np.argsort(cell, kind="stable")
-    start, end = (np.searchsorted(cell[order], own, side) for side in ("left", "right"))
-    point, place = _ranges(start, end - start)
-    found = box[order[place]]
-    keep = ((points[point] >= low[found]) & (points[point] <= high[found])).all(1)
-    return point[keep], found[keep]
-
-
-def _overlapping_boxes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """(P, 2) pairs of boxes (F, D) that overlap or touch, the smaller number first."""
-    box, cell, _, _ = _cells(low, high)
-    order = np.argsort(cell, kind="stable")
-    box, cell = box[order], cell[order]
-    # Each entry is paired with those behind it in its cell.
-    end = np.searchsorted(cell, cell, "right")
-    first, second = _ranges(np.arange(len(cell)) + 1, end - np.arange(len(cell)) - 1)
-    pairs = []
-    for i in range(0, len(first), 4_000_000):
-        a, b = box[first[i : i + 4_000_000]], box[second[i : i + 4_000_000]]
-        keep = ((low[a] <= high[b]) & (low[b] <= high[a])).all(1)
-        pairs.append(np.sort(np.stack([a[keep], b[keep]], axis=1), axis=1))
-    return np.unique(np.concatenate(pairs), axis=0) if pairs else np.zeros((0, 2), dtype=np.int64)
-
-
-def _ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row i, and start[i] + k for k below count[i], for all i."""
-    row = np.repeat(np.arange(len(start)), count)
-    return row, start[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)

@@ -183,12 +183,16 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path):
 
 def test_a_checkpoint_comes_back(tmp_path: Path):
     state = {"position": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3), "step": np.array([[[7]]])}
-    Checkpoint("key", 1, 7, state, np.eye(3), [(0, 0.5), (1, 1 / 3)], 2.5).save(tmp_path)
+    mesh = octasphere(1)
+    Checkpoint("key", 1, 7, state, mesh, [(0, 0.5), (1, 1 / 3)], 2.5).save(tmp_path)
     back = Checkpoint.load(tmp_path, "key")
     assert (back.round, back.step, back.losses, back.seconds) == (1, 7, [(0, 0.5), (1, 1 / 3)], 2.5)
     for name, array in state.items():
         np.testing.assert_array_equal(back.state[name], array)
         assert back.state[name].dtype == array.dtype
+    assert back.mesh is not None and back.mesh.uvs is not None
+    for name in ("positions", "faces", "uvs", "uv_faces"):
+        np.testing.assert_array_equal(getattr(back.mesh, name), getattr(mesh, name))
     with pytest.raises(InputError, match="other options"):
         Checkpoint.load(tmp_path, "another key")
     Checkpoint.remove(tmp_path)

@@ -108,6 +108,25 @@ def test_what_is_not_settled_is_made_apart(device):
     assert image in sparse.outputs and (sparse.fill[image] == 0.5).all()
 
 
+def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device):
+    """Both need a value that is not settled outside, and nobody else reads it."""
+    size = (40, 24)
+    face = triangle(1.0)
+    corner = F.clamp(face, 0, 2)
+    x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
+    y = Variable(FLOAT, (4, 1), name="y", data=np.array([[[0.5, 0.4, 0.7, 0.6]]]))
+    wave = F.sin(F.to_float(F.linear_index(size)))
+    image = F.lookup(x, corner) * F.lookup(y, corner + 1)
+    loss = F.sum(F.select(F.greater_equal(face, 0), F.exp(wave * image), 0.0))
+    g, h = gradient(loss, [x, y])
+    program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
+    options = {"recompute": False, "cache_static": False}
+    first, second = (s for s in plan_of(program, **options) if s.mode is Mode.SCATTER)
+    assert first.active is second.active is not None
+    assert {r.variable for r in second.reads} & set(first.outputs) and not first.fill
+    assert check(program, device) >= 2
+
+
 def test_layers_of_one_mesh_share_a_list():
     """What a later layer keeps, the first keeps too; a layer that keeps more is looked at itself."""
     position = Variable(VEC4, (9, 1), data=np.zeros((1, 1, 9, 4)))

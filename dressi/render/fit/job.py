@@ -18,6 +18,7 @@ from ..mesh import Mesh
 from ..reach import check_reach, marked
 from .checkpoint import Checkpoint, task_key
 from .moving import Moving, with_views
+from .openings import opened
 from .options import FitOptions, Round
 from .scene import Scene
 from .shape import ShapeRound, outer_radius
@@ -193,21 +194,21 @@ class FitJob:
             point = Checkpoint.load(self.folder, self._key)
         self._began, self._earlier = time.perf_counter(), point.seconds
         mesh = self.topology(point.round)
-        if point.positions is not None:
-            mesh = mesh.moved(point.positions)
+        if point.mesh is not None:
+            mesh = replace(point.mesh, color=mesh.color, name=mesh.name)
         if point.views is not None and self.cameras is not None:
             self.cameras = with_views(self.cameras, point.views)
         finished = True
         while point.round <= len(self.rounds) and finished:
             textured = point.round == len(self.rounds)
             work = self.texture_round(mesh) if textured else self.shape_round(point.round, mesh)
-            point.positions = mesh.positions
+            point.mesh = mesh
             point.views = None if self.cameras is None else self.cameras.views
             mesh, finished = self._run_round(work, point, progress, stop)
             if finished:
                 # A mesh that was given may be as it is on purpose.
                 if not textured and not self._rest_is_start:
-                    mesh = unfolded(mesh)
+                    mesh = self._mended(mesh, point.round)
                 fine = point.round + 1 < len(self.rounds)
                 if fine:
                     mesh = mesh.subdivide(
@@ -218,6 +219,15 @@ class FitJob:
         losses = [(names[number], loss) for number, loss in point.losses]
         mesh, cameras = self._in_world(mesh)
         return FitResult(mesh, losses, self.plans, self.timing, finished, self.texts, cameras, self._earlier)
+
+    def _mended(self, mesh: Mesh, number: int) -> Mesh:
+        """The mesh after round ``number``, without folds, and open where pictures see through it."""
+        mesh = unfolded(mesh)
+        if not self.rounds[number].opens:
+            return mesh
+        matrices, masks, _, known = self._learned
+        matrices = matrices if self.cameras is None else self.cameras.matrices
+        return opened(mesh, matrices, masks, known, resolution=self.options.texture_size) or mesh
 
     def _moving_cameras(self) -> Cameras | None:
         if not self.options.refine_poses:

@@ -46,6 +46,8 @@ class Round:
     """Learning rate of the poses' turns, in radians; 0: cameras do not turn."""
     shift: tuple[float, float] = (0.0, 0.0)
     """Of their shifts, in radii of the scene."""
+    opens: bool = False
+    """Whether holes that pictures see through, and the mesh closes, are opened at its end."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ class FitOptions:
         finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
         rounds = [
             Round(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
-            Round(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5),
+            Round(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5, opens=True),
         ]
         if not self.colours:
             return [*rounds, Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
@@ -185,7 +187,7 @@ class FitOptions:
         )
         return [
             Round(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
-            Round(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5),
+            Round(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5, opens=True),
             Round(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
         ]
 
