@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from functools import cached_property
 from typing import Any
@@ -157,8 +156,3 @@ def _literal(value: Like, integer: bool) -> Variable:
     if integer:
         return constant(_whole(value))
     return constant(array.astype(np.float64))
-
-
-def is_finite(value: float) -> bool:
-    """Whether the number is neither infinite nor NaN."""
-    return math.isfinite(value)

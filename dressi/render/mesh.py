@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from dressi.errors import InputError
 
@@ -183,6 +184,13 @@ class Mesh:
         both = both[np.lexsort((both[:, 1], both[:, 0]))]
         counts = np.bincount(both[:, 0], minlength=len(self.positions))
         return np.concatenate([[0], np.cumsum(counts)]), both[:, 1]
+
+    def averaging(self) -> sparse.csr_array:
+        """(V, V) sparse matrix that takes the mean of each vertex's neighbours."""
+        offsets, near = self.neighbours()
+        counts = np.diff(offsets)
+        weights = np.repeat(1 / np.maximum(counts, 1), counts)
+        return sparse.csr_array((weights, near, offsets), shape=(len(counts),) * 2)
 
     def is_closed(self) -> bool:
         """Whether each edge belongs to exactly two faces, which run through it in opposite directions."""

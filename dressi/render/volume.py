@@ -67,7 +67,8 @@ def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
 def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0) -> np.ndarray:
     """(X, Y, Z) distances to the surface of a closed mesh, positive inside; at most ``reach`` cells either way.
 
-    To the faces that have the nearest of many points spread on the surface: right to a tenth of a cell. Where the surface winds around more than once, or the wrong way, inside is where it winds at all forwards.
+    To the faces that have the nearest of many points spread on the surface: right to a tenth of a cell. Where the
+    surface winds around more than once, or the wrong way, inside is where it winds forwards at all.
     """
     counts = np.ceil(SAMPLES * mesh.face_areas() / grid.step**2).astype(int)
     face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))

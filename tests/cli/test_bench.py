@@ -21,7 +21,6 @@ from dressi.cli.bench.pairs import difference
 from dressi.cli.bench.peers import Deodr
 from dressi.cli.bench.protocol import WARM_UP, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
-from dressi.cli.bench.run import finite
 from dressi.cli.bench.traffic import step_bytes
 from dressi.config import shader_text
 from dressi.errors import DressiError
@@ -198,11 +197,6 @@ def test_bytes_are_those_of_the_images():
     x = Variable(FLOAT, (16, 8), name="x")
     plan = build_plan(Program({}, ((x, x + 1.0),)), DeviceLimits(), shader_text)
     assert step_bytes(plan) == 2 * 4 * 16 * 8
-
-
-def test_files_hold_no_number_that_json_does_not_know():
-    found = finite({"a": [1.5, float("nan")], "b": {"c": float("inf"), "d": None}, "e": "text"})
-    assert found == {"a": [1.5, None], "b": {"c": None, "d": None}, "e": "text"}
 
 
 def test_the_meshes_are_of_the_sizes_promised():

@@ -15,7 +15,7 @@ from PIL import Image
 from dressi.errors import InputError
 from dressi.render import primitives
 from dressi.render.color import linear_to_srgb
-from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj
+from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj, write_json
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
 from dressi.render.mesh import Mesh
 
@@ -308,3 +308,11 @@ def test_real_meshes(data):
         assert (len(mesh.positions), len(mesh.faces)) == (vertices, faces), name
         assert (mesh.texture is not None) == textured, name
         assert mesh.signed_volume() > 0, name
+
+
+def test_json_holds_no_number_that_it_does_not_know(tmp_path):
+    write_json(
+        tmp_path / "a.json", {"a": [1.5, float("nan")], "b": {"c": float("inf"), "d": None}, "e": "text"}
+    )
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found == {"a": [1.5, None], "b": {"c": None, "d": None}, "e": "text"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -23,7 +22,8 @@ from dressi.cli.bench.table import draw_curves, print_table
 from dressi.cli.bench.traffic import copy_bandwidth
 from dressi.cli.bench.work import Trial, Work
 from dressi.cli.fitting import check_size
-from dressi.errors import DressiError, InputError
+from dressi.errors import DressiError
+from dressi.render.io import write_json
 from dressi.vk.plan.limits import profile
 
 Reference = tuple[dict[str, np.ndarray], dict[str, Any]]
@@ -151,27 +151,11 @@ def _finish(request: Request, results: Sequence[dict[str, Any]]) -> None:
         for result in results:
             result.pop("losses", None)
     if request.json_file is not None:
-        try:
-            request.json_file.write_text(
-                json.dumps(finite(results), indent=1, allow_nan=False) + "\n", encoding="utf-8"
-            )
-        except OSError as error:
-            raise InputError(
-                f"'{request.json_file}' cannot be written ({error.strerror}); choose another place"
-            ) from None
+        write_json(request.json_file, results)
     if curves:
         path = Path("out/figure9.png") if request.json_file is None else request.json_file.with_suffix(".png")
         draw_curves(path, results)
         print(f"the curves are in '{path}'")
-
-
-def finite(value: Any) -> Any:
-    """The value with None for numbers that JSON does not know: a loss that became undefined."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _commit() -> str | None:

@@ -225,9 +225,10 @@ class FitJob:
         mesh = unfolded(mesh)
         if not self.rounds[number].opens:
             return mesh
-        matrices, masks, _, known = self._learned
-        matrices = matrices if self.cameras is None else self.cameras.matrices
-        return opened(mesh, matrices, masks, known, resolution=self.options.texture_size) or mesh
+        train = self.scene.train
+        matrices = self.scene.matrices if self.cameras is None else self.cameras.matrices
+        size = self.options.texture_size
+        return opened(mesh, matrices, train.masks, train.known, resolution=size) or mesh
 
     def _moving_cameras(self) -> Cameras | None:
         if not self.options.refine_poses:

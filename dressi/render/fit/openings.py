@@ -11,7 +11,6 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse
 from scipy.ndimage import binary_fill_holes, distance_transform_edt, gaussian_filter, label, map_coordinates
 
 from ..decimate import decimate_closed
@@ -55,8 +54,8 @@ def opened(
     """A mesh of about as many faces, with new UVs for a texture of ``resolution``, in which the holes of masks (N, H, W)
     are open; None where the mesh closes none, or where fewer than two views show one: the mask of a single view may be wrong.
 
-    matrices: (N, 4, 4) from the mesh's space to clip space.  The mesh has to be closed; positions at most a cell of the grid
-    away from the old ones where nothing is opened.
+    matrices: (N, 4, 4) from the mesh's space to clip space.  known: (N, H, W), where the masks mean something. An open mesh
+    is left as it is. What is not opened moves by less than a cell of the grid.
     """
     if not mesh.is_closed():
         return None
@@ -94,11 +93,7 @@ def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.n
 
 
 def _evened(mesh: Mesh) -> Mesh:
-    offsets, near = mesh.neighbours()
-    count = len(mesh.positions)
-    linked = sparse.csr_array((np.ones(len(near)), near, offsets), shape=(count, count))
-    weights = sparse.diags_array(1 / np.maximum(linked.sum(1), 1)) @ linked
-    positions = mesh.positions
+    averaging, positions = mesh.averaging(), mesh.positions
     for part in np.ravel(EVENINGS):
-        positions = positions + part * (weights @ positions - positions)
+        positions = positions + part * (averaging @ positions - positions)
     return mesh.moved(positions)

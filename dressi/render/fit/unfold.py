@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from ..checks import intersecting_faces, winding_in_front
 from ..mesh import Mesh
@@ -21,20 +20,17 @@ def unfolded(mesh: Mesh) -> Mesh:
     if not mesh.is_closed():
         return mesh
     positions = mesh.positions.copy()
-    offsets, near = mesh.neighbours()
-    count = len(positions)
-    linked = sparse.csr_array((np.ones(len(near)), near, offsets), shape=(count, count))
-    weights = sparse.diags_array(1 / np.maximum(linked.sum(1), 1)) @ linked
+    averaging = mesh.averaging()
     for turn in range(TRIES):
         folded = _folded(mesh.moved(positions))
         if not folded.any():
             break
-        moves = np.zeros(count, dtype=bool)
+        moves = np.zeros(len(positions), dtype=bool)
         moves[mesh.faces[folded]] = True
         for _ in range(turn // 4):
-            moves |= linked @ moves > 0
+            moves |= averaging @ moves > 0
         for _ in range(2):
-            positions[moves] = (weights @ positions)[moves]
+            positions[moves] = (averaging @ positions)[moves]
     return mesh.moved(positions)
 
 

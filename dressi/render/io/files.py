@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -81,9 +82,18 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def write_json(path: str | os.PathLike, content: Any) -> None:
-    """Write a JSON file, whole or not at all (``write_files``)."""
+    """Write a JSON file, whole or not at all (``write_files``). Numbers that JSON does not know are null."""
     path = Path(path)
-    write_files({path: (json.dumps(content, indent=1) + "\n").encode()})
+    write_files({path: (json.dumps(finite(content), indent=1, allow_nan=False) + "\n").encode()})
+
+
+def finite(value: Any) -> Any:
+    """The value with None for numbers that are none, or infinite, such as a loss that became undefined."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def inside(folder: Path, uri: str, owner: Path) -> Path:
