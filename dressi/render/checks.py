@@ -17,7 +17,8 @@ _LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226,
 
 @dataclass(frozen=True)
 class SurfaceReport:
-    """faces: how many there are.  closed: every edge has two faces that agree about it.
+    """faces: how many there are.  closed: every edge has two faces that agree about it.  handles: of all parts together, 0
+    for spheres and 1 for a torus; None for a mesh that is not closed.
 
     volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: faces whose back is
     seen from outside, a part of the surface that is turned over; None for a mesh that is not closed.
@@ -27,6 +28,7 @@ class SurfaceReport:
 
     faces: int
     closed: bool
+    handles: int | None
     volume: float
     inside_out: int | None
     self_intersecting: float
@@ -42,6 +44,7 @@ def check_surface(mesh: Mesh) -> SurfaceReport:
     return SurfaceReport(
         faces=len(mesh.faces),
         closed=closed,
+        handles=int(mesh.parts().max()) + 1 - mesh.euler_characteristic() // 2 if closed else None,
         volume=float(mesh.signed_volume()),
         inside_out=int((winding_in_front(mesh) < 0).sum()) if closed else None,
         self_intersecting=len(np.unique(pairs)) / len(mesh.faces),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from dressi.errors import InputError
 
@@ -184,6 +185,13 @@ class Mesh:
         both = both[np.lexsort((both[:, 1], both[:, 0]))]
         counts = np.bincount(both[:, 0], minlength=len(self.positions))
         return np.concatenate([[0], np.cumsum(counts)]), both[:, 1]
+
+    def parts(self) -> np.ndarray:
+        """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
+        ends = self.edges()
+        linked = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(self.positions),) * 2)
+        part = connected_components(linked, directed=False)[1][self.faces[:, 0]]
+        return np.unique(part, return_inverse=True)[1]
 
     def averaging(self) -> sparse.csr_array:
         """(V, V) sparse matrix that takes the mean of each vertex's neighbours."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 from trimesh.triangles import closest_point
 
@@ -103,9 +101,7 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     mesh = Mesh(points * grid.step + grid.origin, faces)
     if mesh.signed_volume() < 0:
         mesh = Mesh(mesh.positions, faces[:, ::-1])
-    ends = mesh.edges()
-    linked = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(points),) * 2)
-    part = connected_components(linked, directed=False)[1][mesh.faces[:, 0]]
+    part = mesh.parts()
     volumes = np.array(
         [Mesh(mesh.positions, mesh.faces[part == k]).signed_volume() for k in range(part.max() + 1)]
     )

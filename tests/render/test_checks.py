@@ -31,6 +31,8 @@ def test_good_surfaces_have_no_flaws(mesh):
         0,
     )
     assert found.volume == pytest.approx(mesh.signed_volume()) and found.volume > 0
+    assert found.handles == (mesh.name == "torus")
+    assert check_surface(two(mesh, mesh.moved(mesh.positions + 5.0))).handles == 2 * found.handles
     inverted = check_surface(Mesh(mesh.positions, mesh.faces[:, ::-1]))
     assert inverted.inside_out == len(mesh.faces) and inverted.volume == pytest.approx(-found.volume)
 
