@@ -36,7 +36,7 @@ from dressi.ad.optim import adam, chain, cosine
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.render.camera import Camera
-from dressi.render.decimate import decimate_closed
+from dressi.render.decimate import decimate, decimate_closed
 from dressi.render.fit.shape import smoothed
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_files
@@ -78,17 +78,18 @@ CELLS = [
 
 
 def target_mesh(name: Path | None, faces: int) -> Mesh:
-    """At most that many faces, closed, centred, of bounding radius 1. Without a name: Lucy of the data folder, else an
+    """About that many faces, closed if it can be, centred, of bounding radius 1. Without a name: Lucy of the data folder, else an
     ellipsoid."""
     lucy = Path(config.data or "../shared/data") / "meshes" / "stanford" / "Lucy100k.ply"
     name = name or (lucy if lucy.exists() else None)
-    mesh = decimate_closed(bumpy_ellipsoid(4) if name is None else closed(load_mesh(name)), faces)
+    mesh = bumpy_ellipsoid(4) if name is None else closed(load_mesh(name))
+    mesh = (decimate_closed if mesh.is_closed() else decimate)(mesh, faces)
     center, radius = mesh.bounding_sphere()
     return Mesh((mesh.positions - center) / radius, mesh.faces, name=mesh.name)
 
 
 def closed(mesh: Mesh) -> Mesh:
-    """The mesh with a fan over each of its holes, such as those in the base of the Stanford bunny."""
+    """The mesh with a fan over each of its holes, such as those in the base of the Stanford bunny; not where these touch."""
     around = np.roll(mesh.faces, -1, axis=1)
     halves = set(zip(mesh.faces.reshape(-1).tolist(), around.reshape(-1).tolist(), strict=True))
     after = {b: a for a, b in halves if (b, a) not in halves}

@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 from dressi.errors import DressiError
+from dressi.render.mesh import Mesh
+from dressi.render.primitives import icosphere
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.vk
@@ -51,7 +53,6 @@ def test_enlarge_and_shift(run):
 
 
 def test_one_formula_from_antialiasing_to_softras(run):
-    pytest.importorskip("fast_simplification")
     folder = run("figure6", "--size", "40", "--faces", "100")
     figures = json.loads((folder / "figure6.json").read_text())
     changed = [figures[name]["changed"] for name in ("(d) antialias", "(b) mode default", "(c) mode softras")]
@@ -59,32 +60,36 @@ def test_one_formula_from_antialiasing_to_softras(run):
     assert (folder / "figure6.png").stat().st_size > 1000
 
 
+SMALL = "--size 24 --subdivisions 1 --target-faces 60 --samples 500 --save 2 --total 4".split()
+
+
 def test_cells_go_on_where_they_stopped(run):
-    pytest.importorskip("fast_simplification")
-    options = (
-        "--size",
-        "24",
-        "--subdivisions",
-        "1",
-        "--target-faces",
-        "60",
-        "--samples",
-        "500",
-        "--save",
-        "2",
-        "--total",
-        "4",
-    )
     cells = ("--cells", "antialias")
-    folder = run("figure10", *options, *cells, "--steps", "2")
+    folder = run("figure10", *SMALL, *cells, "--steps", "2")
     part = json.loads((folder / "antialias.json").read_text())
     assert part["steps"] == 2 and [step for step, _ in part["curve"]] == [0, 2]
-    run("figure10", *options, *cells, "--steps", "4")
+    run("figure10", *SMALL, *cells, "--steps", "4")
     whole = json.loads((folder / "antialias.json").read_text())
     assert whole["curve"][:2] == part["curve"] and [step for step, _ in whole["curve"]] == [0, 2, 4]
     assert np.isfinite([distance for _, distance in whole["curve"]]).all() and whole["seed"] == 0
     assert (folder / "figure10.png").exists() and (folder / "figure11.png").exists()
     assert not list((folder / "states").iterdir())
+
+
+def test_cells_side_by_side_are_what_they_are_alone(run, tmp_path: Path):
+    def curve(folder: Path) -> list[list[float]]:
+        return json.loads((folder / "face_K2_r2.json").read_text())["curve"]
+
+    both = curve(run("figure10", *SMALL, "--cells", "face K1 r2", "face K2 r2", "--steps", "2"))
+    run("figure10", *SMALL, "--cells", "face K2 r2", "--steps", "2", "--out", str(tmp_path / "alone"))
+    np.testing.assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
+
+
+def test_targets_are_closed():
+    ball = icosphere(2)
+    found = app("figure10").closed(Mesh(ball.positions, np.delete(ball.faces, [0, 1, 2, 3, 100], axis=0)))
+    assert found.is_closed() and found.euler_characteristic() == 2
+    np.testing.assert_array_equal(app("figure10").closed(ball).faces, ball.faces)
 
 
 def test_gradients_by_all_parameters(run):
