@@ -12,7 +12,7 @@ Cells of the face form with one radius go side by side: of the mesh as many laye
 each cell is shown the first of these. Nothing else is shared, so that each is the fit it would be alone.
 
 Writes to --out one JSON for each cell (distances along the way, at 500 and 2,500 steps, ms a step without the
-picture of the mesh, device, seed), and figure10.png and figure11.png of all cells there. What is done is not done again:
+picture of the mesh, device, seed), and figure10.png and figure11.png of the cells there. What is done is not done again:
 cells that were interrupted go on from their last --save steps. --list names the cells. On a CPU two of these side by side, of different cells and with LP_NUM_THREADS=0,
 are faster than one after the other.
 """
@@ -78,8 +78,7 @@ CELLS = [
 
 
 def target_mesh(name: Path | None, faces: int) -> Mesh:
-    """About that many faces, closed if it can be, centred, of bounding radius 1. Without a name: Lucy of the data folder, else an
-    ellipsoid."""
+    """About that many faces, closed if it can be, centred, of bounding radius 1. By default Lucy, else an ellipsoid."""
     lucy = Path(config.data or "../shared/data") / "meshes" / "stanford" / "Lucy100k.ply"
     name = name or (lucy if lucy.exists() else None)
     mesh = bumpy_ellipsoid(4) if name is None else closed(load_mesh(name))
@@ -298,7 +297,7 @@ def run(
 
 
 def pictures(folder: Path) -> None:
-    """Heat maps of the face form, and the curves of all cells."""
+    """Heat maps of the face form, and curves of what they span."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -314,24 +313,45 @@ def pictures(folder: Path) -> None:
             distance = dict(map(tuple, row["curve"])).get(mark)
             if row["form"] == "face" and distance is not None:
                 table[RADII.index(row["radius_px"]), LAYERS.index(row["layers"])] = distance
-        panel.imshow(table, cmap="viridis_r", aspect="auto")
+        drawn = panel.imshow(table, cmap="viridis_r", aspect="auto")
         for (y, x), value in np.ndenumerate(table):
-            panel.text(x, y, "" if np.isnan(value) else f"{value:.4f}", ha="center", va="center", fontsize=8)
+            ink = "white" if drawn.norm(value) > 0.5 else "black"
+            text = "" if np.isnan(value) else f"{value:.4f}"
+            panel.text(x, y, text, ha="center", va="center", fontsize=8, color=ink)
         panel.set(title=f"step {mark}", xlabel="K", ylabel="r, pixels")
         panel.set_xticks(range(len(LAYERS)), [str(k) for k in LAYERS])
         panel.set_yticks(range(len(RADII)), [str(r) for r in RADII])
     figure.tight_layout()
     figure.savefig(folder / "figure10.png")
     figure, panel = pyplot.subplots(figsize=(7, 4.5), dpi=100)
-    styles = {"face": "-", "outer": "--", "antialias": ":"}
-    for row in rows:
+    for label, row in contrasts(rows).items():
         steps, distances = zip(*row["curve"], strict=True)
-        panel.plot(steps, distances, styles[row["form"]], label=row["cell"], linewidth=1)
+        panel.plot(steps, distances, label=f"{label}: {row['cell']}", linewidth=1)
     panel.set(xlabel="step", ylabel="distance to the surface, radii", yscale="log")
-    panel.legend(fontsize=6, ncols=3)
+    panel.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(folder / "figure11.png")
     pyplot.close("all")
+
+
+def contrasts(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Rows of figure 11: the best of the face form and of the outer form, by where their curves end; with as many layers as
+    the best the largest and smallest radius; antialias."""
+
+    def end(row: dict[str, Any]) -> float:
+        return row["curve"][-1][1]
+
+    forms = {form: [row for row in rows if row["form"] == form] for form in ("face", "outer", "antialias")}
+    found = {}
+    if forms["face"]:
+        found["best"] = min(forms["face"], key=end)
+        alike = [row for row in forms["face"] if row["layers"] == found["best"]["layers"]]
+        found["very far"] = max(alike, key=lambda row: row["radius_px"])
+        found["very near"] = min(alike, key=lambda row: row["radius_px"])
+    for label, form in (("outer form", "outer"), ("edges", "antialias")):
+        if forms[form]:
+            found[label] = min(forms[form], key=end)
+    return found
 
 
 def main() -> None:
