@@ -368,13 +368,9 @@ def main() -> None:
     )
     parser.add_argument("--save", type=int, default=100, help="steps between two measurements")
     parser.add_argument("--rate", type=float, default=0.003)
-    parser.add_argument(
-        "--smoothness", type=float, nargs=2, default=[200.0, 2.0], help="first and last weight"
-    )
+    parser.add_argument("--smoothness", type=float, nargs=2, default=[200.0, 2.0], help="weights")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--samples", type=int, default=200_000, help="of the surface that distances are taken to"
-    )
+    parser.add_argument("--samples", type=int, default=200_000, help="of the target's surface")
     parser.add_argument("--device", help="Vulkan device, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("apps/results/figure10"))
