@@ -22,7 +22,7 @@ from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC4
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
-from dressi.render.primitives import icosphere
+from dressi.render.mesh.primitives import icosphere
 from dressi.render.reach import gap
 from dressi.render.schedule import Phase, run_phases
 from dressi.render.screen import with_margin

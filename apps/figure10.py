@@ -13,8 +13,8 @@ each cell is shown the first of these. Nothing else is shared, so that each is t
 
 Writes to --out one JSON for each cell (distances along the way, at 500 and 2,500 steps, ms a step without the
 picture of the mesh, device, seed), and figure10.png and figure11.png of the cells there. What is done is not done again:
-cells that were interrupted go on from their last --save steps. --list names the cells. On a CPU two of these side by side, of different cells and with LP_NUM_THREADS=0,
-are faster than one after the other.
+cells that were interrupted go on from their last --save steps. --list names the cells. On a CPU two of these side by side, of
+different cells and with LP_NUM_THREADS=0, are faster than one after the other.
 """
 
 import argparse
@@ -28,22 +28,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import trimesh
-from scipy.spatial import KDTree
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.optim import adam, chain, cosine
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.render.camera import Camera
-from dressi.render.decimate import decimate, decimate_closed
 from dressi.render.fit.shape import smoothed
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_files
 from dressi.render.lists import list_leaf
 from dressi.render.losses import l1
 from dressi.render.mesh import Mesh
-from dressi.render.primitives import bumpy_ellipsoid, icosphere
+from dressi.render.mesh.decimate import decimate, decimate_closed
+from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere
+from dressi.render.mesh.surface import Surface
 from dressi.render.projection import to_clip
 from dressi.render.regularizers import adjacency, laplacian_loss
 from dressi.render.shading import lambert, vertex_normals
@@ -100,22 +99,6 @@ def closed(mesh: Mesh) -> Mesh:
         faces += [[a, b, len(positions)] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)]
         positions.append(mesh.positions[loop].mean(0))
     return Mesh(np.array(positions), np.array(faces), name=mesh.name)
-
-
-class Surface:
-    """Distances to a mesh: exact for the faces near to the nearest of many samples."""
-
-    def __init__(self, mesh: Mesh, samples: int):
-        shape = trimesh.Trimesh(mesh.positions, mesh.faces, process=False)
-        points, self.face = trimesh.sample.sample_surface(shape, samples, seed=0)
-        self.tree, self.triangles = KDTree(points), mesh.positions[mesh.faces]
-
-    def distance(self, points: np.ndarray, near: int = 8) -> float:
-        """Mean distance of points (P, 3) to the surface."""
-        faces = self.face[self.tree.query(points, near)[1]]
-        repeated = np.repeat(points, near, axis=0)
-        closest = trimesh.triangles.closest_point(self.triangles[faces.reshape(-1)], repeated)
-        return float(np.linalg.norm(closest - repeated, axis=1).reshape(-1, near).min(1).mean())
 
 
 class Scene:
@@ -231,7 +214,7 @@ class Record:
     def save(self, fit: Fit, surface: Surface, number: int, seconds: float) -> None:
         """After that many steps, and seconds since the last time."""
         count, self.steps, self.seconds = number - self.steps, number, self.seconds + seconds
-        self.curve.append([number, surface.distance(fit.points)])
+        self.curve.append([number, float(surface.distances(fit.points, nearest=8).mean())])
         at = {int(step): distance for step, distance in self.curve}
         ms = 1e3 * seconds / count if count else 0.0
         row = {

@@ -29,7 +29,7 @@ from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
-from dressi.render.primitives import icosphere, torus
+from dressi.render.mesh.primitives import icosphere, torus
 from dressi.render.projection import to_clip
 from dressi.render.texturing import texture_colour
 

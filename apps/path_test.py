@@ -32,7 +32,7 @@ from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
-from dressi.render.primitives import bumpy_ellipsoid, icosphere, torus
+from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere, torus
 from dressi.render.projection import to_clip
 from dressi.render.screen import DrawnMesh
 from dressi.render.silhouette import falloff, outside_distance

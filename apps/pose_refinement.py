@@ -27,9 +27,9 @@ from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene
 from dressi.render.fit.checkpoint import NAME
 from dressi.render.hull import sphere_of
 from dressi.render.io import load_mesh, load_photos, write_json
+from dressi.render.mesh.primitives import pear
 from dressi.render.metrics import iou
 from dressi.render.pose import turned
-from dressi.render.primitives import pear
 from dressi.render.views import upward
 
 

@@ -21,9 +21,9 @@ from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, save_mesh, save_png
 from dressi.render.lists import list_leaf
 from dressi.render.losses import l2
+from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.metrics import iou
 from dressi.render.pictures import compare
-from dressi.render.primitives import octasphere, pear
 from dressi.render.projection import to_clip
 from dressi.render.regularizers import adjacency, laplacian_loss
 

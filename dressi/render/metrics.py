@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 from dressi.errors import InputError
 from dressi.render.color import linear_to_srgb
 from dressi.render.mesh import Mesh
+from dressi.render.mesh.surface import sample_surface
 
 
 def iou(masks: np.ndarray, targets: np.ndarray, known: np.ndarray | None = None) -> float:
@@ -93,17 +94,6 @@ def _inside(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.nd
     if not inside.any():
         raise InputError("the target masks are empty, so there is nothing to compare; check the masks")
     return inside
-
-
-def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
-    """(count, 3) points spread evenly over the surface; the same seed gives the same points."""
-    random = np.random.default_rng(seed)
-    areas = mesh.face_areas()
-    face = random.choice(len(areas), size=count, p=areas / areas.sum())
-    u, v = random.random((2, count))
-    root = np.sqrt(u)
-    weights = np.stack([1 - root, root * (1 - v), root * v], axis=1)
-    return np.einsum("nk,nkd->nd", weights, mesh.positions[mesh.faces[face]])
 
 
 def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, seed: int = 0) -> float:

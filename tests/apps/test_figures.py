@@ -11,7 +11,7 @@ from PIL import Image
 
 from dressi.errors import DressiError
 from dressi.render.mesh import Mesh
-from dressi.render.primitives import icosphere
+from dressi.render.mesh.primitives import icosphere
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.vk

@@ -26,8 +26,8 @@ from dressi.config import shader_text
 from dressi.errors import DressiError
 from dressi.render.fit.draw import draw
 from dressi.render.io import save_mesh
+from dressi.render.mesh.primitives import octasphere
 from dressi.render.metrics import iou
-from dressi.render.primitives import octasphere
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.plan import build_plan
 

@@ -18,7 +18,7 @@ from dressi.errors import DressiError
 from dressi.render.camera import Cameras
 from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
-from dressi.render.primitives import pear
+from dressi.render.mesh.primitives import pear
 from dressi.render.views import ring
 
 CODE = "from dressi.cli import main; main()"

@@ -21,7 +21,7 @@ from dressi.render.forms.around_edges import EdgeSilhouette
 from dressi.render.forms.edges import edge_list
 from dressi.render.forms.outer import around_edges
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.primitives import torus
+from dressi.render.mesh.primitives import torus
 from dressi.render.screen import DrawnMesh
 
 sys.path.insert(0, str(Path(__file__).parent))

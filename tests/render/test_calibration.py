@@ -12,12 +12,13 @@ from scipy.ndimage import binary_erosion
 from test_photos import SIZE, edit, write_cameras, write_transforms
 
 from dressi.errors import InputError
-from dressi.render import primitives, views
+from dressi.render import views
 from dressi.render.camera import Camera, Cameras
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.colmap import read_model, rotation_of
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens, Undistortion
+from dressi.render.mesh import primitives
 from dressi.render.metrics import iou
 
 

@@ -1,21 +1,18 @@
 """Checks of surfaces, against meshes whose flaws are known and against brute force."""
 
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dressi.render import primitives
-from dressi.render.checks import check_surface, intersecting_faces, winding_in_front
-from dressi.render.mesh import Mesh
+from dressi.render.mesh import Mesh, primitives
+from dressi.render.mesh.checks import check_surface, intersecting_faces, winding_in_front
 
-
-def two(first: Mesh, second: Mesh) -> Mesh:
-    return Mesh(
-        np.concatenate([first.positions, second.positions]),
-        np.concatenate([first.faces, second.faces + len(first.positions)]),
-    )
+sys.path.insert(0, str(Path(__file__).parent))
+from meshes import both
 
 
 @pytest.mark.parametrize(
@@ -32,7 +29,7 @@ def test_good_surfaces_have_no_flaws(mesh):
     )
     assert found.volume == pytest.approx(mesh.signed_volume()) and found.volume > 0
     assert found.handles == (mesh.name == "torus")
-    assert check_surface(two(mesh, mesh.moved(mesh.positions + 5.0))).handles == 2 * found.handles
+    assert check_surface(both(mesh, mesh.moved(mesh.positions + 5.0))).handles == 2 * found.handles
     inverted = check_surface(Mesh(mesh.positions, mesh.faces[:, ::-1]))
     assert inverted.inside_out == len(mesh.faces) and inverted.volume == pytest.approx(-found.volume)
 
@@ -55,10 +52,10 @@ def test_a_vertex_pushed_through_the_other_side_turns_its_faces_over():
 
 def test_faces_inside_of_another_part_are_told_from_inverted_ones():
     ball, small = primitives.icosphere(1), primitives.icosphere(1, 0.4)
-    front = winding_in_front(two(ball, small))
+    front = winding_in_front(both(ball, small))
     np.testing.assert_array_equal(front, np.repeat([0, 1], len(ball.faces)))
     cavity = Mesh(small.positions, small.faces[:, ::-1])
-    assert check_surface(two(ball, cavity)).inside_out == 0
+    assert check_surface(both(ball, cavity)).inside_out == 0
 
 
 def test_an_open_surface_has_no_inside():
@@ -70,13 +67,13 @@ def test_an_open_surface_has_no_inside():
 def test_faces_that_cut_each_other_are_found():
     first, second = primitives.icosphere(1), primitives.icosphere(1)
     second.positions = second.positions + (1.1, 0.05, 0.02)
-    mesh = two(first, second)
+    mesh = both(first, second)
     pairs = intersecting_faces(mesh)
     side = pairs >= len(first.faces)
     assert len(pairs) > 10 and (side[:, 0] != side[:, 1]).all()
     assert {tuple(pair) for pair in pairs} == brute_force(mesh)
     second.positions = second.positions + (2.0, 0, 0)
-    assert len(intersecting_faces(two(first, second))) == 0
+    assert len(intersecting_faces(both(first, second))) == 0
 
 
 def test_touching_counts_and_is_decided_exactly():

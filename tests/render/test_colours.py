@@ -14,7 +14,7 @@ from dressi.render.fit import FitJob, FitOptions, Scene, Views
 from dressi.render.fit.colours import colour_term
 from dressi.render.fit.units import matrices_leaf
 from dressi.render.lists import list_leaf
-from dressi.render.primitives import octasphere
+from dressi.render.mesh.primitives import octasphere
 from dressi.render.projection import to_clip
 from dressi.render.screen import DrawnMesh
 from dressi.render.views import ring

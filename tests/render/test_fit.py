@@ -30,9 +30,9 @@ from dressi.render.fit.scene import photo_scene
 from dressi.render.fit.shape import ShapeRound
 from dressi.render.fit.texture import filled, roughness, touched
 from dressi.render.io import Photos, load_mesh
+from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.metrics import iou
 from dressi.render.pictures import compare
-from dressi.render.primitives import octasphere, pear
 from dressi.render.views import held_out_ring, ring
 
 SIZE = (24, 24)

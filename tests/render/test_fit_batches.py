@@ -17,7 +17,7 @@ from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.fit import FitJob, FitOptions, mesh_scene
 from dressi.render.fit.batches import ROUNDS, ViewBatches
 from dressi.render.fit.texture import TextureRound
-from dressi.render.primitives import pear
+from dressi.render.mesh.primitives import pear
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -13,11 +13,10 @@ import trimesh
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render import primitives
 from dressi.render.color import linear_to_srgb
 from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj, write_json
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
-from dressi.render.mesh import Mesh
+from dressi.render.mesh import Mesh, primitives
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from dressi.ad.program import Program
 from dressi.ad.types import VEC3, list_image, list_size
 from dressi.errors import GraphError, InputError
 from dressi.render.large_steps import large_steps, levels, spread
-from dressi.render.primitives import octasphere, torus
+from dressi.render.mesh.primitives import octasphere, torus
 from dressi.render.regularizers import Adjacency, adjacency, cotangent
 
 sys.path.insert(0, str(Path(__file__).parent))

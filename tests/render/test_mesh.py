@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dressi.errors import InputError
-from dressi.render import primitives
-from dressi.render.mesh import Mesh, weld
+from dressi.render.mesh import Mesh, primitives, weld
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 FACE = np.array([[0, 1, 2]])

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
-from dressi.render import primitives
 from dressi.render.camera import Cameras
-from dressi.render.checks import check_surface
 from dressi.render.fit import FitJob, FitOptions, mesh_scene, openings
 from dressi.render.fit.openings import holes, opened
-from dressi.render.mesh import Mesh
+from dressi.render.mesh import Mesh, primitives
+from dressi.render.mesh.checks import check_surface
+from dressi.render.mesh.volume import Grid, winding_numbers
 from dressi.render.views import ring
-from dressi.render.volume import Grid, winding_numbers
 
 
 def disc(radius: float, hole: float, at: float = 0.0) -> np.ndarray:

@@ -9,10 +9,11 @@ from PIL import Image
 from reference import images_of
 
 from dressi.errors import InputError
-from dressi.render import primitives, views
+from dressi.render import views
 from dressi.render.hull import hull_iou
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.photos import Photos
+from dressi.render.mesh import primitives
 from dressi.render.metrics import iou
 
 SIZE = (48, 36)

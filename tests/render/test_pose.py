@@ -17,8 +17,8 @@ from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.lists import list_leaf
 from dressi.render.losses import l2
+from dressi.render.mesh.primitives import bumpy_ellipsoid
 from dressi.render.pose import Poses, exp_se3, exp_so3, poses, turned
-from dressi.render.primitives import bumpy_ellipsoid
 from dressi.render.projection import to_clip
 from dressi.render.views import ring
 

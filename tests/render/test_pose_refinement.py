@@ -20,8 +20,8 @@ from dressi.render.fit.moving import Moving
 from dressi.render.fit.shape import ShapeRound
 from dressi.render.fit.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.io import load_photos
+from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.pose import turned
-from dressi.render.primitives import octasphere, pear
 from dressi.render.views import ring
 
 SIZE = (48, 48)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_mesh import covered_twice
 
-from dressi.render import primitives
+from dressi.render.mesh import primitives
 
 CLOSED = {
     "octasphere": (primitives.octasphere(3), 2),

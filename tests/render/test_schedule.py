@@ -16,7 +16,7 @@ from dressi.errors import InputError
 from dressi.render.fit import FitJob, FitOptions, Scene
 from dressi.render.fit.scene import Views
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.primitives import octasphere
+from dressi.render.mesh.primitives import octasphere
 from dressi.render.reach import check_reach, gap, marked
 from dressi.render.schedule import Phase, run_phases
 from dressi.render.views import ring

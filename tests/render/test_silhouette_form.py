@@ -19,7 +19,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, VEC4, list_size
 from dressi.errors import InputError
 from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.primitives import torus
+from dressi.render.mesh.primitives import torus
 from dressi.render.silhouette import band
 
 sys.path.insert(0, str(Path(__file__).parent))

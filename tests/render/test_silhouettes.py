@@ -10,7 +10,7 @@ from dressi.ad.types import FLOAT
 from dressi.render.fit import Round
 from dressi.render.fit.shape import ShapeRound
 from dressi.render.fit.silhouettes import cut_off, least_distances, signed_distances, soft_target
-from dressi.render.primitives import octasphere
+from dressi.render.mesh.primitives import octasphere
 
 
 def test_distances_to_a_straight_outline_are_exact():

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from dressi.render import primitives
-from dressi.render.checks import check_surface
 from dressi.render.fit.unfold import unfolded
-from dressi.render.mesh import Mesh
+from dressi.render.mesh import Mesh, primitives
+from dressi.render.mesh.checks import check_surface
 
 
 @pytest.mark.parametrize("pushed", [1, 6])

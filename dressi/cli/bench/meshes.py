@@ -11,7 +11,7 @@ from dressi.errors import InputError
 from dressi.render.camera import Cameras
 from dressi.render.io import load_mesh
 from dressi.render.mesh import Mesh
-from dressi.render.primitives import pear
+from dressi.render.mesh.primitives import pear
 from dressi.render.views import ring
 
 MESHES = {"small": (19, 19), "medium": (84, 84), "large": (160, 160)}

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.ndimage import binary_fill_holes, distance_transform_edt, gaussian_filter, label, map_coordinates
 
-from ..decimate import decimate_closed
 from ..mesh import Mesh
-from ..volume import Grid, level_set, signed_distances
+from ..mesh.decimate import decimate_closed
+from ..mesh.volume import Grid, level_set, signed_distances
 
 LEAST = 0.01
 """Of a hole, as a share of what the mask covers. Smaller ones are as likely mistakes of the mask."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from ...errors import InputError
 from .. import pictures
-from ..checks import check_surface
 from ..engine import MakeEngine
 from ..hull import hull_iou
 from ..io import Photos, save_gif, save_glb, save_png
 from ..io.cameras import NAME
+from ..mesh.checks import check_surface
 from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
 from .cameras import cameras_file, moves

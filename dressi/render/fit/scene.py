@@ -13,7 +13,7 @@ from ..engine import MakeEngine
 from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
-from ..primitives import octasphere
+from ..mesh.primitives import octasphere
 from ..views import held_out_ring, ring
 from ..views import upward as guess_upward
 from .draw import draw

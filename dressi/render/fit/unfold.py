@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..checks import intersecting_faces, winding_in_front
 from ..mesh import Mesh
+from ..mesh.checks import intersecting_faces, winding_in_front
 
 TRIES = 16
 

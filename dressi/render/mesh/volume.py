@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import KDTree
-from trimesh.triangles import closest_point
 
-from .boxes import in_boxes
+from .columns import crossings
 from .mesh import Mesh
+from .surface import Surface
 
 SAMPLES = 8
 """Points on a surface in the area of a cell's side: they are a third of a cell apart."""
-NEAREST = 4
-"""Of these points, to whose faces distances are taken."""
 _OFF = np.array([0.000271, 0.000433])
 """Of the columns from the points of the grid, in cells: they hardly ever meet an edge of a mesh."""
 
@@ -42,22 +39,12 @@ class Grid:
 def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
     """(X, Y, Z) int: how often a closed mesh winds around the points of a grid; 0 is outside. Counted along columns."""
     corners = (mesh.positions[mesh.faces] - grid.origin) / grid.step
-    a, b, c = corners[..., :2].transpose(1, 0, 2)
-    area = _cross(b - a, c - a)
     columns = np.moveaxis(np.indices(grid.shape[:2]), 0, -1).reshape(-1, 2)
-    column, face = in_boxes(columns + _OFF, corners[..., :2].min(1), corners[..., :2].max(1))
-    keep = area[face] != 0
-    column, face = column[keep], face[keep]
-    at = columns[column] + _OFF
-    weights = np.stack([_cross(q[face] - at, r[face] - at) for q, r in ((b, c), (c, a), (a, b))], axis=1)
-    weights /= area[face, None]
-    hit = (weights >= 0).all(1)
-    column, face = column[hit], face[hit]
-    height = (weights[hit] * corners[face, :, 2]).sum(1)
+    found = crossings(columns + _OFF, corners)
     below = np.zeros((len(columns), grid.shape[2] + 1), dtype=np.int64)
     # A point is inside of what is left above it: a face whose normal points up closes the surface there.
-    place = np.clip(np.ceil(height).astype(int), 0, grid.shape[2])
-    np.add.at(below, (column, place), np.sign(area[face]).astype(np.int64))
+    place = np.clip(np.ceil(found.height).astype(int), 0, grid.shape[2])
+    np.add.at(below, (found.line, place), found.turn)
     above = below.sum(1, keepdims=True) - np.cumsum(below, axis=1)[:, :-1]
     return above.reshape(grid.shape)
 
@@ -68,21 +55,9 @@ def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0) -> np.ndarray:
     To the faces that have the nearest of many points spread on the surface: right to a tenth of a cell. Where the
     surface winds around more than once, or the wrong way, inside is where it winds forwards at all.
     """
-    counts = np.ceil(SAMPLES * mesh.face_areas() / grid.step**2).astype(int)
-    face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
-    random, count = np.random.default_rng(0), len(face)
-    u, v = np.sqrt(random.random(count)), random.random(count)
-    a, b, c = mesh.positions[mesh.faces[face]].transpose(1, 0, 2)
-    samples = a * (1 - u)[:, None] + b * (u * (1 - v))[:, None] + c * (u * v)[:, None]
-    most, points = reach * grid.step, grid.points()
-    tree = KDTree(samples)
-    distance = np.asarray(tree.query(points, distance_upper_bound=most)[0])
-    near = points[distance < most]
-    faces = face[np.asarray(tree.query(near, NEAREST)[1])].reshape(-1)
-    repeated = np.repeat(near, NEAREST, axis=0)
-    closest = closest_point(mesh.positions[mesh.faces[faces]], repeated)
-    distance[distance < most] = np.linalg.norm(closest - repeated, axis=-1).reshape(-1, NEAREST).min(1)
-    return np.where(winding_numbers(mesh, grid) > 0, 1, -1) * np.minimum(distance, most)
+    surface = Surface(mesh, int(SAMPLES * mesh.face_areas().sum() / grid.step**2))
+    distance = surface.distances(grid.points(), most=reach * grid.step)
+    return np.where(winding_numbers(mesh, grid) > 0, 1, -1) * distance
 
 
 def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
@@ -107,7 +82,3 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     )
     keep = (volumes >= least * volumes.max())[part]
     return Mesh(mesh.positions, mesh.faces[keep]).clean()
-
-
-def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from ..errors import InputError
+from ...errors import InputError
 from .mesh import Mesh
 
 HASTE = 7

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dressi.render.boxes import in_boxes, overlapping_boxes
-from dressi.render.mesh import Mesh
+from .boxes import overlapping_boxes
+from .columns import crossings, projected_areas
+from .mesh import Mesh
 
 _LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226, -0.3370, 0.9335]])
 """Axes that no mesh is aligned with: rays along the last one hardly ever meet an edge."""
@@ -59,20 +60,12 @@ def winding_in_front(mesh: Mesh) -> np.ndarray:
     """
     corners = mesh.positions[mesh.faces] @ _LEAN.T
     middle = corners.mean(1)
-    # Twice the signed area of the projection: positive where the normal points along the ray.
-    a, b, c = corners[..., :2].transpose(1, 0, 2)
-    area = _cross(b - a, c - a)
-    point, face = in_boxes(middle[:, :2], corners[..., :2].min(1), corners[..., :2].max(1))
-    keep = (point != face) & (area[face] != 0)
-    point, face = point[keep], face[keep]
-    at = middle[point, :2]
-    weights = np.stack([_cross(q[face] - at, r[face] - at) for q, r in ((b, c), (c, a), (a, b))], axis=1)
-    weights /= area[face, None]
-    hit = (weights >= 0).all(1) & ((weights * corners[face, :, 2]).sum(1) > middle[point, 2])
+    found = crossings(middle[:, :2], corners)
     beyond = np.zeros(len(corners), dtype=np.int64)
-    np.add.at(beyond, point[hit], np.sign(area[face[hit]]).astype(np.int64))
+    ahead = (found.line != found.face) & (found.height > middle[found.line, 2])
+    np.add.at(beyond, found.line[ahead], found.turn[ahead])
     # The ray starts before a face whose normal points along it, else behind it: there is one more around that.
-    return beyond - (area < 0)
+    return beyond - (projected_areas(corners) < 0)
 
 
 def intersecting_faces(mesh: Mesh) -> np.ndarray:
@@ -136,7 +129,3 @@ def _exact_side(points: np.ndarray) -> int:
         + u[2] * (v[0] * w[1] - v[1] * w[0])
     )
     return (volume > 0) - (volume < 0)
-
-
-def _cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]

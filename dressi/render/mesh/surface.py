@@ -1,0 +1,49 @@
+"""A mesh as a surface: points on it, and how far others are from it."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import KDTree
+from trimesh.triangles import closest_point
+
+from .mesh import Mesh
+
+
+def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
+    """(count, 3) points spread evenly over the surface; the same seed gives the same points."""
+    random = np.random.default_rng(seed)
+    areas = mesh.face_areas()
+    return _points_on(mesh, random.choice(len(areas), size=count, p=areas / areas.sum()), random)
+
+
+class Surface:
+    """Distances to a mesh: to the faces that hold the nearest of many points on it.
+
+    count: of these points, about; every face has one. What is wrong by it is a part of the distance between two points.
+    """
+
+    def __init__(self, mesh: Mesh, count: int = 20_000):
+        areas = mesh.face_areas()
+        counts = np.ceil(count * areas / areas.sum()).astype(int)
+        self.mesh = mesh
+        self._face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
+        self._tree = KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
+
+    def distances(self, points: np.ndarray, *, most: float = np.inf, nearest: int = 4) -> np.ndarray:
+        """(...) of points (..., 3), not signed; where they are above ``most``, that. nearest: points whose faces count."""
+        distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
+        close = distance < most
+        near = points[close]
+        faces = self._face[np.asarray(self._tree.query(near, nearest)[1])].reshape(-1)
+        repeated = np.repeat(near, nearest, axis=0)
+        found = closest_point(self.mesh.positions[self.mesh.faces[faces]], repeated)
+        distance[close] = np.linalg.norm(found - repeated, axis=-1).reshape(-1, nearest).min(1)
+        return np.minimum(distance, most)
+
+
+def _points_on(mesh: Mesh, face: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """(N, 3) a random point on each of faces (N,), evenly."""
+    u, v = random.random((2, len(face)))
+    root = np.sqrt(u)
+    weights = np.stack([1 - root, root * (1 - v), root * v], axis=1)
+    return np.einsum("nk,nkd->nd", weights, mesh.positions[mesh.faces[face]])
