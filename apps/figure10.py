@@ -214,7 +214,7 @@ class Record:
     def save(self, fit: Fit, surface: Surface, number: int, seconds: float) -> None:
         """After that many steps, and seconds since the last time."""
         count, self.steps, self.seconds = number - self.steps, number, self.seconds + seconds
-        self.curve.append([number, float(surface.distances(fit.points, nearest=8).mean())])
+        self.curve.append([number, float(surface.distances(fit.points).mean())])
         at = {int(step): distance for step, distance in self.curve}
         ms = 1e3 * seconds / count if count else 0.0
         row = {

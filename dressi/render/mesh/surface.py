@@ -8,6 +8,9 @@ from trimesh.triangles import closest_point
 
 from .mesh import Mesh
 
+NEAREST = 8
+"""Points on a surface to whose faces distances are taken."""
+
 
 def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
     """(count, 3) points spread evenly over the surface; the same seed gives the same points."""
@@ -29,15 +32,15 @@ class Surface:
         self._face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
         self._tree = KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
 
-    def distances(self, points: np.ndarray, *, most: float = np.inf, nearest: int = 4) -> np.ndarray:
-        """(...) of points (..., 3), not signed; where they are above ``most``, that. nearest: points whose faces count."""
+    def distances(self, points: np.ndarray, *, most: float = np.inf) -> np.ndarray:
+        """(...) of points (..., 3), not signed; where they are above ``most``, that."""
         distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
         close = distance < most
         near = points[close]
-        faces = self._face[np.asarray(self._tree.query(near, nearest)[1])].reshape(-1)
-        repeated = np.repeat(near, nearest, axis=0)
+        faces = self._face[np.asarray(self._tree.query(near, NEAREST)[1])].reshape(-1)
+        repeated = np.repeat(near, NEAREST, axis=0)
         found = closest_point(self.mesh.positions[self.mesh.faces[faces]], repeated)
-        distance[close] = np.linalg.norm(found - repeated, axis=-1).reshape(-1, nearest).min(1)
+        distance[close] = np.linalg.norm(found - repeated, axis=-1).reshape(-1, NEAREST).min(1)
         return np.minimum(distance, most)
 
 
