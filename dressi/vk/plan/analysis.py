@@ -50,6 +50,11 @@ class Analysis:
             if self.recomputed:
                 self._find_stored()
 
+    def recompute_also(self, functions: Iterable[Function]) -> None:
+        """These too are made again by whoever needs them; they have to be clonable."""
+        self.recomputed = self.recomputed.union(functions)
+        self._find_stored()
+
     def _needed(self) -> list[Function]:
         needed: set[Function] = set()
         stack = [r.creator for r in self.roots if r.creator and r not in self.given]

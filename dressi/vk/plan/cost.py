@@ -16,7 +16,8 @@ _CALLS = re.compile(r"(?<![\w$])([a-z]\w*)\(")
 _SIGNS = re.compile(r"[-+*/%<>?]")
 _CHEAP = frozenset(
     "if for return int uint float bool vec2 vec3 vec4 ivec2 ivec3 ivec4 mat2 mat3 mat4 "
-    "abs sign floor min max clamp mix step any all not dot cross fract transpose".split()
+    "abs sign floor ceil trunc round min max clamp mix step any all not dot cross fract transpose "
+    "lessThan lessThanEqual greaterThan greaterThanEqual equal notEqual isnan isinf".split()
 )
 _BUILT_IN = frozenset(
     "sqrt inversesqrt length distance normalize exp exp2 log log2 pow atan asin acos sin cos tan".split()

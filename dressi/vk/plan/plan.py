@@ -24,6 +24,7 @@ from .lifetime import Images, assign_images
 from .light import light_functions
 from .limits import DeviceLimits
 from .lists import list_live_faces
+from .operands import kept_operands, store_operands
 from .pack import DoesNotFit, pack_functions
 from .part import part_scatters
 from .replace import prefer_dispatches, update_in_place
@@ -201,6 +202,11 @@ def _build_plan(
         light = light_functions(program.functions, dynamic, roots, model)
     dynamic |= light
     boundary = _boundary(program, dynamic)
+    if model is not None:
+        again = kept_operands(program.functions, dynamic, boundary, roots, model)
+        light |= again
+        dynamic |= again
+        boundary = _boundary(program, dynamic)
     # Free values are recomputed in the step instead of being kept, unless an image of them is needed.
     free = {f.output for f in Free(topological_order(boundary), options.recompute).functions}
     kept = tuple(v for v in boundary if v not in free or v in named)
@@ -217,6 +223,9 @@ def _build_plan(
         analysis, sub_stages = _packed(
             missing, known, {new for _, new in updates}, limits, options, model, light
         )
+        if model is not None:
+            fixed = {*roots, *named, *(v for pair in updates for v in pair)}
+            sub_stages = store_operands(sub_stages, analysis, fixed, limits, model)
         copies = list(updates)
         if options.fuse_functions:
             # What can be read by name has an image of its own.

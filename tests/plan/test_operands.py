@@ -1,0 +1,95 @@
+"""What several values are made of is stored instead of them, where that is less."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dressi.ad import functional as F
+from dressi.ad.gradient import gradient
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, IVEC2, VEC2, VEC3
+from dressi.config import shader_text
+from dressi.vk.plan.limits import profile
+from dressi.vk.plan.plan import DEFAULT, Plan, build_plan
+from dressi.vk.plan.substage import SubStage
+from dressi.vk.run.executor import VulkanExecutor
+
+SIZE = (64, 48)
+
+
+def planned(program: Program) -> Plan:
+    return build_plan(program, profile("desktop"), shader_text)
+
+
+def between(sub_stages: list[SubStage]) -> list[Variable]:
+    """Images of full size that one of them leaves to another."""
+    made = {v for s in sub_stages for v in s.outputs}
+    read = {r.variable for s in sub_stages for r in s.reads}
+    return sorted((v for v in made & read if v.size == SIZE), key=lambda v: v.id)
+
+
+def blend_fitting() -> Program:
+    """Both ends of a blend are lists that pixels look up: their gradients are scattered, by one and the same shader."""
+    first, second = (
+        Variable(VEC3, (40, 1), name=name, data=np.zeros((1, 1, 40, 3))) for name in ("first", "second")
+    )
+    weight, target = Variable(FLOAT, SIZE, name="weight"), Variable(VEC3, SIZE, name="target")
+    index = F.linear_index(SIZE) % 40
+    seen = F.mix(F.lookup(first, index), F.lookup(second, index), weight)
+    difference = F.sin(seen) - target
+    slopes = gradient(F.sum(F.dot(difference, difference)), [first, second])
+    return Program({}, tuple((x, x - 0.1 * g) for x, g in zip((first, second), slopes, strict=True)))
+
+
+def test_the_gradient_of_a_blend_is_stored_once():
+    plan = planned(blend_fitting())
+    assert [v.vtype for v in between(plan.step.sub_stages)] == [VEC3]
+
+
+def sampled(wrap: str = "repeat") -> Program:
+    texture = Variable(VEC3, (32, 16), name="texture", data=np.zeros((1, 16, 32, 3)))
+    uv, target = Variable(VEC2, SIZE, name="uv"), Variable(VEC3, SIZE, name="target")
+    seen = F.sample(texture, F.sin(F.sin(uv)) * 3.0, wrap=wrap)
+    (slope,) = gradient(F.sum(F.dot(seen - target, seen - target)), [texture])
+    return Program({}, ((texture, texture - 0.1 * slope),))
+
+
+def test_of_texture_coordinates_that_stay_texels_and_weights_are_made_again():
+    """Four texels and four weights follow from two floats."""
+    plan = planned(sampled())
+    assert [v.vtype for v in plan.kept if v.size == SIZE] == [VEC2]
+    assert not any(v.vtype is IVEC2 for v in between(plan.step.sub_stages))
+
+
+def test_what_is_read_by_name_keeps_its_image():
+    """Also in the middle of what is made again."""
+    program = sampled()
+    texels = [f.output for f in program.functions if f.output.vtype is IVEC2]
+    named = {f"texel {k}": v for k, v in enumerate(texels)}
+    plan = planned(Program(named, program.updates))
+    written = {v for s in plan.sub_stages for v in s.outputs}
+    assert {v for v in plan.program.outputs.values() if v.creator.inputs} <= written
+
+
+def test_one_plane_is_not_stored_for_another():
+    uv = Variable(VEC2, SIZE, name="uv")
+    table = Variable(FLOAT, (40, 1), name="table", data=np.zeros((1, 1, 40)))
+    kept = F.floor(F.sin(uv.x * uv.y) * 40.0)  # the same bytes as the sine, and done already
+    plan = planned(Program({}, ((table, table + F.sum(kept * F.lookup(table, F.to_int(kept)))),)))
+    assert [v for v in plan.kept if v.size == SIZE] == [kept]
+
+
+def test_the_numbers_are_the_same(device):
+    """Against plans that store what is read, bit for bit."""
+    random = np.random.default_rng(3)
+    for program in (blend_fitting(), sampled(), sampled("clamp")):
+        data = {v: random.random(v.shape) for v in program.leaves}
+        results = []
+        for recompute in (True, False):
+            with VulkanExecutor(program, device, options=replace(DEFAULT, recompute=recompute)) as run:
+                for v, values in data.items():
+                    run.send(v, values)
+                run.run(3)
+                results.append([run.recv(leaf).tobytes() for leaf, _ in program.updates])
+        assert results[0] == results[1]
