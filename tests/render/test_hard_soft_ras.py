@@ -106,6 +106,21 @@ def test_radius_is_data():
         np.testing.assert_allclose(image[0], picture.silhouette, atol=1e-6)
 
 
+@pytest.mark.parametrize("pixels", [0.6, 1.5, 2.0, 2.7, 5.4])
+@pytest.mark.parametrize("name", ["overlapping", "sphere", "open"])
+def test_layers_end_at_the_radius_and_the_band_is_the_whole_window(name, pixels):
+    """Also where the window, of whole pixels, is larger than the radius."""
+    case = CASES[name]
+    position, faces = case.variables()
+    options = {"size": sc.SIZE, "radius": pixels / 64, "face_count": len(case.faces), "layers": 2}
+    drawn = hard_soft_ras(position, faces, **options)
+    picture = brute_force.render(case.clip, case.faces, sc.SIZE, radius=pixels / 64, layers=2, cull="none")
+    expected = (picture.edge, picture.hard, picture.silhouette, picture.face[0], picture.face[1])
+    found = evaluate([drawn.edge, drawn.hard, drawn.silhouette, *(layer.face for layer in drawn.layers)])
+    for image, truth in zip(found, expected, strict=True):
+        assert np.mean(np.abs(image[0] - truth) > 1e-4) <= 0.002
+
+
 def test_colours_blend_by_the_weights_of_their_layers():
     case = CASES["overlapping"]
     _, drawn = sc.soft(case, layers=2)

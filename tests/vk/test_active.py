@@ -17,8 +17,10 @@ from dressi.ad import functional as F
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, VEC4
+from dressi.ad.simplify import simplify
+from dressi.ad.types import FLOAT, IVEC3, VEC4
 from dressi.config import shader_text
+from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import PlanOptions, build_plan
@@ -158,6 +160,19 @@ def test_layers_of_one_mesh_share_a_list():
         sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), cache_static=False, recompute=False)
         (blocks,) = {s.active for s in sub_stages if s.active}
         assert [v for v, _ in blocks.quiet] == masks
+
+
+def test_the_face_form_works_where_its_faces_are():
+    """Also the rows of the windows in which it looks for hard pixels, around the pixels that are worked on."""
+    position, faces = (Variable(t, (40, 1), name=name) for t, name in ((VEC4, "position"), (IVEC3, "faces")))
+    size = (512, 512)
+    drawn = hard_soft_ras(position, faces, size=size, radius=0.01, face_count=40)
+    target = Variable(FLOAT, size, name="target")
+    (slope,) = gradient(F.sum(F.square(drawn.silhouette - target)), [position])
+    program = simplify(Program({}, ((position, position - slope),)))
+    sub_stages = build_plan(program, DeviceLimits(), shader_text).sub_stages
+    work = [s for s in sub_stages if s.domain.size == size and s.mode not in (Mode.RASTER, Mode.BLOCKS)]
+    assert len(work) > 2 and all(s.active for s in work)
 
 
 def test_only_where_it_pays():

@@ -118,9 +118,14 @@ def face_form(
     softness = 1.0 / (radius * (1 / 7) if sigma is None else fraction("sigma", sigma))
     width = None if delta == inf else radius if delta is None else fraction("delta", delta)
     faces, size = mesh.faces, mesh.size
-    # A quarter of a pixel more than the radius: which fragments there are is decided by their distance alone, not
+    # Where no fragment is drawn no window of the band holds a hard pixel beside it: devices need not look there.
+    texels = None if width is None else F.to_int(width * float(size[1]) + 0.5)
+    drawn = radius
+    if texels is not None and width is radius:
+        drawn = F.maximum(radius, (F.to_float(texels) + 0.125) / float(size[1]))
+    # A quarter of a pixel more than that: which fragments there are is decided by their distance alone, not
     # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
-    reach = radius + 0.25 / size[1]
+    reach = drawn + 0.25 / size[1]
     pairs = FaceSegments(faces, mesh.points.vertex, mesh.face_count, culling(mesh.cull)).output
     # The layers add to the ends of segments, and these to vertices once: fewer sums than each pixel adding to vertices.
     smooth = segment(mesh.points.smooth, pairs.x, pairs.y)
@@ -136,26 +141,34 @@ def face_form(
     peeled: list[SoftLayer] = []
     centres = pixel_centres(size)
     hard: Variable | None = None
+    rasters: list[Variable] = []
     for _ in range(layers):
-        face = _peel(triangles, nearest_edge, size, radius, mesh.face_count, last)
+        face = _peel(triangles, nearest_edge, size, drawn, mesh.face_count, last)
         nearest = nearest_edge(face)
         last = (nearest.y, face)
         hard = F.greater_equal(nearest.x, 0.0) if hard is None else hard
         dist = _signed_distance(centres, nearest, F.lookup(smooth, face * 3 + F.to_int(nearest.z)))
-        probability = F.select(covered(face), F.sigmoid(dist * softness), 0.0)
-        peeled.append(SoftLayer(face, dist, probability))
+        within, kept = covered(face), face
+        if drawn is not radius:
+            within = F.logical_and(within, F.greater_equal(nearest.x, -radius))
+            kept = F.select(within, face, -1)
+        peeled.append(SoftLayer(kept, dist, F.select(within, F.sigmoid(dist * softness), 0.0)))
+        rasters.append(face)
     assert hard is not None
-    edge = F.constant(1.0) if width is None else _band(hard, width)
+    where = None if drawn is radius else covered(rasters[0])
+    edge = F.constant(1.0) if texels is None else _band(hard, texels, where)
     missed = 1.0 - peeled[0].probability
     for layer in peeled[1:]:
         missed = missed * (1.0 - layer.probability)
     return SoftLayers(hard, F.select(edge, 1.0 - missed, hard), mesh, tuple(peeled), edge)
 
 
-def _band(hard: Variable, width: Variable) -> Variable:
-    """E: whether the window of +-width holds hard and other pixels."""
-    texels = F.to_int(width * float(hard.size[1]) + 0.5)
-    around = Extremes(Extremes(hard, texels, "x").output, texels, "y").output
+def _band(hard: Variable, texels: Variable, where: Variable | None) -> Variable:
+    """E: whether the window of +-texels holds hard and other pixels.  where: a mask of all pixels whose row of that window
+    holds a hard one, and more."""
+    row = Extremes(hard, texels, "x").output
+    row = row if where is None else F.select(where, row, F.constant((0.0, 0.0)))
+    around = Extremes(row, texels, "y").output
     return around.y - around.x
 
 
