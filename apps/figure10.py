@@ -195,7 +195,7 @@ class Record:
             "cell": cell.name, "form": cell.form, "layers": cell.layers, "radius_px": cell.radius,
             "seed": settings.seed, "size": settings.size, "total": settings.total, "rate": settings.rate,
             "smoothness": settings.smoothness, "target": target.name, "target_faces": len(target.faces),
-            "start_faces": len(start.faces), "device": device.name,
+            "start_faces": len(start.faces), "start_radius": settings.start_radius, "device": device.name,
             "driver": f"{device.physical.driver} {device.physical.driver_version}",
         }  # fmt: skip
         done = json.loads(self.file.read_text()) if self.file.exists() else {}
@@ -342,6 +342,9 @@ def main() -> None:
     parser.add_argument("--mesh", type=Path, help="the target; Lucy of DRESSI_DATA without it")
     parser.add_argument("--target-faces", type=int, default=20_000)
     parser.add_argument("--subdivisions", type=int, default=4, help="of the icosphere to start from")
+    parser.add_argument(
+        "--start-radius", type=float, default=0.5, help="of the icosphere, in radii of the target"
+    )
     parser.add_argument("--cells", nargs="+", default=[cell.name for cell in CELLS], help="names of --list")
     parser.add_argument("--list", action="store_true", help="print the names of the cells and stop")
     parser.add_argument("--size", type=int, default=256, help="pixels along each side")
@@ -366,7 +369,7 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no cell {unknown[0]!r}; --list names them")
     settings.out.mkdir(parents=True, exist_ok=True)
-    settings.start = icosphere(settings.subdivisions, 0.5)
+    settings.start = icosphere(settings.subdivisions, settings.start_radius)
     target = target_mesh(settings.mesh, settings.target_faces)
     surface = Surface(target, settings.samples)
     with Device.open(settings.device) as device:
