@@ -33,6 +33,7 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.optim import adam, chain, cosine
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
+from dressi.errors import InputError
 from dressi.render.camera import Camera
 from dressi.render.fit.shape import smoothed
 from dressi.render.hard_soft_ras import hard_soft_ras
@@ -41,6 +42,7 @@ from dressi.render.lists import list_leaf
 from dressi.render.losses import l1
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.decimate import decimate, decimate_closed
+from dressi.render.mesh.holes import close_holes
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere
 from dressi.render.mesh.surface import Surface
 from dressi.render.projection import to_clip
@@ -49,6 +51,18 @@ from dressi.render.shading import lambert, vertex_normals
 
 LAYERS, RADII = (1, 2, 3, 5), (1, 2, 3, 5, 7)
 MARKS = (500, 2500)
+SHARED = (
+    "seed",
+    "size",
+    "total",
+    "rate",
+    "smoothness",
+    "target",
+    "target_faces",
+    "start_faces",
+    "start_radius",
+)
+"""What all cells in a folder have in common."""
 
 
 @dataclass(frozen=True)
@@ -80,25 +94,10 @@ def target_mesh(name: Path | None, faces: int) -> Mesh:
     """About that many faces, closed if it can be, centred, of bounding radius 1. By default Lucy, else an ellipsoid."""
     lucy = Path(config.data or "../shared/data") / "meshes" / "stanford" / "Lucy100k.ply"
     name = name or (lucy if lucy.exists() else None)
-    mesh = bumpy_ellipsoid(4) if name is None else closed(load_mesh(name))
+    mesh = bumpy_ellipsoid(4) if name is None else close_holes(load_mesh(name))
     mesh = (decimate_closed if mesh.is_closed() else decimate)(mesh, faces)
     center, radius = mesh.bounding_sphere()
     return Mesh((mesh.positions - center) / radius, mesh.faces, name=mesh.name)
-
-
-def closed(mesh: Mesh) -> Mesh:
-    """The mesh with a fan over each of its holes, such as those in the base of the Stanford bunny; not where these touch."""
-    around = np.roll(mesh.faces, -1, axis=1)
-    halves = set(zip(mesh.faces.reshape(-1).tolist(), around.reshape(-1).tolist(), strict=True))
-    after = {b: a for a, b in halves if (b, a) not in halves}
-    positions, faces = list(mesh.positions), list(mesh.faces)
-    while after:
-        loop = [next(iter(after))]
-        while loop[0] != (end := after.pop(loop[-1], loop[0])):
-            loop.append(end)
-        faces += [[a, b, len(positions)] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)]
-        positions.append(mesh.positions[loop].mean(0))
-    return Mesh(np.array(positions), np.array(faces), name=mesh.name)
 
 
 class Scene:
@@ -234,6 +233,17 @@ class Record:
             f"{self.cell.name}: step {number}, distance {self.curve[-1][1]:.5f}, {ms:.1f} ms a step",
             flush=True,
         )
+
+
+def check_alike(folder: Path, record: Record) -> None:
+    """Raises InputError where the folder holds cells that were fitted in another way: they would be compared."""
+    for file in sorted(folder.glob("*.json")):
+        row = json.loads(file.read_text())
+        for name in SHARED:
+            if row.get(name) != json.loads(json.dumps(record.key[name])):
+                raise InputError(
+                    f"'{file}' has {name} {row.get(name)!r}, not {record.key[name]!r}; give an --out of its own"
+                )
 
 
 def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -373,6 +383,10 @@ def main() -> None:
     target = target_mesh(settings.mesh, settings.target_faces)
     surface = Surface(target, settings.samples)
     with Device.open(settings.device) as device:
+        try:
+            check_alike(settings.out, Record(CELLS[0], target, settings.start, settings, device))
+        except InputError as error:
+            parser.error(str(error))
         for group in side_by_side([cells[name] for name in settings.cells]):
             run(group, target, surface, settings, device)
     pictures(settings.out)

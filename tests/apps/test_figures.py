@@ -10,8 +10,6 @@ import pytest
 from PIL import Image
 
 from dressi.errors import DressiError
-from dressi.render.mesh import Mesh
-from dressi.render.mesh.primitives import icosphere
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.vk
@@ -85,11 +83,11 @@ def test_cells_side_by_side_are_what_they_are_alone(run, tmp_path: Path):
     np.testing.assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
 
 
-def test_targets_are_closed():
-    ball = icosphere(2)
-    found = app("figure10").closed(Mesh(ball.positions, np.delete(ball.faces, [0, 1, 2, 3, 100], axis=0)))
-    assert found.is_closed() and found.euler_characteristic() == 2
-    np.testing.assert_array_equal(app("figure10").closed(ball).faces, ball.faces)
+def test_fits_of_other_targets_are_not_compared(run, capsys):
+    run("figure10", *SMALL, "--cells", "antialias", "--steps", "2")
+    with pytest.raises(SystemExit):
+        run("figure10", *SMALL, "--cells", "outer r1", "--start-radius", "0.2", "--steps", "2")
+    assert "start_radius 0.5, not 0.2; give an --out" in capsys.readouterr().err
 
 
 def test_gradients_by_all_parameters(run):

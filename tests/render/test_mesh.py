@@ -7,6 +7,7 @@ import pytest
 
 from dressi.errors import InputError
 from dressi.render.mesh import Mesh, primitives, weld
+from dressi.render.mesh.holes import close_holes
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 FACE = np.array([[0, 1, 2]])
@@ -143,3 +144,10 @@ def covered_twice(mesh: Mesh, size: int) -> int:
 def _uv_area(mesh: Mesh) -> np.ndarray:
     a, b, c = (mesh.uvs[mesh.uv_faces[:, k]] for k in range(3))
     return 0.5 * np.abs((b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0])
+
+
+def test_holes_are_closed():
+    ball = primitives.icosphere(2)
+    found = close_holes(Mesh(ball.positions, np.delete(ball.faces, [0, 1, 2, 3, 100], axis=0)))
+    assert found.is_closed() and found.euler_characteristic() == 2
+    np.testing.assert_array_equal(close_holes(ball).faces, ball.faces)

@@ -1,7 +1,7 @@
 """Triangle meshes on the host, and what is asked of them and done to them there, in NumPy.
 
 A mesh (mesh), ones made by code (primitives), points on it and distances to it (surface), what is wrong with it (checks),
-fewer faces (decimate), other topology (volume); and how these find what meets what (boxes, columns).
+fewer faces (decimate), holes closed (holes), other topology (volume); and how these find what meets what (boxes, columns).
 """
 
 from dressi.render.mesh.mesh import Mesh, SeamSplit, weld, weld_values
