@@ -9,6 +9,7 @@ a matter of ``recompute``, which does not look at what the readers read besides.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -169,7 +170,7 @@ def _makes_again(f: Function, k: int, access: Access) -> bool:
         return k > 0
     if not isinstance(f, PixelFunction):
         return False
-    return access is Access.SAME_PIXEL or (access is Access.FETCH and fetches(f, k) < float("inf"))
+    return access is Access.SAME_PIXEL or (access is Access.FETCH and not math.isinf(fetches(f, k)))
 
 
 def store_operands(
