@@ -51,18 +51,6 @@ from dressi.render.shading import lambert, vertex_normals
 
 LAYERS, RADII = (1, 2, 3, 5), (1, 2, 3, 5, 7)
 MARKS = (500, 2500)
-SHARED = (
-    "seed",
-    "size",
-    "total",
-    "rate",
-    "smoothness",
-    "target",
-    "target_faces",
-    "start_faces",
-    "start_radius",
-)
-"""What all cells in a folder have in common."""
 
 
 @dataclass(frozen=True)
@@ -183,22 +171,29 @@ class Fit:
         return list_values(self.ad.recv(self.position), len(self.start.positions))[0].astype(float)
 
 
+def shared(target: Mesh, settings: argparse.Namespace) -> dict[str, Any]:
+    """What all cells in a folder have in common."""
+    return {
+        "seed": settings.seed, "size": settings.size, "total": settings.total, "rate": settings.rate,
+        "smoothness": list(settings.smoothness), "target": target.name, "target_faces": len(target.faces),
+        "start_faces": len(settings.start.faces), "start_radius": settings.start_radius,
+    }  # fmt: skip
+
+
 class Record:
     """The fit of a cell as its files tell it: a JSON of its curve, and the state it goes on from."""
 
-    def __init__(self, cell: Cell, target: Mesh, start: Mesh, settings: argparse.Namespace, device: Device):
+    def __init__(self, cell: Cell, target: Mesh, settings: argparse.Namespace, device: Device):
         self.cell, self.settings = cell, settings
         self.file = settings.out / f"{cell.name.replace(' ', '_')}.json"
         self.state_file = settings.out / "states" / f"{self.file.stem}.npz"
         self.key = {
             "cell": cell.name, "form": cell.form, "layers": cell.layers, "radius_px": cell.radius,
-            "seed": settings.seed, "size": settings.size, "total": settings.total, "rate": settings.rate,
-            "smoothness": settings.smoothness, "target": target.name, "target_faces": len(target.faces),
-            "start_faces": len(start.faces), "start_radius": settings.start_radius, "device": device.name,
+            **shared(target, settings), "device": device.name,
             "driver": f"{device.physical.driver} {device.physical.driver_version}",
         }  # fmt: skip
         done = json.loads(self.file.read_text()) if self.file.exists() else {}
-        same = all(done.get(name) == value for name, value in json.loads(json.dumps(self.key)).items())
+        same = all(done.get(name) == value for name, value in self.key.items())
         self.steps: int = done["steps"] if done and same else 0
         self.curve: list[list[float]] = done["curve"] if self.steps else []
         self.seconds: float = done["seconds"] if self.steps else 0.0
@@ -235,14 +230,14 @@ class Record:
         )
 
 
-def check_alike(folder: Path, record: Record) -> None:
+def check_alike(folder: Path, expected: dict[str, Any]) -> None:
     """Raises InputError where the folder holds cells that were fitted in another way: they would be compared."""
     for file in sorted(folder.glob("*.json")):
         row = json.loads(file.read_text())
-        for name in SHARED:
-            if row.get(name) != json.loads(json.dumps(record.key[name])):
+        for name, value in expected.items():
+            if row.get(name) != value:
                 raise InputError(
-                    f"'{file}' has {name} {row.get(name)!r}, not {record.key[name]!r}; give an --out of its own"
+                    f"'{file}' has {name} {row.get(name)!r}, not {value!r}; give an --out of its own"
                 )
 
 
@@ -257,7 +252,7 @@ def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
 def run(
     cells: Sequence[Cell], target: Mesh, surface: Surface, settings: argparse.Namespace, device: Device
 ) -> None:
-    records = [Record(cell, target, settings.start, settings, device) for cell in cells]
+    records = [Record(cell, target, settings, device) for cell in cells]
     records = [record for record in records if record.steps < settings.steps]
     if not records:
         return
@@ -382,11 +377,11 @@ def main() -> None:
     settings.start = icosphere(settings.subdivisions, settings.start_radius)
     target = target_mesh(settings.mesh, settings.target_faces)
     surface = Surface(target, settings.samples)
+    try:
+        check_alike(settings.out, shared(target, settings))
+    except InputError as error:
+        parser.error(str(error))
     with Device.open(settings.device) as device:
-        try:
-            check_alike(settings.out, Record(CELLS[0], target, settings.start, settings, device))
-        except InputError as error:
-            parser.error(str(error))
         for group in side_by_side([cells[name] for name in settings.cells]):
             run(group, target, surface, settings, device)
     pictures(settings.out)

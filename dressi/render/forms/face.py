@@ -141,22 +141,21 @@ def face_form(
     peeled: list[SoftLayer] = []
     centres = pixel_centres(size)
     hard: Variable | None = None
-    rasters: list[Variable] = []
+    drawn_at: Variable | None = None
     for _ in range(layers):
         face = _peel(triangles, nearest_edge, size, drawn, mesh.face_count, last)
         nearest = nearest_edge(face)
         last = (nearest.y, face)
-        hard = F.greater_equal(nearest.x, 0.0) if hard is None else hard
         dist = _signed_distance(centres, nearest, F.lookup(smooth, face * 3 + F.to_int(nearest.z)))
         within, kept = covered(face), face
+        if hard is None:
+            hard, drawn_at = F.greater_equal(nearest.x, 0.0), within
         if drawn is not radius:
             within = F.logical_and(within, F.greater_equal(nearest.x, -radius))
             kept = F.select(within, face, -1)
         peeled.append(SoftLayer(kept, dist, F.select(within, F.sigmoid(dist * softness), 0.0)))
-        rasters.append(face)
     assert hard is not None
-    where = None if drawn is radius else covered(rasters[0])
-    edge = F.constant(1.0) if texels is None else _band(hard, texels, where)
+    edge = F.constant(1.0) if texels is None else _band(hard, texels, None if drawn is radius else drawn_at)
     missed = 1.0 - peeled[0].probability
     for layer in peeled[1:]:
         missed = missed * (1.0 - layer.probability)

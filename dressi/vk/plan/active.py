@@ -26,7 +26,7 @@ import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from .analysis import Analysis
-from .cost import CostModel, operations
+from .cost import CostModel, operations, planes
 from .limits import DeviceLimits
 from .part import only
 from .settled import HIT_NOTHING, adds_nothing, values_where
@@ -282,7 +282,7 @@ class _Choice:
     def _work(self, s: SubStage) -> float:
         """Of one invocation."""
         read = [r.variable for r in s.reads if r.variable.domain == s.domain]
-        moved = self.cost.fetch * _planes(read) + self.cost.store * _planes(s.outputs)
+        moved = self.cost.fetch * planes(read) + self.cost.store * planes(s.outputs)
         return moved + sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
 
     def _fills(self, s: SubStage) -> float:
@@ -290,20 +290,16 @@ class _Choice:
         filled = self._filled(s)
         if any(v not in known for v in filled):
             return math.inf
-        return self.cost.store * self._rounds(s.domain) * _planes(filled)
+        return self.cost.store * self._rounds(s.domain) * planes(filled)
 
     def _total(self, blocks: ActiveBlocks, gains: Mapping[SubStage, float]) -> float:
         read = [v for v, _ in blocks.quiet]
-        made = self.cost.fetch * self._rounds(blocks.domain) * _planes(read) + self.cost.stage
+        made = self.cost.fetch * self._rounds(blocks.domain) * planes(read) + self.cost.stage
         return sum(gains[s] for s, b in self.chosen.items() if b is blocks) - made
 
     def _rounds(self, domain: Domain) -> int:
         # Of one tile: a plan for one view has the passes of a plan for many.
         return self.cost.rounds(domain.size[0] * domain.size[1])
-
-
-def _planes(variables: Iterable[Variable]) -> int:
-    return sum(len(v.vtype.planes) for v in variables)
 
 
 def _as_dispatch(s: SubStage) -> SubStage:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...ad.graph import Function, ReduceFunction
+from ...ad.graph import Function, ReduceFunction, Variable
 
 _CALLS = re.compile(r"(?<![\w$])([a-z]\w*)\(")
 _SIGNS = re.compile(r"[-+*/%<>?]")
@@ -59,6 +60,11 @@ def operations(f: Function) -> float:
     """Of one invocation of a Function, without its reads; from its snippet, by components of the output."""
     loop = fetches(f, 0) if isinstance(f, ReduceFunction) else 1
     return _snippet_operations(f.glsl) * f.output.vtype.components * loop
+
+
+def planes(variables: Iterable[Variable]) -> int:
+    """Images that hold the Variables: what is fetched of each texel, or stored."""
+    return sum(len(v.vtype.planes) for v in variables)
 
 
 def fetches(f: Function, k: int) -> float:

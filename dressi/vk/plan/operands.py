@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from ...ad.graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
 from ...ad.types import Access
 from .analysis import Analysis
-from .cost import CostModel, fetches, operations
+from .cost import CostModel, fetches, operations, planes
 from .limits import DeviceLimits
 from .part import only
 from .recompute import LARGEST_CONE
@@ -81,10 +81,6 @@ def _is_constant(v: Variable) -> bool:
 def _works_alone(f: Function) -> bool:
     plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction)
     return plain and all(a is Access.SAME_PIXEL for a in f.access)
-
-
-def _planes(variables: Iterable[Variable]) -> int:
-    return sum(len(v.vtype.planes) for v in variables)
 
 
 def _functions(cones: Iterable[_Cone]) -> frozenset[Function]:
@@ -159,7 +155,7 @@ def kept_operands(
         if any(f.output in kept and f.output not in group for f in again):
             return 0.0
         new = [] if operand is None or operand in kept else [operand]
-        return model.fetch * (_planes(group) - _planes(new)) - _work(again)
+        return model.fetch * (planes(group) - planes(new)) - _work(again)
 
     return _best(values, cones, gain)
 
@@ -252,13 +248,13 @@ class _Between:
             if any(f.output in self.readers and f.output not in group for f in _functions(group.values())):
                 return 0.0
             made = [x for x in new if x.creator in s.functions and x not in s.outputs]
-            stores = _planes(group) - _planes(made)
+            stores = planes(group) - planes(made)
             total = self.model.store * stores
             readers = dict.fromkeys(r for v in group for r in self.readers[v])
             for r in readers:
                 mine = [v for v in group if v in self.reads[r]]
                 again = _functions(group[v] for v in mine)
-                less = _planes(mine) - _planes(x for x in new if x not in self.reads[r])
+                less = planes(mine) - planes(x for x in new if x not in self.reads[r])
                 total += self.model.fetch * less - _work(again)
             return total if stores > 0 else 0.0
 
