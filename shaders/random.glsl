@@ -13,11 +13,13 @@ uint random_bits(uint index, uint counter, uint seed) {
 }
 
 vec2 sobol2(uint index) {
-    uint y = 0u;
-    uint direction = 0x80000000u;
-    for (uint rest = index; rest != 0u; rest >>= 1u) {
-        if ((rest & 1u) != 0u) y ^= direction;
-        direction ^= direction >> 1u;
-    }
-    return vec2(unit_float(bitfieldReverse(index)), unit_float(y));
+    // The second dimension is Pascal's triangle modulo 2 times the digits: bit j of the product is the sum of the
+    // bits i of the index whose ones contain those of j. The five factors add the bits that differ in one place.
+    uint x = bitfieldReverse(index), y = x;
+    y ^= (y << 1u) & 0xAAAAAAAAu;
+    y ^= (y << 2u) & 0xCCCCCCCCu;
+    y ^= (y << 4u) & 0xF0F0F0F0u;
+    y ^= (y << 8u) & 0xFF00FF00u;
+    y ^= (y << 16u) & 0xFFFF0000u;
+    return vec2(unit_float(x), unit_float(y));
 }

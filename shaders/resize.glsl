@@ -4,8 +4,10 @@
 float resize_weight(int p, int q, int n_in, int n_out, int kind) {
     if (kind == 0) return q == ((2 * p + 1) * n_in) / (2 * n_out) ? 1.0 : 0.0;
     if (kind == 1) {
-        float centre = clamp(float((2 * p + 1) * n_in) / float(2 * n_out) - 0.5, 0.0, float(n_in - 1));
-        return max(1.0 - abs(centre - float(q)), 0.0);
+        // The centre of p, in whole numbers of 1 / unit: a float would lose it in large images.
+        int unit = 2 * n_out;
+        int centre = clamp((2 * p + 1) * n_in - n_out, 0, (n_in - 1) * unit);
+        return float(max(unit - abs(centre - q * unit), 0)) / float(unit);
     }
     int overlap = min((p + 1) * n_in, (q + 1) * n_out) - max(p * n_in, q * n_out);
     return float(max(overlap, 0)) / float(n_in);

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import GraphError
 from .types import Access, Size, VType
 from .variable import Domain, Variable, user_line
+from .variable import domain_of as domain_of
 from .variable import as_variable as as_variable
 
 _PLACES = re.compile(r"\b(pixel|tile)\b")
@@ -50,6 +51,9 @@ class Function:
     fields: ClassVar[tuple[str, ...]] = ()
     includes: ClassVar[tuple[str, ...]] = ()
     exact: ClassVar[bool] = False  # devices give the value of ``eval``, rounded to single precision
+    iterations: int | Any = 0
+    """The most loop iterations that one evaluation of the snippet runs, nested loops multiplied. Shaders are kept below
+    what drivers allow (lavapipe ends all loops of an invocation, in silence, after 65,535)."""
 
     def __init__(self, *inputs: Variable):
         self.inputs = inputs

@@ -9,9 +9,9 @@ import numpy as np
 from ..errors import GraphError
 from . import functional as F
 from .constant import Like, integers, operands
-from .graph import Domain, PixelFunction, Variable
+from .graph import Domain, PixelFunction, Variable, domain_of
 from .reduce import fetch
-from .types import INT, IVEC2, Access, Size
+from .types import INT, IVEC2, Access, Size, size_of, whole
 from .vector import Linear
 
 
@@ -97,6 +97,11 @@ class Window(Fetching):
         return Window(gy, (-self.origin[0], -self.origin[1]), self.inputs[0].size).output
 
 
+CORNER = 256
+"""Texels that one corner may stand for in a clamped shift; larger shifts move axis by axis, so that the sums of the
+transpose stay short."""
+
+
 class Shift(Fetching):
     """Texel p of the output is texel p - ``by`` of the input, clamped or repeated at the border."""
 
@@ -155,6 +160,11 @@ class ShiftTranspose(Fetching):
             "for (int j = low.y; j <= high.y; ++j) for (int i = low.x; i <= high.x; ++i)"
             " $y += $0(ivec2(i, j), tile); }"
         )
+
+    @property
+    def iterations(self) -> int:
+        width, height = self.inputs[0].size
+        return min(abs(self.by[0]) + 1, width) * min(abs(self.by[1]) + 1, height)
 
     def evaluate(self, at, x):
         for axis, by, extent in ((2, self.by[0], x.shape[2]), (1, self.by[1], x.shape[1])):
@@ -218,6 +228,10 @@ class TakeTranspose(PixelFunction):
         "$y = $type(0);\nfor (int m = 0; m < $batch0; ++m) if ($1(ivec2(0), m) == tile) $y += $0(pixel, m);"
     )
 
+    @property
+    def iterations(self) -> int:
+        return self.inputs[0].batch
+
     def evaluate(self, at, gy, index):
         total = np.zeros((self.batch, *gy.shape[1:]))
         tiles = np.broadcast_to(index[:, 0, 0], gy.shape[:1])
@@ -264,6 +278,10 @@ class WindowExtreme(PixelFunction):
             f" i <= min(pixel.{a} + {self.radius}, $size0.{a} - 1); ++i) $y = {pick}($y, $0({texel}, tile));"
         )
 
+    @property
+    def iterations(self) -> int:
+        return min(2 * self.radius + 1, self.inputs[0].size[self.axis == "y"])
+
     def evaluate(self, at, x):
         pick = np.maximum if self.largest else np.minimum
         axis = 2 if self.axis == "x" else 1
@@ -275,42 +293,48 @@ class WindowExtreme(PixelFunction):
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
     """IVEC2: the texel (x, y) inside its tile; its centre is at (x + 0.5, y + 0.5)."""
-    return PixelCoordinates(Domain((size[0], size[1]), batch)).output
+    return PixelCoordinates(domain_of(size, batch)).output
 
 
 def linear_index(size: Size, batch: int = 1) -> Variable:
     """INT: y * W + x, the position in a list that wraps."""
-    return LinearIndex(Domain((size[0], size[1]), batch)).output
+    return LinearIndex(domain_of(size, batch)).output
 
 
 def tile_index(size: Size, batch: int) -> Variable:
     """INT: the number of the tile in the batch."""
-    return TileIndex(Domain((size[0], size[1]), batch)).output
+    return TileIndex(domain_of(size, batch)).output
 
 
 def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
     """The image moved by (dx, dy) texels: output (x, y) is input (x - dx, y - dy).
 
-    border: what comes in from outside, "clamp" (the nearest texel), "zero" or "repeat".
+    border: what comes in from outside, "clamp" (the nearest texel), "zero" or "repeat". Raises GraphError where dx or
+    dy is no whole number.
     """
+    dx, dy = whole(dx, "a shift"), whole(dy, "a shift")
     if border == "zero":
         return Window(x, (-dx, -dy), x.size).output
-    return Shift(x, (int(dx), int(dy)), border).output
+    if border == "clamp" and abs(dx) * abs(dy) > CORNER:
+        return Shift(Shift(x, (dx, 0), border).output, (0, dy), border).output
+    return Shift(x, (dx, dy), border).output
 
 
 def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
     """The part of each tile with its corner at texel (x0, y0), of that size. Raises GraphError beyond the tile."""
+    x0, y0, size = whole(x0, "x0"), whole(y0, "y0"), size_of(size)
     if min(x0, y0) < 0 or x0 + size[0] > x.size[0] or y0 + size[1] > x.size[1]:
         raise GraphError(f"{x} has no part of size {size[0]}x{size[1]} at ({x0}, {y0}); use F.pad to enlarge")
-    return Window(x, (int(x0), int(y0)), (size[0], size[1])).output
+    return Window(x, (x0, y0), size).output
 
 
 def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
     """Each tile with that many texels of 0 around it."""
+    left, top, right, bottom = (whole(n, "a padding") for n in (left, top, right, bottom))
     if min(left, top, right, bottom) < 0:
         raise GraphError(f"padding of {x} is not negative; use F.crop to cut")
     size = (x.size[0] + left + right, x.size[1] + top + bottom)
-    return Window(x, (-int(left), -int(top)), size).output
+    return Window(x, (-left, -top), size).output
 
 
 def take(x: Variable, index: Like) -> Variable:
@@ -320,9 +344,9 @@ def take(x: Variable, index: Like) -> Variable:
 
 def window_max(x: Variable, radius: int, axis: str) -> Variable:
     """The largest value within +-radius texels along "x" or "y", inside the tile. Not differentiable."""
-    return WindowExtreme(x, int(radius), axis, True).output
+    return WindowExtreme(x, whole(radius, "the radius", 0), axis, True).output
 
 
 def window_min(x: Variable, radius: int, axis: str) -> Variable:
     """The smallest value within +-radius texels along "x" or "y", inside the tile. Not differentiable."""
-    return WindowExtreme(x, int(radius), axis, False).output
+    return WindowExtreme(x, whole(radius, "the radius", 0), axis, False).output

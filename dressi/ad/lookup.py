@@ -6,11 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..errors import GraphError
 from . import functional as F
 from .constant import Like, integers, operands
-from .graph import Domain, PixelFunction, ScatterFunction, Variable
-from .types import FLOAT, INT, IVEC2, Access, Size
+from .graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
+from .types import FLOAT, INT, IVEC2, Access, Size, size_of
 
 
 def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -200,14 +199,13 @@ def scatter_add(
     large tables; small ones take sums of every magnitude (a bound of infinity). Differentiable in the values.
     """
     (values,), (index,) = operands(values), integers(index)
+    size = size_of(size)
     if bound is None:
         entries = size[0] * size[1] * values.vtype.components  # of a tile: more views do not change the plan
         bound = np.inf if entries <= UNMEASURED else F.max(F.max_component(F.abs(values)))
-    return ScatterAdd(Domain((size[0], size[1]), batch), *operands(bound), values, index).output
+    return ScatterAdd(domain_of(size, batch), *operands(bound), values, index).output
 
 
 def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:
     """INT: the largest value written to each texel, -1 where there is none. See ``scatter_add``."""
-    if batch < 1:
-        raise GraphError(f"batch is the number of tiles, at least 1, not {batch}")
-    return ScatterMax(Domain((size[0], size[1]), batch), F.constant(1.0), *integers(values, index)).output
+    return ScatterMax(domain_of(size, batch), F.constant(1.0), *integers(values, index)).output

@@ -20,14 +20,16 @@ Key = Callable[[Variable], Hashable | None]
 
 
 def merge_scatters(program: Program) -> Program:
-    """A sum of scatters into tables of one type and domain -> one scatter of all their pairs.
+    """A sum of scatters from one source domain into tables of one type and domain -> one scatter of all their pairs.
 
     scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j); the bound becomes the largest of the bounds, so
-    that every single addition still fits.
+    that every single addition still fits. Scatters of different source domains stay apart: a pair of one texel
+    would broadcast over the larger source and be added once for every texel of it.
     """
 
     def key(v: Variable) -> Hashable | None:
-        return (v.vtype, v.domain) if isinstance(v.creator, ScatterAdd) else None
+        s = v.creator
+        return (v.vtype, v.domain, s.source) if isinstance(s, ScatterAdd) else None
 
     return _merge(program, Add, key, _one_scatter)
 

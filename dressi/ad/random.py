@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .constant import Like, integers
-from .graph import Domain, PixelFunction, Variable
+from .graph import Domain, PixelFunction, Variable, domain_of
 from .types import FLOAT, INT, VEC2, Size
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -92,7 +92,7 @@ def random(seed: Like, counter: Like, size: Size, batch: int = 1) -> Variable:
     seed, counter: INT Variables (1x1, or of the output's domain) or ints. The same on all devices and on the host.
     """
     seed, counter = integers(seed, counter)
-    return Random(seed, counter, Domain((size[0], size[1]), batch)).output
+    return Random(seed, counter, domain_of(size, batch)).output
 
 
 def sobol2(index: Like) -> Variable:

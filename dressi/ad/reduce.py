@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import GraphError
 from . import functional as F
 from .constant import Like, operands
-from .graph import At, Domain, ReduceFunction, Variable
+from .graph import At, Domain, ReduceFunction, Variable, domain_of
 from .types import Access, Size, VType
 from .vector import Linear
 
@@ -40,6 +40,10 @@ class Reduce(ReduceFunction):
         """How many texels make one."""
         (width, height), batch = self.inputs[0].domain
         return {"x": width, "y": height, "n": batch}[self.axis]
+
+    @property
+    def iterations(self) -> int:
+        return self.extent
 
     def infer(self):
         x = self.inputs[0]
@@ -201,7 +205,7 @@ def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Varia
     The transpose is a sum over the batch that stays in the graph for any batch, even 1.
     """
     (x,) = operands(x)
-    return Expand(x, Domain(size or x.size, batch or x.batch)).output
+    return Expand(x, domain_of(x.size if size is None else size, x.batch if batch is None else batch)).output
 
 
 def fit(x: Variable, like: Variable) -> Variable:

@@ -9,9 +9,13 @@ import numpy as np
 from .graph import Domain, Variable
 from .image import Fetching
 from .reduce import fetch
-from .types import Size
+from .types import Size, size_of
 
 FILTERS = {"nearest": 0, "bilinear": 1, "area": 2}
+
+TAPS = 256
+"""Texels that one texel of the output, or of its transpose, may read in both axes at once; more are resized axis by
+axis. Loops stay short, and their sums exact."""
 
 
 def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
@@ -25,6 +29,18 @@ def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
     # Area: overlap of [p, p + 1) / count_out and [q, q + 1) / count_in, in whole numbers until the division.
     overlap = np.minimum((p + 1) * count_in, (q + 1) * count_out) - np.maximum(p * count_in, q * count_out)
     return np.maximum(overlap, 0) / count_in
+
+
+def taps(count_in: int, count_out: int, kind: str) -> int:
+    """The most texels that a texel reads along one axis, forward or in the transpose."""
+    if count_in == count_out:
+        return 1
+    if kind == "nearest":
+        return -(-count_out // count_in) + 3  # the transpose alone has a loop
+    spare = 2 if kind == "bilinear" else 0
+    forward = min(-(-count_in // count_out) + spare + 1, count_in)
+    backward = min(-(-(1 + spare) * count_out // count_in) + 3, count_out)
+    return max(forward, backward)
 
 
 class Resize(Fetching):
@@ -55,16 +71,36 @@ class Resize(Fetching):
         for c, i in (("y", "j"), ("x", "i")):
             n_in, n_out = (f"$size.{c}", f"$size0.{c}") if self.transposed else (f"$size0.{c}", f"$size.{c}")
             p, q = (i, f"pixel.{c}") if self.transposed else (f"pixel.{c}", i)
+            if self.size[c == "y"] == self.inputs[0].size[c == "y"]:
+                axes.append((f"ivec2(pixel.{c})", "1.0"))
+                continue
             axes.append(
                 (f"{name}(pixel.{c}, {n_in}, {n_out}, {f})", f"resize_weight({p}, {q}, {n_in}, {n_out}, {f})")
             )
         (rows, row), (columns, column) = axes
+        term, lost = f"(row * {column}) * $0(ivec2(i, j), tile)", ""
+        add = f"$y += {term};"
+        if self.iterations > TAPS:  # a long axis: Kahan's sum, as F.sum
+            lost = "precise $type lost = $type(0);\n"
+            add = (
+                f"{{ precise $type t = {term} - lost; precise $type sum = $y + t; "
+                "lost = (sum - $y) - t; $y = sum; }"
+            )
         return (
-            f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n$y = $type(0);\n"
+            f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n$y = $type(0);\n{lost}"
             f"for (int j = rows.x; j <= rows.y; ++j) {{ float row = {row};\n"
-            f"if (row != 0.0) for (int i = columns.x; i <= columns.y; ++i) "
-            f"$y += (row * {column}) * $0(ivec2(i, j), tile); }} }}"
+            f"if (row != 0.0) for (int i = columns.x; i <= columns.y; ++i) {add} }} }}"
         )
+
+    @property
+    def iterations(self) -> int:
+        """Loops of both axes, one inside of the other."""
+        (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
+        if self.transposed:
+            width_in, height_in, width_out, height_out = width_out, height_out, width_in, height_in
+        elif self.filter == "nearest":
+            return 0
+        return taps(width_in, width_out, self.filter) * taps(height_in, height_out, self.filter)
 
     def evaluate(self, at, x):
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
@@ -89,5 +125,12 @@ def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     filter: "nearest"; "bilinear" (of the two nearest texels an axis, clamped; for enlarging); "area" (mean of
     what the output texel covers; for shrinking). INT types with "nearest" only. Differentiable.
     """
-    size = (int(size[0]), int(size[1]))
-    return x if size == x.size else Resize(x, size, filter).output
+    size, (width, height) = size_of(size), x.size
+    if filter in FILTERS and taps(width, size[0], filter) * taps(height, size[1], filter) > TAPS:
+        # The axis that leaves fewer texels first; axes that keep their extent are not touched.
+        steps = [(size[0], height), size] if size[0] * height <= width * size[1] else [(width, size[1]), size]
+    else:
+        steps = [size]
+    for step in steps:
+        x = x if step == x.size else Resize(x, step, filter).output
+    return x

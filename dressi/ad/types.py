@@ -3,12 +3,42 @@
 from __future__ import annotations
 
 import math
+import operator
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
+from ..errors import GraphError
+
 Size = tuple[int, int]
 """Width and height of one tile, in texels."""
+
+
+def whole(value: Any, what: str, least: int | None = None) -> int:
+    """``value`` as an int. Raises GraphError where it is no whole number, or less than ``least``; never rounds.
+
+    what: the name that the error gives it.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        integral = isinstance(value, (float, np.floating)) and float(value).is_integer()
+        if not integral:
+            raise GraphError(f"{what} must be a whole number, not {value!r}") from None
+        number = int(value)
+    if least is not None and number < least:
+        raise GraphError(f"{what} must be at least {least}, not {number}")
+    return number
+
+
+def size_of(value: Any, what: str = "a size") -> Size:
+    """``value`` as (W, H). Raises GraphError where it is not two whole numbers of at least 1."""
+    try:
+        width, height = value
+    except (TypeError, ValueError):
+        raise GraphError(f"{what} is (width, height), not {value!r}") from None
+    return whole(width, f"the width of {what}", 1), whole(height, f"the height of {what}", 1)
 
 
 class VType(Enum):

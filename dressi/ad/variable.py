@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import GraphError
-from .types import Size, VType
+from .types import Size, VType, size_of, whole
 
 if TYPE_CHECKING:
     from .graph import Function
@@ -27,6 +27,11 @@ class Domain(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.size[0]}x{self.size[1]}" + (f" x {self.batch}" if self.batch != 1 else "")
+
+
+def domain_of(size: Any, batch: Any = 1) -> Domain:
+    """The domain of that size and batch. Raises GraphError where they are not whole numbers of at least 1."""
+    return Domain(size_of(size), whole(batch, "a batch", 1))
 
 
 def user_line() -> str:
@@ -63,14 +68,12 @@ class Variable:
     ):
         self.id = next(_serial)
         self.where = user_line() if creator is None else creator.where
-        width, height = (int(n) for n in size)
-        if width < 1 or height < 1 or batch < 1:
+        if not isinstance(vtype, VType):
             raise GraphError(
-                f"a Variable needs at least one texel and one tile, not size {width}x{height}, batch {batch}"
-                f" (at {self.where})"
+                f"the type of a Variable is FLOAT, VEC3, INT, ... of dressi.ad.types, not {vtype!r}"
             )
-        self.vtype, self.size, self.batch = vtype, (width, height), int(batch)
-        self.domain = Domain(self.size, self.batch)
+        self.vtype, self.domain = vtype, domain_of(size, batch)
+        self.size, self.batch = self.domain
         self.name, self.creator = name, creator
         self.data = None if data is None else self.conform(data)
 
@@ -91,8 +94,15 @@ class Variable:
         array = np.asarray(values)
         if array.dtype == object or not np.can_cast(array.dtype, np.complex128):
             raise GraphError(f"{self} takes numbers, not values of type {array.dtype}")
-        if self.vtype.is_int and array.dtype.kind == "f":
+        if self.vtype.is_int and array.dtype.kind in "fc":
             raise GraphError(f"{self} holds integers; convert the {array.dtype} array first")
+        if array.dtype.kind == "c":
+            raise GraphError(f"{self} takes real numbers, not values of type {array.dtype}")
+        if self.vtype.is_int and array.dtype.itemsize > 2 and array.size:
+            least, most = int(array.min()), int(array.max())
+            if least < -(2**31) or most >= 2**31:
+                wrong = least if least < -(2**31) else most
+                raise GraphError(f"{self} holds integers of 32 bits; {wrong} is outside of [-2**31, 2**31)")
         array = array.astype(np.int64 if self.vtype.is_int else np.float64, copy=copy)
         if array.shape == self.shape:
             return array

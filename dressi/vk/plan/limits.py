@@ -31,6 +31,8 @@ class DeviceLimits:
     max_workgroup_invocations: int = 128
     max_workgroup_count: int = 65535
     max_storage_buffer_bytes: int = 1 << 27
+    max_loop_iterations: int = 65535
+    """Of all loops of an invocation together: lavapipe ends them there in silence, whatever their conditions say."""
     fragment_atomics: bool = True
     int64_atomics: bool = True  # in buffers
     lazy_images: bool = False  # attachments that never leave their render pass need no memory

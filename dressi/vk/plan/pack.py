@@ -114,6 +114,7 @@ class _Group:
         self.outputs: dict[Variable, None] = {}
         self.count = dict.fromkeys(Binding, 0)
         self.written = 0
+        self.looping = 0  # iterations of all loops of an invocation
         self.axes: set[str] = set()
         self.fetched: set[Variable] = set()
         self.mode = Mode.FRAGMENT
@@ -144,7 +145,10 @@ class _Group:
         leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
         mode = self.mode
-        sentence = self.limits.violation_of(resources(mode, count, written))
+        looping = self.looping + f.iterations
+        if self.members and looping > self.limits.max_loop_iterations:
+            return False
+        sentence = self.limits.violation_of({**resources(mode, count, written), "loop_iterations": looping})
         dispatch = self.dispatch or f.output in self.updates
         if sentence and self.members and mode is Mode.FRAGMENT and dispatch:
             count[Binding.TEXTURE] += count.pop(Binding.ATTACHMENT)
@@ -167,7 +171,7 @@ class _Group:
         self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
         if isinstance(f, ScatterFunction):
             self.fetched.add(f.inputs[0])  # resolving needs the bound too
-        self.count, self.written = count, written
+        self.count, self.written, self.looping = count, written, looping
         if leaves_group:
             self.outputs[f.output] = None
         return True

@@ -23,6 +23,11 @@ LARGEST_CONE = 48
 """Functions of a cone that is recomputed; more make shaders that take long to compile."""
 
 
+LONGEST_LOOP = 8192
+"""Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed: nested loops
+multiply, and drivers end what runs too long."""
+
+
 class Recomputing:
     """Finds the Functions to recompute among ``order`` (producers first).
 
@@ -54,6 +59,7 @@ class Recomputing:
         self.chain = self._chains()
         self.near: set[Function] = set()  # what shares a shader with a user
         self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
+        self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
         self.cones: dict[Function, tuple[tuple[Function, ...], float, list[tuple[Function, float]]]] = {}
 
     def run(self) -> set[Function]:
@@ -74,9 +80,12 @@ class Recomputing:
     def _pays(self, f: Function, evaluations: float) -> bool:
         if f not in self.clonable or math.isinf(evaluations):
             return False
+        cone, cost, _ = self._cone(f)
+        loops = sum(g.iterations for g in cone)
+        if loops and loops * self.repeats[f] > LONGEST_LOOP:
+            return False
         if f in self.light:
             return True
-        cone, cost, _ = self._cone(f)
         if len(cone) > LARGEST_CONE or math.isinf(cost):
             return False
         planes = len(f.output.vtype.planes)
@@ -153,6 +162,7 @@ class Recomputing:
     def _fetch(self, f: Function, evaluations: float) -> None:
         for maker, count in self._cone(f)[2]:
             self.far[maker] += evaluations * count
+            self.repeats[maker] = max(self.repeats[maker], self.repeats[f] * count)
 
     def _consume(self, f: Function) -> None:
         """A Function that is packed reads its inputs."""
@@ -164,6 +174,8 @@ class Recomputing:
                 self.near.add(maker)
             else:
                 self.far[maker] += self._evaluations(f, k, x, access)
+                repeats = max(fetches(f, k), f.iterations) if access is Access.FETCH else 1.0
+                self.repeats[maker] = max(self.repeats[maker], repeats)
 
     def _near(self, maker: Function, f: Function, access: Access) -> bool:
         """Whether both will share a shader."""

@@ -206,7 +206,13 @@ class SubStage:
         for read in self.reads:
             count[read.binding] += len(read.variable.vtype.planes)
         written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (self.outputs, self.colors))
-        return resources(self.mode, count, written, int(self.listed is not None), colors)
+        used = resources(self.mode, count, written, int(self.listed is not None), colors)
+        return {**used, "loop_iterations": self.iterations}
+
+    @property
+    def iterations(self) -> int:
+        """Of all loops of an invocation together."""
+        return sum(f.iterations for part in (self, *self.riders) for f in part.body)
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)
