@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import GraphError
 from .types import Access, Size, VType
 from .variable import Domain, Variable, user_line
-from .variable import domain_of as domain_of
 from .variable import as_variable as as_variable
+from .variable import domain_of as domain_of
 
 _PLACES = re.compile(r"\b(pixel|tile)\b")
 

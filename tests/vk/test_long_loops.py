@@ -89,7 +89,7 @@ class Counting(PixelFunction):
 
 def test_a_function_that_declares_more_than_a_shader_may_loop_is_refused(device):
     y = Counting(image((2, 2))).output
-    with pytest.raises(PlanError, match="Counting.*70000 loop iterations.*65535"):
+    with pytest.raises(PlanError, match=r"Counting.*70000 loop iterations.*65535"):
         VulkanExecutor(Program({"y": y}), device)
 
 
