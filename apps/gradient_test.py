@@ -24,7 +24,7 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_image
 from dressi.config import config
-from dressi.render.camera import Camera
+from dressi.render.cameras import Camera
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf

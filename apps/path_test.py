@@ -25,6 +25,7 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import as_variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
+from dressi.render.cameras.views import ring
 from dressi.render.fit.units import matrices_leaf
 from dressi.render.forms.edges import edge_list
 from dressi.render.forms.outer import around_edges
@@ -36,7 +37,6 @@ from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere, torus
 from dressi.render.projection import to_clip
 from dressi.render.screen import DrawnMesh
 from dressi.render.silhouette import falloff, outside_distance
-from dressi.render.views import ring
 
 
 def blob() -> Mesh:

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD
-from dressi.render.alignment import pose_errors
-from dressi.render.camera import Cameras
+from dressi.render.cameras import Cameras
+from dressi.render.cameras.alignment import pose_errors
+from dressi.render.cameras.pose import turned
+from dressi.render.cameras.views import upward
 from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene
 from dressi.render.fit.checkpoint import NAME
 from dressi.render.hull import sphere_of
 from dressi.render.io import load_mesh, load_photos, write_json
 from dressi.render.mesh.primitives import pear
 from dressi.render.metrics import iou
-from dressi.render.pose import turned
-from dressi.render.views import upward
 
 
 @dataclass(frozen=True)

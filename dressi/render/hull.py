@@ -10,7 +10,7 @@ import numpy as np
 from scipy.ndimage import binary_dilation, distance_transform_edt, label
 
 from dressi.errors import InputError
-from dressi.render.camera import Camera, Cameras
+from dressi.render.cameras import Camera, Cameras
 from dressi.render.metrics import iou
 
 _CELLS = 128

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .cameras.views import turntable
 from .engine import MakeEngine
 from .fit.draw import draw
 from .mesh import Mesh
-from .views import turntable
 
 BACKGROUND = 0.18
 """Linear grey behind the object, so that dark parts show."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dressi.render.cameras.views import ring
 from dressi.render.fit import Scene, Views
-from dressi.render.views import ring
 
 _PATH = Path(__file__).resolve().parents[2] / "apps" / "fit_table.py"
 

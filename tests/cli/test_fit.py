@@ -15,11 +15,11 @@ import pytest
 
 from dressi.cli.fit import fit
 from dressi.errors import DressiError
-from dressi.render.camera import Cameras
+from dressi.render.cameras import Cameras
+from dressi.render.cameras.views import ring
 from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
 from dressi.render.mesh.primitives import pear
-from dressi.render.views import ring
 
 CODE = "from dressi.cli import main; main()"
 RESULTS = ["loss.csv", "loss.png", "report.json", "result.glb", "turntable.gif", "views.png"]

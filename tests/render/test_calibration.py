@@ -12,8 +12,7 @@ from scipy.ndimage import binary_erosion
 from test_photos import SIZE, edit, write_cameras, write_transforms
 
 from dressi.errors import InputError
-from dressi.render import views
-from dressi.render.camera import Camera, Cameras
+from dressi.render.cameras import Camera, Cameras, views
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.colmap import read_model, rotation_of
 from dressi.render.io.images import resize

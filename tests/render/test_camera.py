@@ -5,8 +5,7 @@ import pytest
 from reference import masks_of, rasterize
 
 from dressi.errors import InputError
-from dressi.render import views
-from dressi.render.camera import Camera, Cameras, look_at
+from dressi.render.cameras import Camera, Cameras, look_at, views
 from dressi.render.mesh import primitives
 
 POINTS = np.random.default_rng(1).uniform(-1, 1, (50, 3))

@@ -9,6 +9,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import IVEC3, VEC3
 from dressi.errors import InputError
+from dressi.render.cameras.views import ring
 from dressi.render.color import srgb_to_linear
 from dressi.render.fit import FitJob, FitOptions, Scene, Views
 from dressi.render.fit.colours import colour_term
@@ -17,7 +18,6 @@ from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.projection import to_clip
 from dressi.render.screen import DrawnMesh
-from dressi.render.views import ring
 
 SIZE = (20, 16)
 

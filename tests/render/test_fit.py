@@ -11,6 +11,7 @@ from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.errors import InputError
+from dressi.render.cameras.views import held_out_ring, ring
 from dressi.render.fit import (
     FILES,
     FitJob,
@@ -33,7 +34,6 @@ from dressi.render.io import Photos, load_mesh
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.metrics import iou
 from dressi.render.pictures import compare
-from dressi.render.views import held_out_ring, ring
 
 SIZE = (24, 24)
 TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16, colours=False)

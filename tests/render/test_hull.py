@@ -5,8 +5,7 @@ import pytest
 from reference import masks_of
 
 from dressi.errors import InputError
-from dressi.render import views
-from dressi.render.camera import Camera, Cameras
+from dressi.render.cameras import Camera, Cameras, views
 from dressi.render.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
 from dressi.render.io import load_mesh, load_photos
 from dressi.render.mesh import primitives

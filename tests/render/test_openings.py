@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
-from dressi.render.camera import Cameras
+from dressi.render.cameras import Cameras
+from dressi.render.cameras.views import ring
 from dressi.render.fit import FitJob, FitOptions, mesh_scene, openings
 from dressi.render.fit.openings import holes, opened
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.volume import Grid, winding_numbers
-from dressi.render.views import ring
 
 
 def disc(radius: float, hole: float, at: float = 0.0) -> np.ndarray:

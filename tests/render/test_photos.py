@@ -9,7 +9,7 @@ from PIL import Image
 from reference import images_of
 
 from dressi.errors import InputError
-from dressi.render import views
+from dressi.render.cameras import views
 from dressi.render.hull import hull_iou
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.photos import Photos

@@ -12,15 +12,15 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.errors import GraphError, InputError
-from dressi.render.camera import Camera, Cameras
+from dressi.render.cameras import Camera, Cameras
+from dressi.render.cameras.pose import Poses, exp_se3, exp_so3, poses, turned
+from dressi.render.cameras.views import ring
 from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.lists import list_leaf
 from dressi.render.losses import l2
 from dressi.render.mesh.primitives import bumpy_ellipsoid
-from dressi.render.pose import Poses, exp_se3, exp_so3, poses, turned
 from dressi.render.projection import to_clip
-from dressi.render.views import ring
 
 ANGLES = (0.0, 1e-9, 1e-4, 0.49, 0.51, 2.0, 3.1)
 AXIS = np.array([2.0, -1.0, 2.0]) / 3

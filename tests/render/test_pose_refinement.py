@@ -11,8 +11,10 @@ from scipy.spatial.transform import Rotation
 from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
 from dressi.errors import InputError
-from dressi.render.alignment import Similarity, align, pose_errors, turns
-from dressi.render.camera import Cameras
+from dressi.render.cameras import Cameras
+from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns
+from dressi.render.cameras.pose import turned
+from dressi.render.cameras.views import ring
 from dressi.render.fit import FitJob, FitOptions, Round, Scene, mesh_scene
 from dressi.render.fit.cameras import cameras_file
 from dressi.render.fit.colours import Light
@@ -21,8 +23,6 @@ from dressi.render.fit.shape import ShapeRound
 from dressi.render.fit.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.pose import turned
-from dressi.render.views import ring
 
 SIZE = (48, 48)
 CENTER = np.array([0.1, 0.2, 0.3])

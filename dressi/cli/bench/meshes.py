@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.camera import Cameras
+from dressi.render.cameras import Cameras
+from dressi.render.cameras.views import ring
 from dressi.render.io import load_mesh
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import pear
-from dressi.render.views import ring
 
 MESHES = {"small": (19, 19), "medium": (84, 84), "large": (160, 160)}
 """Pears of 684, 13,944 and 50,880 faces: points around and along."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import turns
-from ..camera import Camera, Cameras
+from ..cameras import Camera, Cameras
+from ..cameras.alignment import turns
 from ..io import Photos
 from ..io.cameras import encode_cameras
 from ..io.lens import Lens

@@ -7,7 +7,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import IVEC3, VEC2, VEC3
-from ..camera import Cameras
+from ..cameras import Cameras
 from ..engine import MakeEngine
 from ..lists import list_leaf
 from ..mesh import Mesh

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import align
-from ..camera import Cameras
+from ..cameras import Cameras
+from ..cameras.alignment import align
 from ..engine import Engine, MakeEngine
 from ..mesh import Mesh
 from ..reach import check_reach, marked

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...ad import optim
 from ...ad.graph import Variable
-from ..camera import Cameras
+from ..cameras import Cameras
+from ..cameras.pose import poses
 from ..engine import Engine
-from ..pose import poses
 from .options import BETAS
 from .units import matrices_leaf
 

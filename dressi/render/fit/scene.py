@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import InputError
-from ..camera import Cameras
+from ..cameras import Cameras
+from ..cameras.views import held_out_ring, ring
+from ..cameras.views import upward as guess_upward
 from ..engine import MakeEngine
 from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
 from ..mesh.primitives import octasphere
-from ..views import held_out_ring, ring
-from ..views import upward as guess_upward
 from .draw import draw
 from .units import unit_matrices
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ad.graph import Variable
 from ...ad.types import MAT4
-from ..camera import Cameras
+from ..cameras import Cameras
 from ..engine import Engine
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.camera import Camera
+from dressi.render.cameras import Camera
 from dressi.render.io.colmap import find_model, read_model
 from dressi.render.io.files import inside, read_bytes, usable
 from dressi.render.io.images import image_size

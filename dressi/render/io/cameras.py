@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dressi.render.camera import Camera
+from dressi.render.cameras import Camera
 from dressi.render.io.lens import Lens
 
 NAME = "cameras.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.camera import Camera
+from dressi.render.cameras import Camera
 from dressi.render.io.files import read_bytes, usable
 from dressi.render.io.lens import Lens
 

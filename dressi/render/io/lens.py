@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 from dressi.errors import InputError
-from dressi.render.camera import Camera
+from dressi.render.cameras import Camera
 
 
 @dataclass(frozen=True)

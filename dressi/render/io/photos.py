@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.camera import Cameras
+from dressi.render.cameras import Cameras
 from dressi.render.hull import check_cameras, estimate_bounds, sphere_of
 from dressi.render.io.calibration import Calibration, View, read_calibration
 from dressi.render.io.images import read_image, resize, to_linear_rgb

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dressi.errors import InputError
-from dressi.render.camera import Camera, Cameras
+from ...errors import InputError
+from .camera import Camera, Cameras
 
 DISTANCE = 2.7
 """Distance of a ring's cameras from the centre, in bounding radii."""

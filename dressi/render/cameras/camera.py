@@ -14,7 +14,7 @@ from typing import overload
 
 import numpy as np
 
-from dressi.errors import InputError
+from ...errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

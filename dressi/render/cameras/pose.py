@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ad import functional as F
-from ..ad.evaluate import evaluate
-from ..ad.graph import Variable
-from ..ad.types import FLOAT, MAT3, MAT4, VEC3
-from ..errors import GraphError, InputError
+from ...ad import functional as F
+from ...ad.evaluate import evaluate
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, MAT3, MAT4, VEC3
+from ...errors import GraphError, InputError
+from ..lists import list_data
 from .camera import Camera, Cameras
-from .lists import list_data
 
 SMALL = 0.25
 """Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""

@@ -1,0 +1,5 @@
+"""Cameras: pinhole views, their poses as parameters, and rings of views around an object."""
+
+from .camera import Camera, Cameras, look_at
+
+__all__ = ["Camera", "Cameras", "look_at"]
