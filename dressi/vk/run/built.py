@@ -10,10 +10,8 @@ from ...ad.graph import Variable
 from ..plan.glsl_blocks import words_of
 from ..plan.plan import Plan
 from ..plan.substage import Binding, Stage, SubStage
-from .commands import Commands
-from .device import Device
 from .memory import DeviceBuffer
-from .pipeline import PipelineCache, PipelineMaker, Pipelines, make_pool
+from .pipeline import PipelineMaker, Pipelines, make_pool
 from .record import Target, record_copies, record_nothing, record_stage
 from .render_pass import DrawTarget, make_scatter_target, make_target
 from .store import Store
@@ -41,10 +39,11 @@ class BuiltPlan:
     """Runs a Plan. Stages are numbered through ``static`` and ``step``; ``stale`` are those, among the ones that do
     not run every time, of which a leaf was sent since they last ran."""
 
-    def __init__(self, plan: Plan, device: Device, commands: Commands, store: Store, cache: PipelineCache):
+    def __init__(self, plan: Plan, store: Store):
+        device, commands = store.device, store.commands
         self.plan, self.device, self.commands = plan, device, commands
         images, self._depths, self._own = store.images_of(plan)
-        buffers = store.buffers_of(plan)
+        buffers, cache = store.workspace.buffers_of(plan), store.workspace.pipelines
         # For each schedule: a transient may lie elsewhere in another one.
         self._lists = {
             made: DeviceBuffer(device, 4 * words_of(made, plan.limits), "list", host=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,12 @@ from ..plan.show import plan_dot
 from ..plan.writer import stage_of
 from .built import BuiltPlan
 from .calibration import cost_of
-from .commands import Commands
 from .device import Device
-from .memory import from_planes, to_planes
-from .pipeline import PipelineCache
 from .pyglslang import compile_glsl
 from .reactive import Reactive
 from .store import Store
-from .transfer import Readback, Transfers
+from .transfer import Readback
+from .workspace import Workspace
 
 PLANS = 3  # kept ready: a pattern of sends that comes back finds its plan
 
@@ -39,9 +36,9 @@ class VulkanExecutor:
     """``send`` leaves, ``run(n)`` steps, ``recv`` leaves and outputs, ``close``.
 
     Reactive cache: values that no step can change are computed once, and after a ``send`` only what follows from the
-    leaves sent. Leaves that are sent before every step, and those that no longer are, get a plan of their own; the
-    values of leaves and outputs stay where they are on the device. Raises PlanError when the program does not fit
-    the limits.
+    leaves sent. Leaves that change before every step, and those that no longer do, get a plan of their own; the
+    values of leaves and outputs stay where they are on the device. ``workspace``: where the leaves live, shared with
+    other executors; absent, this one has its own. Raises PlanError when the program does not fit the limits.
     """
 
     def __init__(
@@ -52,34 +49,46 @@ class VulkanExecutor:
         options: PlanOptions = DEFAULT,
         limits: DeviceLimits | None = None,
         cost: CostModel | None = None,
+        workspace: Workspace | None = None,
     ):
         device.check_thread()
         self.program, self.device = program, device
         self._options, self._cost = options, cost or cost_of(device)
-        self._limits = device.limits if limits is None else most_restrictive(device.limits, limits)
+        self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
         plan = self._plan(frozenset())
         self.program = plan.program  # some of its values may stand for those that were given
         given, named = ({**p.outputs, **p.asked} for p in (program, self.program))
         self._stands_for = {v: named[name] for name, v in given.items()}
-        with device.undo_on_error():
-            self.commands = Commands(device)
-            self._transfers = Transfers(device, self.commands)
-            self._store = Store(self.program, device, self.commands, self._limits)
-            self._cache = PipelineCache(device)
-            self._built = BuiltPlan(plan, device, self.commands, self._store, self._cache)
-            self._plans = OrderedDict({plan.changing: self._built})  # the last one used comes last
-            self._reactive = Reactive()
-            self._refused: set[frozenset[Variable]] = set()  # could not be built
-            self._asked_is_fresh = False
-            self.missing = {v for v in self.program.leaves if v.data is None}
-            # Images begin with zeros.
-            self.send_many({v: v.data for v in self.program.leaves if v.data is not None and v.data.any()})
+        self.leaves = frozenset(self.program.leaves)
+        self._updated = tuple(leaf for leaf, _ in self.program.updates)
+        self._owns_workspace = workspace is None
+        self.workspace = workspace or Workspace(device, self._limits)
+        self.commands = self.workspace.commands
+        try:
+            self.workspace.hold(self.program.leaves)
+            with self.workspace.undo_on_error():
+                self._store = Store(self.program, self.workspace)
+                self._built = BuiltPlan(plan, self._store)
+        except BaseException:
+            if self._owns_workspace:
+                self.workspace.close()
+            raise
+        self._plans = OrderedDict({plan.changing: self._built})  # the last one used comes last
+        self._reactive = Reactive()
+        self._refused: set[frozenset[Variable]] = set()  # could not be built
+        self._asked_is_fresh = False
+        self.workspace.watch(self)
 
     @property
     def plan(self) -> Plan:
         """The plan of the last step, or of the first one."""
         return self._built.plan
+
+    @property
+    def missing(self) -> set[Variable]:
+        """Leaves of the program to which nothing was ever sent."""
+        return self.workspace.missing & self.leaves
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
@@ -90,28 +99,17 @@ class VulkanExecutor:
     def send_many(self, values: Mapping[Variable, Any]) -> None:
         """Set several leaves in one submission."""
         self._check_open()
-        arrays: dict[Variable, np.ndarray] = {}
-        for variable, array in values.items():
-            if not variable.is_leaf:
-                raise GraphError(f"{variable} is computed; only leaves can be sent")
-            if variable not in self._store.of:
+        for variable in values:
+            if variable.is_leaf and variable not in self.leaves:
                 raise GraphError(f"{variable} is not part of this program")
-            arrays[variable] = variable.conform(array, copy=False)
-        for variable in arrays:
-            self.missing.discard(variable)
-            self._reactive.sent(variable)
-            for built in self._plans.values():
-                built.touch(variable)
+        self.workspace.send_many(values)
+
+    def changed(self, leaf: Variable) -> None:
+        """A leaf has a new value, sent or made by another program."""
+        self._reactive.sent(leaf)
+        for built in self._plans.values():
+            built.touch(leaf)
         self._asked_is_fresh = False
-        of = self._store.of
-
-        def fill(texels: list[np.ndarray]) -> None:
-            rest = iter(texels)
-            for v, array in arrays.items():
-                to_planes(v, array, self._limits.tiling(v), islice(rest, len(of[v])))
-
-        if arrays:
-            self._transfers.upload([image for v in arrays for image in of[v]], fill)
 
     def recv(self, variable: Variable) -> np.ndarray:
         """A leaf or a value that is only asked for (after the last step), or an output (before its update).
@@ -128,9 +126,7 @@ class VulkanExecutor:
             raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
         if variable in self.program.asked.values():
             self._ask()
-        tiling = self._limits.tiling(variable)
-        images = self._store.readable(variable)
-        return self._transfers.download(images, lambda planes: from_planes(variable, planes, tiling))
+        return self.workspace.download(variable, self._store.readable(variable))
 
     # ---- running
     def run(self, n: int = 1) -> None:
@@ -141,9 +137,12 @@ class VulkanExecutor:
         self._check_sent()
         if self._options.cache_static and self._options.adapt:
             self._use(self._reactive.step(n, self.plan.movable))
-        self._built.run(n)
-        self._store.let_go()
-        self._asked_is_fresh = False
+        try:
+            self._built.run(n)
+        finally:  # interrupted, some of the steps may run
+            self.workspace.note(self._updated, by=self)
+            self._store.let_go()
+            self._asked_is_fresh = False
 
     def _ask(self) -> None:
         """What is only asked for follows from the leaves as they are now; outputs stay those of the last step."""
@@ -163,7 +162,7 @@ class VulkanExecutor:
     def wait(self) -> None:
         """Until all steps are done; warns when a scatter met values beyond its bound."""
         self.commands.wait()
-        if self._store.saturated():
+        if self.workspace.saturated():
             warnings.warn(
                 "a scatter_add met values beyond the bound it was given (or undefined ones); they were clamped",
                 RuntimeWarning,
@@ -185,8 +184,8 @@ class VulkanExecutor:
                 plan = self._plan(changing)
                 if plan.program is not self.program:
                     raise PlanError("its scatters would have to be done in other parts")
-                with self._store.undo_on_error():
-                    built = BuiltPlan(plan, self.device, self.commands, self._store, self._cache)
+                with self.workspace.undo_on_error():
+                    built = BuiltPlan(plan, self._store)
             except (PlanError, DeviceError) as error:
                 self._refused.add(changing)
                 if config.debug >= 1:
@@ -216,19 +215,24 @@ class VulkanExecutor:
         self._closed = True
         if self.device.handle is None:
             return
-        self._transfers.destroy()
-        self._cache.save()
+        self.workspace.unwatch(self)
+        self.commands.wait()
         for built in self._plans.values():
             built.destroy()
-        self.device.destroy(self._cache.handle)
         self._store.destroy()
-        self.commands.destroy()
+        if self._owns_workspace:
+            self.workspace.close()
 
     def __enter__(self) -> VulkanExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def limits_of(device: Device, imposed: DeviceLimits | None) -> DeviceLimits:
+    """The limits of a device, made smaller by others."""
+    return device.limits if imposed is None else most_restrictive(device.limits, imposed)
 
 
 def _debug(plan: Plan, device: Device) -> None:
