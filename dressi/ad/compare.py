@@ -209,3 +209,8 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
     (condition,) = floats(condition)
     a, b = operands(a, b)
     return Select(condition, a, b).output
+
+
+def where(condition: Like, a: Like, b: Like) -> Variable:
+    """``select`` by its NumPy name."""
+    return select(condition, a, b)

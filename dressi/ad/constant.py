@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ from .graph import Domain, PixelFunction, Variable, user_line
 from .types import MAT2, MAT3, MAT4, VType, vector_type
 
 Like = Any
-"""What a Function accepts: a Variable, a number, a tuple of numbers, a small array."""
+"""What a Function accepts: a Variable, a number, a tuple of numbers, an array of its own size or smaller."""
 
 SINGLE = Domain((1, 1), 1)
 
@@ -129,12 +130,13 @@ def operands(*values: Like) -> list[Variable]:
     """Variables; numbers among them become constants, integer ones when they stand beside integer Variables."""
     variables = [v for v in values if isinstance(v, Variable)]
     integer = bool(variables) and all(v.vtype.is_int for v in variables)
-    return [v if isinstance(v, Variable) else _literal(v, integer) for v in values]
+    return [v if isinstance(v, Variable) else _literal(v, integer, variables) for v in values]
 
 
 def floats(*values: Like) -> list[Variable]:
     """Variables; numbers among them become FLOAT constants."""
-    return [v if isinstance(v, Variable) else _literal(v, False) for v in values]
+    variables = [v for v in values if isinstance(v, Variable)]
+    return [v if isinstance(v, Variable) else _literal(v, False, variables) for v in values]
 
 
 def integers(*values: Like) -> list[Variable]:
@@ -149,10 +151,28 @@ def _whole(value: Like) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _literal(value: Like, integer: bool) -> Variable:
+def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Variable:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise GraphError(f"expected a Variable or numbers, not {value!r} (at {user_line()})")
     if integer:
-        return constant(_whole(value))
-    return constant(array.astype(np.float64))
+        array = _whole(value)
+    elif array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    return _image(array, beside) or constant(array)
+
+
+def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
+    """A leaf that holds an array larger than a constant, in the form of a Variable that it stands beside."""
+    for v in beside:
+        for vtype in dict.fromkeys((v.vtype, vector_type(1, integer=array.dtype.kind == "i"))):
+            lead = array.shape[: array.ndim - len(vtype.shape)]
+            if lead + vtype.shape != array.shape or vtype.is_int != (array.dtype.kind == "i"):
+                continue
+            if len(lead) == 1 and (v.count, v.batch) == (lead[0], 1):
+                return Variable.of(array, vtype)
+            if len(lead) == 2 and v.count is not None and lead == (v.batch, v.count):
+                return Variable.of(array, vtype, batched=True)
+            if lead in ((v.size[1], v.size[0]), (v.batch, v.size[1], v.size[0])):
+                return Variable.of(array, vtype)
+    return None

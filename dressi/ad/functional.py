@@ -30,6 +30,7 @@ from .compare import (
     logical_or,
     not_equal,
     select,
+    where,
 )
 from .constant import (
     Like,
@@ -240,6 +241,7 @@ __all__ = [
     "vec2",
     "vec3",
     "vec4",
+    "where",
     "window_max",
     "window_min",
     "zeros",

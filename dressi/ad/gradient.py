@@ -19,17 +19,25 @@ from .reduce import Expand, Sum
 from .types import FLOAT, Access, VType
 
 
-def gradient(loss: Variable, wrt: Sequence[Variable], seed: Variable | None = None) -> list[Variable]:
+def gradient(
+    loss: Variable, wrt: Sequence[Variable], seed: Variable | None = None, *, allow_unused: bool = True
+) -> list[Variable]:
     """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its Variable.
 
     loss: FLOAT, one texel, batch 1; with ``seed`` of the same type and domain (or one that broadcasts to it) the
     loss may be any image and the result is the gradient of sum(seed * loss). Zeros where the loss does not depend
-    on a Variable. Integer Variables have no gradient and none flows through them. Raises GraphError.
+    on a Variable, or, without ``allow_unused``, an error. Integer Variables have no gradient and none flows through
+    them. Raises GraphError.
     """
+    wrt = [wrt] if isinstance(wrt, Variable) else list(wrt)
+    for x in (loss, *wrt):
+        if not isinstance(x, Variable):
+            raise GraphError(f"the gradient is taken of a Variable by Variables, not {x!r}")
     if seed is None:
         if loss.vtype is not FLOAT or loss.domain != Domain((1, 1), 1):
             raise GraphError(
-                f"the gradient needs a FLOAT loss of one texel, not {loss}; use F.sum or F.mean, or a seed"
+                f"the gradient needs a FLOAT loss of one texel, not {loss}; reduce it with F.sum or F.mean"
+                f"{'' if loss.vtype.is_scalar else ' of F.sum_components'}, or give a seed"
             )
         seed = F.constant(1.0)
     elif loss.vtype.is_int or seed.vtype is not loss.vtype:
@@ -49,7 +57,16 @@ def gradient(loss: Variable, wrt: Sequence[Variable], seed: Variable | None = No
             for x, g in _pull(function, gy, active):
                 parts.setdefault(x, []).append(g)
     totals.update((x, _total(g)) for x, g in parts.items())
-    return [F.fit(totals[x], x) if x in totals else F.zeros_like(x) for x in wrt]
+    unused = [x for x in wrt if x not in totals]
+    if unused and not allow_unused:
+        raise GraphError(
+            f"the loss {loss} (made at {loss.where}) does not depend on {', '.join(map(str, unused))}; leave out what is "
+            "not to be optimised, and look for integers, comparisons or F.stop_gradient on the way"
+        )
+    found = [F.fit(totals[x], x) if x in totals else F.zeros_like(x) for x in wrt]
+    for x, g in zip(wrt, found, strict=True):
+        g.count = g.count if x.count is None else x.count  # of a list, the gradient is a list
+    return found
 
 
 def jvp(

@@ -60,6 +60,11 @@ class Function:
         self.where = user_line()
         vtype, domain = self.infer()
         self.output = Variable(vtype, domain[0], domain[1], creator=self)
+        # A list computed entry by entry is a list.
+        for x, access in zip(inputs, self.access):
+            if x.count is not None and access is Access.SAME_PIXEL and x.domain == self.output.domain:
+                self.output.count = x.count
+                break
 
     # ---- what a subclass declares
     @cached_property
@@ -274,3 +279,15 @@ def leaves(roots: Iterable[Variable]) -> list[Variable]:
     for function in topological_order(roots):
         found.update(x for x in function.inputs if x.is_leaf)
     return sorted(found, key=lambda v: v.id)
+
+
+def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
+    """What a graph computes, whoever built it: equal for graphs of the same Functions over leaves of the same types and
+    domains. given: the leaves, in the order in which they correspond."""
+    number = {v: k for k, v in enumerate(given)}
+    roots = tuple(roots)
+    lines: list[Any] = [(v.vtype, v.domain) for v in number]
+    for f in topological_order(roots):
+        lines.append((type(f), f.attributes, *(number[x] for x in f.inputs)))
+        number[f.output] = len(number)
+    return (*lines, *(number[v] for v in roots))

@@ -33,7 +33,8 @@ class Optimizer(ABC):
 
     @abstractmethod
     def init(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves, by name. The step counter is not among them."""
+        """New state leaves, by name: "<parameter>.<state>", where the state is one word. The step counter is not among
+        them."""
 
     @abstractmethod
     def update(
@@ -81,6 +82,11 @@ def names(parameters: Sequence[Variable]) -> list[str]:
                 f"two parameters are called {name!r}; give them different names, their state is saved by it"
             )
     return found
+
+
+def owner(state: str) -> str:
+    """The name of the parameter that a state leaf belongs to: states are called "<parameter>.<state>"."""
+    return state.rpartition(".")[0]
 
 
 def moment(parameter: Variable, name: str) -> Variable:

@@ -25,6 +25,7 @@ from .graph import (
     ReduceFunction,
     Variable,
     as_variable,
+    structure,
     topological_order,
 )
 from .types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType
@@ -71,12 +72,7 @@ class FragmentGraph:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        number = {v: k for k, v in enumerate((self.face, *self.formals))}
-        lines: list[Any] = [(v.vtype, v.domain) for v in number]
-        for f in self.functions:
-            lines.append((type(f), f.attributes, *(number[x] for x in f.inputs)))
-            number[f.output] = len(number)
-        return (*lines, *(number[v] for v in self.roots))
+        return structure(self.roots, (self.face, *self.formals))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FragmentGraph) and self.key == other.key

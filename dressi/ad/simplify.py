@@ -10,6 +10,7 @@ from .check import verify
 from .covering import covering_rasters
 from .merge import merge_reductions, merge_scatters
 from .program import Program
+from .reduce import Expand
 from .rewrite import Pass, mapped, rewrite
 
 
@@ -28,7 +29,16 @@ def merging(program: Program) -> Program:
     return program if merged is program else algebra(merged)
 
 
-PASSES: tuple[Pass, ...] = (algebra, merging, covering_rasters)
+def copied_outputs(program: Program) -> Program:
+    """Outputs that have become a leaf which the step updates are copied: an output is what it was before the update."""
+    updated = {leaf for leaf, _ in program.updates}
+    if updated.isdisjoint(program.outputs.values()):
+        return program
+    outputs = {name: Expand(v, v.domain).output if v in updated else v for name, v in program.outputs.items()}
+    return Program(outputs, program.updates, program.asked)
+
+
+PASSES: tuple[Pass, ...] = (algebra, merging, covering_rasters, copied_outputs)
 
 
 def simplify(program: Program) -> Program:

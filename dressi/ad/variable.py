@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import GraphError
+from .arrays import layout_of, to_image
 from .types import Size, VType, size_of, whole
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Variable:
     identity of the object, for images use ``F.equal``.
     """
 
-    __slots__ = ("batch", "creator", "data", "domain", "id", "name", "size", "vtype", "where")
+    __slots__ = ("batch", "count", "creator", "data", "domain", "id", "name", "size", "vtype", "where")
 
     def __init__(
         self,
@@ -65,8 +66,10 @@ class Variable:
         name: str | None = None,
         data: Any = None,
         creator: Function | None = None,
+        count: int | None = None,
     ):
         self.id = next(_serial)
+        self.count = count
         self.where = user_line() if creator is None else creator.where
         if not isinstance(vtype, VType):
             raise GraphError(
@@ -76,6 +79,39 @@ class Variable:
         self.size, self.batch = self.domain
         self.name, self.creator = name, creator
         self.data = None if data is None else self.conform(data)
+
+    @classmethod
+    def of(
+        cls, values: Any, vtype: VType | None = None, *, batched: bool = False, name: str | None = None
+    ) -> Variable:
+        """A leaf that holds ``values``, with type, size and batch from the array's shape.
+
+        Of the shape, 2 to 4 numbers at the end are the components of a vector. What is before them is nothing (one
+        texel), (V,): a list of V entries, (H, W): an image, or (N, H, W): N images. vtype: the type, where the guess
+        would be wrong or two are possible, as for (3, 3). batched: the first axis counts the batch (views), so that
+        (N, 4, 4) with MAT4 are N matrices and (N, V, 3) N lists. Lists come back as lists: ``recv`` gives (V, ...), or
+        (N, V, ...), of them and of what is computed from them entry by entry. Integers make INT types, everything else
+        floats. Raises GraphError.
+
+        >>> Variable.of([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
+        VEC3 #... (2x1)
+        >>> Variable.of(np.zeros((48, 64, 3)), name="photograph")
+        VEC3 photograph (64x48)
+        """
+        array = np.asarray(values)
+        vtype, size, batch, count = layout_of(array, vtype, batched)
+        leaf = cls(vtype, size, batch, name=name, count=count)
+        if count is None:
+            array = array.reshape(leaf.shape)
+        leaf.data = leaf.conform(array)
+        return leaf
+
+    def as_given(self, values: np.ndarray) -> np.ndarray:
+        """Values of shape ``shape`` as the user gave them: lists lose their padding, and a batch of one."""
+        if self.count is None:
+            return values
+        entries = values.reshape(self.batch, -1, *self.vtype.shape)[:, : self.count]
+        return entries[0] if self.batch == 1 else entries
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,10 +142,15 @@ class Variable:
         array = array.astype(np.int64 if self.vtype.is_int else np.float64, copy=copy)
         if array.shape == self.shape:
             return array
+        entries = (self.count, *self.vtype.shape)
+        if self.count is not None and array.shape in ((self.batch, *entries), entries[self.batch > 1 :]):
+            return to_image(array, self.vtype, self.batch)
         padded = (1,) * (len(self.shape) - array.ndim) + array.shape
         if padded == self.shape:
             return array.reshape(self.shape)
-        raise GraphError(f"{self} takes an array of shape {self.shape}, not {array.shape}")
+        raise GraphError(
+            f"{self} takes an array of shape {self.shape if self.count is None else entries}, not {array.shape}"
+        )
 
     def __str__(self) -> str:
         name = self.name or (f"{type(self.creator).__name__}#{self.id}" if self.creator else f"#{self.id}")
@@ -147,11 +188,26 @@ class Variable:
     def __mod__(self, other: Any) -> Variable:
         return _f().mod(self, other)
 
+    def __rmod__(self, other: Any) -> Variable:
+        return _f().mod(other, self)
+
     def __pow__(self, other: Any) -> Variable:
         return _f().pow(self, other)
 
+    def __rpow__(self, other: Any) -> Variable:
+        return _f().pow(other, self)
+
+    def __abs__(self) -> Variable:
+        return _f().abs(self)
+
+    def __pos__(self) -> Variable:
+        return self
+
     def __matmul__(self, other: Any) -> Variable:
         return _f().matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Variable:
+        return _f().matmul(other, self)
 
     def __neg__(self) -> Variable:
         return _f().neg(self)

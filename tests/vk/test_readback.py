@@ -36,7 +36,7 @@ def fit(device, *, record: bool = True) -> DressiAD:
 def test_handles_have_the_values_of_their_time(device, record):
     """Leaves, outputs and the loss, of steps behind which others are queued."""
     with fit(device, record=record) as ad, fit(device, record=record) as waiting:
-        (image,), (its,) = ad._parameters, waiting._parameters
+        (image,), (its,) = ad.parameters, waiting.parameters
         handles, expected = [], []
         for n in (1, 5, 2):
             ad.step(n)
@@ -55,6 +55,7 @@ def test_handles_have_the_values_of_their_time(device, record):
 def test_neither_the_call_nor_later_steps_wait(device, monkeypatch):
     with fit(device) as ad:
         ad.step()
+        ad.recv("brighter")  # its program is made at the first reading
         ad.wait()
         waits = []
         wait = Commands.wait
@@ -88,12 +89,12 @@ def test_types_arrive_whole(device):
 
 def test_many_unread_handles_share_a_few_buffers(device):
     with fit(device) as ad:
-        (image,) = ad._parameters
+        (image,) = ad.parameters
         handles = []
         for _ in range(3 * SLOTS):
             ad.step()
             handles.append(ad.recv_async(image))
-        assert len(ad.executor._transfers._slots) <= SLOTS
+        assert len(ad._workspace.transfers._slots) <= SLOTS
         values = [handle.result() for handle in handles]
         assert all((a != b).any() for a, b in itertools.pairwise(values))
 
@@ -102,7 +103,7 @@ def test_handles_outlive_builds_and_the_engine(device):
     with fit(device) as ad:
         ad.step(2)
         early, expected = ad.recv_async("brighter"), ad.recv("brighter")
-        ad.set_output("darker", ad._parameters[0] * 0.5)
+        ad.set_output("darker", ad.parameters[0] * 0.5)
         ad.step()
         late, last = ad.recv_async("darker"), ad.recv("darker")
     assert (early.result() == expected).all() and (late.result() == last).all()
@@ -114,7 +115,7 @@ def test_reading_in_vain(device):
     with pytest.raises(GraphError, match="no output 'darker'"):
         ad.recv_async("darker")
     with pytest.raises(GraphError, match="not kept"):
-        ad.recv_async(ad._parameters[0] * 3.0)
+        ad.executor.recv_async(ad.parameters[0] * 3.0)
     handle, errors = ad.recv_async("loss"), []
 
     def elsewhere() -> None:
@@ -163,7 +164,7 @@ def test_steps_sends_and_reads_allocate_nothing(device):
             ad.losses().clear()
 
         work(60)
-        objects, slots = device.live_objects(), len(ad.executor._transfers._slots)
+        objects, slots = device.live_objects(), len(ad._workspace.transfers._slots)
         gc.collect()
         tracemalloc.start()
         work(60)
@@ -173,5 +174,5 @@ def test_steps_sends_and_reads_allocate_nothing(device):
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        assert device.live_objects() == objects and len(ad.executor._transfers._slots) == slots
+        assert device.live_objects() == objects and len(ad._workspace.transfers._slots) == slots
         assert grown < 300 * 16  # less than one small Python object a step

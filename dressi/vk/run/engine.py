@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from ...ad import functional as F
 from ...ad.check import verify
-from ...ad.gradient import gradient
-from ...ad.graph import Variable
-from ...ad.optim import Optimizer
+from ...ad.graph import Variable, leaves
+from ...ad.objective import HISTORY, Objective
+from ...ad.optimizer import Optimizer
 from ...ad.program import Program
-from ...ad.simplify import simplify
-from ...ad.types import FLOAT, INT
+from ...ad.types import whole
 from ...config import config
-from ...errors import GraphError, InputError
+from ...errors import DeviceError, GraphError, InputError
 from ..plan.limits import DeviceLimits
 from ..plan.plan import DEFAULT, Plan, PlanOptions
 from .device import Device
-from .executor import VulkanExecutor
+from .evaluations import Evaluations
+from .executor import VulkanExecutor, limits_of
 from .timing import profile
 from .transfer import Readback
+from .workspace import Workspace
 
-HISTORY = 1024  # losses the device keeps before the host must read them
+LOSS = "loss"
 
 
 class DressiAD:
-    """Describe with ``set_loss``, ``set_optimizer`` and ``set_output``; then ``step``; read with ``recv``.
+    """Describe with ``set_loss`` and ``set_optimizer``; then ``step``; read with ``recv`` or ``evaluate``.
 
     ::
 
@@ -39,9 +40,13 @@ class DressiAD:
         ad.step(100)
         result = ad.recv(image)
 
+    One rule for every value that is read: it is the value at the leaves *as they are now*, after all steps and sends so
+    far. What is out of date is computed when it is read. ``losses`` alone looks back: the loss of every step, as it was
+    before that step's update.
+
     device: a ``Device`` (shared, stays open), or a name, an index or None (opened here and closed with this).
-    limits: a named profile's or any smaller limits to plan for.  The graph is built at the first ``step``,
-    ``send`` or ``recv`` and again after a ``set_...``; values of leaves are kept. Raises DressiErrors.
+    limits: a named profile's or any smaller limits to plan for. The graph is built when it is first needed, and again
+    after a ``set_...``; values of leaves stay on the device. Raises DressiErrors.
     """
 
     def __init__(
@@ -54,102 +59,115 @@ class DressiAD:
     ):
         self._owns_device = not isinstance(device, Device)
         self.device = device if isinstance(device, Device) else Device.open(device, validation=validation)
-        self._make: Callable[[Program], VulkanExecutor] = lambda program: VulkanExecutor(
-            program, self.device, options=options, limits=limits
-        )
-        self._loss: Variable | None = None
-        self._record = True
-        self._optimizer: Optimizer | None = None
-        self._parameters: list[Variable] = []
+        self._options = options
+        self._workspace = Workspace(self.device, limits_of(self.device, limits))
+        self._evaluations = Evaluations(self._make)
+        self._objective = Objective()
         self._outputs: dict[str, Variable] = {}
         self._executor: VulkanExecutor | None = None
         self._closed = False
         self._program: Program | None = None
-        self._values: dict[Variable, Any] = {}  # values to send to the next executor
-        self._state: dict[str, Variable] = {}
-        self._counter = Variable(INT, name="loss_count", data=np.zeros((1, 1, 1), int))
-        self._history = Variable(FLOAT, (HISTORY, 1), name="loss_history", data=np.zeros((1, 1, HISTORY)))
-        self._losses: list[float] = []
-        self._unread = 0
+        self._known: set[Variable] | None = None  # leaves of all that was described
+        self._losses: tuple[list[float], int] = (
+            [],
+            0,
+        )  # those that were read, and how many the device had made
+        self._unread = 0  # at most
         self.build_ms: float | None = None  # of the last build, up to the first step
 
     # ---- describing
     def set_loss(self, loss: Variable, *, record: bool = True) -> None:
-        """The FLOAT of one texel to be minimised. Raises GraphError for anything else.
+        """The FLOAT of one texel to be minimised. Raises GraphError for anything else, and where a parameter of the
+        optimizer does not move it.
 
         record: every step also computes its value, for ``losses``. Without, a step computes only what moves the
-        parameters, and the value is made when ``recv("loss")`` asks for it.
+        parameters. ``recv("loss")`` has the present value either way.
         """
-        if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
-            raise GraphError(f"the loss must be one FLOAT, not {loss}; reduce it with F.sum or F.mean")
-        self._loss, self._record = loss, record
+        self._objective.set_loss(loss, record)
         self._forget()
 
-    def set_optimizer(self, optimizer: Optimizer, parameters: Sequence[Variable]) -> None:
-        """What moves which leaves. Its state starts afresh."""
-        for p in parameters:
-            if not p.is_leaf:
-                raise GraphError(f"{p} is computed; only leaf Variables can be optimised")
-        self._optimizer, self._parameters = optimizer, list(parameters)
-        self._state = optimizer.states(self._parameters)
+    def set_optimizer(
+        self, optimizer: Optimizer | None, parameters: Sequence[Variable] = (), *, keep_state: bool = False
+    ) -> None:
+        """What moves which leaves; None: nothing does any longer. Raises GraphError for what cannot be optimised.
+
+        Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state (moments, the step
+        counter) starts afresh; with keep_state, state of the same name, type and size goes on. To hold some parameters
+        still for a while, ``freeze`` them.
+        """
+        self._objective.set_optimizer(optimizer, parameters, keep_state)
+        self._forget()
+
+    def freeze(self, *parameters: Variable) -> None:
+        """Hold parameters still: neither they nor their moments change until ``release``. Raises GraphError."""
+        self._objective.frozen |= self._objective.optimised(parameters)
+        self._forget()
+
+    def release(self, *parameters: Variable) -> None:
+        """Let frozen parameters move again, with the moments that they had. Those of the others are not touched.
+
+        Raises GraphError."""
+        self._objective.frozen -= self._objective.optimised(parameters)
         self._forget()
 
     def set_output(self, name: str, variable: Variable) -> None:
-        """Keep a value so that ``recv`` can read it."""
+        """Give a value a name, for ``recv(name)``. Named values are computed together, when one of them is read.
+
+        Raises GraphError."""
+        if not isinstance(name, str) or not isinstance(variable, Variable):
+            raise GraphError(f"an output is a name and a Variable, not {name!r} and {variable!r}")
+        if name == LOSS:
+            raise GraphError(f"{LOSS!r} is the name of the loss; choose another one, or call set_loss")
         self._outputs[name] = variable
-        self._forget()
+        self._known = None
+
+    def remove_output(self, name: str) -> None:
+        """Forget the name of an output. Raises GraphError where there is none."""
+        if name not in self._outputs:
+            raise GraphError(f"there is no output {name!r}; there are: {', '.join(self._outputs) or 'none'}")
+        del self._outputs[name]
+        self._known = None
 
     def _forget(self) -> None:
         if self._executor is not None:
-            self._keep_values()
+            self.losses()
             self._executor.close()
-        self._executor = self._program = None
+        self._executor = self._program = self._known = None
 
-    def _keep_values(self) -> None:
-        """Leaves survive a rebuild."""
-        assert self._executor is not None
-        self.losses()
-        for leaf in self._executor.program.leaves:
-            if leaf not in self._executor.missing:
-                self._values[leaf] = self._executor.recv(leaf)
+    @property
+    def parameters(self) -> tuple[Variable, ...]:
+        """What the optimizer moves, frozen ones included."""
+        return tuple(self._objective.parameters)
 
     # ---- building
     def program(self) -> Program:
-        """The whole computation of a step, simplified: outputs, the loss and its history, all updates."""
+        """What a step computes, simplified: the updates of all leaves that it moves."""
         if self._program is None:
-            outputs = dict(self._outputs)
-            updates: list[tuple[Variable, Variable]] = []
-            asked = {}
-            if self._loss is not None and not self._record:
-                asked["loss"] = self._loss
-            elif self._loss is not None:
-                outputs["loss"] = self._loss
-                slot = F.equal(F.linear_index((HISTORY, 1)), self._counter % HISTORY)
-                updates.append((self._history, F.select(slot, self._loss, self._history)))
-                updates.append((self._counter, self._counter + 1))
-            if self._optimizer is not None:
-                if self._loss is None:
-                    raise GraphError("an optimizer needs a loss; call set_loss first")
-                gradients = gradient(self._loss, self._parameters)
-                built = self._optimizer.build(self._parameters, gradients, self._state)
-                updates += [*zip(self._parameters, built.parameters, strict=True), *built.updates]
-            program = Program(outputs, tuple(updates), asked)
-            program.check()
-            self._program = simplify(program)
+            self._program = self._objective.program()
             if config.check:
                 verify(self._program)
         return self._program
 
+    def _make(self, program: Program) -> VulkanExecutor:
+        start = time.perf_counter()
+        executor = VulkanExecutor(program, self.device, options=self._options, workspace=self._workspace)
+        self.build_ms = 1e3 * (time.perf_counter() - start)
+        return executor
+
     @property
     def executor(self) -> VulkanExecutor:
-        """The executor of the present program, made when needed. Raises InputError when this is closed."""
+        """The executor of a step, or of the named outputs where nothing is optimised; made when needed. Raises
+        InputError when this is closed, GraphError when nothing was described."""
         self._check_open()
+        if self._objective.loss is None and self._objective.optimizer is None:
+            computed = self._computed_outputs()
+            if not computed:
+                raise GraphError(
+                    "there is nothing to compute; call set_loss and set_optimizer, or set_output"
+                )
+            return self._evaluations.executor(computed)
         if self._executor is None:
-            start = time.perf_counter()
             self._executor = self._make(self.program())
-            known = set(self._executor.program.leaves)
-            self._executor.send_many({v: a for v, a in self._values.items() if v in known})
-            self.build_ms = 1e3 * (time.perf_counter() - start)
         return self._executor
 
     @property
@@ -158,17 +176,33 @@ class DressiAD:
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
-        """Set a leaf; before the first step the value is kept until the graph is built."""
+        """Set a leaf. Raises GraphError where it is no leaf of what was described, or the values do not fit."""
+        self.send_many({variable: values})
+
+    def send_many(self, values: Mapping[Variable, Any]) -> None:
+        """Set several leaves at once: all of them, or none where one does not fit."""
         self._check_open()
-        if self._executor is None:
-            self._values[variable] = variable.conform(values)
-        else:
-            self.executor.send(variable, values)
+        for variable in values:
+            if not isinstance(variable, Variable):
+                raise GraphError(f"values are sent to leaf Variables, not to {variable!r}")
+            if variable.is_leaf and variable not in self._workspace and not self._knows(variable):
+                raise GraphError(
+                    f"{variable} is not part of this program; no loss, output or optimizer reads it"
+                )
+        self._workspace.send_many(values)
+
+    def _knows(self, leaf: Variable) -> bool:
+        if self._known is None:
+            loss = self._objective.loss
+            described = [*self._outputs.values(), *([loss] if loss is not None else [])]
+            self._known = {*leaves(described), *self._objective.tree().values()}
+        return not self._known or leaf in self._known  # before anything is described every leaf may come
 
     def recv(self, variable: Variable | str) -> np.ndarray:
-        """A leaf (after the last step) or an output by Variable or name (as before the last step's update).
+        """The present value of a Variable, or of an output or the loss by name, as float32 or int32.
 
-        float32 or int32, (batch, H, W) + vtype.shape.
+        Shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists; ``recv("loss")`` is an
+        array of one number and no axes, for ``float``. Out of date, it is computed. Raises GraphError.
         """
         return self.recv_async(variable).result()
 
@@ -179,31 +213,82 @@ class DressiAD:
         when the graph is built again or this is closed. Of handles that are kept unread, the ninth makes the host
         wait for the first.
         """
-        executor = self.executor
-        kept = {**executor.program.outputs, **executor.program.asked}
+        self._check_open()
         if isinstance(variable, str):
-            if variable not in kept:
-                raise GraphError(f"there is no output {variable!r}; there are: {', '.join(kept) or 'none'}")
-            return executor.recv_async(kept[variable])
-        named = {**self._outputs, **({"loss": self._loss} if self._loss is not None else {})}
-        for name, v in named.items():
-            if v is variable and not v.is_leaf:
-                return executor.recv_async(kept[name])
-        return executor.recv_async(variable)
+            name, variable = variable, self._named(variable)
+            if name == LOSS:
+                return self._read([variable])[0].then(lambda value: value.reshape(()))
+        if not isinstance(variable, Variable):
+            raise GraphError(f"a Variable or the name of an output can be read, not {variable!r}")
+        together = self._computed_outputs()
+        if variable in together:
+            return self._read(together)[together.index(variable)]
+        return self._read([variable])[0]
 
+    def evaluate(self, outputs: Any) -> Any:
+        """Values at the present leaves, without a step: of a Variable (any loss, output, gradient, intermediate value), or
+        of a sequence or mapping of them, in the same form.
+
+            >>> slope = gradient(loss, [vertices])          # doctest: +SKIP
+            >>> value, direction = ad.evaluate([loss, *slope])  # doctest: +SKIP
+
+        Computed by one program for all of them, which is kept: the same graph over the same leaves is not built again.
+        Arrays as from ``recv``. Raises GraphError.
+        """
+        self._check_open()
+        if isinstance(outputs, Variable | str):
+            return self.recv(outputs) if isinstance(outputs, str) else self._results([outputs])[0]
+        if isinstance(outputs, Mapping):
+            return dict(zip(outputs, self.evaluate(list(outputs.values())), strict=True))
+        if not isinstance(outputs, Sequence):
+            raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
+        return self._results([self._named(v) if isinstance(v, str) else v for v in outputs])
+
+    def _results(self, variables: Sequence[Variable]) -> list[np.ndarray]:
+        for v in variables:
+            if not isinstance(v, Variable):
+                raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {v!r}")
+        return [value.result() for value in self._read(variables)]
+
+    def _read(self, variables: Sequence[Variable]) -> list[Readback]:
+        """Leaves as they are, everything else computed together."""
+        computed = list(dict.fromkeys(v for v in variables if not v.is_leaf))
+        found = dict(zip(computed, self._evaluations.read(computed), strict=True)) if computed else {}
+        given = list(dict.fromkeys(v for v in variables if v.is_leaf))
+        self._workspace.hold(given)
+        found |= {v: self._workspace.read(v) for v in given}
+        found = {v: value.then(v.as_given) for v, value in found.items()}
+        return [found[v] for v in variables]
+
+    def _computed_outputs(self) -> list[Variable]:
+        return list(dict.fromkeys(v for v in self._outputs.values() if not v.is_leaf))
+
+    def _named(self, name: str) -> Variable:
+        loss = self._objective.loss
+        named = self._outputs if loss is None else {**self._outputs, LOSS: loss}
+        if name not in named:
+            raise GraphError(f"there is no output {name!r}; there are: {', '.join(named) or 'none'}")
+        return named[name]
+
+    # ---- stepping
     def step(self, n: int = 1) -> None:
-        """``n`` steps on the device. Returns when they are queued; reading waits for them."""
+        """``n`` steps on the device. Returns when they are queued; reading waits for them.
+
+        Raises GraphError where n is no whole number of at least 0, or nothing was described. An interrupt (Ctrl-C) may
+        leave some of the steps undone; values, moments and ``losses`` then belong to those that were done.
+        """
+        n = whole(n, "a number of steps", 0)
         executor = self.executor
+        recorded = self._objective.recorded
         while n > 0:
-            recorded = self._loss is not None and self._record
             room = HISTORY - self._unread if recorded else n
             if room == 0:
                 self.losses()
                 continue
             now = min(n, room)
+            self._unread += now if recorded else 0  # at most: an interrupt may leave some undone
             executor.run(now)
             n -= now
-            self._unread += now if recorded else 0
 
     def wait(self) -> None:
         """Until all steps are done."""
@@ -211,54 +296,67 @@ class DressiAD:
             self._executor.wait()
 
     def losses(self) -> list[float]:
-        """The recorded loss of every step so far, each as it was before the step's update."""
+        """The recorded loss of every step so far, each as it was before the step's update; also after ``close``."""
+        found, taken = self._losses
         if self._unread and self._executor is not None:
-            count = int(self._executor.recv(self._counter).reshape(()))
-            ring = self._executor.recv(self._history).reshape(-1)
-            self._losses += [float(ring[k % HISTORY]) for k in range(count - self._unread, count)]
+            count = int(self._workspace.read(self._objective.counter).result().reshape(()))
+            ring = self._workspace.read(self._objective.history).result().reshape(-1)
+            found += [float(ring[k % HISTORY]) for k in range(taken, count)]
+            self._losses = found, count
             self._unread = 0
             self._executor.wait()
-        return self._losses
+        return found
 
     # ---- state
     def state(self) -> dict[str, np.ndarray]:
         """Parameters and optimizer state by name: what ``restore`` needs to go on from here."""
-        return {name: self._value(v) for name, v in self._tree().items()}
+        self._check_open()
+        tree = self._objective.tree()
+        self._workspace.hold(tree.values())
+        return {name: self._workspace.read(v).result() for name, v in tree.items()}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a ``state``. Raises GraphError when names or shapes do not fit."""
-        tree = self._tree()
-        if set(state) != set(tree):
-            odd = ", ".join(sorted(set(state) ^ set(tree)))
-            raise GraphError(f"the state does not belong to this optimisation; it differs in: {odd}")
-        for name, array in state.items():
-            self.send(tree[name], array)
+    def restore(self, state: Mapping[str, np.ndarray], *, partial: bool = False) -> None:
+        """Go on from a ``state``. All of it is set, or nothing: raises GraphError when names or shapes do not fit.
 
-    def _tree(self) -> dict[str, Variable]:
-        tree = {v.name or f"parameter{k}": v for k, v in enumerate(self._parameters)}
-        tree.update(self._state)
-        return tree
-
-    def _value(self, leaf: Variable) -> np.ndarray:
-        if self._executor is None and leaf in self._values:
-            return np.asarray(self._values[leaf])
-        return self.executor.recv(leaf)
+        partial: the state may lack names, whose values stay as they are.
+        """
+        tree = self._objective.tree()
+        odd = set(state) - set(tree) if partial else set(state) ^ set(tree)
+        if odd:
+            raise GraphError(
+                f"the state does not belong to this optimisation; it differs in: {', '.join(sorted(odd))}"
+                + ("" if partial else "; partial=True sets what there is")
+            )
+        self.send_many({tree[name]: array for name, array in state.items()})
 
     def _check_open(self) -> None:
         if self._closed:
             raise InputError("this DressiAD is closed; make another one")
 
     def close(self) -> None:
-        """Release the device objects; idempotent."""
-        self._closed = True
+        """Release the device objects; idempotent. ``losses`` and values on their way to the host stay readable."""
+        if self._closed:
+            return
+        try:
+            self._end()
+        finally:
+            self._closed = True
+            if self._owns_device:
+                self.device.close()
+
+    def _end(self) -> None:
+        if self.device.handle is None:
+            return
+        with suppress(DeviceError):  # a lost device has nothing to say
+            self.losses()
         if self._executor is not None:
             if config.debug >= 2 and self.device.timestamp_bits and not self._executor.missing:
                 for stage in profile(self._executor, 3):
                     print(f"dressi: {stage.ms:9.3f} ms  {stage.name}")
             self._executor.close()
             self._executor = None
-        if self._owns_device:
-            self.device.close()
+        self._evaluations.close()
+        self._workspace.close()
 
     def __enter__(self) -> DressiAD:
         return self

@@ -43,6 +43,12 @@ class Readback:
         assert self._result is not None
         return self._result
 
+    def then(self, change: Callable[[np.ndarray], np.ndarray]) -> Readback:
+        """This handle, whose result is changed once it is there. Called before the result is asked for."""
+        finish = self._finish
+        self._finish = lambda texels: change(finish(texels))
+        return self
+
 
 class _Slot:
     """A command buffer with a host-visible staging buffer, for one transfer at a time."""

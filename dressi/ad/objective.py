@@ -1,0 +1,141 @@
+"""What is optimised, and how: a loss, an optimizer, its parameters and their state; and the program of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import GraphError
+from . import functional as F
+from .gradient import gradient
+from .graph import Variable
+from .optimizer import Optimizer, names, owner
+from .program import Program
+from .simplify import simplify
+from .types import FLOAT, INT
+
+HISTORY = 1024  # losses the device keeps before the host must read them
+
+
+class Objective:
+    """Set the loss and the optimizer, in any order; ``program`` is what a step computes. Raises GraphErrors at once."""
+
+    def __init__(self) -> None:
+        self.loss: Variable | None = None
+        self.record = True
+        self.optimizer: Optimizer | None = None
+        self.parameters: list[Variable] = []
+        self.frozen: set[Variable] = set()
+        self.state: dict[str, Variable] = {}
+        self.counter = Variable(INT, name="loss_count", data=np.zeros((1, 1, 1), int))
+        self.history = Variable(FLOAT, (HISTORY, 1), name="loss_history", data=np.zeros((1, 1, HISTORY)))
+
+    @property
+    def recorded(self) -> bool:
+        """Whether every step keeps the value of the loss."""
+        return self.loss is not None and self.record
+
+    def set_loss(self, loss: Variable, record: bool) -> None:
+        """The FLOAT of one texel to be minimised, which every parameter must move."""
+        if not isinstance(loss, Variable):
+            raise GraphError(f"the loss is a Variable computed from the parameters, not {loss!r}")
+        if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
+            raise GraphError(f"the loss must be one FLOAT, not {loss}; {reduced(loss)}")
+        _check_used(loss, self.parameters)
+        self.loss, self.record = loss, bool(record)
+
+    def set_optimizer(
+        self, optimizer: Optimizer | None, parameters: Sequence[Variable], keep_state: bool
+    ) -> None:
+        """What moves which leaves, with fresh state or, where name, type and size agree, the one there was."""
+        if optimizer is None:
+            if len(parameters):
+                raise GraphError("parameters without an optimizer; give one, for example adam(0.01)")
+            self.optimizer, self.parameters, self.state, self.frozen = None, [], {}, set()
+            return
+        if not isinstance(optimizer, Optimizer):
+            raise GraphError(f"the optimizer is made by adam(rate), sgd(rate), ..., not {optimizer!r}")
+        parameters = [parameters] if isinstance(parameters, Variable) else list(parameters)
+        self._check_parameters(parameters)
+        state = optimizer.states(parameters)
+        if keep_state:
+            for name, old in self.state.items():
+                new = state.get(name)
+                if new is not None and (old.vtype, old.domain) == (new.vtype, new.domain):
+                    state[name] = old
+        self.optimizer, self.parameters, self.state = optimizer, parameters, state
+        self.frozen &= set(parameters)
+
+    def _check_parameters(self, parameters: Sequence[Variable]) -> None:
+        if not parameters:
+            raise GraphError("an optimizer needs parameters: a list of leaf Variables")
+        for p in parameters:
+            if not isinstance(p, Variable):
+                raise GraphError(f"parameters are leaf Variables, not {p!r}")
+            if not p.is_leaf:
+                raise GraphError(f"{p} is computed; only leaf Variables can be optimised")
+        if len(set(parameters)) < len(parameters):
+            raise GraphError("a parameter is given twice; give each once")
+        if self.loss is not None:
+            _check_used(self.loss, parameters)
+
+    def optimised(self, parameters: Sequence[Variable]) -> set[Variable]:
+        """The parameters, as a set. Raises GraphError for what the optimizer does not move."""
+        for p in parameters:
+            if p not in self.parameters:
+                raise GraphError(f"{p} is not among the parameters of the optimizer")
+        return set(parameters)
+
+    def program(self) -> Program:
+        """All updates of a step, simplified: parameters, the optimizer's state, the history of losses."""
+        updates: list[tuple[Variable, Variable]] = []
+        if self.loss is not None and self.record:
+            slot = F.equal(F.linear_index((HISTORY, 1)), self.counter % HISTORY)
+            updates.append((self.history, F.select(slot, self.loss, self.history)))
+            updates.append((self.counter, self.counter + 1))
+        if self.optimizer is not None:
+            updates += self._moves(self.optimizer)
+        program = Program({}, tuple(updates))
+        program.check()
+        return simplify(program)
+
+    def _moves(self, optimizer: Optimizer) -> list[tuple[Variable, Variable]]:
+        """New values of the parameters that are not frozen, and of the state that is not theirs."""
+        if self.loss is None:
+            raise GraphError("an optimizer needs a loss; call set_loss first")
+        moving = [p for p in self.parameters if p not in self.frozen]
+        found = dict(zip(moving, gradient(self.loss, moving), strict=True))
+        # The optimizer sees all parameters, so that names and clocks stay what they are.
+        gradients = [found[p] if p in found else F.zeros_like(p) for p in self.parameters]
+        built = optimizer.build(self.parameters, gradients, self.state)
+        still = {n for p, n in zip(self.parameters, names(self.parameters)) if p in self.frozen}
+        name_of = {v: name for name, v in self.state.items()}
+        moved = zip(self.parameters, built.parameters, strict=True)
+        return [
+            *((p, new) for p, new in moved if p in found),
+            *((v, new) for v, new in built.updates if owner(name_of[v]) not in still),
+        ]
+
+    def tree(self) -> dict[str, Variable]:
+        """Parameters and state by name."""
+        tree = {v.name or f"parameter{k}": v for k, v in enumerate(self.parameters)}
+        tree.update(self.state)
+        return tree
+
+
+def reduced(loss: Variable) -> str:
+    """How one FLOAT is made of a Variable, in words."""
+    if loss.vtype.is_int:
+        return "convert it with F.to_float and reduce it with F.sum or F.mean"
+    if loss.vtype is FLOAT:
+        return "reduce it with F.sum or F.mean"
+    if loss.vtype.is_matrix:
+        return "F.sum and F.mean keep the components; add them up, for example F.mean(F.dot(m[0], m[0]))"
+    return "F.sum and F.mean keep the components; reduce those first, for example F.mean(F.sum_components(x))"
+
+
+def _check_used(loss: Variable, parameters: Sequence[Variable]) -> None:
+    """Raises GraphError where a parameter does not move the loss."""
+    if parameters:
+        gradient(loss, parameters, allow_unused=False)
