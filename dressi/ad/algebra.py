@@ -19,6 +19,7 @@ from .math import Abs, LogicalNot, Neg, Square, StopGradient
 from .matrix import Transpose
 from .reduce import Expand
 from .rewrite import Rule, on
+from .shortcut import Alias
 from .texture import InverseUVSample
 from .types import Access, vector_type
 from .vector import Construct, Dot, Spread, SumComponents, Swizzle
@@ -192,7 +193,7 @@ def select_not(function: Function) -> Variable | None:
     return None
 
 
-@on(StopGradient, InverseUVSample)
+@on(StopGradient, InverseUVSample, Alias)
 def stop_gradient_done(function: Function) -> Variable | None:
     """stop_gradient(x) -> x, and the value where only the derivative is special: derivatives were built before"""
     return _if_alike(function.inputs[0], function)

@@ -153,6 +153,7 @@ class Step(Pointwise):
     """0 where x < edge, else 1; inputs edge and x."""
 
     exact = True
+    zero_derivative = True
     expression = "step($0, $1)"
 
     @staticmethod

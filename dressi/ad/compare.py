@@ -19,6 +19,7 @@ def _mask(test):
 
 class Less(Pointwise):
     exact = True
+    zero_derivative = True
     expression, vector_expression = "float($0 < $1)", "$type(lessThan($0, $1))"
     compute, integers, mask = _mask(np.less), True, True
 
@@ -29,6 +30,7 @@ class Less(Pointwise):
 
 class LessEqual(Pointwise):
     exact = True
+    zero_derivative = True
     expression, vector_expression = "float($0 <= $1)", "$type(lessThanEqual($0, $1))"
     compute, integers, mask = _mask(np.less_equal), True, True
 
@@ -39,18 +41,21 @@ class LessEqual(Pointwise):
 
 class Equal(Pointwise):
     exact = True
+    zero_derivative = True
     expression, vector_expression = "float($0 == $1)", "$type(equal($0, $1))"
     compute, integers, mask = _mask(np.equal), True, True
 
 
 class NotEqual(Pointwise):
     exact = True
+    zero_derivative = True
     expression, vector_expression = "float($0 != $1)", "$type(notEqual($0, $1))"
     compute, integers, mask = _mask(np.not_equal), True, True
 
 
 class LogicalAnd(Pointwise):
     exact = True
+    zero_derivative = True
     expression = "float($0 != 0.0 && $1 != 0.0)"
     vector_expression = "$type(notEqual($0, $type(0.0))) * $type(notEqual($1, $type(0.0)))"
     compute = _mask(np.logical_and)
@@ -61,6 +66,7 @@ class LogicalAnd(Pointwise):
 
 class LogicalOr(Pointwise):
     exact = True
+    zero_derivative = True
     expression = "float($0 != 0.0 || $1 != 0.0)"
     vector_expression = "max($type(notEqual($0, $type(0.0))), $type(notEqual($1, $type(0.0))))"
     compute = _mask(np.logical_or)

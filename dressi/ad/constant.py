@@ -42,6 +42,7 @@ class Constant(PixelFunction):
     values, on devices they are the nearest float32.
     """
 
+    zero_derivative = True
     fields = ("vtype", "value")
 
     def __init__(self, value: np.ndarray, vtype: VType):

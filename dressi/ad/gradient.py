@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from ..errors import GraphError
 from . import functional as F
 from .graph import Domain, Function, PixelFunction, ScatterFunction, Variable, topological_order
-from .pointwise import Pointwise, scaled
 from .reduce import Expand, Sum
 from .types import FLOAT, Access, VType
 
@@ -27,7 +26,9 @@ def gradient(
     loss: FLOAT, one texel, batch 1; with ``seed`` of the same type and domain (or one that broadcasts to it) the
     loss may be any image and the result is the gradient of sum(seed * loss). Zeros where the loss does not depend
     on a Variable, or, without ``allow_unused``, an error. Integer Variables have no gradient and none flows through
-    them. Raises GraphError.
+    them, nor through Functions whose derivative is declared to be zero. Gradients of gradients, and ``jvp`` of
+    gradients, are second derivatives. Raises GraphError, also where the loss depends on a Variable through a Function
+    that declares no derivative.
     """
     wrt = [wrt] if isinstance(wrt, Variable) else list(wrt)
     for x in (loss, *wrt):
@@ -74,7 +75,9 @@ def jvp(
 ) -> list[Variable]:
     """Derivative of each output along ``tangents`` of ``inputs``; types and domains are those of the outputs.
 
-    A tangent has the type and domain of its input or broadcasts to them; None is zero. Raises GraphError.
+    A tangent has the type and domain of its input or broadcasts to them; None is zero. Applied to a ``gradient`` this
+    is the product of the Hessian with the tangents. Raises GraphError, also where an output depends on an input
+    through a Function that declares no derivative.
     """
     known: dict[Variable, Variable] = {}
     for x, t in zip(inputs, tangents, strict=True):
@@ -82,10 +85,16 @@ def jvp(
             raise GraphError(f"{t} cannot be the tangent of {x}")
         if t is not None:
             known[x] = t
-    for function in topological_order(outputs):
-        if function.output in known or not any(x in known for x in function.inputs):
+    order = topological_order(outputs)
+    needed = _needed(order, outputs)
+    for function in order:
+        if (
+            function.output in known
+            or function.output not in needed
+            or known.keys().isdisjoint(function.inputs)
+        ):
             continue
-        if function.output.vtype.is_int:
+        if _is_constant(function):
             continue
         local = [known.get(x) for x in function.inputs]
         if not _is_local(function):
@@ -96,11 +105,25 @@ def jvp(
     return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
 
 
+def _is_constant(function: Function) -> bool:
+    """Whether no derivative passes through the Function: its output is integer, or its derivative declared zero."""
+    return function.output.vtype.is_int or function.zero_derivative
+
+
+def _needed(order: Sequence[Function], outputs: Sequence[Variable]) -> set[Variable]:
+    """The Variables through which a derivative reaches the outputs."""
+    needed = set(outputs)
+    for function in reversed(order):
+        if function.output in needed and not _is_constant(function):
+            needed.update(function.inputs)
+    return needed
+
+
 def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variable]:
     """The Variables through which a gradient has to flow to reach ``wrt``."""
     active = set(wrt)
     for function in order:
-        if not function.output.vtype.is_int and not active.isdisjoint(function.inputs):
+        if not _is_constant(function) and not active.isdisjoint(function.inputs):
             active.add(function.output)
     return active
 
@@ -113,10 +136,10 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
     wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
     if isinstance(function, Sum):
         found = [(i, gy) for i in wanted]  # what its transpose, an Expand, would make of it, but still small
-    elif type(function).vjp in (Function.vjp, Pointwise.vjp):
+    elif type(function).vjp is Function.vjp:
         # The same as calling vjp for each input, but the partials are built once.
         partials = function.partials(*function.inputs)
-        found = [(i, None if p is None else scaled(gy, p)) for i in wanted for p in (partials[i],)]
+        found = [(i, None if p is None else function._scaled(gy, p)) for i in wanted for p in (partials[i],)]
     else:
         found = [(i, function.vjp(gy, i)) for i in wanted]
     ran_over = function.source if isinstance(function, ScatterFunction) else function.output.domain

@@ -38,8 +38,14 @@ class Function:
       ``infer``     type and domain of the output; raises GraphError through ``self.fail``;
       ``glsl``      the snippet, see below;
       ``eval``      the float64 NumPy meaning (``evaluate`` when it needs to know where it is);
-      and its derivative in one of three ways: ``partials`` for component-wise Functions, ``vjp`` and ``jvp``
-      for others, or nothing at all: then the derivative is zero.
+      and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and ``jvp`` for
+      others; ``zero_derivative = True`` where the output is piecewise constant, as that of ``floor``;
+      ``no_derivative``, a sentence that says why there is none and what to use instead.
+
+    A Function to a float type that declares none of these raises GraphError when its derivative is asked for, and
+    so does one that declares only ``vjp`` in forward mode, only ``jvp`` in reverse mode. None as a partial, or from
+    ``vjp`` and ``jvp``, declares that the derivative by that input is zero. Derivatives of ``vjp`` are taken through
+    the Functions that it builds: these need derivatives of their own to make the second derivative exist.
 
     Snippets are GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of a
     function ``(ivec2 texel, int tile)`` for FETCH. ``$y`` is the output; a snippet without it is an
@@ -51,6 +57,8 @@ class Function:
     fields: ClassVar[tuple[str, ...]] = ()
     includes: ClassVar[tuple[str, ...]] = ()
     exact: ClassVar[bool] = False  # devices give the value of ``eval``, rounded to single precision
+    zero_derivative: ClassVar[bool] = False
+    no_derivative: ClassVar[str] = ""
     iterations: int | Any = 0
     """The most loop iterations that one evaluation of the snippet runs, nested loops multiplied. Shaders are kept below
     what drivers allow (lavapipe ends all loops of an invocation, in silence, after 65,535)."""
@@ -86,19 +94,21 @@ class Function:
 
     def partials(self, *x: Variable) -> tuple[Variable | None, ...]:
         """Component-wise Functions: the partial derivative by each input, None where it is zero."""
-        return (None,) * len(x)
+        if self.zero_derivative:
+            return (None,) * len(x)
+        raise self.fail(self.no_derivative or self._undeclared())
 
     def vjp(self, gy: Variable, i: int) -> Variable | None:
         """Gradient of input ``i`` given the gradient of the output; before broadcasting is undone. None: zero."""
         partial = self.partials(*self.inputs)[i]
-        return None if partial is None else gy * partial
+        return None if partial is None else self._scaled(gy, partial)
 
     def jvp(self, tangents: Sequence[Variable | None]) -> Variable | None:
         """Derivative of the output along the tangents of the inputs. None: zero."""
         total = None
         for partial, tangent in zip(self.partials(*self.inputs), tangents, strict=True):
             if partial is not None and tangent is not None:
-                term = partial * tangent
+                term = self._scaled(tangent, partial)
                 total = term if total is None else total + term
         return total
 
@@ -121,6 +131,20 @@ class Function:
     def signs(self) -> tuple[int, ...]:
         """Numbers of the inputs of which nothing counts but whether they are negative."""
         return ()
+
+    def _scaled(self, x: Variable, partial: Variable) -> Variable:
+        return x * partial
+
+    def _undeclared(self) -> str:
+        cls = type(self)
+        if cls.vjp is not Function.vjp:
+            return "declares vjp alone; forward and second derivatives need jvp in its class as well"
+        if cls.jvp is not Function.jvp:
+            return "declares jvp alone; gradients need vjp in its class as well"
+        return (
+            "declares no derivative; give its class partials, or vjp and jvp, or zero_derivative = True"
+            " if it is piecewise constant"
+        )
 
     def _zero_with(self, known: Mapping[int, np.ndarray], *inputs: int) -> np.ndarray | None:
         """Zero when one of these inputs is known to be zero; else what ``settled`` says of Functions at large."""

@@ -18,6 +18,7 @@ from .vector import Linear
 class Coordinates(PixelFunction):
     """What a texel knows of itself; no inputs. A subclass says what."""
 
+    zero_derivative = True
     fields = ("domain",)
 
     def __init__(self, domain: Domain):

@@ -161,6 +161,7 @@ class ScatterAdd(Scatter):
 class ScatterMax(Scatter):
     """The largest value written to each texel of a table of -1; INT. No derivative."""
 
+    zero_derivative = True
     fields = ("table", "operation")
     operation = "max"
 

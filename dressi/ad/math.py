@@ -33,16 +33,19 @@ class Abs(Pointwise):
 
 class Sign(Pointwise):
     exact = True
+    zero_derivative = True
     expression, compute, integers = "sign($0)", np.sign, True
 
 
 class Floor(Pointwise):
     exact = True
+    zero_derivative = True
     expression, compute = "floor($0)", np.floor
 
 
 class Ceil(Pointwise):
     exact = True
+    zero_derivative = True
     expression, compute = "ceil($0)", np.ceil
 
 
@@ -50,6 +53,7 @@ class Round(Pointwise):
     """Halves go to the even neighbour."""
 
     exact = True
+    zero_derivative = True
     expression, compute = "roundEven($0)", np.round
 
 
@@ -198,11 +202,13 @@ class StopGradient(Pointwise):
     """The input itself, with derivative zero."""
 
     exact = True
+    zero_derivative = True
     expression, compute, integers = "$0", np.array, True
 
 
 class LogicalNot(Pointwise):
     exact = True
+    zero_derivative = True
     expression = "float($0 == 0.0)"
     vector_expression = "$type(equal($0, $type(0.0)))"
 
@@ -214,6 +220,7 @@ class LogicalNot(Pointwise):
 class Convert(PixelFunction):
     """Between integers and floats of the same width; floats are truncated toward zero. No derivative."""
 
+    zero_derivative = True
     exact = True
     fields = ("to_int",)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -79,17 +79,8 @@ class Pointwise(PixelFunction):
         with np.errstate(all="ignore"):
             return type(self).compute(*lifted)
 
-    def vjp(self, gy: Variable, i: int) -> Variable | None:
-        partial = self.partials(*self.inputs)[i]
-        return None if partial is None else scaled(gy, partial)
-
-    def jvp(self, tangents: Sequence[Variable | None]) -> Variable | None:
-        total = None
-        for partial, tangent in zip(self.partials(*self.inputs), tangents, strict=True):
-            if partial is not None and tangent is not None:
-                term = scaled(tangent, partial)
-                total = term if total is None else F.add(total, term)
-        return None if total is None else F.fit(total, self.output)
+    def _scaled(self, x: Variable, partial: Variable) -> Variable:
+        return scaled(x, partial)
 
 
 def scaled(x: Variable, factor: Variable) -> Variable:

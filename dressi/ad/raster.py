@@ -87,6 +87,8 @@ class FragmentGraph:
 class Rasterize(RasterFunction):
     """See :func:`rasterize`."""
 
+    zero_derivative = True
+
     def __init__(
         self,
         position: Variable,

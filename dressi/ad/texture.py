@@ -16,6 +16,7 @@ from .types import INT, IVEC2, VEC2, Access, Size
 class WrapTexel(PixelFunction):
     """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
 
+    zero_derivative = True
     exact = True
     fields = ("size", "wrap")
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Function, PixelFunction, Variable
+from ..ad.shortcut import Fused, local_gradient
 from ..ad.types import VEC4, Size
 
 W_MINIMUM = 1e-6
@@ -90,9 +91,9 @@ class Project(PixelFunction):
         return jvp_by_rows(self, tangents)
 
 
-class ProjectSlope(PixelFunction):
+class ProjectSlope(Fused):
     """Inputs (position VEC4, slope VEC4): VEC4, the gradient by clip positions of what has the gradient ``slope`` by
-    their ``Project``. No derivative."""
+    their ``Project``. Differentiable in both."""
 
     fields = ("aspect",)
     includes = ("projection.glsl",)
@@ -119,6 +120,23 @@ class ProjectSlope(PixelFunction):
             by = np.concatenate([by_place, by_z], axis=-1) / w
             back = np.concatenate([by, by_w - (by * p[..., :3]).sum(-1, keepdims=True) / w], axis=-1)
         return np.where(there & (z < 0), front, np.where(seen, back, 0.0))
+
+    def ordinary(self, *x):
+        position, slope = x
+        return local_gradient(lambda p: _projected(p, self.aspect), [position], 0, slope)
+
+
+def _projected(p: Variable, aspect: float) -> Variable:
+    """``Project`` as ordinary Functions; what is not there divides by 1, so that no derivative is NaN."""
+    there, scale = F.less(F.sum_components(F.abs(p)), LARGEST), F.constant((0.5 * aspect, 0.5))
+    p = F.select(there, p, 0.0)
+    w, front = p.w, F.less(p.z, 0.0)
+    seen = F.logical_and(F.logical_not(front), F.greater(w, W_MINIMUM))
+    over = 1.0 / F.select(seen, w, 1.0)
+    place = p.xy * over * scale + scale
+    seen = F.logical_and(seen, F.less(F.max_component(F.abs(place)), FARTHEST))
+    back = F.select(F.logical_and(there, seen), F.vec4(place, p.z * over, w), 0.0)
+    return F.select(F.logical_and(there, front), F.vec4((p.xy + w) * scale, p.z, w), back)
 
 
 def _parts(p: np.ndarray, aspect: float) -> tuple[np.ndarray, ...]:

@@ -96,6 +96,7 @@ def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarra
 class ShownFaces(Faces):
     """Inputs (faces, vertex): INT list like ``faces``, 1 for those that are drawn, 0 for the others."""
 
+    zero_derivative = True
     fields = ("cull",)
 
     def __init__(self, faces: Variable, vertex: Variable, cull: int):

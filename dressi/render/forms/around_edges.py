@@ -16,6 +16,7 @@ from ..screen import Corners, DrawnMesh, Surface, barycentric, corners, covered,
 from ..silhouette import Silhouette
 from .edge_sides import EdgeFront, ends_of, seen_ends
 from .edges import HIDDEN, OUTWARD, EdgeList, EdgeQuads
+from .point_distance import point_distance
 
 
 class NearestPoint(NamedTuple):
@@ -74,9 +75,7 @@ def draw_edges(
     centres = pixel_centres(size)
     along, offset = b - a, centres - a
     place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
-    # The place is held fixed: inside the edge moving it changes nothing to first order.
-    away = F.length(centres - F.mix(a, b, F.stop_gradient(place)))
-    return NearestPoint(nearest, covered(nearest), pair, place, away)
+    return NearestPoint(nearest, covered(nearest), pair, place, point_distance(centres, a, b, place))
 
 
 @dataclass(frozen=True, eq=False)

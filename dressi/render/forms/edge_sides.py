@@ -70,6 +70,8 @@ class EdgeSides(EdgeFunction):
     not there, and with ``cull`` 1 those turned away, are not drawn: the edge is that of the rest. ends: ``seen_ends``.
     """
 
+    zero_derivative = True
+
     def __init__(self, edges: Variable, ends: Variable, vertex: Variable, cull: int):
         self.cull = cull
         super().__init__(edges, ends, vertex)
@@ -133,6 +135,8 @@ class EdgeFront(EdgeFunction):
     The number of the face in front beside each edge: of those drawn at it, the one that rises fastest toward the
     viewer with the distance to the edge, first of all those that have an area. -1 when none is drawn.
     """
+
+    zero_derivative = True
 
     def __init__(
         self, edges: Variable, ends: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int

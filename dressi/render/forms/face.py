@@ -35,6 +35,7 @@ from ...ad.types import Size, list_size
 from ...errors import InputError
 from ..screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
 from ..silhouette import Silhouette, fraction
+from .point_distance import point_distance
 from .segments import segment
 from .soft_faces import Enlarge, Extremes, FaceSegments, NearestEdge, face_records
 
@@ -197,13 +198,9 @@ def _peel(
 
 
 def _signed_distance(centres: Variable, nearest: Variable, ends: Variable) -> Variable:
-    """Differentiable distance of the pixel centres to the nearest edges found, VEC4 (a, b).
-
-    The place on the edge, t, is held fixed: the nearest point is either inside the edge, where moving t changes
-    nothing to first order, or an end.
-    """
+    """Differentiable distance of the pixel centres to the nearest edges found, VEC4 (a, b)."""
     a, b = ends.xy, ends.zw
     along = b - a
     t = F.dot(centres - a, along) / F.maximum(F.dot(along, along), 1e-30)
-    away = F.length(centres - F.mix(a, b, F.stop_gradient(F.clamp(t))))
+    away = point_distance(centres, a, b, F.clamp(t))
     return F.select(F.greater_equal(nearest.x, 0.0), away, -away)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.shortcut import Fused, local_gradient
 from ...ad.types import IVEC2, IVEC4, VEC4, Access
 from ..lists import at_points, read_list
 from ..projection import jvp_by_rows
@@ -24,6 +25,7 @@ class ListEnds(PixelFunction):
     """Inputs (pairs IVEC2 or IVEC4 list, vertex VEC4 list): VEC4 list like ``pairs``, the ``SegmentEnds`` of the edges
     between the vertices of the first two numbers. No derivative."""
 
+    no_derivative = "only tells which edges are drawn; use SegmentEnds"
     includes = ("face.glsl",)
     glsl = (
         "vec4 a = $1(face_texel($0.x, $size1), tile), b = $1(face_texel($0.y, $size1), tile);\n"
@@ -102,8 +104,9 @@ def _slope(vertices: Sequence[Variable], gy: Variable, i: int) -> Variable:
     return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
 
 
-class SegmentSlope(PixelFunction):
-    """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, what a gradient by the ``SegmentEnds`` of a and b adds to that by a."""
+class SegmentSlope(Fused):
+    """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, what a gradient by the ``SegmentEnds`` of a and b adds to that by a.
+    Differentiable in all of them."""
 
     includes = ("face.glsl",)
     glsl = "face_end_slope($0, $1, $2)"
@@ -116,6 +119,20 @@ class SegmentSlope(PixelFunction):
     def eval(self, a, b, slope):
         a, b, slope = np.broadcast_arrays(a, b, slope)
         return _end_slope(a, b, slope[..., :2], slope[..., 2:])
+
+    def ordinary(self, *x):
+        a, b, slope = x
+        return local_gradient(lambda a, b: F.vec4(_ordinary_end(a, b), _ordinary_end(b, a)), [a, b], 0, slope)
+
+
+def _ordinary_end(a: Variable, b: Variable) -> Variable:
+    """VEC2: the end of ``SegmentEnds`` at the vertex a, by ordinary Functions; what is not cut divides by 1."""
+    front = F.less(a.z, 0.0)
+    cut = F.logical_and(front, F.logical_and(F.greater_equal(b.z, 0.0), F.greater(b.w, 0.0)))
+    moved = a.z / F.select(cut, a.z - b.z * b.w, 1.0)
+    start, end = F.vec3(a.xy, a.w), F.vec3(b.xy * b.w, b.w)
+    place = start + (end - start) * moved
+    return F.select(cut, place.xy / F.select(cut, place.z, 1.0), F.select(front, 0.0, a.xy))
 
 
 def _homogeneous(v: np.ndarray) -> np.ndarray:

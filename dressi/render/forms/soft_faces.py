@@ -26,6 +26,7 @@ class FaceSegments(Faces):
     segments; a second one that is not seen is a-b again. (0, 0) for faces that are not drawn.
     """
 
+    zero_derivative = True
     fields = ("count", "cull")
 
     def __init__(self, faces: Variable, vertex: Variable, count: int, cull: int):
@@ -76,6 +77,7 @@ class Enlarge(PixelFunction):
     axes, for angles below 30 degrees: a fifth more pixels.) Faces without area collapse.
     """
 
+    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
     fields = ("count", "size")
     includes = ("face.glsl",)
 
@@ -166,6 +168,7 @@ class NearestEdge(PixelFunction):
     built from the ends of the segment.
     """
 
+    no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
     includes = ("face.glsl",)
     glsl = "$y = $0 < 0 ? vec3(-2.0, 2.0, -1.0)\n : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
 
@@ -207,6 +210,7 @@ class Extremes(PixelFunction):
     The image is FLOAT, or VEC2 of such extremes along the other axis. No derivative.
     """
 
+    no_derivative = "is made for masks; use F.window_max and F.window_min"
     fields = ("axis",)
 
     def __init__(self, image: Variable, reach: Variable, axis: str):
