@@ -37,6 +37,7 @@ from .constant import (
     constant,
     constant_value,
 )
+from .extremes import max, min, window_max, window_min
 from .geometry import (
     cross,
     distance,
@@ -53,8 +54,6 @@ from .image import (
     shift,
     take,
     tile_index,
-    window_max,
-    window_min,
 )
 from .lookup import (
     lookup,
@@ -110,9 +109,7 @@ from .raster import (
 from .reduce import (
     expand,
     fit,
-    max,
     mean,
-    min,
     sum,
     zeros,
     zeros_like,

@@ -249,49 +249,6 @@ class TakeTranspose(PixelFunction):
         return TakeTranspose(F.fit(tangents[0], self.inputs[0]), self.inputs[1], self.batch).output
 
 
-class WindowExtreme(PixelFunction):
-    """The largest or smallest value within ``radius`` texels along one axis, inside the tile."""
-
-    fields = ("radius", "axis", "largest")
-
-    def __init__(self, x: Variable, radius: int, axis: str, largest: bool):
-        self.radius, self.axis, self.largest = radius, axis, largest
-        super().__init__(x)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH,)
-
-    def infer(self):
-        if self.axis not in ("x", "y") or self.radius < 0:
-            raise self.fail("the axis is 'x' or 'y', the radius not negative")
-        if self.inputs[0].vtype.is_matrix:
-            raise self.fail("takes scalars and vectors")
-        return self.inputs[0].vtype, self.inputs[0].domain
-
-    @cached_property
-    def glsl(self) -> str:
-        a, pick = self.axis, "max" if self.largest else "min"
-        texel = "ivec2(i, pixel.y)" if a == "x" else "ivec2(pixel.x, i)"
-        return (
-            "$y = $0(pixel, tile);\n"
-            f"for (int i = max(pixel.{a} - {self.radius}, 0);"
-            f" i <= min(pixel.{a} + {self.radius}, $size0.{a} - 1); ++i) $y = {pick}($y, $0({texel}, tile));"
-        )
-
-    @property
-    def iterations(self) -> int:
-        return min(2 * self.radius + 1, self.inputs[0].size[self.axis == "y"])
-
-    def evaluate(self, at, x):
-        pick = np.maximum if self.largest else np.minimum
-        axis = 2 if self.axis == "x" else 1
-        out, extent = x, x.shape[axis]
-        for offset in range(-self.radius, self.radius + 1):
-            out = pick(out, np.take(x, np.clip(np.arange(extent) + offset, 0, extent - 1), axis))
-        return fetch(out, at)
-
-
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
     """IVEC2: the texel (x, y) inside its tile; its centre is at (x + 0.5, y + 0.5)."""
     return PixelCoordinates(domain_of(size, batch)).output
@@ -341,13 +298,3 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
 def take(x: Variable, index: Like) -> Variable:
     """The tiles of x picked by ``index``, INT 1x1 of batch M: the output has batch M. 0 for tiles x lacks."""
     return Take(*operands(x), *integers(index)).output
-
-
-def window_max(x: Variable, radius: int, axis: str) -> Variable:
-    """The largest value within +-radius texels along "x" or "y", inside the tile. Not differentiable."""
-    return WindowExtreme(x, whole(radius, "the radius", 0), axis, True).output
-
-
-def window_min(x: Variable, radius: int, axis: str) -> Variable:
-    """The smallest value within +-radius texels along "x" or "y", inside the tile. Not differentiable."""
-    return WindowExtreme(x, whole(radius, "the radius", 0), axis, False).output

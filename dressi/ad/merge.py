@@ -9,10 +9,11 @@ from collections.abc import Callable, Hashable, Iterator
 from . import functional as F
 from .arithmetic import Add, Max
 from .constant import is_constant
+from .extremes import ReduceMax
 from .graph import Function, ScatterFunction, Variable
 from .lookup import ScatterAdd
 from .program import Program
-from .reduce import Reduce, ReduceMax, Sum
+from .reduce import Reduce, Sum
 from .rewrite import mapped, rewrite
 
 Key = Callable[[Variable], Hashable | None]

@@ -87,28 +87,6 @@ class Sum(Reduce, Linear):
         return Expand(gy, self.inputs[0].domain).output
 
 
-class ReduceMax(Reduce):
-    """The largest, by components. Not differentiable."""
-
-    @cached_property
-    def glsl(self) -> str:
-        return self._loop(self._read("0"), 1, f"$y = max($y, {self._read('i')});")
-
-    def eval(self, x):
-        return x.max(axis=self._axis, keepdims=True)
-
-
-class ReduceMin(Reduce):
-    """The smallest, by components. Not differentiable."""
-
-    @cached_property
-    def glsl(self) -> str:
-        return self._loop(self._read("0"), 1, f"$y = min($y, {self._read('i')});")
-
-    def eval(self, x):
-        return x.min(axis=self._axis, keepdims=True)
-
-
 class Expand(Linear):
     """A size or batch of 1 broadcast to ``domain``.
 
@@ -146,7 +124,8 @@ class Expand(Linear):
         return Sum(gy, "n").output if x.batch == 1 else gy
 
 
-def _reduce(kind: type[Reduce], x: Variable, axes: str) -> Variable:
+def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
+    """x reduced along the axes named, y before x before n. Raises GraphError for other names."""
     if set(axes) - set(AXES):
         raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
     one_texel = x.size == (1, 1)
@@ -163,7 +142,7 @@ def _reduce(kind: type[Reduce], x: Variable, axes: str) -> Variable:
 def sum(x: Like, axes: str = AXES) -> Variable:
     """Sum over the axes named: "y" and "x" inside a tile, "n" over the batch, in this order. Default: all."""
     (x,) = operands(x)
-    return _reduce(Sum, x, axes)
+    return reduce_axes(Sum, x, axes)
 
 
 def mean(x: Like, axes: str = AXES) -> Variable:
@@ -173,30 +152,6 @@ def mean(x: Like, axes: str = AXES) -> Variable:
     (width, height), batch = x.domain
     count = (width if "x" in axes else 1) * (height if "y" in axes else 1) * (batch if "n" in axes else 1)
     return total if count == 1 else total * (1.0 / count)
-
-
-def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
-    """The larger of two, or the largest texel.
-
-    ``max(a, b)``: by components, the gradient of ties goes to a.
-    ``max(a)``, ``max(a, "xy")``, ``max(a, axes="xy")``: the largest texel over the axes; not differentiable.
-    """
-    if b is None or isinstance(b, str):
-        (x,) = operands(a)
-        return _reduce(ReduceMax, x, axes or b or AXES)
-    return F.maximum(a, b)
-
-
-def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
-    """The smaller of two, or the smallest texel.
-
-    ``min(a, b)``: by components, the gradient of ties goes to a.
-    ``min(a)``, ``min(a, "xy")``, ``min(a, axes="xy")``: the smallest texel over the axes; not differentiable.
-    """
-    if b is None or isinstance(b, str):
-        (x,) = operands(a)
-        return _reduce(ReduceMin, x, axes or b or AXES)
-    return F.minimum(a, b)
 
 
 def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Variable:

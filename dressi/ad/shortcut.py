@@ -84,8 +84,10 @@ class Shortcut(Alias):
         return tangents[1]
 
 
-class Fused(PixelFunction):
-    """Kind: one shader function that means the same as a graph of ordinary Functions, which ``ordinary`` builds."""
+class Fused:
+    """For Functions that mean the same as a graph of ordinary ones, which ``ordinary`` builds: their derivatives."""
+
+    inputs: tuple[Variable, ...]
 
     def ordinary(self, *x: Variable) -> Variable:
         """The output as a graph over ``x``, Variables like the inputs."""
@@ -100,11 +102,8 @@ class Fused(PixelFunction):
 
 def shortcut(short: Variable, exact: Variable) -> Variable:
     """``short``, with the derivatives of ``exact``. The two are equal; types are, sizes broadcast."""
-    if exact.domain != short.domain:
-        short = F.expand(short, *reversed(_common(short, exact)))
+    (width, height), (w, h) = short.size, exact.size
+    size, batch = (max(width, w), max(height, h)), max(short.batch, exact.batch)
+    if (size, batch) != short.domain:
+        short = F.expand(short, batch, size)
     return Shortcut(short, exact).output
-
-
-def _common(a: Variable, b: Variable) -> tuple[tuple[int, int], int]:
-    size = tuple(max(m, n) for m, n in zip(a.size, b.size, strict=True))
-    return (size[0], size[1]), max(a.batch, b.batch)

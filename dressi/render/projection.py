@@ -91,7 +91,7 @@ class Project(PixelFunction):
         return jvp_by_rows(self, tangents)
 
 
-class ProjectSlope(Fused):
+class ProjectSlope(Fused, PixelFunction):
     """Inputs (position VEC4, slope VEC4): VEC4, the gradient by clip positions of what has the gradient ``slope`` by
     their ``Project``. Differentiable in both."""
 

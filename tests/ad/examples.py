@@ -9,17 +9,19 @@ import examples_pointwise
 import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
-from dressi.ad import functional as F
 from dressi.ad import (
+    extremes,
     geometry,
     image,
     lookup,
     matrix,
     reduce,
     resize,
+    shortcut,
     texture,
     vector,
 )
+from dressi.ad import functional as F
 from dressi.ad import random as randoms
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.raster import Rasterize
@@ -101,14 +103,14 @@ for vtype in (FLOAT, VEC3, MAT3):
     )
 add(reduce.Sum, example(F.sum, of(IVEC2, SIZE, BATCH, -9, 9)), example(F.mean, of(VEC2, SIZE, 3)))
 add(
-    reduce.ReduceMax,
-    *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH), only=0) for a in ("x", "yn")),
+    extremes.ReduceMax,
+    *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH)) for a in ("x", "yn")),
 )
 add(
-    reduce.ReduceMin,
-    *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH), only=0) for a in ("n", "xy")),
+    extremes.ReduceMin,
+    *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")),
 )
-add(reduce.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
+add(extremes.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
 add(
     reduce.Expand,
     example(lambda x: F.expand(x, BATCH), of(VEC3)),
@@ -118,6 +120,13 @@ add(
     reduce.Expand,
     example(lambda x: F.expand(x, 3, SIZE), of(FLOAT, (1, 4))),
     example(lambda x: F.expand(x, 2, SIZE), of(INT, (5, 1), 1, 0, 9)),
+)
+
+# ---- shortcuts
+add(
+    shortcut.Shortcut,
+    example(lambda a, b: shortcut.shortcut(F.stop_gradient(a * b), a * b), of(VEC3), of(FLOAT, SIZE, BATCH)),
+    example(lambda a, b: shortcut.shortcut(a * 2.0, a + a + b * 0.0), of(FLOAT), of(FLOAT, (1, 1), BATCH)),
 )
 
 # ---- images
@@ -153,10 +162,25 @@ add(
 )
 for axis, radius in (("x", 1), ("y", 2), ("x", 9)):
     add(
-        image.WindowExtreme,
-        example(lambda x, r=radius, a=axis: F.window_max(x, r, a), of(FLOAT, SIZE, BATCH), only=0),
+        extremes.WindowExtreme,
+        example(lambda x, r=radius, a=axis: F.window_max(x, r, a), of(FLOAT, SIZE, BATCH)),
     )
-add(image.WindowExtreme, example(lambda x: F.window_min(x, 1, "y"), of(IVEC2, SIZE, 1, -9, 9)))
+add(extremes.WindowExtreme, example(lambda x: F.window_min(x, 1, "y"), of(IVEC2, SIZE, 1, -9, 9)))
+add(extremes.WindowExtreme, example(lambda x: F.window_min(x, 2, "x"), of(VEC3, SIZE, BATCH)))
+add(
+    extremes.ExtremeIndex,
+    *(
+        example(lambda x, a=a, m=m: extremes.ExtremeIndex(x, a, m).output, of(v, SIZE, 3, low, 2), only=0)
+        for a, m, v, low in (("x", True, VEC2, -2), ("y", False, FLOAT, -2), ("n", True, IVEC3, 0))
+    ),
+)
+add(
+    extremes.WindowIndex,
+    *(
+        example(lambda x, a=a, m=m: extremes.WindowIndex(x, 2, a, m).output, of(v, SIZE, BATCH, 0, 2), only=0)
+        for a, m, v in (("x", True, VEC2), ("y", False, FLOAT), ("x", False, INT))
+    ),
+)
 for filter in ("nearest", "bilinear", "area"):
     for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
         add(resize.Resize, example(lambda x, s=size, f=filter: F.resize(x, s, f), of(VEC2, SIZE, BATCH)))

@@ -13,7 +13,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render import projection, screen, sparse
-from dressi.render.forms import crossings, edge_sides, edges, segments, soft_faces
+from dressi.render.forms import crossings, edge_sides, edges, point_distance, segments, soft_faces
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases
@@ -61,7 +61,9 @@ def projected_slope(smooth: bool) -> Example:
     assert made is not None
     rng = np.random.default_rng(13)
     slope = Variable(VEC4, (8, 4), 2, data=rng.uniform(-1, 1, (2, 4, 8, 4)).astype(np.float32))
-    return Example(projection.ProjectSlope(*made.inputs, slope, 1.5).output)
+    (position,) = made.inputs
+    wrt = (position, slope) if smooth else ()
+    return Example(projection.ProjectSlope(position, slope, 1.5).output, wrt)
 
 
 def segment_ends(there: bool = True) -> Example:
@@ -82,13 +84,25 @@ def known_ends() -> Example:
     return Example(segments.KnownEnds(ends, *ends.creator.inputs).output)
 
 
-def segment_slope() -> Example:
-    ends = segment_ends(False).output.creator
+def segment_slope(there: bool = True) -> Example:
+    ends = segment_ends(there).output.creator
     assert ends is not None
     slope = Variable(
         VEC4, (8, 4), data=np.random.default_rng(10).uniform(-1, 1, (1, 4, 8, 4)).astype(np.float32)
     )
-    return Example(segments.SegmentSlope(*ends.inputs, slope).output)
+    wrt = (*ends.inputs, slope) if there else ()
+    return Example(segments.SegmentSlope(*ends.inputs, slope).output, wrt)
+
+
+def distance_of_points(points: bool) -> Example:
+    """Points beside the segment, beyond one end or the other; segments that are ``points`` have a kink there."""
+    rng = np.random.default_rng(11)
+    p, a, b = rng.uniform(-1, 1, (3, 1, 8, 12, 2)).astype(np.float32)
+    b = a if points else b
+    p, a, b = (Variable(VEC2, (12, 8), data=x) for x in (p, a, b))
+    along = b - a
+    place = F.clamp(F.dot(p - a, along) / F.maximum(F.dot(along, along), 1e-30))
+    return Example(point_distance.point_distance(p, a, b, place), (p,) if points else (p, a, b))
 
 
 def _segments(batch: int, cull: int = 0) -> tuple[Variable, Variable, Variable, Variable]:
@@ -211,7 +225,8 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     projection.ProjectSlope: [lambda: projected_slope(True), lambda: projected_slope(False)],
     segments.SegmentEnds: [segment_ends, lambda: segment_ends(False)],
     segments.KnownEnds: [known_ends],
-    segments.SegmentSlope: [segment_slope],
+    segments.SegmentSlope: [segment_slope, lambda: segment_slope(False)],
+    point_distance.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
     soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
     segments.ListEnds: [edge_ends],

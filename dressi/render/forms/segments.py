@@ -104,7 +104,7 @@ def _slope(vertices: Sequence[Variable], gy: Variable, i: int) -> Variable:
     return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
 
 
-class SegmentSlope(Fused):
+class SegmentSlope(Fused, PixelFunction):
     """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, what a gradient by the ``SegmentEnds`` of a and b adds to that by a.
     Differentiable in all of them."""
 
