@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import GraphError
 from .graph import Domain, PixelFunction, Variable, user_line
-from .types import MAT2, MAT3, MAT4, VType, vector_type
+from .types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 
 Like = Any
 """What a Function accepts: a Variable, a number, a tuple of numbers, an array of its own size or smaller."""
@@ -45,10 +45,10 @@ class Constant(PixelFunction):
     zero_derivative = True
     fields = ("vtype", "value")
 
-    def __init__(self, value: np.ndarray, vtype: VType):
+    def __init__(self, value: np.ndarray | tuple[float, ...], vtype: VType):
         self.vtype = vtype
-        flat = np.asarray(value).ravel()
-        self.value = tuple(int(v) for v in flat) if vtype.is_int else tuple(float(v) for v in flat)
+        numbers = value if type(value) is tuple else np.asarray(value).ravel().tolist()
+        self.value = tuple(map(int if vtype.is_int else float, numbers))
         super().__init__()
 
     @property
@@ -153,6 +153,8 @@ def _whole(value: Like) -> np.ndarray:
 
 
 def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Variable:
+    if type(value) is float and not integer:
+        return Constant((value,), FLOAT).output
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise GraphError(f"expected a Variable or numbers, not {value!r} (at {user_line()})")

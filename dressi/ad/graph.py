@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,19 @@ class At(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     tile: np.ndarray
+
+
+_SAME_PIXEL = tuple((Access.SAME_PIXEL,) * n for n in range(256))
+_ORIGIN_DOMAIN = Domain((1, 1), 1)
+
+
+@cache
+def _known(kind: type[Function]) -> frozenset[str]:
+    """Names that every application of a class has: inputs and output, fields, and what is cached from them."""
+    names = {"inputs", "where", "output", *kind.fields}
+    for base in kind.__mro__:
+        names.update(name for name, value in vars(base).items() if isinstance(value, cached_property))
+    return frozenset(names)
 
 
 _ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
@@ -63,30 +76,47 @@ class Function:
     """The most loop iterations that one evaluation of the snippet runs, nested loops multiplied. Shaders are kept below
     what drivers allow (lavapipe ends all loops of an invocation, in silence, after 65,535)."""
 
-    def __init__(self, *inputs: Variable):
+    def __init__(self, *inputs: Variable, **fields: Any):
+        for name, value in fields.items():
+            if name not in self.fields:
+                declared = ", ".join(self.fields) or "none"
+                raise GraphError(f"{type(self).__name__} has no field {name!r}; its fields are: {declared}")
+            setattr(self, name, value)
+        for x in inputs:
+            if not isinstance(x, Variable):
+                raise GraphError(
+                    f"inputs of {type(self).__name__} are Variables, not {x!r}; F.apply makes constants of numbers"
+                )
         self.inputs = inputs
         self.where = user_line()
         vtype, domain = self.infer()
-        self.output = Variable(vtype, domain[0], domain[1], creator=self)
+        self.output = Variable.made(self, vtype, domain)
         # A list computed entry by entry is a list.
         for x, access in zip(inputs, self.access):
-            if x.count is not None and access is Access.SAME_PIXEL and x.domain == self.output.domain:
+            if x.count is not None and access is Access.SAME_PIXEL and x.domain == domain:
                 self.output.count = x.count
                 break
 
     # ---- what a subclass declares
-    @cached_property
-    def access(self) -> tuple[Access, ...]:
-        return (Access.SAME_PIXEL,) * len(self.inputs)
+    if TYPE_CHECKING:
+        access: Any  # a property or cached_property: a tuple of Access, one an input
+    else:
+
+        @property
+        def access(self) -> tuple[Access, ...]:
+            return _SAME_PIXEL[len(self.inputs)]
 
     def infer(self) -> tuple[VType, Domain]:
-        raise NotImplementedError
+        raise self.fail(
+            "declares no infer; it returns the type and domain of the output, often"
+            " (self.inputs[0].vtype, self.broadcast())"
+        )
 
     if TYPE_CHECKING:
         glsl: Any  # a class attribute, or a property where the snippet depends on the application
 
     def eval(self, *x: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        raise self.fail("declares no eval, its meaning in NumPy; without it there is no reference to check against")
 
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
         """Values at ``at``. SAME_PIXEL inputs arrive already there, FETCH inputs whole, (N, H, W) + shape."""
@@ -155,7 +185,21 @@ class Function:
     # ---- what it gets
     @property
     def attributes(self) -> tuple[Any, ...]:
+        """The values of the fields. Hashable."""
         return tuple(getattr(self, name) for name in self.fields)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What makes two applications to the same inputs equal: class, attributes, and the snippet where something else
+        was set on this one, which the snippet may depend on."""
+        if self._own_state():
+            return (type(self), self.attributes, self.glsl)
+        return (type(self), self.attributes)
+
+    def _own_state(self) -> dict[str, Any]:
+        """Attributes of this application that are neither fields nor derived from them."""
+        known = _known(type(self))
+        return {name: value for name, value in self.__dict__.items() if name not in known}
 
     @cached_property
     def places(self) -> frozenset[str]:
@@ -167,10 +211,11 @@ class Function:
         new = object.__new__(type(self))
         for name in self.fields:
             setattr(new, name, getattr(self, name))
+        new.__dict__.update(self._own_state())
         new.inputs = inputs
         new.where = self.where
         vtype, domain = new.infer()
-        new.output = Variable(vtype, domain[0], domain[1], creator=new, name=self.output.name)
+        new.output = Variable.made(new, vtype, domain, self.output.name)
         return new
 
     def fail(self, reason: str) -> GraphError:
@@ -181,9 +226,14 @@ class Function:
     def broadcast(self, *variables: Variable) -> Domain:
         """The domain that the given inputs (default: all read at the same pixel) broadcast to."""
         if not variables:
-            variables = tuple(
-                x for x, a in zip(self.inputs, self.access, strict=True) if a is Access.SAME_PIXEL
-            )
+            access = self.access
+            if access is _SAME_PIXEL[len(self.inputs)]:
+                variables = self.inputs
+            else:
+                variables = tuple(x for x, a in zip(self.inputs, access) if a is Access.SAME_PIXEL)
+        first = variables[0].domain if variables else _ORIGIN_DOMAIN
+        if all(v.domain == first for v in variables):
+            return first
         dims = [1, 1, 1]
         for v in variables:
             for k, n in enumerate((*v.size, v.batch)):
@@ -312,6 +362,6 @@ def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any
     roots = tuple(roots)
     lines: list[Any] = [(v.vtype, v.domain) for v in number]
     for f in topological_order(roots):
-        lines.append((type(f), f.attributes, *(number[x] for x in f.inputs)))
+        lines.append((*f.identity, *(number[x] for x in f.inputs)))
         number[f.output] = len(number)
     return (*lines, *(number[v] for v in roots))

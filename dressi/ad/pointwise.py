@@ -31,15 +31,16 @@ class Pointwise(PixelFunction):
     promote: ClassVar[bool] = True  # GLSL has no overload that mixes scalars and vectors
 
     def infer(self):
-        kinds = {x.vtype.is_int for x in self.inputs}
-        if len(kinds) > 1:
-            raise self.fail("integers and floats do not mix; convert with F.to_float or F.to_int")
-        if True in kinds and not self.integers:
+        operand = self.inputs[0].vtype
+        for x in self.inputs:
+            if x.vtype.is_int is not operand.is_int:
+                raise self.fail("integers and floats do not mix; convert with F.to_float or F.to_int")
+            if x.vtype is not operand and not x.vtype.is_scalar:
+                if not operand.is_scalar:
+                    raise self.fail("types must be equal, or FLOAT (INT), which broadcasts over the components")
+                operand = x.vtype
+        if operand.is_int and not self.integers:
             raise self.fail("takes floats; convert with F.to_float")
-        types = {x.vtype for x in self.inputs if not x.vtype.is_scalar}
-        if len(types) > 1:
-            raise self.fail("types must be equal, or FLOAT (INT), which broadcasts over the components")
-        operand = types.pop() if types else self.inputs[0].vtype
         return self.result(operand), self.broadcast()
 
     def result(self, operand: VType) -> VType:

@@ -90,7 +90,7 @@ def rewrite(
         inputs = tuple(done[x] for x in function.inputs)
         kind = type(function)
         keyed = sorted(inputs, key=lambda x: x.id) if kind in commutative else inputs
-        key = (kind, function.attributes, *keyed)
+        key = (*function.identity, *keyed)
         same = unique.get(key)
         if same is not None:
             if same is not v:

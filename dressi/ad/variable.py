@@ -16,7 +16,7 @@ from .types import Size, VType, size_of, whole
 if TYPE_CHECKING:
     from .graph import Function
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _serial = itertools.count()
 
 
@@ -35,15 +35,37 @@ def domain_of(size: Any, batch: Any = 1) -> Domain:
     return Domain(size_of(size), whole(batch, "a batch", 1))
 
 
+_inside: dict[str, bool] = {}
+
+
+def _is_inside(file: str) -> bool:
+    """Whether a file is of this or another installed package, or no file at all."""
+    return file.startswith((_PACKAGE, "<frozen")) or "site-packages" in file or "dist-packages" in file
+
+
 def user_line() -> str:
     """The innermost line outside of this and other installed packages: the line of user code being executed."""
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE) and "site-packages" not in name:
-            return f"{name}:{frame.f_lineno}"
+        file = frame.f_code.co_filename
+        inside = _inside.get(file)
+        if inside is None:
+            inside = _inside[file] = _is_inside(file)
+        if not inside:
+            return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "dressi"
+
+
+def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain]:
+    """What the infer of a user's Function gave. Raises GraphError."""
+    try:
+        size, batch = domain
+        if isinstance(vtype, VType):
+            return vtype, domain_of(size, batch)
+    except (TypeError, ValueError, GraphError):
+        pass
+    raise creator.fail(f"infer returns a type and a domain ((W, H), batch), not {vtype!r} and {domain!r}")
 
 
 class Variable:
@@ -79,6 +101,19 @@ class Variable:
         self.size, self.batch = self.domain
         self.name, self.creator = name, creator
         self.data = None if data is None else self.conform(data)
+
+    @classmethod
+    def made(cls, creator: Function, vtype: VType, domain: Domain, name: str | None = None) -> Variable:
+        """The output of a Function."""
+        self = object.__new__(cls)
+        self.id = next(_serial)
+        self.where = creator.where
+        if type(domain) is not Domain or type(vtype) is not VType:
+            vtype, domain = _inferred(creator, vtype, domain)
+        self.vtype, self.domain = vtype, domain
+        self.size, self.batch = domain
+        self.name, self.creator, self.data, self.count = name, creator, None, None
+        return self
 
     @classmethod
     def of(

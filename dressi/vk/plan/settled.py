@@ -71,6 +71,6 @@ def _structure(f: RasterFunction, numbers: dict[tuple, int]) -> dict[Variable, i
     for v, key in keys:
         found[v] = numbers.setdefault(key, len(numbers))
     for g in graph.functions:
-        key = (type(g), g.attributes, *(found[x] for x in g.inputs))
+        key = (*g.identity, *(found[x] for x in g.inputs))
         found[g.output] = numbers.setdefault(key, len(numbers))
     return found
