@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "dressi.vk": {"dressi.ad"},
     "dressi.vk.plan": {"dressi.ad"},
     "dressi.render": {"dressi.ad"},
+    "dressi.__main__": {"dressi.cli"},
     "dressi.cli": {"dressi", "dressi.ad", "dressi.render", "dressi.vk"},
     "dressi": {"dressi.ad", "dressi.render", "dressi.vk"},
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dressi.cli.interrupt import imports
 from dressi.errors import DressiError
 
 
@@ -19,8 +20,9 @@ def devices(
     ] = False,
 ) -> None:
     """List the Vulkan devices, their limits, and what is missing."""
-    from dressi.config import config
-    from dressi.vk.run.device import choose, list_devices
+    with imports():
+        from dressi.config import config
+        from dressi.vk.run.device import choose, list_devices
 
     found = list_devices()
     # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.

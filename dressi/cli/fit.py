@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from dressi.cli.interrupt import imports
+
 
 def fit(
     target: Annotated[
@@ -67,7 +69,8 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: the counts, as JSON.")] = False,
 ) -> int:
     """Recover shape and texture from pictures of a mesh, or from photographs."""
-    from dressi.cli.fitting import Request, run_fit
+    with imports():
+        from dressi.cli.fitting import Request, run_fit
 
     request = Request(
         target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,

@@ -1,19 +1,18 @@
 """What `dressi fit` does: check the request, run the job, show how it goes, write the results."""
 
 import json
-import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tqdm import tqdm
 
 from dressi import Device, DressiAD
+from dressi.cli.interrupt import Stop
 from dressi.errors import InputError
 from dressi.render.fit import (
     FitJob,
@@ -183,28 +182,6 @@ def _scene(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[],
     if isinstance(source, Photos):
         return photo_scene(source)
     return mesh_scene(source, options.views, options.size, make_engine)
-
-
-class Stop:
-    """Inside the block Ctrl-C asks for a stop instead of raising; a second one raises KeyboardInterrupt."""
-
-    def __init__(self) -> None:
-        self._asked = False
-
-    def __call__(self) -> bool:
-        return self._asked
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
-
-    def __enter__(self) -> "Stop":
-        self._before = signal.signal(signal.SIGINT, self._on_signal)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
 
 
 class Bar:

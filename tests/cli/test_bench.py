@@ -13,7 +13,7 @@ import pytest
 from dressi import Device, DressiAD, Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
-from dressi.cli import app, main
+from dressi.cli import main
 from dressi.cli.bench import CASES
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
@@ -22,6 +22,7 @@ from dressi.cli.bench.peers import Deodr
 from dressi.cli.bench.protocol import WARM_UP, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
 from dressi.cli.bench.traffic import step_bytes
+from dressi.cli.commands import app
 from dressi.config import shader_text
 from dressi.errors import DressiError
 from dressi.render.fit.draw import draw

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from dressi.cli.interrupt import imports
+
 CASES = (
     "image_fitting", "silhouette", "texture", "table2", "table3", "table4", "table5", "figure9",
 )  # fmt: skip
@@ -69,8 +71,9 @@ def bench(
     if cold:
         # Mesa reads it when a device is made, so it has to be there before the first one.
         os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
-    from dressi.cli.bench.request import Request
-    from dressi.cli.bench.run import run_bench
+    with imports():
+        from dressi.cli.bench.request import Request
+        from dressi.cli.bench.run import run_bench
 
     run_bench(
         Request.parse(
