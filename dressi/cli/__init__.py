@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dressi.cli.interrupt import INTERRUPTED, imports, say_interrupted
+from dressi.cli.interrupt import INTERRUPTED, SENTENCE, imports
+from dressi.cli.terminal import say
 
 BROKEN_PIPE = 1
 """Exit code when nobody reads the output any more, the parser's own."""
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
-        say_interrupted()
+        say(SENTENCE)
         code = INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has seen enough, such as `| head`.

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from dressi import __version__
 from dressi.cli.bench import bench
 from dressi.cli.devices import devices
 from dressi.cli.fit import fit
+from dressi.cli.terminal import say
 from dressi.config import config
 from dressi.errors import DressiError, InputError
 
@@ -80,7 +80,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = _sentence(error)
         if message is None or _debugging():
             raise
-        print(f"dressi: error: {message}", file=sys.stderr)
+        say(f"dressi: error: {message}")
         return 2
     return code if isinstance(code, int) else 0
 
@@ -112,7 +112,7 @@ def _debugging() -> bool:
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"dressi: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    say(f"dressi: warning: {' '.join(str(message).split())}")
 
 
 if "PYTHONWARNINGS" not in os.environ:

@@ -1,7 +1,7 @@
 """What `dressi fit` does: check the request, run the job, show how it goes, write the results."""
 
+import contextlib
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -13,13 +13,17 @@ from tqdm import tqdm
 
 from dressi import Device, DressiAD
 from dressi.cli.interrupt import Stop
-from dressi.errors import InputError
+from dressi.cli.terminal import say
+from dressi.errors import DressiError, InputError
 from dressi.render.fit import (
     FitJob,
     FitOptions,
+    FitResult,
     Progress,
     Scene,
     check_folder,
+    keep_mesh,
+    locked,
     mesh_scene,
     photo_scene,
     write_results,
@@ -73,25 +77,61 @@ def run_fit(request: Request) -> int:
         options = _options(request, source.cameras.size)
     with Device.open(request.device) as device:
         check_size(options.size, options.texture_size, device.limits.max_image_dimension)
-        if not request.plan:
-            check_folder(request.out)
-        scene = _scene(source, options, lambda: DressiAD(device))
-        job = FitJob(
-            scene, options, lambda: DressiAD(device), init=init, folder=None if request.plan else request.out
-        )
+
+        def make_engine() -> DressiAD:
+            return DressiAD(device)
+
         if request.plan:
+            job = FitJob(_scene(source, options, make_engine), options, make_engine, init=init)
             job.plan()
             print_plan(job, request.as_json)
             return 0
-        with Stop() as stop, Bar(request.resume) as bar:
-            result = job.run(resume=request.resume, progress=bar, stop=stop)
-        facts = {
-            "name": device.name,
-            "driver": device.physical.driver,
-            "version": device.physical.driver_version,
-        }
-        print("writing results ...", file=sys.stderr)
-        report = write_results(
+        check_folder(request.out)
+        with locked(request.out):
+            scene = _scene(source, options, make_engine)
+            job = FitJob(scene, options, make_engine, init=init, folder=request.out)
+            stop = Stop()
+            try:
+                with stop, Bar(request.resume) as bar:
+                    result = job.run(resume=request.resume, progress=bar, stop=stop)
+                say("writing results ...")
+                report = _written(request, source, device, scene, result, begin)
+            except KeyboardInterrupt:
+                if not job.resumable:
+                    raise
+                return _interrupted(f"'{request.out}' has a checkpoint, and {GOES_ON}", stop.code)
+            print_report(report, request.out)
+            if result.finished:
+                job.forget()
+                return 0
+        reached = f"what was reached is in '{request.out}'"
+        if result.unsaved is None:
+            return _interrupted(f"{reached}, and {GOES_ON}", stop.code)
+        ending = f"{GOES_ON} from the one before it" if job.resumable else "there is nothing to resume"
+        return _interrupted(
+            f"{reached}, but the last checkpoint could not be written ({result.unsaved}): {ending}", stop.code
+        )
+
+
+GOES_ON = "the same command with --resume goes on"
+
+
+def _interrupted(sentence: str, code: int) -> int:
+    say(f"dressi: interrupted; {sentence}")
+    return code
+
+
+def _written(
+    request: Request, source: Mesh | Photos, device: Device, scene: Scene, result: FitResult, begin: float
+) -> dict[str, Any]:
+    """The report of results that were written. Raises InputError that says what could be kept of them."""
+    facts = {
+        "name": device.name,
+        "driver": device.physical.driver,
+        "version": device.physical.driver_version,
+    }
+    try:
+        return write_results(
             request.out,
             scene,
             result,
@@ -101,15 +141,14 @@ def run_fit(request: Request) -> int:
             hull=result.finished,
             photos=source if isinstance(source, Photos) else None,
         )
-    print_report(report, request.out)
-    if result.finished:
-        job.forget()
-        return 0
-    print(
-        f"dressi: interrupted; what was reached is in '{request.out}', and the same command with --resume goes on",
-        file=sys.stderr,
-    )
-    return 130
+    except (DressiError, OSError, MemoryError) as error:
+        what = str(error).strip().splitlines()[0] if str(error).strip() else "there is not enough memory"
+        if result.unsaved is None:
+            kept = "nothing of the fit is lost: the same command with --resume writes the results"
+        else:
+            path = keep_mesh(request.out, result.mesh)
+            kept = f"the mesh is kept as '{path}'" if path else "no other folder could take the mesh either"
+        raise InputError(f"{what}; {kept}") from error
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -188,9 +227,18 @@ class Bar:
     """Progress on stderr: phase, loss, steps per second."""
 
     def __init__(self, resume: bool):
-        self._resume, self._bar = resume, None
+        self._resume, self._bar, self._unseen = resume, None, False
 
     def __call__(self, progress: Progress) -> None:
+        if self._unseen:
+            return
+        try:
+            self._show(progress)
+        except (OSError, ValueError):
+            # A closed pipe or a full disk behind stderr is no reason to end a fit.
+            self._unseen = True
+
+    def _show(self, progress: Progress) -> None:
         if self._bar is None:
             self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
         self._bar.set_description(progress.phase, refresh=False)
@@ -202,7 +250,8 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.close()
 
 
 def print_plan(job: FitJob, as_json: bool) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,12 +19,7 @@ from typing import Any
 
 INTERRUPTED = 130
 """Exit code: 128 + SIGINT, as shells report it."""
-_TEXT = "dressi: interrupted"
-
-
-def say_interrupted() -> None:
-    if sys.stderr is not None:
-        print(_TEXT, file=sys.stderr)
+SENTENCE = "dressi: interrupted"
 
 
 @contextmanager
@@ -44,7 +38,7 @@ def imports() -> Iterator[None]:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     try:
-        os.write(2, (_TEXT + "\n").encode())
+        os.write(2, (SENTENCE + "\n").encode())
     finally:
         os._exit(INTERRUPTED)
 

@@ -24,8 +24,8 @@ from dressi.render.fit import (
     mesh_scene,
     write_results,
 )
-from dressi.render.fit.checkpoint import NAME, Checkpoint, task_key
-from dressi.render.fit.job import round_size
+from dressi.render.fit.disk.checkpoint import NAME, Checkpoint, task_key
+from dressi.render.fit.learned import round_size
 from dressi.render.fit.report import write_losses
 from dressi.render.fit.scene import photo_scene
 from dressi.render.fit.shape import ShapeRound

@@ -8,11 +8,12 @@ Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, 
 """
 
 from ..engine import Engine, MakeEngine
-from .checkpoint import Checkpoint
+from .disk import Checkpoint, check_folder, locked
 from .draw import draw
-from .job import FitJob, FitResult, Progress
+from .job import FitJob
 from .options import FitOptions, Round
-from .report import FILES, check_folder, write_results
+from .report import FILES, keep_mesh, write_results
+from .result import FitResult, Progress
 from .scene import Scene, Views, mesh_scene, photo_scene
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "Views",
     "check_folder",
     "draw",
+    "keep_mesh",
+    "locked",
     "mesh_scene",
     "photo_scene",
     "write_results",

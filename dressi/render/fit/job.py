@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from ..cameras.alignment import align
 from ..engine import Engine, MakeEngine
 from ..mesh import Mesh
 from ..reach import check_reach, marked
-from .checkpoint import Checkpoint, task_key
+from .disk import Checkpoint, Keeper, locked, task_key
+from .disk.checkpoint import MOST_BYTES
+from .learned import learned, round_size
 from .moving import Moving, with_views
 from .openings import opened
 from .options import FitOptions, Round
+from .result import FitResult, Progress, Timing
 from .scene import Scene
 from .shape import ShapeRound, outer_radius
 from .texture import TextureRound
@@ -30,44 +34,6 @@ CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped
 and resumed computes the same numbers."""
 SAVE_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """done, total: steps of all phases."""
-
-    phase: str
-    done: int
-    total: int
-    loss: float
-
-
-@dataclass
-class Timing:
-    first_build_ms: float | None = None
-    steps: int = 0
-    seconds: float = 0.0
-
-    @property
-    def step_ms(self) -> float | None:
-        return 1e3 * self.seconds / self.steps if self.steps else None
-
-
-@dataclass
-class FitResult:
-    """mesh: in the world, with a texture once the second phase has begun."""
-
-    mesh: Mesh
-    losses: list[tuple[str, float]]
-    plans: dict[str, dict[str, int]]
-    timing: Timing
-    finished: bool
-    texts: dict[str, str] = field(default_factory=dict)
-    cameras: Cameras | None = None
-    """Those that were learned from, as they were found, where poses were refined: in the world's place, size and turn in
-    which they are nearest to those given."""
-    earlier_s: float = 0.0
-    """Seconds spent in runs that this one went on from."""
 
 
 def rounds_of(scene: Scene, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[Round]]:
@@ -95,7 +61,8 @@ class FitJob:
         folder: Path | None = None,
     ):
         self.scene, self.options, self.make_engine, self.folder = scene, options, make_engine, folder
-        self._learned = _batch(scene)
+        self._keeper = Keeper(folder)
+        self._learned = learned(scene)
         self.cameras = self._moving_cameras()
         """In units of the scene, at the start of the round; None where they stay."""
         self._rest_is_start = init is not None
@@ -109,7 +76,7 @@ class FitJob:
             self._start.positions,
             self._start.faces,
         )
-        self._total = sum(plan.steps for plan in self.rounds) + options.texture_steps
+        self._steps = [*(plan.steps for plan in self.rounds), options.texture_steps]
         self.timing = Timing()
         self.plans: dict[str, dict[str, int]] = {}
         self.texts: dict[str, str] = {}
@@ -169,10 +136,14 @@ class FitJob:
             finally:
                 engine.close()
 
+    @property
+    def resumable(self) -> bool:
+        """Whether this fit has left a checkpoint."""
+        return self._keeper.kept
+
     def forget(self) -> None:
-        """Remove the checkpoint: nothing is left to resume."""
-        if self.folder is not None:
-            Checkpoint.remove(self.folder)
+        """Remove the checkpoint of this fit: nothing is left to resume."""
+        self._keeper.forget()
 
     # ---- running
     def run(
@@ -184,14 +155,20 @@ class FitJob:
     ) -> FitResult:
         """Optimise until done, or until ``stop()`` says so between two chunks of steps; then a checkpoint is kept.
 
-        Raises InputError when there is nothing to resume, the folder cannot be written, or the mesh at the start reaches
-        its target in no view; warns when it does not in some.
+        One is also kept every ``SAVE_SECONDS`` and before the last steps; ``forget`` removes it. The folder is locked
+        while this runs. A checkpoint that cannot be written does not end the fit, see ``FitResult.unsaved``.
+
+        Raises InputError when there is nothing to resume, the checkpoint is damaged, another fit runs in the folder, or
+        the mesh at the start reaches its target in no view; warns when it does not in some.
         """
+        with locked(self.folder) if self.folder is not None else nullcontext():
+            return self._run(resume, progress, stop)
+
+    def _run(
+        self, resume: bool, progress: Callable[[Progress], None] | None, stop: Callable[[], bool]
+    ) -> FitResult:
         self._check_reach()
-        point = Checkpoint(self._key)
-        if resume:
-            assert self.folder is not None
-            point = Checkpoint.load(self.folder, self._key)
+        point = self._checkpoint() if resume else Checkpoint(self._key)
         self._began, self._earlier = time.perf_counter(), point.seconds
         mesh = self.topology(point.round)
         if point.mesh is not None:
@@ -218,7 +195,26 @@ class FitJob:
         names = [*("shape" for _ in self.rounds), "texture"]
         losses = [(names[number], loss) for number, loss in point.losses]
         mesh, cameras = self._in_world(mesh)
-        return FitResult(mesh, losses, self.plans, self.timing, finished, self.texts, cameras, self._earlier)
+        return FitResult(
+            mesh,
+            losses,
+            self.plans,
+            self.timing,
+            finished,
+            self.texts,
+            cameras,
+            self._earlier,
+            self._keeper.unsaved,
+        )
+
+    def _checkpoint(self) -> Checkpoint:
+        """What to go on from. Raises InputError."""
+        # Parameters, their moments and the mesh, a few times over.
+        most = MOST_BYTES + 1000 * len(self.topology(len(self.rounds)).faces)
+        views = None if self.cameras is None else len(self.cameras)
+        point = self._keeper.load(self._key, self._steps, views, most + 100 * self.options.texture_size**2)
+        self._keeper.check_mesh(point, self.topology(point.round), self._rest_is_start)
+        return point
 
     def _mended(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh after round ``number``, without folds, and open where pictures see through it."""
@@ -277,10 +273,14 @@ class FitJob:
         engine = self._engine(work)
         try:
             if point.state:
-                engine.restore(point.state)
-            saved, first = time.perf_counter(), True
+                self._keeper.restore(engine, point)
+            saved, first, safe = time.perf_counter(), True, False
             while point.step < work.steps and not stop():
                 work.before(engine, point.step)
+                if isinstance(work, TextureRound) and not safe and point.step + CHUNK >= work.steps:
+                    # A kill while results are written, or a disk too full for them, then costs only these steps.
+                    self._save(point, engine)
+                    safe = True
                 # One step alone first: its end is the end of the build.
                 count = 1 if first and point.step == 0 else CHUNK - point.step % CHUNK
                 count = min(count, work.steps - point.step)
@@ -299,30 +299,40 @@ class FitJob:
                 point.step += count
                 point.losses[before:] = [(point.round, loss) for loss in losses]
                 if progress is not None:
-                    progress(Progress(work.name, len(point.losses), self._total, losses[-1]))
-                if self.folder is not None and now - saved > SAVE_SECONDS:
+                    progress(Progress(work.name, len(point.losses), sum(self._steps), losses[-1]))
+                if now - saved > SAVE_SECONDS:
                     self._save(point, engine)
                     saved = now
             finished = point.step >= work.steps
-            if not finished and self.folder is not None:
+            if not finished:
                 self._save(point, engine)
             if isinstance(work, ShapeRound) and work.moving is not None:
                 self.cameras = work.moving.found(engine)
-            return self._result(work, engine), finished
+            state = engine.state()
+            if isinstance(work, ShapeRound):
+                return work.result(state), finished
+            # Without a step the engine has no outputs yet.
+            uv, shown = self._outputs(work) if first else (engine.recv("uv"), engine.recv("shown"))
+            return work.result(state, uv, shown), finished
         finally:
             engine.close()
 
-    def _result(self, work: ShapeRound | TextureRound, engine: Engine) -> Mesh:
-        state = engine.state()
-        if isinstance(work, ShapeRound):
-            return work.result(state)
-        return work.result(state, engine.recv("uv"), engine.recv("shown"))
+    def _outputs(self, work: TextureRound) -> tuple[np.ndarray, np.ndarray]:
+        """Which texels its pixels show, and which pixels show any."""
+        engine = self.make_engine()
+        try:
+            for name, variable in work.outputs.items():
+                engine.set_output(name, variable)
+            engine.step()
+            return engine.recv("uv"), engine.recv("shown")
+        finally:
+            engine.close()
 
     def _save(self, point: Checkpoint, engine: Engine) -> None:
-        assert self.folder is not None
-        point.state = engine.state()
-        point.seconds = self._earlier + time.perf_counter() - self._began
-        point.save(self.folder)
+        if self.folder is not None:
+            point.state = engine.state()
+            point.seconds = self._earlier + time.perf_counter() - self._began
+            self._keeper.save(point)
 
     def _engine(self, work: ShapeRound | TextureRound) -> Engine:
         engine = self.make_engine()
@@ -336,30 +346,3 @@ class FitJob:
         counts = plan.counts
         self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
         self.texts[name] = str(plan)
-
-
-def _batch(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Matrices, masks, colours and what is known of the views to learn from, at least two: a view that is alone is
-    taken twice.
-
-    Everything a view has then differs in its domain from what views share, and the plan for one view is that for
-    many. The losses are means, so they stay what they are.
-    """
-    train = scene.train
-    arrays = (scene.matrices, train.masks, train.colors)
-    if len(scene.matrices) > 1:
-        return (*arrays, train.known)
-    matrices, masks, colors = (np.repeat(array, 2, axis=0) for array in arrays)
-    return matrices, masks, colors, None if train.known is None else np.repeat(train.known, 2, axis=0)
-
-
-PIXELS = 400_000
-"""Most pixels of all views together in the shape phase; of the outer form, whose pixels cost less, more."""
-
-
-def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer") -> tuple[int, int]:
-    """A size of the proportions of ``size`` with about ``rows`` rows, never larger than it, nor too many pixels."""
-    width, height = size
-    most = 2.5 * PIXELS if form == "outer" else PIXELS
-    scale = min(1.0, rows / height, float(np.sqrt(most / (width * height * views))))
-    return max(round(width * scale), 1), max(round(height * scale), 1)

@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from ..engine import MakeEngine
 from ..hull import hull_iou
 from ..io import Photos, save_gif, save_glb, save_png
 from ..io.cameras import NAME
+from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
 from .cameras import cameras_file, moves
+from .disk import cannot_write, locked, temporary_prefix
 from .draw import draw
-from .job import FitResult
+from .result import FitResult
 from .scene import Scene, Views
 
 FILES = ("result.glb", "loss.csv", "loss.png", "views.png", "turntable.gif", "report.json")
@@ -138,10 +141,7 @@ def write_results(
     outline = hull_score(scene) if hull else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
-    temporary: str | None = None
-    try:
-        temporary = tempfile.mkdtemp(prefix=".writing-", dir=folder)
-        new = Path(temporary)
+    with _all_or_nothing(folder, files) as new:
         save_glb(new / "result.glb", result.mesh)
         write_losses(new / "loss.csv", result.losses)
         pictures.save_losses(new / "loss.png", result.losses)
@@ -158,16 +158,36 @@ def write_results(
         if result.cameras is not None:
             (new / NAME).write_bytes(cameras_file(result.cameras, scene, photos))
         (new / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-        for name in files:
-            os.replace(new / name, folder / name)
+    return report
+
+
+@contextmanager
+def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
+    """A new folder for files, which replace those of ``folder`` at the end of the block. Raises InputError."""
+    temporary: str | None = None
+    try:
+        with locked(folder):
+            temporary = tempfile.mkdtemp(prefix=temporary_prefix(), dir=folder)
+            yield Path(temporary)
+            for name in files:
+                os.replace(Path(temporary) / name, folder / name)
     except OSError as error:
-        raise InputError(
-            f"cannot write into '{folder}': {error.strerror or error}; give a folder that is writable and has space"
-        ) from None
+        raise InputError(cannot_write(folder, error)) from None
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
-    return report
+
+
+def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:
+    """Save at least the mesh of results that cannot be written: into their folder, or else a new temporary one."""
+    for make in (lambda: folder, lambda: Path(tempfile.mkdtemp(prefix="dressi-"))):
+        try:
+            path = make() / "result.glb"
+            save_glb(path, mesh)
+            return path
+        except (OSError, InputError):
+            continue
+    return None
 
 
 def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
@@ -176,20 +196,3 @@ def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
         writer = csv.writer(stream)
         writer.writerow(("step", "phase", "loss"))
         writer.writerows((step, phase, repr(loss)) for step, (phase, loss) in enumerate(losses))
-
-
-def check_folder(folder: Path) -> None:
-    """Make the folder if it is missing, and see that files can be written into it. Raises InputError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".writing-") as file:
-            # A block of bytes: an empty file fits on a full disk.
-            file.write(b"\0" * 65536)
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
-        raise InputError(f"'{folder}' is a file; give a folder with --out") from None
-    except OSError as error:
-        raise InputError(
-            f"cannot write into '{folder}': {error.strerror or error}; give a folder that is writable and has space"
-        ) from None

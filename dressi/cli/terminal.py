@@ -1,0 +1,13 @@
+"""Messages to the user, on stderr. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+
+def say(text: str) -> None:
+    """Print a line on stderr. Where that is closed, or on a full disk, nobody can be told: the work goes on."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,240 @@
+"""What a fit has reached, on disk: enough to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....errors import InputError
+from ...mesh import Mesh
+from .archive import Damaged, read_arrays, write_arrays
+from .folder import cannot_write, replace_file
+
+NAME = "checkpoint.npz"
+OLD = "checkpoint-old.npz"
+"""Where the checkpoint of another fit is moved to before the first one of this fit is written."""
+MOST_BYTES = 1 << 28
+"""Of a checkpoint that is read, unless its fit knows better."""
+_STATE, _MESH = "state/", "mesh/"
+_ARRAYS = {
+    "positions": (3, np.float64),
+    "faces": (3, np.int64),
+    "uvs": (2, np.float64),
+    "uv_faces": (3, np.int64),
+}
+"""Of a mesh, with columns and type; its name and colour are the start's."""
+
+
+@dataclass
+class Checkpoint:
+    """round: number of the round under way, the last being that of the texture.  step: steps done in it.
+    state: of the engine in that round.  mesh: that the round started from, with its UVs.
+    views: (N, 4, 4) world to camera, in units of the scene, that the round started from, where poses are learned.
+    losses: of all steps so far, with the number of their round.  seconds: spent.  key: of the task, see ``task_key``.
+    """
+
+    key: str
+    round: int = 0
+    step: int = 0
+    state: dict[str, np.ndarray] = field(default_factory=dict)
+    mesh: Mesh | None = None
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    views: np.ndarray | None = None
+
+    def save(self, folder: Path) -> None:
+        """Replace the folder's checkpoint, whole or not at all. Raises InputError when it cannot be written."""
+        facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
+        arrays: dict[str, Any] = {_STATE + name: array for name, array in self.state.items()}
+        if self.mesh is not None:
+            arrays |= {_MESH + name: getattr(self.mesh, name) for name in _ARRAYS}
+        if self.views is not None:
+            arrays["views"] = self.views
+        arrays["facts"] = np.array(json.dumps(facts))
+        arrays["losses"] = np.array(self.losses, np.float64).reshape(-1, 2)
+        try:
+            replace_file(folder / NAME, lambda stream: write_arrays(stream, arrays))
+        except (OSError, ValueError) as error:
+            raise InputError(cannot_write(folder, error)) from None
+
+    @classmethod
+    def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES) -> Checkpoint:
+        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError when there is none, it belongs to
+        another task, or is no checkpoint. Whether it fits to the rounds of the task, ``check_progress`` says."""
+        path = folder / NAME
+        if not path.is_file():
+            raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
+        try:
+            arrays = read_arrays(path, most_bytes)
+            facts = _facts(arrays.pop("facts", None))
+            if facts["key"] != key:
+                raise InputError(
+                    f"'{path}' belongs to another target or other options; give those again, or run without --resume"
+                )
+            point = cls(key, facts["round"], facts["step"], seconds=facts["seconds"])
+            point.losses = _losses(arrays.pop("losses", None))
+            point.views = _views(arrays.pop("views", None))
+            point.state = _state(arrays)
+            point.mesh = _mesh(arrays)
+        except Damaged as error:
+            raise damaged(folder, str(error)) from None
+        return point
+
+    def check_progress(self, steps: Sequence[int], views: int | None) -> None:
+        """Raise Damaged unless this can be a point of rounds with these numbers of steps.
+
+        views: how many poses are learned, None without.
+        """
+        if not 0 <= self.round < len(steps):
+            raise Damaged(f"is in round {self.round} of {len(steps)}")
+        if not 0 <= self.step <= steps[self.round]:
+            raise Damaged(f"is at step {self.step} of {steps[self.round]}")
+        rounds = [number for number, count in enumerate(steps[: self.round]) for _ in range(count)]
+        if [number for number, _ in self.losses] != rounds + [self.round] * self.step:
+            raise Damaged(f"has {len(self.losses)} losses, which are not those of its steps")
+        if self.mesh is None:
+            raise Damaged("has no mesh")
+        if (None if self.views is None else len(self.views)) != views:
+            raise Damaged("has other cameras")
+
+    def check_mesh(self, topology: Mesh, fixed: bool) -> None:
+        """Raise Damaged unless the mesh can be that of the round. topology: of the start, as fine as the round's.
+
+        fixed: whether the topology stays as it is, because the mesh at the start was given. Else it may have changed,
+        to a mesh without empty faces or unused vertices.
+        """
+        assert self.mesh is not None
+        a, b, c = self.mesh.faces.T
+        if fixed and not np.array_equal(self.mesh.faces, topology.faces):
+            raise Damaged("has a mesh of other faces than the one that was given")
+        if not fixed and ((a == b) | (b == c) | (c == a)).any():
+            raise Damaged("has a mesh with empty faces")
+        if not fixed and len(np.unique(self.mesh.faces)) < len(self.mesh.positions):
+            raise Damaged("has a mesh with unused vertices")
+
+    def check_state(self, expected: Mapping[str, np.ndarray]) -> None:
+        """Raise Damaged unless the state has the names, shapes and types of an expected one."""
+        if set(self.state) != set(expected):
+            raise Damaged(
+                f"has a state of other parts: {', '.join(sorted(set(self.state) ^ set(expected)))[:200]}"
+            )
+        for name, array in self.state.items():
+            other = expected[name]
+            if array.shape != other.shape or array.dtype != other.dtype:
+                raise Damaged(
+                    f"has '{name}' as {array.dtype}{array.shape} instead of {other.dtype}{other.shape}"
+                )
+            # Whole numbers of a state count steps.
+            if array.dtype.kind == "i" and (array != self.step).any():
+                raise Damaged(f"counts other steps in '{name}'")
+
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Nothing is left to resume."""
+        (folder / NAME).unlink(missing_ok=True)
+
+
+def damaged(folder: Path, what: str) -> InputError:
+    """The error for a checkpoint; what: a phrase whose subject is the file."""
+    return InputError(f"'{folder / NAME}' is damaged: it {what}; remove it and run without --resume")
+
+
+def set_aside(folder: Path) -> None:
+    """Move the checkpoint of another fit out of the way, with a warning. Raises OSError."""
+    path = folder / NAME
+    if path.is_symlink() or path.exists():
+        os.replace(path, folder / OLD)
+        warnings.warn(
+            f"'{path}' is of a fit that was interrupted, and this one is not a --resume of it; it is kept as"
+            f" '{OLD}'",
+            stacklevel=2,
+        )
+
+
+def task_key(options: dict[str, Any], *arrays: np.ndarray) -> str:
+    """Hash of everything that decides what a fit computes."""
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------------- what a file may hold
+
+
+def _facts(array: np.ndarray | None) -> dict[str, Any]:
+    if array is None or array.dtype.kind != "U" or array.shape != ():
+        raise Damaged("does not say what it is of")
+    try:
+        facts = json.loads(str(array))
+    except (ValueError, RecursionError):
+        raise Damaged("does not say what it is of") from None
+    kinds = {"key": str, "round": int, "step": int, "seconds": (int, float)}
+    if not isinstance(facts, dict) or set(facts) != set(kinds):
+        raise Damaged("does not say what it is of")
+    for name, kind in kinds.items():
+        value = facts[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise Damaged(f"has no usable '{name}'")
+    try:
+        seconds = float(facts["seconds"])
+    except OverflowError:
+        seconds = math.inf
+    if not 0 <= seconds < 1e12:
+        raise Damaged("has no usable 'seconds'")
+    return {**facts, "seconds": seconds}
+
+
+def _losses(array: np.ndarray | None) -> list[tuple[int, float]]:
+    if array is None or array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != 2:
+        raise Damaged("has no losses")
+    numbers = array[:, 0]
+    if not (np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 1e6)).all():
+        raise Damaged("has losses of no round")
+    return [(int(number), float(loss)) for number, loss in array]
+
+
+def _views(array: np.ndarray | None) -> np.ndarray | None:
+    if array is None:
+        return None
+    if array.dtype != np.float64 or array.ndim != 3 or array.shape[1:] != (4, 4):
+        raise Damaged("has no usable cameras")
+    turns = array[:, :3, :3]
+    if not np.isfinite(array).all() or np.abs(turns @ np.swapaxes(turns, 1, 2) - np.eye(3)).max() > 1e-3:
+        raise Damaged("has cameras that are no poses")
+    return array
+
+
+def _state(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Takes its arrays out."""
+    names = [name for name in arrays if name.startswith(_STATE)]
+    state = {name.removeprefix(_STATE): arrays.pop(name) for name in names}
+    for name, array in state.items():
+        if array.dtype.kind not in "fi" or not np.isfinite(array).all():
+            raise Damaged(f"has values in '{name[:40]}' that are not finite numbers")
+    return state
+
+
+def _mesh(arrays: dict[str, np.ndarray]) -> Mesh | None:
+    if not arrays:
+        return None
+    if set(arrays) != {_MESH + name for name in _ARRAYS}:
+        raise Damaged(f"holds other things: {', '.join(sorted(arrays))[:200]}")
+    parts = {}
+    for name, (columns, dtype) in _ARRAYS.items():
+        array = parts[name] = arrays[_MESH + name]
+        if array.ndim != 2 or array.shape[1] != columns or array.dtype != dtype:
+            raise Damaged(f"has a mesh without usable {name}")
+    try:
+        return Mesh(**parts).validate()
+    except InputError as error:
+        raise Damaged(f"has no usable mesh ({error})") from None

@@ -1,0 +1,85 @@
+"""Keeps the checkpoint of a fit: writes it, survives disks that are full, and leaves those of other fits alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ....errors import InputError
+from ...engine import Engine
+from ...mesh import Mesh
+from .archive import Damaged
+from .checkpoint import Checkpoint, damaged, set_aside
+
+
+class Keeper:
+    """The checkpoint in a folder; without a folder nothing is kept.
+
+    A checkpoint that was neither written nor read here is another fit's: it is moved aside, never overwritten.
+    """
+
+    def __init__(self, folder: Path | None):
+        self.folder = folder
+        self.unsaved: str | None = None
+        """Why the last checkpoint could not be written; None when it was."""
+        self.kept = False
+        """Whether the folder has a checkpoint of this fit."""
+        self._warned = False
+
+    def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
+        """What to go on from. steps: of each round.  views: whose poses are learned. Raises InputError."""
+        if self.folder is None:
+            raise InputError("this fit has no folder with a checkpoint to resume; give it one")
+        point = Checkpoint.load(self.folder, key, most_bytes)
+        with _said_of(self.folder):
+            point.check_progress(steps, views)
+        self.kept = True
+        return point
+
+    def check_mesh(self, point: Checkpoint, topology: Mesh, fixed: bool) -> None:
+        assert self.folder is not None
+        with _said_of(self.folder):
+            point.check_mesh(topology, fixed)
+
+    def restore(self, engine: Engine, point: Checkpoint) -> None:
+        """Send the state of a checkpoint to the engine of its round. Raises InputError."""
+        assert self.folder is not None
+        with _said_of(self.folder):
+            point.check_state(engine.state())
+        engine.restore(point.state)
+
+    def save(self, point: Checkpoint) -> None:
+        """Write a checkpoint. Where that fails the one before stays, the first time with a warning."""
+        if self.folder is None:
+            return
+        try:
+            if not self.kept:
+                set_aside(self.folder)
+            point.save(self.folder)
+            self.kept, self.unsaved = True, None
+        except (OSError, InputError) as error:
+            self.unsaved = getattr(error, "strerror", None) or str(error)
+            if not self._warned:
+                kept = "the checkpoint before it is kept" if self.kept else "there is none yet"
+                warnings.warn(
+                    f"the checkpoint could not be written ({self.unsaved}); {kept}, the fit goes on and tries again",
+                    stacklevel=2,
+                )
+            self._warned = True
+
+    def forget(self) -> None:
+        """Remove the checkpoint of this fit: nothing is left to resume."""
+        if self.folder is not None and self.kept:
+            Checkpoint.remove(self.folder)
+            self.kept = False
+
+
+@contextmanager
+def _said_of(folder: Path) -> Iterator[None]:
+    """Turns Damaged into the error that names the file."""
+    try:
+        yield
+    except Damaged as error:
+        raise damaged(folder, str(error)) from None
