@@ -167,8 +167,10 @@ def _lock(handle: int) -> None:
 
         # A byte far behind the text, which others have to be able to read.
         os.lseek(handle, 1 << 30, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        os.lseek(handle, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        finally:
+            os.lseek(handle, 0, os.SEEK_SET)
     else:
         import fcntl
 
