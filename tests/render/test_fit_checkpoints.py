@@ -53,7 +53,7 @@ def load(folder: Path) -> Checkpoint:
 def refused(folder: Path, word: str = "") -> None:
     path = folder / NAME
     before = path.read_bytes()
-    with pytest.raises(InputError, match="damaged|another target") as error:
+    with pytest.raises(InputError, match=r"damaged|another target") as error:
         load(folder)
     text = str(error.value)
     assert len(text.splitlines()) == 1 and len(text) < 500 and word in text, text
