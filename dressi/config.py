@@ -16,6 +16,8 @@ Every setting is an environment variable; a program can override it, for good or
 | device | DRESSI_DEVICE  | name (or part of it) or index of the Vulkan device; empty: the best one |
 | cache  | DRESSI_CACHE   | folder of the SPIR-V and pipeline caches; `off`: no cache at all |
 | data   | DRESSI_DATA    | folder with meshes and photographs for tests and demonstrations |
+| max_megapixels | DRESSI_MAX_MEGAPIXELS | largest image that is opened, in millions of pixels; 64 |
+| max_faces | DRESSI_MAX_FACES | faces, and vertices, of the largest mesh that is opened; 10 million |
 """
 
 import os
@@ -38,6 +40,17 @@ def _integer(name: str) -> int:
         return int(text)
     except ValueError:
         raise InputError(f"{name}={text!r} is not a whole number; unset it or set it to 0 to 4") from None
+
+
+def _cap(name: str, default: int) -> int:
+    text = os.environ.get(name, "").strip()
+    try:
+        value = int(text or default)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise InputError(f"{name}={text!r} is not a whole number above 0; unset it for {default}")
+    return value
 
 
 def _flag(name: str) -> bool:
@@ -96,6 +109,8 @@ class Config:
     device: str | int | None
     cache: Path | None
     data: Path | None
+    max_megapixels: int
+    max_faces: int
 
     _readers: ClassVar[dict[str, Callable[[], Any]]] = {
         "debug": lambda: _integer("DRESSI_DEBUG"),
@@ -104,6 +119,8 @@ class Config:
         "device": lambda: _text("DRESSI_DEVICE"),
         "cache": _cache,
         "data": lambda: _folder("DRESSI_DATA"),
+        "max_megapixels": lambda: _cap("DRESSI_MAX_MEGAPIXELS", 64),
+        "max_faces": lambda: _cap("DRESSI_MAX_FACES", 10_000_000),
     }
 
     _values: dict[str, Any]

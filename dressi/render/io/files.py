@@ -1,4 +1,13 @@
-"""Reading and writing whole files, with errors that a user can act on."""
+"""Reading and writing whole files, with errors that a user can act on.
+
+Files come from anywhere, so three rules hold for every reader:
+
+- Only regular files of a bounded size are opened: never pipes, devices or sockets, which could block for ever.
+- A file that names another one (a texture, a buffer, a mask) reaches its own folder and the folders below only. Links are
+  followed before that is decided. Absolute paths and URLs are refused; of a texture that a mesh names by a path of
+  somebody else's machine, the file of the same name beside the mesh is taken (`beside`).
+- Whatever a damaged content breaks becomes one InputError that names the file (`usable`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +15,10 @@ import contextlib
 import json
 import math
 import os
+import stat
+import struct
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,23 +43,69 @@ def usable(path: Path, what: str) -> Iterator[None]:
         ArithmeticError,
         AttributeError,
         RecursionError,
+        EOFError,
+        MemoryError,
+        OSError,
+        struct.error,
+        zlib.error,
     ) as error:
         raise InputError(
             f"'{path}': {what} cannot be used ({type(error).__name__}: {reason(error)}); check the file"
         ) from None
 
 
-def read_bytes(path: str | os.PathLike, what: str = "file") -> bytes:
-    """The file's bytes; InputError when it is missing, a folder, or cannot be read."""
+LARGEST_FILE = 1 << 30
+"""Bytes of a file that is read at once."""
+LARGEST_TEXT = 64 << 20
+"""Bytes of a JSON or material file: parsed text takes twenty times its size."""
+
+
+def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGEST_FILE) -> bytes:
+    """The bytes of a regular file.
+
+    what: the word for it in messages.  most: the largest size that is accepted, in bytes.  Raises InputError when the file
+    is missing, a folder, not a regular file (a pipe is not waited for), larger than that, or cannot be read.
+    """
     path = Path(path)
     try:
-        return path.read_bytes()
+        # Without O_NONBLOCK, opening a pipe waits for somebody to write into it.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        if path.is_dir():
+            raise IsADirectoryError
+        with open(os.open(path, flags), "rb") as stream:
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise InputError(f"the {what} '{path}' is not a regular file; copy its content into one")
+            if found.st_size > most:
+                raise InputError(
+                    f"the {what} '{path}' has {found.st_size:,} bytes, and at most {most:,} are read; split or reduce it"
+                )
+            return stream.read(most)
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(f"there is no {what} '{path}'; check the path") from None
     except IsADirectoryError:
         raise InputError(f"'{path}' is a folder, not a {what}; name the file in it") from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the {what} '{path}': {reason(error)}") from None
+
+
+def read_json(path: Path, what: str) -> Any:
+    """The content of a JSON file. Raises InputError, also for NaN and Infinity, which are not JSON."""
+    return parse_json(read_bytes(path, what, most=LARGEST_TEXT), path)
+
+
+def parse_json(text: bytes, path: Path) -> Any:
+    """Like ``read_json`` for the text of a file, or of a part of it."""
+
+    def refuse(name: str) -> None:
+        raise InputError(f"'{path}' contains {name}, which is not a JSON number; write the file again")
+
+    if len(text) > LARGEST_TEXT:
+        raise InputError(f"'{path}' has {len(text):,} bytes of JSON, and at most {LARGEST_TEXT:,} are read")
+    with usable(path, "its JSON"):
+        return json.loads(text, parse_constant=refuse)
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -102,22 +160,51 @@ def inside(folder: Path, uri: str, owner: Path) -> Path:
     Links are followed first: a link inside the folder that leads out of it is outside.
     """
     name = unquote(uri)
-    parts = urlsplit(uri)
-    if (
-        parts.scheme
-        or parts.netloc
-        or ":" in name
-        or "\\" in name
-        or "\0" in name
-        or Path(name).is_absolute()
-    ):
+    try:
+        parts = urlsplit(uri)
+        elsewhere = bool(parts.scheme or parts.netloc)
+    except ValueError:
+        elsewhere = True
+    if elsewhere or ":" in name or "\\" in name or "\0" in name or Path(name).is_absolute():
         raise InputError(
-            f"'{owner}' refers to '{uri}', which is not a file name relative to it; embed or copy the file"
+            f"'{owner}' refers to '{shown(uri)}', which is not a file name relative to it; embed or copy the file"
         )
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise InputError(f"'{owner}' refers to '{uri}', outside its folder; copy the file beside it")
-    return path
+    return followed(folder / name, folder, owner)
+
+
+def followed(path: Path, folder: Path, owner: Path) -> Path:
+    """The file behind a path when it lies in the folder or below. Raises InputError when links lead out of the folder."""
+    try:
+        found = path.resolve()
+        within = found.is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, or a loop of links
+        raise InputError(f"'{owner}' refers to '{shown(path)}': {reason(error)}") from None
+    if not within:
+        raise InputError(
+            f"'{owner}' refers to '{shown(path)}', outside its folder; copy the file beside it"
+            " (links that lead out of the folder are not followed)"
+        )
+    return found
+
+
+def beside(owner: Path, name: str) -> Path | None:
+    """The file that a mesh names, or the one of that base name, in the mesh's folder; None when neither is there.
+
+    Exporters write paths of the machine they ran on, so a path that is not relative counts by its last part.
+    """
+    for candidate in (name, name.replace("\\", "/").rpartition("/")[2]):
+        if candidate.strip():
+            with contextlib.suppress(InputError, ValueError, OSError):
+                found = inside(owner.parent, candidate, owner)
+                if found.is_file():
+                    return found
+    return None
+
+
+def shown(text: object) -> str:
+    """A name from a file as it stands in a message: one line, not too long."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= 120 else line[:117] + "..."
 
 
 def reason(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """Images between files and linear light.
 
-In memory: float arrays (H, W, C), row 0 on top, colours in linear light with sRGB primaries, alpha straight.
+In memory: float arrays (H, W, C), row 0 on top, colours in linear light with sRGB primaries, alpha straight. In files: code
+values of sRGB, of 8 or 16 bits, or linear light in Radiance files.
 """
 
 from __future__ import annotations
@@ -15,41 +16,107 @@ from scipy import sparse
 
 from dressi.errors import InputError
 from dressi.render.color import linear_to_srgb, srgb_to_linear
-from dressi.render.io.files import read_bytes, reason, write_files
+from dressi.render.io.files import read_bytes, write_files
+from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_size
+
+_KINDS = {
+    ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".tif": "TIFF", ".tiff": "TIFF",
+    ".hdr": "HDR",
+}  # fmt: skip
+_ALPHA = {"PNG", "WEBP", "TIFF"}
+"""Kinds that keep an alpha channel."""
+
+
+def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
+    """Read a PNG (8 or 16 bits), JPEG, TIFF, BMP, GIF, WebP or Radiance `.hdr` image.
+
+    linear: whether colours come as linear light with sRGB primaries; False gives the code values of the file, for masks,
+    normals and other data. Radiance files hold linear light; their code values are clamped to [0, 1].
+
+    Returns (H, W, C) float32, row 0 on top; C is 1 (grey), 3 (red, green, blue) or 4 (and straight alpha, never converted).
+    Values are in [0, 1], except those of Radiance files, which have no upper end. Raises InputError naming the file: not
+    there, another kind, damaged, or above `config.max_megapixels`; also for `.hdr` without OpenCV
+    (``pip install 'dressi[images]'``, which reads 16-bit colour PNG without loss, too).
+
+    >>> import numpy as np, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "grey.png")
+    >>> save_image(path, np.full((2, 3, 3), 0.5))
+    >>> load_image(path).shape, round(float(load_image(path)[0, 0, 0]), 2)
+    ((2, 3, 3), 0.5)
+    >>> round(float(load_image(path, linear=False)[0, 0, 0]), 3)
+    0.737
+    """
+    pixels = decode_pixels(read_bytes(path, "image"), str(path))
+    return pixels.linear() if linear else pixels.codes()
+
+
+def save_image(
+    path: str | os.PathLike, image: np.ndarray, *, linear: bool = True, bits: int = 8, quality: int = 95
+) -> None:
+    """Write an image as `.png`, `.jpg`, `.webp`, `.bmp`, `.tif` or `.hdr`, by the name's ending; whole or not at all.
+
+    image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) floats, or one such picture as a batch (1, H, W, C); row 0 on top,
+    alpha straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a precision of 1/256.
+    linear: whether colours are linear light, which is stored by the sRGB curve; False stores the values as they are.
+    bits: 8, or 16 for PNG.  quality: of JPEG and lossy WebP, 1 to 100.
+
+    Raises InputError: another ending or shape, integers or NaN as values, alpha where the kind has none, a folder that is
+    not there; also for `.hdr` and 16-bit colour without OpenCV (``pip install 'dressi[images]'``).
+
+    >>> import numpy as np, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "ramp.png")
+    >>> ramp = np.linspace(0, 1, 12).reshape(3, 4)
+    >>> save_image(path, ramp, bits=16)
+    >>> bool(abs(load_image(path)[..., 0] - ramp).max() < 1e-4)
+    True
+    """
+    kind = _KINDS.get(Path(path).suffix.lower())
+    if kind is None:
+        raise InputError(f"'{path}' cannot be written; give a name that ends in {', '.join(_KINDS)}")
+    values = _checked(image)
+    if values.shape[-1] == 4 and kind not in _ALPHA:
+        raise InputError(
+            f"'{path}' cannot keep alpha; give {values.shape[0]}x{values.shape[1]}x3 values or save it as .png"
+        )
+    if kind == "HDR":
+        light = values if linear else srgb_to_linear(values)
+        return write_files({Path(path): _by_opencv(".hdr", np.maximum(light, 0).astype(np.float32))})
+    write_files({Path(path): _encoded(_quantized(values, linear, bits), kind, quality)})
+
+
+def encode_png(linear: np.ndarray, *, bits: int = 8) -> bytes:
+    """A PNG of linear light (H, W, 3), stored by the sRGB curve, or of a plane (H, W) of values in [0, 1] that is stored as
+    it is. bits: 8 or 16.
+
+    >>> import numpy as np
+    >>> encode_png(np.zeros((2, 2, 3)))[1:4]
+    b'PNG'
+    """
+    return _encoded(_quantized(_checked(linear), np.ndim(linear) == 3, bits), "PNG", 95)
+
+
+def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
+    """`encode_png` to a file, which is replaced whole or not at all; see `save_image` for other kinds and for alpha.
+
+    >>> import numpy as np, os, tempfile
+    >>> save_png(os.path.join(tempfile.mkdtemp(), "mask.png"), np.ones((4, 4)))
+    """
+    write_files({Path(path): encode_png(linear)})
 
 
 def decode(data: bytes, name: str) -> np.ndarray:
     """(H, W, C) float32 code values in [0, 1] of an encoded image; C is 1, 3 or 4. InputError naming it."""
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            if image.mode in ("I;16", "I;16B", "I;16L", "I"):
-                return (np.asarray(image).astype(np.float32) / 65535)[..., None]
-            if image.mode in ("1", "L"):
-                return (np.asarray(image.convert("L"), dtype=np.float32) / 255)[..., None]
-            has_alpha = "A" in image.getbands() or "transparency" in image.info
-            return np.asarray(image.convert("RGBA" if has_alpha else "RGB"), dtype=np.float32) / 255
-    except Exception as error:  # Pillow's decoders raise many kinds; all mean the same to the user
-        raise _unreadable(name, error) from None
-
-
-def _unreadable(name: str, error: Exception) -> InputError:
-    return InputError(f"cannot read the image '{name}': {reason(error)}; export it again as PNG or JPEG")
+    return decode_pixels(data, name).codes()
 
 
 def read_image(path: str | os.PathLike) -> np.ndarray:
-    """(H, W, C) float32 code values in [0, 1]; C is 1, 3 or 4."""
-    return decode(read_bytes(path, "image"), str(path))
+    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``."""
+    return load_image(path, linear=False)
 
 
 def image_size(path: str | os.PathLike) -> tuple[int, int]:
     """(W, H) as the file's head says it; nothing is decoded. InputError naming the file."""
-    try:
-        with Image.open(io.BytesIO(read_bytes(path, "image"))) as image:
-            return image.size
-    except InputError:
-        raise
-    except Exception as error:  # as in ``decode``
-        raise _unreadable(str(path), error) from None
+    return pixels_size(read_bytes(path, "image"), str(path))
 
 
 def to_linear_rgb(image: np.ndarray) -> np.ndarray:
@@ -57,22 +124,73 @@ def to_linear_rgb(image: np.ndarray) -> np.ndarray:
     return np.repeat(srgb_to_linear(image[..., :3]), 3 if image.shape[-1] == 1 else 1, axis=-1)
 
 
-def encode_png(linear: np.ndarray) -> bytes:
-    """8-bit sRGB PNG of linear light (H, W, 3), or of a plane (H, W) of values in [0, 1] that is kept as it
-    is."""
-    codes = linear_to_srgb(linear) if np.ndim(linear) == 3 else np.clip(linear, 0, 1)
+def linear_rgb(data: bytes, name: str) -> np.ndarray:
+    """(H, W, 3) float32 linear light of an encoded image: a texture. InputError naming it."""
+    light = decode_pixels(data, name).linear()
+    return np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
+
+
+def _checked(image: np.ndarray) -> np.ndarray:
+    """(H, W, C) float values that are finite."""
+    values = np.asarray(image)
+    given = values.shape
+    if values.ndim == 4 and given[0] == 1:
+        values = values[0]
+    if values.ndim == 2:
+        values = values[..., None]
+    if values.ndim != 3 or values.shape[-1] not in (1, 3, 4) or 0 in values.shape:
+        raise InputError(f"an image must be (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), not {given}")
+    if values.dtype.kind not in "fb":
+        raise InputError(
+            f"an image must hold floats in [0, 1], not {values.dtype}; divide code values by 255 and pass linear=False"
+        )
+    if not np.isfinite(values).all():
+        raise InputError(
+            f"the image has {int((~np.isfinite(values)).sum())} values that are NaN or infinite; np.nan_to_num removes them"
+        )
+    return values.astype(np.float64) if values.dtype.kind == "b" else values
+
+
+def _quantized(values: np.ndarray, linear: bool, bits: int) -> np.ndarray:
+    if bits not in (8, 16):
+        raise InputError(f"an image has 8 or 16 bits a channel, not {bits}")
+    codes = np.clip(values, 0, 1)
+    if linear:
+        codes = np.concatenate([linear_to_srgb(codes[..., :3]), codes[..., 3:]], axis=-1)
+    return (codes * (2**bits - 1) + 0.5).astype(np.uint8 if bits == 8 else np.uint16)
+
+
+def _encoded(codes: np.ndarray, kind: str, quality: int) -> bytes:
+    if codes.dtype == np.uint16:
+        if kind != "PNG":
+            raise InputError(f"16 bits a channel are written as .png only, not as {kind}")
+        if codes.shape[-1] > 1:
+            return _by_opencv(".png", codes)
     stream = io.BytesIO()
-    Image.fromarray((codes * 255 + 0.5).astype(np.uint8)).save(stream, "PNG")
+    picture = Image.fromarray(codes[..., 0] if codes.shape[-1] == 1 else codes)
+    picture.save(stream, kind, **({"quality": quality} if kind in ("JPEG", "WEBP") else {}))
     return stream.getvalue()
 
 
-def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
-    """`encode_png` to a file, which is replaced whole or not at all."""
-    write_files({Path(path): encode_png(linear)})
+def _by_opencv(suffix: str, values: np.ndarray) -> bytes:
+    cv2 = opencv()
+    if cv2 is None:
+        raise InputError(f"writing {suffix} with more than 8 bits a channel needs OpenCV; {INSTALL}")
+    channels = values.shape[-1]
+    # Radiance files have three channels; OpenCV has blue first.
+    order = [0, 0, 0] if channels == 1 else [2, 1, 0, 3][:channels]
+    done, data = cv2.imencode(suffix, np.ascontiguousarray(values[..., order]))
+    if not done:
+        raise InputError(f"OpenCV cannot write {values.shape} values as {suffix}; save them as 8-bit .png")
+    return data.tobytes()
 
 
 def save_gif(path: str | os.PathLike, frames: np.ndarray, *, fps: float = 12.0) -> None:
-    """An endless animation of linear frames (N, H, W, 3)."""
+    """Write an endless animated GIF of frames (N, H, W, 3) in linear light, in [0, 1]. fps: frames a second.
+
+    >>> import numpy as np, os, tempfile
+    >>> save_gif(os.path.join(tempfile.mkdtemp(), "a.gif"), np.random.default_rng(0).random((2, 8, 8, 3)))
+    """
     images = [Image.fromarray((linear_to_srgb(frame) * 255 + 0.5).astype(np.uint8)) for frame in frames]
     # One palette for all frames, so that colours do not flicker.
     sheet = Image.fromarray(
@@ -87,7 +205,12 @@ def save_gif(path: str | os.PathLike, frames: np.ndarray, *, fps: float = 12.0) 
 
 def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Resample (H, W) or (H, W, C) to size (W', H'): each new pixel is the exact mean over its area where an
-    axis shrinks, linear interpolation between pixel centres where it grows."""
+    axis shrinks, linear interpolation between pixel centres where it grows.
+
+    >>> import numpy as np
+    >>> resize(np.array([[0.0, 1.0], [2.0, 3.0]]), (1, 1))
+    array([[1.5]])
+    """
     height, width = image.shape[:2]
     if (width, height) == tuple(size):
         return image

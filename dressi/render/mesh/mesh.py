@@ -10,10 +10,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from dressi.errors import InputError
+
+from .rows import drop_unused, face_rows, midpoints, value_rows
+from .shape import Shape
+
+_CORNERS = (("uvs", 2, "UV"), ("normals", 3, "normal"), ("colors", 3, "colour"))
+"""What lives on face corners: name, columns, and the word for one. Its faces are named without the s."""
 
 
 class SeamSplit(NamedTuple):
@@ -29,18 +33,30 @@ class SeamSplit(NamedTuple):
     """(S, 3) float64 or None."""
     source: np.ndarray
     """(S,) int64: the welded vertex that each split vertex came from."""
+    colors: np.ndarray | None = None
+    """(S, 3) float64 linear light or None."""
 
 
-@dataclass
-class Mesh:
-    """A triangle mesh whose positions are welded, and whose UVs and normals live on face corners.
+@dataclass(eq=False, repr=False)
+class Mesh(Shape):
+    """A triangle mesh whose positions are welded, and whose UVs, normals and colours live on face corners.
 
-    positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside.
-    uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of
+    positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind are taken,
+    and lists. uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of
     the first texel, v grows downward; coordinates outside [0, 1] repeat.
     normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving
     and smooth shading; `vertex_normals` computes them from the shape.
     texture: (H, W, 3) linear albedo or None.  color: (3,) linear factor that multiplies the texture.
+    colors: (C, 3) float64 with color_faces: (F, 3) int64, or both None: vertex colours in linear light with sRGB
+    primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a point is
+    color * texture * its interpolated vertex colour, as in glTF; `vertex_colors` gives one a vertex.
+
+    Raises InputError when an array has another shape or type; `validate` and `clean` check the values.
+
+    >>> import numpy as np
+    >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], name="corner")
+    >>> mesh
+    Mesh 'corner': 3 vertices, 1 faces, no UVs, no texture, bounds [0, 0, 0] to [1, 1, 0]
     """
 
     positions: np.ndarray
@@ -52,22 +68,35 @@ class Mesh:
     texture: np.ndarray | None = None
     color: tuple[float, float, float] = (1.0, 1.0, 1.0)
     name: str = "mesh"
+    colors: np.ndarray | None = None
+    color_faces: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        self.positions = _array(self.positions, np.float64, 3, self.name, "positions")
-        self.faces = _array(self.faces, np.int64, 3, self.name, "faces")
-        if (self.uvs is None) != (self.uv_faces is None) or (self.normals is None) != (
-            self.normal_faces is None
-        ):
-            raise InputError(
-                f"mesh '{self.name}': uvs with uv_faces and normals with normal_faces come in pairs"
-            )
-        if self.uvs is not None:
-            self.uvs = _array(self.uvs, np.float64, 2, self.name, "uvs")
-            self.uv_faces = _array(self.uv_faces, np.int64, 3, self.name, "uv_faces")
-        if self.normals is not None:
-            self.normals = _array(self.normals, np.float64, 3, self.name, "normals")
-            self.normal_faces = _array(self.normal_faces, np.int64, 3, self.name, "normal_faces")
+        self.positions = value_rows(self.positions, 3, self.name, "positions")
+        self.faces = face_rows(self.faces, self.name, "faces")
+        if self.colors is not None and self.color_faces is None and len(self.colors) == len(self.positions):
+            self.color_faces = self.faces
+        for what, columns, _ in _CORNERS:
+            index = what[:-1] + "_faces"
+            values, faces = getattr(self, what), getattr(self, index)
+            if (values is None) != (faces is None):
+                raise InputError(
+                    f"mesh '{self.name}': {what} and {index} come in pairs; give both or neither"
+                )
+            if values is not None:
+                setattr(self, what, value_rows(values, columns, self.name, what))
+                setattr(self, index, face_rows(faces, self.name, index))
+
+    def __repr__(self) -> str:
+        texture = (
+            "no texture" if self.texture is None else "{1}x{0} texture".format(*np.shape(self.texture)[:2])
+        )
+        parts = [f"{len(self.positions)} vertices", f"{len(self.faces)} faces"]
+        parts += [f"{len(self.uvs)} UVs" if self.uvs is not None else "no UVs", texture]
+        parts += [f"{len(self.colors)} vertex colours"] if self.colors is not None else []
+        if len(self.positions):
+            parts += ["bounds {} to {}".format(*([float(f"{x:.4g}") for x in row] for row in self.bounds()))]
+        return f"Mesh '{self.name}': {', '.join(parts)}".replace(".0,", ",").replace(".0]", "]")
 
     # ------------------------------------------------------------------ checks
 
@@ -80,10 +109,10 @@ class Mesh:
         if len(self.faces) == 0:
             raise InputError(f"mesh '{self.name}' has no faces; give a mesh with at least one triangle")
         self._check("positions", self.positions, "faces", self.faces, "vertex")
-        if self.uvs is not None and self.uv_faces is not None:
-            self._check("uvs", self.uvs, "uv_faces", self.uv_faces, "UV")
-        if self.normals is not None and self.normal_faces is not None:
-            self._check("normals", self.normals, "normal_faces", self.normal_faces, "normal")
+        for what, _, one in _CORNERS:
+            values = getattr(self, what)
+            if values is not None:
+                self._check(what, values, what[:-1] + "_faces", getattr(self, what[:-1] + "_faces"), one)
         return self
 
     def _check(self, what: str, values: np.ndarray, index_name: str, index: np.ndarray, one: str) -> None:
@@ -100,9 +129,10 @@ class Mesh:
         wrong = ((index < 0) | (index >= len(values))).any(axis=1)
         if wrong.any():
             face = int(np.argmax(wrong))
+            from_one = index.min() == 1 and index.max() == len(values)
             raise InputError(
                 f"mesh '{self.name}': face {face} has {index_name} {index[face].tolist()}, out of range for"
-                f" {len(values)} {what}; repair the mesh"
+                f" {len(values)} {what}; " + ("count from 0: faces - 1" if from_one else "repair the mesh")
             )
 
     def clean(self) -> Mesh:
@@ -123,14 +153,20 @@ class Mesh:
                 f"mesh '{self.name}': {int((~keep).sum())} of {len(keep)} faces are degenerate and were dropped",
                 stacklevel=2,
             )
-            mesh = replace(
-                self,
-                faces=self.faces[keep],
-                uv_faces=None if self.uv_faces is None else self.uv_faces[keep],
-                normal_faces=None if self.normal_faces is None else self.normal_faces[keep],
-            )
-        positions, faces = _drop_unused(mesh.positions, mesh.faces)
+            mesh = self.with_faces(keep)
+        positions, faces = drop_unused(mesh.positions, mesh.faces)
         return replace(mesh, positions=positions, faces=faces)
+
+    def with_faces(self, keep: np.ndarray) -> Mesh:
+        """The mesh with some of its faces: keep is (F,) bool, or their numbers. All vertices stay.
+
+        >>> from dressi.render.mesh.primitives import cube
+        >>> len(cube().with_faces([0, 1]).faces)
+        2
+        """
+        names = ("faces", *(what[:-1] + "_faces" for what, _, _ in _CORNERS))
+        given = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: rows[keep] for name, rows in given.items() if rows is not None})
 
     def degenerate_faces(self) -> np.ndarray:
         """(F,) bool: faces that `clean` drops."""
@@ -138,82 +174,6 @@ class Mesh:
         longest2 = np.max([((p - q) ** 2).sum(1) for p, q in ((a, b), (b, c), (c, a))], axis=0)
         twice_area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
         return twice_area <= 1e-7 * longest2
-
-    # ------------------------------------------------------------------- shape
-
-    def bounds(self) -> np.ndarray:
-        """(2, 3): smallest and largest coordinates."""
-        return np.stack([self.positions.min(0), self.positions.max(0)])
-
-    def bounding_sphere(self) -> tuple[np.ndarray, float]:
-        """Centre of the bounding box, and the distance to the farthest vertex from it."""
-        center = self.bounds().mean(0)
-        return center, float(np.sqrt(((self.positions - center) ** 2).sum(1).max()))
-
-    def face_normals(self) -> np.ndarray:
-        """(F, 3): unit normals, zero for a degenerate face."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        return _unit(np.cross(b - a, c - a))
-
-    def face_areas(self) -> np.ndarray:
-        """(F,)."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
-
-    def vertex_normals(self) -> np.ndarray:
-        """(V, 3): unit sums of area-weighted face normals, zero where there is none."""
-        a, b, c = (self.positions[self.faces[:, k]] for k in range(3))
-        weighted = np.cross(b - a, c - a)
-        normals = np.zeros_like(self.positions)
-        for k in range(3):
-            np.add.at(normals, self.faces[:, k], weighted)
-        return _unit(normals)
-
-    def signed_volume(self) -> float:
-        """Volume enclosed, positive when a closed mesh's faces turn outward."""
-        a, b, c = (self.positions[self.faces[:, k]] - self.positions[0] for k in range(3))
-        return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
-
-    def edges(self) -> np.ndarray:
-        """(E, 2) int64: every edge once, smaller vertex first, sorted."""
-        return np.unique(np.sort(self._half_edges(), axis=1), axis=0)
-
-    def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
-        """Vertices around each vertex in compressed rows: (V + 1,) offsets and (2 E,) sorted indices."""
-        edges = self.edges()
-        both = np.concatenate([edges, edges[:, ::-1]])
-        both = both[np.lexsort((both[:, 1], both[:, 0]))]
-        counts = np.bincount(both[:, 0], minlength=len(self.positions))
-        return np.concatenate([[0], np.cumsum(counts)]), both[:, 1]
-
-    def parts(self) -> np.ndarray:
-        """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
-        ends = self.edges()
-        linked = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(self.positions),) * 2)
-        part = connected_components(linked, directed=False)[1][self.faces[:, 0]]
-        return np.unique(part, return_inverse=True)[1]
-
-    def averaging(self) -> sparse.csr_array:
-        """(V, V) sparse matrix that takes the mean of each vertex's neighbours."""
-        offsets, near = self.neighbours()
-        counts = np.diff(offsets)
-        weights = np.repeat(1 / np.maximum(counts, 1), counts)
-        return sparse.csr_array((weights, near, offsets), shape=(len(counts),) * 2)
-
-    def is_closed(self) -> bool:
-        """Whether each edge belongs to exactly two faces, which run through it in opposite directions."""
-        half = self._half_edges()
-        size = len(self.positions)
-        forward = np.sort(half[:, 0] * size + half[:, 1])
-        backward = np.sort(half[:, 1] * size + half[:, 0])
-        return bool((np.diff(forward) > 0).all() and np.array_equal(forward, backward))
-
-    def euler_characteristic(self) -> int:
-        """V - E + F over the vertices in use: 2 for one closed surface without holes, 0 for a torus."""
-        return len(np.unique(self.faces)) - len(self.edges()) + len(self.faces)
-
-    def _half_edges(self) -> np.ndarray:
-        return np.concatenate([self.faces[:, [0, 1]], self.faces[:, [1, 2]], self.faces[:, [2, 0]]])
 
     # ------------------------------------------------------------------ change
 
@@ -232,11 +192,21 @@ class Mesh:
         dropped."""
         mesh = replace(self, normals=None, normal_faces=None)
         for _ in range(times):
-            positions, faces = _midpoints(mesh.positions, mesh.faces)
-            uvs, uv_faces = mesh.uvs, mesh.uv_faces
+            positions, faces = midpoints(mesh.positions, mesh.faces)
+            uvs, uv_faces, colors, color_faces = mesh.uvs, mesh.uv_faces, mesh.colors, mesh.color_faces
             if uvs is not None and uv_faces is not None:
-                uvs, uv_faces = _midpoints(uvs, uv_faces)
-            mesh = replace(mesh, positions=positions, faces=faces, uvs=uvs, uv_faces=uv_faces)
+                uvs, uv_faces = midpoints(uvs, uv_faces)
+            if colors is not None and color_faces is not None:
+                colors, color_faces = midpoints(colors, color_faces)
+            mesh = replace(
+                mesh,
+                positions=positions,
+                faces=faces,
+                uvs=uvs,
+                uv_faces=uv_faces,
+                colors=colors,
+                color_faces=color_faces,
+            )
         return mesh
 
     def split_at_seams(self, normals: bool = False) -> SeamSplit:
@@ -244,24 +214,25 @@ class Mesh:
 
         normals: those of the file where there are any, otherwise the smooth `vertex_normals`.
         """
-        corners = [self.faces.reshape(-1)]
-        normal_values = None
-        if normals and self.normal_faces is not None:
-            corners.append(self.normal_faces.reshape(-1))
-        if self.uv_faces is not None:
-            corners.append(self.uv_faces.reshape(-1))
+        given = {
+            "uvs": self.uv_faces,
+            "colors": self.color_faces,
+            "normals": self.normal_faces if normals else None,
+        }
+        given = {what: faces for what, faces in given.items() if faces is not None}
+        corners = [self.faces.reshape(-1), *(faces.reshape(-1) for faces in given.values())]
         unique, index = np.unique(np.stack(corners, axis=1), axis=0, return_inverse=True)
         source = unique[:, 0]
-        if normals:
-            normal_values = (
-                self.vertex_normals()[source] if self.normals is None else self.normals[unique[:, 1]]
-            )
+        found = {what: getattr(self, what)[unique[:, k]] for k, what in enumerate(given, 1)}
+        if normals and self.normals is None:
+            found["normals"] = self.vertex_normals()[source]
         return SeamSplit(
             positions=self.positions[source],
             faces=index.reshape(-1, 3),
-            uvs=None if self.uvs is None else self.uvs[unique[:, -1]],
-            normals=normal_values,
+            uvs=found.get("uvs"),
+            normals=found.get("normals"),
             source=source,
+            colors=found.get("colors"),
         )
 
     def unwrap(self, resolution: int = 512, padding: int = 2) -> Mesh:
@@ -286,6 +257,22 @@ class Mesh:
         )
         return replace(self, uvs=uvs.astype(np.float64), uv_faces=index.astype(np.int64), texture=None)
 
+    def vertex_colors(self) -> np.ndarray:
+        """(V, 3) linear light: one colour a vertex, the mean of its corners where they differ, white without colours.
+
+        >>> import numpy as np
+        >>> mesh = Mesh(np.eye(3), [[0, 1, 2]], colors=np.eye(3))
+        >>> mesh.vertex_colors()[1].tolist()
+        [0.0, 1.0, 0.0]
+        """
+        found = np.zeros_like(self.positions)
+        if self.colors is None or self.color_faces is None:
+            return found + 1
+        count = np.bincount(self.faces.reshape(-1), minlength=len(found))
+        np.add.at(found, self.faces.reshape(-1), self.colors[self.color_faces.reshape(-1)])
+        found[count == 0] = 1
+        return found / np.maximum(count, 1)[:, None]
+
     def sample_texture(self, uv: np.ndarray) -> np.ndarray:
         """Albedo (..., 3) at UVs (..., 2): bilinear, repeating, times the colour factor; linear light."""
         uv = np.asarray(uv, dtype=np.float64)
@@ -302,60 +289,3 @@ class Mesh:
                 weight = np.abs(1 - dx - fraction[..., 0]) * np.abs(1 - dy - fraction[..., 1])
                 total += weight[..., None] * self.texture[(y0 + dy) % height, (x0 + dx) % width]
         return total * np.asarray(self.color)
-
-
-def weld(positions: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join vertices whose positions are equal as float32. Returns (V, 3) in order of first use, and new
-    faces."""
-    keys = np.ascontiguousarray(np.asarray(positions).astype(np.float32) + np.float32(0))  # -0.0 becomes 0.0
-    return _join(np.asarray(positions, dtype=np.float64), keys, np.asarray(faces))
-
-
-def weld_values(values: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Join rows of UVs or normals that are equal as float32, like `weld`."""
-    return weld(values, index)
-
-
-def _join(values: np.ndarray, keys: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    rows = keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1)
-    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    order = np.argsort(
-        first
-    )  # np.unique sorts by value; keep the file's order, neighbours stay near in memory
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return values[first[order]], rank[inverse.reshape(-1)][index]
-
-
-def _drop_unused(positions: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    used = np.zeros(len(positions), dtype=bool)
-    used[faces.reshape(-1)] = True
-    if used.all():
-        return positions, faces
-    return positions[used], (np.cumsum(used) - 1)[faces]
-
-
-def _midpoints(values: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    half = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
-    edges, index = np.unique(half, axis=0, return_inverse=True)
-    middle = index.reshape(3, -1) + len(values)  # numbers of the new vertices on edges ab, bc, ca
-    (a, b, c), (ab, bc, ca) = faces.T, middle
-    parts = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
-    new_faces = np.stack([np.stack(part, axis=1) for part in parts], axis=1).reshape(-1, 3)
-    return np.concatenate([values, values[edges].mean(axis=1)]), new_faces
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
-
-
-def _array(values: np.ndarray | None, dtype: type, columns: int, name: str, what: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.zeros((0, columns), dtype=dtype)
-    if array.ndim != 2 or array.shape[1] != columns:
-        raise InputError(f"mesh '{name}': {what} must be (n, {columns}), not {array.shape}")
-    if not np.issubdtype(array.dtype, np.number) or (dtype is np.int64 and array.dtype.kind not in "iu"):
-        raise InputError(f"mesh '{name}': {what} must be {np.dtype(dtype).name} numbers, not {array.dtype}")
-    return np.ascontiguousarray(array, dtype=dtype)

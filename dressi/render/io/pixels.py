@@ -1,0 +1,209 @@
+"""Encoded images to pixels: the one place where image files from anywhere are decoded.
+
+The kind is told by the first bytes, never by the name, and only the kinds of ``_READERS`` and Radiance are decoded, each by
+its own class of Pillow: no other decoder, and no program that one would start, is reached. The size in the head is compared
+with ``config.max_megapixels`` before anything is decoded.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+from PIL import BmpImagePlugin, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
+from PIL import WebPImagePlugin as WebP
+
+from dressi.config import config
+from dressi.errors import InputError
+from dressi.render.color import linear_to_srgb, srgb_to_linear
+from dressi.render.io.files import reason, shown
+
+INSTALL = "pip install 'dressi[images]'"
+_READERS = {
+    "PNG": PngImagePlugin.PngImageFile,
+    "JPEG": JpegImagePlugin.JpegImageFile,
+    "TIFF": TiffImagePlugin.TiffImageFile,
+    "BMP": BmpImagePlugin.BmpImageFile,
+    "GIF": GifImagePlugin.GifImageFile,
+    "WebP": WebP.WebPImageFile,
+}
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff", "JPEG"), (b"BM", "BMP"), (b"GIF87a", "GIF"), (b"GIF89a", "GIF"),
+    (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"II+\0", "TIFF"), (b"MM\0+", "TIFF"), (b"#?RADIANCE", "HDR"), (b"#?RGBE", "HDR"),
+)  # fmt: skip
+_HDR_SIZE = re.compile(rb"\n\s*?\n-Y +(\d{1,9}) +\+X +(\d{1,9})\r?\n")
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """values: (H, W, C), row 0 on top, C 1, 3 or 4, alpha straight and last. uint8 or uint16: code values of sRGB; float32:
+    linear light."""
+
+    values: np.ndarray
+
+    def linear(self) -> np.ndarray:
+        """(H, W, C) float32 linear light; alpha as it is."""
+        values = self.values
+        if values.dtype.kind == "f":
+            return values
+        most = np.iinfo(values.dtype).max
+        table = srgb_to_linear(np.arange(most + 1) / most).astype(np.float32)
+        out = table[values]
+        if values.shape[-1] == 4:
+            out[..., 3] = values[..., 3] / np.float32(most)
+        return out
+
+    def codes(self) -> np.ndarray:
+        """(H, W, C) float32 code values in [0, 1]; linear light is clamped to that first."""
+        if self.values.dtype.kind == "f":
+            return linear_to_srgb(self.values).astype(np.float32)
+        return self.values / np.float32(np.iinfo(self.values.dtype).max)
+
+
+def decode_pixels(data: bytes, name: str) -> Pixels:
+    """The first picture of an encoded PNG, JPEG, TIFF, BMP, GIF, WebP or Radiance image.
+
+    name: what messages call it.  Raises InputError naming it: another kind of file, too large, damaged, or of values that
+    images do not have here.
+    """
+    kind = _kind(data, name)
+    if kind == "HDR":
+        _check(_hdr_size(data, name), name)
+        return Pixels(_by_opencv(_needed_opencv(f"reading the Radiance image '{shown(name)}'"), data, name))
+    deep = kind == "PNG" and data[24:25] == b"\x10" and data[25:26] != b"\0"
+    try:
+        with _opened(kind, data, name) as image:
+            _check(image.size, name)
+            cv2 = opencv() if deep else None
+            if cv2 is None:
+                values = _plain(image, kind, name)
+                if deep:
+                    warnings.warn(
+                        f"'{shown(name)}' has 16 bits a channel, of which 8 are read; {INSTALL} reads all",
+                        stacklevel=4,
+                    )
+                return Pixels(values)
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's decoders raise many kinds; all mean the same to the user
+        raise _unreadable(name, error) from None
+    return Pixels(_by_opencv(cv2, data, name))
+
+
+def pixels_size(data: bytes, name: str) -> tuple[int, int]:
+    """(W, H) as the head says it; nothing is decoded. Raises InputError naming it, also when it is too large."""
+    kind = _kind(data, name)
+    if kind == "HDR":
+        return _check(_hdr_size(data, name), name)
+    try:
+        with _opened(kind, data, name) as image:
+            return _check(image.size, name)
+    except InputError:
+        raise
+    except Exception as error:  # as in ``decode_pixels``
+        raise _unreadable(name, error) from None
+
+
+def opencv() -> ModuleType | None:
+    """The module of OpenCV where it is installed: it reads and writes what Pillow does not."""
+    try:
+        import cv2
+    except ImportError:
+        return None
+    return cv2
+
+
+def _needed_opencv(what: str) -> ModuleType:
+    found = opencv()
+    if found is None:
+        raise InputError(f"{what} needs OpenCV; {INSTALL}")
+    return found
+
+
+def _kind(data: bytes, name: str) -> str:
+    for start, kind in _SIGNATURES:
+        if data.startswith(start):
+            return kind
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WebP"
+    raise InputError(
+        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP or Radiance (.hdr);"
+        " export it again as PNG or JPEG"
+    )
+
+
+def _opened(kind: str, data: bytes, name: str) -> Image.Image:
+    if kind == "WebP":
+        # Its class makes room for the whole picture when it is opened.
+        _check(_webp_size(data), name)
+    return _READERS[kind](io.BytesIO(data))
+
+
+def _check(size: tuple[int, int], name: str) -> tuple[int, int]:
+    width, height = size
+    if width * height > config.max_megapixels * 1_000_000:
+        raise InputError(
+            f"the image '{shown(name)}' has {width}x{height} pixels, above the limit of {config.max_megapixels} megapixels;"
+            f" shrink it, or set DRESSI_MAX_MEGAPIXELS={-(-width * height // 1_000_000)}"
+        )
+    return width, height
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    head = data[12:30].ljust(18, b"\0")
+    if head[:4] == b"VP8X":
+        return 1 + int.from_bytes(head[12:15], "little"), 1 + int.from_bytes(head[15:18], "little")
+    if head[:4] == b"VP8L":
+        bits = int.from_bytes(head[9:13], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    width, height = struct.unpack_from("<HH", head, 14)
+    return width & 0x3FFF, height & 0x3FFF
+
+
+def _hdr_size(data: bytes, name: str) -> tuple[int, int]:
+    found = _HDR_SIZE.search(data[:65536])
+    if found is None or 0 in (size := (int(found[2]), int(found[1]))):
+        raise _unreadable(name, ValueError("its head does not give a size as '-Y height +X width'"))
+    return size
+
+
+def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
+    """Values of what Pillow decodes without loss."""
+    if image.mode in ("I;16", "I;16B", "I;16L", "I;16N") or (image.mode == "I" and kind == "PNG"):
+        return np.asarray(image).astype(np.uint16)[..., None]
+    if image.mode in ("F", "I"):
+        raise InputError(
+            f"the image '{shown(name)}' has 32-bit values, whose range is not known; export it as .hdr or 16-bit PNG"
+        )
+    if kind == "TIFF" and 16 in (image.getexif().get(258) or ()):
+        warnings.warn(
+            f"'{shown(name)}' has 16 bits a channel, of which 8 are read; export it as 16-bit PNG",
+            stacklevel=5,
+        )
+    has_alpha = "A" in image.getbands() or "transparency" in image.info
+    if image.mode in ("1", "L") and not has_alpha:
+        return np.asarray(image.convert("L"))[..., None]
+    return np.asarray(image.convert("RGBA" if has_alpha else "RGB"))
+
+
+def _by_opencv(cv2: ModuleType, data: bytes, name: str) -> np.ndarray:
+    try:
+        values = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:
+        raise _unreadable(name, error) from None
+    if values is None or values.dtype not in (np.uint16, np.float32):
+        raise _unreadable(name, ValueError("it is truncated or damaged"))
+    if values.ndim == 2:
+        return values[..., None]
+    return np.ascontiguousarray(values[..., [2, 1, 0, 3][: values.shape[-1]]])
+
+
+def _unreadable(name: str, error: Exception) -> InputError:
+    return InputError(
+        f"cannot read the image '{shown(name)}': {reason(error)}; export it again as PNG or JPEG"
+    )

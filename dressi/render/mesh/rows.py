@@ -1,0 +1,144 @@
+"""Lists of rows (positions, UVs, normals, colours) and of faces that refer to them: checked, joined and refined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dressi.errors import InputError
+
+
+def weld(positions: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join vertices whose positions are equal as float32.
+
+    positions: (P, 3) floats.  faces: integers of any shape that refer to them.  Returns the (V, 3) float64 positions that
+    are left, in order of their first one, and the faces that refer to these.
+
+    >>> import numpy as np
+    >>> positions, faces = weld(np.array([[0.0, 0, 0], [1, 0, 0], [0, 0, 0]]), np.array([[0, 1, 2]]))
+    >>> len(positions), faces.tolist()
+    (2, [[0, 1, 0]])
+    """
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, which the mesh refuses
+        keys = np.ascontiguousarray(
+            np.asarray(positions).astype(np.float32) + np.float32(0)
+        )  # -0.0 becomes 0.0
+    return _join(np.asarray(positions, dtype=np.float64), keys, np.asarray(faces))
+
+
+def weld_values(values: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join rows of UVs (n, 2), normals (n, 3) or colours (n, 3) that are equal as float32, like `weld`.
+
+    >>> import numpy as np
+    >>> uvs, uv_faces = weld_values(np.array([[0.0, 0], [0, 0], [1, 0]]), np.array([[0, 1, 2]]))
+    >>> uvs.shape, uv_faces.tolist()
+    ((2, 2), [[0, 0, 1]])
+    """
+    return weld(values, index)
+
+
+def _join(values: np.ndarray, keys: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if len(keys) == 0:
+        return values, index
+    bits = keys.view(np.uint32).astype(np.uint64)
+    # Numbers sort ten times faster than rows. Two different rows hardly ever have one number; then rows are sorted.
+    number = np.zeros(len(bits), np.uint64)
+    for column in bits.T:
+        number = (number ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        number ^= number >> np.uint64(29)
+    _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+    if not np.array_equal(keys.view(np.uint32)[first[inverse]], keys.view(np.uint32)):
+        rows = keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1)
+        _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    order = np.argsort(
+        first
+    )  # np.unique sorts by value; keep the file's order, neighbours stay near in memory
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return values[first[order]], rank[inverse.reshape(-1)][index]
+
+
+def drop_unused(rows: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that faces refer to, and the faces that refer to these."""
+    used = np.zeros(len(rows), dtype=bool)
+    used[faces.reshape(-1)] = True
+    if used.all():
+        return rows, faces
+    return rows[used], (np.cumsum(used) - 1)[faces]
+
+
+def midpoints(values: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and faces when each face becomes four: the means of both ends of each edge come behind the rows."""
+    half = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
+    edges, index = np.unique(half, axis=0, return_inverse=True)
+    middle = index.reshape(3, -1) + len(values)  # numbers of the new vertices on edges ab, bc, ca
+    (a, b, c), (ab, bc, ca) = faces.T, middle
+    parts = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    new_faces = np.stack([np.stack(part, axis=1) for part in parts], axis=1).reshape(-1, 3)
+    return np.concatenate([values, values[edges].mean(axis=1)]), new_faces
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """(n, 3) of length 1; zero where they are zero."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+
+
+def value_rows(values: Any, columns: int, name: str, what: str) -> np.ndarray:
+    """(n, columns) float64. Raises InputError that names the cure."""
+    array = _numbers(values, name, what)
+    if array.size == 0:
+        return np.zeros((0, columns))
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise InputError(
+            f"mesh '{name}': {what} must be (n, {columns}), not {array.shape}{_cure(array, columns, what)}"
+        )
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"mesh '{name}': {what} must be float64 numbers, not {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def face_rows(values: Any, name: str, what: str) -> np.ndarray:
+    """(F, 3) int64 of integers of any size, signed or not. Raises InputError that names the cure."""
+    array = _numbers(values, name, what)
+    if array.size == 0:
+        return np.zeros((0, 3), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise InputError(f"mesh '{name}': {what} must be (n, 3), not {array.shape}{_cure(array, 3, what)}")
+    if array.dtype.kind == "f" and (array == np.floor(array)).all():
+        raise InputError(
+            f"mesh '{name}': {what} must be integers, not {array.dtype}; pass {what}.astype(np.int64)"
+        )
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"mesh '{name}': {what} must be int64 numbers of vertices, not {array.dtype}; did you swap positions and faces?"
+        )
+    if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+        raise InputError(f"mesh '{name}': {what} contains {array.max()}, which is no number of a vertex")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _numbers(values: Any, name: str, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"mesh '{name}': {what} must be one array of numbers ({error}); give each row as many"
+        ) from None
+
+
+def _cure(array: np.ndarray, columns: int, what: str) -> str:
+    """What to do about a shape, where that can be told."""
+    shape = array.shape
+    if len(shape) == 2 and shape[0] == columns:
+        return f"; pass {what}.T"
+    if len(shape) == 3 and shape[0] == 1 and shape[2] == columns:
+        return f"; pass {what}[0]"
+    if len(shape) == 4 and shape[:2] == (1, 1) and shape[3] == columns:
+        return f"; pass {what}[0, 0]"
+    if len(shape) == 1 and len(array) % columns == 0:
+        return f"; pass {what}.reshape(-1, {columns})"
+    if len(shape) == 2 and shape[1] == 4 and what.endswith("faces"):
+        return f"; split quads: np.concatenate([{what}[:, [0, 1, 2]], {what}[:, [0, 2, 3]]])"
+    return ""
