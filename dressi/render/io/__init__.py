@@ -1,84 +1,92 @@
-"""Meshes, photographs and pictures in and out of files."""
+"""Meshes, photographs and pictures in and out of files.
+
+| what | in | out |
+|---|---|---|
+| meshes | `load_mesh`: .glb, .gltf, .obj, .ply, .off, .stl | `save_mesh`: .glb, .obj, .ply, .stl |
+| images | `load_image`: PNG (8 and 16 bits), JPEG, TIFF, BMP, GIF, WebP, Radiance .hdr | `save_image`, `save_gif` |
+| calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP | |
+
+Colours are linear light with sRGB primaries in memory. Files are not trusted: each loads or raises InputError, one sentence
+with the file and the cure. A file that names others reaches its own folder and those below only, links followed;
+images are decoded by their content, up to `config.max_megapixels`; meshes have up to `config.max_faces` faces.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import read_bytes, reason, write_files, write_json
-from dressi.render.io.glb import save_glb
-from dressi.render.io.gltf import load_gltf
-from dressi.render.io.images import encode_png, read_image, resize, save_gif, save_png
-from dressi.render.io.obj import load_obj, save_obj
+from dressi.render.io.files import read_bytes, write_files, write_json
+from dressi.render.io.formats.glb import save_glb
+from dressi.render.io.formats.gltf import load_gltf
+from dressi.render.io.formats.obj import load_obj, save_obj
+from dressi.render.io.formats.off import load_off
+from dressi.render.io.formats.ply import load_ply, save_ply
+from dressi.render.io.formats.stl import load_stl, save_stl
+from dressi.render.io.images import (
+    encode_png,
+    load_image,
+    read_image,
+    resize,
+    save_gif,
+    save_image,
+    save_png,
+)
 from dressi.render.io.photos import Photos, load_photos
-from dressi.render.mesh import Mesh, weld
+from dressi.render.mesh import Mesh
 
 __all__ = [
-    "Photos", "encode_png", "load_mesh", "load_photos", "read_image", "resize", "save_gif", "save_glb", "save_mesh",
-    "save_obj", "save_png", "write_files", "write_json",
+    "Photos", "encode_png", "load_image", "load_mesh", "load_photos", "read_image", "resize", "save_gif", "save_glb",
+    "save_image", "save_mesh", "save_obj", "save_ply", "save_png", "save_stl", "write_files", "write_json",
 ]  # fmt: skip
-
-_OTHER = (".ply", ".off", ".stl")
 
 
 def load_mesh(path: str | os.PathLike) -> Mesh:
     """Read .glb, .gltf, .obj, .ply, .off or .stl as one clean Mesh.
 
     Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
-    colour texture comes as linear light; polygons are triangulated; degenerate faces are dropped with a
-    warning. Raises InputError, one sentence naming the file, for anything that is not such a mesh.
+    colour texture and vertex colours come as linear light; polygons are triangulated; degenerate faces are dropped with a
+    warning. Several objects in a file become one Mesh; `components` parts it. Raises InputError, one sentence naming the
+    file, for anything that is not such a mesh, or above `config.max_faces`.
+
+    >>> import os, tempfile
+    >>> from dressi.render.mesh.primitives import cube
+    >>> path = os.path.join(tempfile.mkdtemp(), "cube.glb")
+    >>> save_mesh(path, cube())
+    >>> load_mesh(path)
+    Mesh 'cube': 8 vertices, 12 faces, 24 UVs, no texture, bounds [-1, -1, -1] to [1, 1, 1]
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    data = read_bytes(path, "mesh")
-    if not data:
-        raise InputError(f"'{path}' is empty; copy or export it again")
-    if suffix in (".glb", ".gltf"):
-        mesh = load_gltf(path)
-    elif suffix == ".obj":
-        mesh = load_obj(path)
-    elif suffix in _OTHER:
-        mesh = _load_other(path)
-    else:
+    load = _LOADERS.get(path.suffix.lower())
+    if load is None:
+        read_bytes(path, "mesh")
         raise InputError(
             f"'{path}' is not a known kind of mesh; give a .glb, .gltf, .obj, .ply, .off or .stl file"
         )
-    return replace(mesh.clean(), name=path.stem)
+    return replace(load(path).clean(), name=path.stem)
 
 
 def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
-    """`save_glb` or `save_obj`, by the file's ending."""
-    suffix = Path(path).suffix.lower()
-    if suffix == ".glb":
-        save_glb(path, mesh)
-    elif suffix == ".obj":
-        save_obj(path, mesh)
-    else:
-        raise InputError(f"'{path}' cannot be written; give a name that ends in .glb or .obj")
+    """Write a mesh as .glb, .obj, .ply or .stl, by the file's ending: `save_glb`, `save_obj`, `save_ply`, `save_stl`.
 
+    UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone. Raises InputError for
+    another ending, an invalid mesh, or a folder that cannot be written.
 
-def _load_other(path: Path) -> Mesh:
-    """Geometry of the formats that trimesh reads."""
-    import trimesh
-
-    try:
-        # No post-processing by the library: NaN and degenerate faces are ours to report.
-        loaded: Any = trimesh.load(str(path), file_type=path.suffix[1:].lower(), force="mesh", process=False)
-        positions = np.asarray(loaded.vertices, dtype=np.float64).reshape(-1, 3)
-        faces = np.asarray(loaded.faces, dtype=np.int64).reshape(-1, 3)
-    except Exception as error:  # the readers raise whatever goes wrong first in a damaged file
+    >>> import os, tempfile
+    >>> from dressi.render.mesh.primitives import cube
+    >>> save_mesh(os.path.join(tempfile.mkdtemp(), "cube.ply"), cube())
+    """
+    save = _SAVERS.get(Path(path).suffix.lower())
+    if save is None:
         raise InputError(
-            f"'{path}' cannot be read as {path.suffix} ({reason(error)}); it is truncated, damaged or another kind of file"
-        ) from None
-    if len(faces) == 0:
-        raise InputError(f"'{path}' has no faces; give a mesh with at least one triangle")
-    if faces.min() < 0 or faces.max() >= len(positions):
-        raise InputError(
-            f"'{path}': a face refers to vertex {faces.max()} of {len(positions)}; the file is damaged"
+            f"'{path}' cannot be written; give a name that ends in .glb or .obj, or in .ply or .stl"
         )
-    return Mesh(*weld(positions, faces), name=str(path))
+    save(path, mesh)
+
+
+_LOADERS = {
+    ".glb": load_gltf, ".gltf": load_gltf, ".obj": load_obj, ".ply": load_ply, ".stl": load_stl, ".off": load_off,
+}  # fmt: skip
+_SAVERS = {".glb": save_glb, ".obj": save_obj, ".ply": save_ply, ".stl": save_stl}

@@ -27,6 +27,12 @@ from urllib.parse import unquote, urlsplit
 
 from dressi.errors import InputError
 
+BROKEN = (
+    LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, EOFError, MemoryError, OSError,
+    struct.error, zlib.error,
+)  # fmt: skip
+"""What a damaged content raises in code that follows it."""
+
 
 @contextmanager
 def usable(path: Path, what: str) -> Iterator[None]:
@@ -35,20 +41,7 @@ def usable(path: Path, what: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RecursionError,
-        EOFError,
-        MemoryError,
-        OSError,
-        struct.error,
-        zlib.error,
-    ) as error:
+    except BROKEN as error:
         raise InputError(
             f"'{path}': {what} cannot be used ({type(error).__name__}: {reason(error)}); check the file"
         ) from None
@@ -69,7 +62,12 @@ def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGE
     path = Path(path)
     try:
         # Without O_NONBLOCK, opening a pipe waits for somebody to write into it.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        flags = (
+            os.O_RDONLY
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_NOCTTY", 0)
+            | getattr(os, "O_BINARY", 0)
+        )
         if path.is_dir():
             raise IsADirectoryError
         with open(os.open(path, flags), "rb") as stream:

@@ -1,0 +1,1 @@
+"""Formats of meshes: each module reads or writes one, or a part of one."""
