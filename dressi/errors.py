@@ -29,8 +29,16 @@ class DeviceNotFoundError(DeviceError):
     """A device was asked for by name or index and is not there."""
 
 
+class DeviceLostError(DeviceError):
+    """The device is gone: reset, unplugged, or given up because its work did not end. Open another one."""
+
+
+class OutOfMemoryError(DeviceError):
+    """The device or the host has no memory left for an image, a buffer or a pipeline."""
+
+
 class ShaderError(DeviceError):
-    """A shader did not compile; the message holds the compiler's log and the GLSL."""
+    """A shader did not compile; the message names the Function, shows its GLSL, and holds the compiler's log."""
 
 
 class InputError(DressiError, ValueError):

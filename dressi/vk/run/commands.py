@@ -11,9 +11,8 @@ from ...errors import DeviceError
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
 
-_BUFFERS = 64  # command buffers under way when the host goes on: also how long a ctrl-C can wait
+_BUFFERS = 64  # command buffers under way when the host goes on
 _SUBMISSIONS = 16  # calls of vkQueueSubmit under way
-_FOREVER = 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass
@@ -159,14 +158,13 @@ class Commands:
             self.wait(self._under_way[0].ticket)
 
     def _submit(self, count: int) -> None:
-        vk = self.device.vk
         fence = self._free.pop()
         self._info.commandBufferCount = count
         try:
-            vk.vkQueueSubmit(self.device.queue, 1, self._info, fence)
-        except Exception as error:
+            self.device.work.submit(self._info, fence)
+        except DeviceError:
             self._free.append(fence)
-            raise DeviceError(f"{self.device.name} refused work: {type(error).__name__}") from error
+            raise
         self._ticket += 1
         self._under_way.append(_Submission(self._ticket, fence, count))
 
@@ -182,22 +180,20 @@ class Commands:
         return True
 
     def wait(self, ticket: int | None = None) -> None:
-        """Until a submission, or everything submitted, is done."""
+        """Until a submission, or everything submitted, is done. Ctrl-C raises KeyboardInterrupt; the work goes on, and
+        the next call waits for it again."""
         ended = [s for s in self._under_way if ticket is None or s.ticket <= ticket]
         if not ended:
             return
         vk, fences = self.device.vk, [s.fence for s in ended]
-        try:
-            vk.vkWaitForFences(self.device.handle, len(fences), fences, True, _FOREVER)
-        except Exception as error:
-            raise DeviceError(f"{self.device.name} failed while working: {type(error).__name__}") from error
+        self.device.work.wait(fences)
         vk.vkResetFences(self.device.handle, len(fences), fences)
-        self._free += fences
-        for _ in ended:
+        for s in ended:
             self._under_way.popleft()
+            self._free.append(s.fence)
 
     def destroy(self) -> None:
-        self.wait()
+        """Release everything; nothing may be under way (``Device.settle``)."""
         for fence in self._fences:
             self.device.destroy(fence)
         self.device.destroy(self.pool)

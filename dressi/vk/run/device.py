@@ -7,14 +7,17 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from ...config import config
-from ...errors import DeviceError, DeviceNotFoundError
+from ...errors import DeviceError, DeviceNotFoundError, InputError
 from ..plan.limits import UNLIMITED, DeviceLimits
 from .instance import Instance, PhysicalDevice
+from .queue import Queue
+from .results import DEVICE_LOST, result, sentence
 
 _open: list[Device] = []
 _PORTABILITY, _INT64_ATOMICS = "VK_KHR_portability_subset", "VK_KHR_shader_atomic_int64"
@@ -26,33 +29,58 @@ def list_devices() -> list[PhysicalDevice]:
     return Instance.shared().physical_devices()
 
 
-def choose(devices: list[PhysicalDevice], wanted: str | int | None) -> PhysicalDevice:
-    """A device by index, by part of its name (any case), or the fastest kind. Raises DeviceNotFoundError."""
+def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | None = None) -> PhysicalDevice:
+    """A device by index, by part of its name or its driver's (any case), or one of ``list_devices``.
+
+    Without any of these DRESSI_DEVICE decides, and without that the fastest kind. Raises DeviceNotFoundError, and
+    InputError for anything else than a name or an index.
+    """
+    origin = ""
+    if wanted is None and config.device is not None:
+        wanted, origin = config.device, " (DRESSI_DEVICE asks for it)"
     if wanted is None or wanted == "":
         return min(devices, key=lambda d: (_PREFERENCE[d.type], "llvmpipe" not in d.name, d.index))
-    if isinstance(wanted, int) or wanted.isdigit():
-        for d in devices:
-            if d.index == int(wanted):
-                return d
+    if isinstance(wanted, PhysicalDevice):
+        wanted = wanted.index
+    elif isinstance(wanted, str) and wanted.strip().isdecimal():
+        wanted = int(wanted)
+    if isinstance(wanted, str):
+        found = [d for d in devices if wanted.strip().lower() in f"{d.name} {d.driver}".lower()]
+    elif isinstance(wanted, Integral) and not isinstance(wanted, bool):
+        found = [d for d in devices if d.index == wanted]
     else:
-        for d in devices:
-            if wanted.lower() in f"{d.name} {d.driver}".lower():
-                return d
-    names = "; ".join(f"{d.index}: {d.name}" for d in devices)
-    raise DeviceNotFoundError(f"there is no Vulkan device {wanted!r}; there are {names}")
+        raise InputError(
+            f"a Device is opened by an index, a part of its name or nothing, not by {type(wanted).__name__} {wanted!r}"
+            f"{origin}; `dressi devices` lists what there is"
+        )
+    if not found:
+        names = "; ".join(f"{d.index}: {d.name}" for d in devices)
+        raise DeviceNotFoundError(f"there is no Vulkan device {wanted!r}{origin}; there are {names}")
+    return found[0]
 
 
 class Device:
-    """A device with one queue. Make it with ``Device.open``; use it from one thread of the process that made it.
+    """A device with one queue, opened by its constructor; use it from one thread of the process that opened it.
+
+    ::
+
+        Device()                # DRESSI_DEVICE, else the fastest kind there is
+        Device("llvmpipe")      # a part of the name of the device or its driver, any case
+        Device(1)               # an index, as `dressi devices` and `list_devices` count
+        Device(list_devices()[0])
 
     Every object is made by ``create`` and remembered until ``destroy``; ``close`` (idempotent) destroys what is
-    left. ``live_objects`` lists it.
+    left. ``live_objects`` lists it. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a
+    name, an index or a PhysicalDevice, and DeviceError in a process that was forked from one that used Vulkan.
     """
 
-    def __init__(self, instance: Instance, physical: PhysicalDevice):
-        vk = self.vk = instance.vk
-        self.instance, self.physical = instance, physical
+    def __init__(self, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False):
+        self.handle = None
+        instance = Instance.shared(validation)
+        physical = choose(instance.physical_devices(), wanted)
         self.name = physical.name
+        vk = self.vk = instance.binding(physical.name, self._failed)
+        self.instance, self.physical = instance, physical
         self._owner = (os.getpid(), threading.get_ident())
         self._objects: dict[Any, str] = {}
         families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical.handle)
@@ -93,11 +121,9 @@ class Device:
             enabledExtensionCount=len(extensions),
             ppEnabledExtensionNames=extensions,
         )
-        try:
-            self.handle = vk.vkCreateDevice(physical.handle, info, None)
-        except Exception as error:
-            raise DeviceError(f"{self.name} cannot be opened: {type(error).__name__}") from error
-        self.queue = vk.vkGetDeviceQueue(self.handle, self.family, 0)
+        self.handle = vk.call("vkCreateDevice", "cannot be opened", physical.handle, info, None)
+        self.work = Queue(vk, self.handle, self.family, self.name)
+        self.queue = self.work.handle
         self.memory_properties = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
         properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
@@ -114,10 +140,14 @@ class Device:
         _open.append(self)
 
     @classmethod
-    def open(cls, wanted: str | int | None = None, *, validation: bool = False) -> Device:
-        """A device by index or part of its name; else DRESSI_DEVICE; else the fastest kind there is."""
-        instance = Instance.shared(validation)
-        return cls(instance, choose(instance.physical_devices(), config.device if wanted is None else wanted))
+    def open(cls, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False) -> Device:
+        """The same as the constructor."""
+        return cls(wanted, validation=validation)
+
+    def _failed(self, code: int) -> None:
+        """A Vulkan call on this device returned an error."""
+        if code == DEVICE_LOST and self.handle is not None:
+            self.work.lost = str(sentence(self.name, "cannot be used any more", result(code)))
 
     @property
     def key(self) -> str:
@@ -135,28 +165,27 @@ class Device:
         """What the validation layer has said so far."""
         return self.instance.messages
 
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a fork's copy of a device: its threads, and whatever ends the work, stayed in the parent."""
+        return self._owner[0] != os.getpid()
+
     def check_thread(self) -> None:
-        """Raises DeviceError when used from another process or thread than the one that opened the device."""
-        if self.handle is None:
-            raise DeviceError(f"the device {self.name} is closed")
-        if self._owner != (os.getpid(), threading.get_ident()):
+        """Raises DeviceError when closed, lost, or used from another process or thread than the one that opened it."""
+        if self.foreign or self._owner[1] != threading.get_ident():
             raise DeviceError(
-                "a Device belongs to the process and thread that opened it; open another one there (after a fork "
-                "start the process with the 'spawn' method)"
+                "a Device belongs to the process and thread that opened it; open another one there (start processes "
+                "with the 'spawn' method of multiprocessing, not by a fork)"
             )
+        self.work.check()
+        if self.handle is None:
+            raise DeviceError(f"the device {self.name} is closed; open another one")
 
     def create(self, kind: str, info: Any, name: str | None = None) -> Any:
         """vkCreate<kind>, owned; e.g. ``create("Image", VkImageCreateInfo(...))``; "Memory" allocates."""
-        vk = self.vk
-        try:
-            if kind == "Memory":
-                handle = vk.vkAllocateMemory(self.handle, info, None)
-            else:
-                handle = getattr(vk, f"vkCreate{kind}")(self.handle, info, None)
-        except Exception as error:
-            raise DeviceError(
-                f"{self.name} could not make a {kind}{f' for {name}' if name else ''}: {type(error).__name__}"
-            ) from error
+        function = "vkAllocateMemory" if kind == "Memory" else f"vkCreate{kind}"
+        failed = f"could not make a {kind}{f' for {name}' if name else ''}"
+        handle = self.vk.call(function, failed, self.handle, info, None)
         return self.adopt(kind, handle, name)
 
     def adopt(self, kind: str, handle: Any, name: str | None = None) -> Any:
@@ -191,9 +220,9 @@ class Device:
         try:
             yield
         except BaseException:
-            self.wait()
-            for handle in reversed([h for h in self._objects if h not in before]):
-                self.destroy(handle)
+            if self.settle():
+                for handle in reversed([h for h in self._objects if h not in before]):
+                    self.destroy(handle)
             raise
 
     def memory_type(self, allowed: int, *wanted: int) -> int:
@@ -206,19 +235,38 @@ class Device:
         raise DeviceError(f"{self.name} has no suitable memory")
 
     def wait(self) -> None:
-        if self.handle is not None:
-            self.vk.vkDeviceWaitIdle(self.handle)
+        """Until everything submitted is done; ctrl-C raises KeyboardInterrupt. Raises DeviceErrors."""
+        self.check_thread()
+        self.work.wait_idle()
+
+    def settle(self) -> bool:
+        """Before objects are destroyed: whether they may be. Waits for the work; see ``Queue.settle``."""
+        return self.handle is not None and not self.foreign and self.work.settle()
 
     def close(self) -> None:
-        """Destroy everything and the device. Idempotent."""
-        if self.handle is None:
+        """Destroy everything and the device. Idempotent; does nothing in a forked process. Never waits for ever: work
+        that ctrl-C interrupted and that does not end is left behind, with a warning."""
+        if self.handle is None or self.foreign:
             return
-        self.wait()
-        for handle in reversed(list(self._objects)):
-            self.destroy(handle)
-        self.vk.vkDestroyDevice(self.handle, None)
-        self.handle = None
-        _open.remove(self)
+        try:
+            if self.settle():
+                for handle in reversed(list(self._objects)):
+                    self.destroy(handle)
+                self.work.destroy()
+                self.vk.vkDestroyDevice(self.handle, None)
+        finally:
+            if self.work.abandoned:
+                self.instance.abandoned = True
+                self._objects.clear()
+            if self.work.abandoned or not self._objects:
+                self.handle = None
+                _open.remove(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.handle is None else f"{len(self._objects)} objects"
+        if self.work.lost is not None:
+            state = "given up" if self.work.abandoned else f"lost, {state}"
+        return f"Device({self.name!r}, {self.physical.type}, {state})"
 
     def __enter__(self) -> Device:
         return self
@@ -273,7 +321,8 @@ def read_limits(limits: Any) -> DeviceLimits:
 def _close_all() -> None:
     """Devices before their instances; a forked child leaves both to its parent."""
     for device in list(_open):
-        if device._owner[0] == os.getpid():
+        device.work.impatient = True  # nobody can read what is still under way
+        with suppress(KeyboardInterrupt):
             device.close()
     if not _open:
         for instance in list(Instance._shared.values()):

@@ -213,7 +213,7 @@ class VulkanExecutor:
         if self._closed:
             return
         self._closed = True
-        if self.device.handle is None:
+        if not self.device.settle():
             return
         self.workspace.unwatch(self)
         self.commands.wait()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ...errors import DeviceError, NoDriverError
+from ...errors import DeviceError, NoDriverError, OutOfMemoryError
+from .results import Binding
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 _ENABLE_SYNCHRONIZATION_VALIDATION = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
@@ -23,6 +25,21 @@ def load_vulkan() -> ModuleType:
             "mesa-vulkan-drivers`, elsewhere the driver of your GPU or the Vulkan SDK"
         ) from error
     return vulkan
+
+
+_used_in: int | None = None  # the process that loaded the drivers
+
+
+def _check_fork() -> None:
+    """Drivers live on threads, which a fork does not copy: a device that is opened in the child waits for ever."""
+    global _used_in
+    if _used_in is None:
+        _used_in = os.getpid()
+    elif _used_in != os.getpid():
+        raise DeviceError(
+            "this process was forked from one that has used Vulkan, and drivers do not survive a fork; start processes "
+            "with the 'spawn' method (multiprocessing.get_context(\"spawn\")), or fork before the first Device is opened"
+        )
 
 
 @dataclass(frozen=True)
@@ -48,8 +65,10 @@ class Instance:
     _shared: dict[bool, Instance] = {}
 
     def __init__(self, validation: bool = False):
-        vk = self.vk = load_vulkan()
+        _check_fork()
+        vk = self.vk = Binding(load_vulkan(), "Vulkan")
         self.validation = validation
+        self.abandoned = False  # a device of it was given up while it worked: nothing may be destroyed
         self.messages: list[str] = []
         available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
         extensions, layers, flags, chain = [], [], 0, None
@@ -83,16 +102,23 @@ class Instance:
         )
         try:
             self.handle = vk.vkCreateInstance(info, None)
-        except Exception as error:
+        except OutOfMemoryError:
+            raise
+        except DeviceError as error:
             raise _no_driver() from error
         self._messenger = self._listen() if validation and self.names else None
 
     @classmethod
     def shared(cls, validation: bool = False) -> Instance:
-        """The process's instance, made on first use."""
+        """The process's instance, made on first use. Raises DeviceError in a fork of a process that has used one."""
+        _check_fork()
         if validation not in cls._shared:
             cls._shared[validation] = cls(validation)
         return cls._shared[validation]
+
+    def binding(self, subject: str, on_error: Callable[[int], None]) -> Binding:
+        """The binding for a device of this instance; see ``Binding``."""
+        return Binding(self.vk.module, subject, on_error)
 
     def procedure(self, name: str) -> Any:
         """An extension's function."""
@@ -119,7 +145,9 @@ class Instance:
         vk = self.vk
         try:
             handles = list(vk.vkEnumeratePhysicalDevices(self.handle))
-        except Exception as error:
+        except OutOfMemoryError:
+            raise
+        except DeviceError as error:
             raise _no_driver() from error
         if not handles:
             raise _no_driver()
@@ -149,7 +177,8 @@ class Instance:
         )
 
     def close(self) -> None:
-        if self.handle is None:
+        """Idempotent. Does nothing in a fork of the process that made it, or after a device was given up."""
+        if self.handle is None or self.abandoned or _used_in != os.getpid():
             return
         if self._messenger is not None:
             self.procedure("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)

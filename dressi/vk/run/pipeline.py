@@ -238,7 +238,10 @@ class PipelineMaker:
         if (source, layout) not in self._dispatches:
             stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT)
             info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
-            made = vk.vkCreateComputePipelines(self.device.handle, self.cache.handle, 1, [info], None)
+            failed = f"could not make a pipeline for {name}"
+            made = vk.call(
+                "vkCreateComputePipelines", failed, self.device.handle, self.cache.handle, 1, [info], None
+            )
             self.owned.append(self.device.adopt("Pipeline", made[0], name))
             self._dispatches[source, layout] = made[0]
         return self._dispatches[source, layout]
@@ -294,7 +297,10 @@ class PipelineMaker:
             subpass=subpass,
             basePipelineIndex=-1,
         )
-        made = vk.vkCreateGraphicsPipelines(self.device.handle, self.cache.handle, 1, [info], None)
+        failed = f"could not make a pipeline for {name}"
+        made = vk.call(
+            "vkCreateGraphicsPipelines", failed, self.device.handle, self.cache.handle, 1, [info], None
+        )
         self.owned.append(self.device.adopt("Pipeline", made[0], name))
         return made[0]
 

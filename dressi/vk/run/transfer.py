@@ -170,10 +170,9 @@ class Transfers:
         return reader
 
     def destroy(self) -> None:
-        """Release everything; values that somebody still wants are fetched first."""
-        self.commands.wait()
+        """Release everything; values that somebody still wants are fetched first, where the device was not lost."""
         for slot in self._slots:
-            if slot.unread is not None:
+            if slot.unread is not None and self.device.work.lost is None:
                 slot.unread.result()
             slot.destroy()
         self._slots.clear()

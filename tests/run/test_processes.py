@@ -1,0 +1,235 @@
+"""Processes around a Device: forks, spawned children, ctrl-C while a shader does not end."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+START = """
+import os, sys
+import numpy as np
+from dressi import Device, DressiAD, DressiError, F, Variable, list_devices
+from dressi.ad.graph import PixelFunction
+from dressi.ad.types import FLOAT
+
+def doubled(ad):
+    x = Variable(data=np.full((1, 1, 1), 21.0))
+    ad.set_output("y", x * 2)
+    ad.step()
+    return float(ad.recv("y")[0, 0, 0])
+
+class Endless(PixelFunction):
+    glsl = "float a = $0; while (a < 2.0) { a = a * 0.5 + 0.25; if (a > 1.5) a = 0.0; } $y = a;"
+    def infer(self): return FLOAT, self.broadcast()
+    def eval(self, x): return x
+"""
+
+
+def start(text: str, *arguments: str) -> subprocess.Popen[str]:
+    source = START + textwrap.dedent(text)
+    command = [sys.executable, "-u", "-c", source, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str], seconds: float = 40) -> tuple[str, str]:
+    """Output and errors of a process that must end by itself."""
+    try:
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"the process hangs; it has said:\n{out}\n{err}")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_is_told_at_once_and_its_parent_goes_on(device):
+    out, err = finish(
+        start(
+            """
+            ad = DressiAD(sys.argv[1])
+            doubled(ad)
+            sys.stdout.flush()
+            pid = os.fork()
+            if pid == 0:
+                tries = {
+                    "recv": lambda: ad.recv("y"), "step": ad.step, "open": lambda: Device(sys.argv[1]),
+                    "list": list_devices, "wait": ad.device.wait,
+                }
+                for name, act in tries.items():
+                    try:
+                        act()
+                        print("child", name, "went through")
+                    except DressiError as error:
+                        print("child", name, "spawn" in str(error))
+                ad.close()
+                ad.device.close()
+                sys.exit(7)  # atexit runs here too
+            print("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            print("parent", ad.recv("y")[0, 0, 0])
+            """,
+            device.name,
+        )
+    )
+    told = [f"child {name} True" for name in ("recv", "step", "open", "list", "wait")]
+    assert out.splitlines() == [*told, "ended 7", "parent 42.0"], err
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_that_was_forked_before_the_first_device_works(device):
+    out, err = finish(
+        start(
+            """
+            pid = os.fork()
+            with DressiAD(sys.argv[1]) as ad:
+                print(doubled(ad))
+            if pid:
+                print("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            """,
+            device.name,
+        )
+    )
+    assert sorted(out.splitlines()) == ["42.0", "42.0", "ended 0"], err
+
+
+def test_spawned_children_open_devices_of_their_own(device, tmp_path):
+    (tmp_path / "child.py").write_text(
+        "import numpy as np\nfrom dressi import DressiAD, Variable\n\n"
+        "def work(name):\n"
+        "    with DressiAD(name) as ad:\n"
+        "        ad.set_output('y', Variable(data=np.full((1, 1, 1), 21.0)) * 2)\n"
+        "        ad.step()\n"
+        "        return float(ad.recv('y')[0, 0, 0])\n"
+    )
+    out, err = finish(
+        start(
+            """
+            import multiprocessing
+            sys.path.insert(0, sys.argv[2])
+            from child import work
+            if __name__ == "__main__":
+                with DressiAD(sys.argv[1]) as ad:
+                    doubled(ad)
+                    with multiprocessing.get_context("spawn").Pool(1) as pool:
+                        print(pool.map(work, [sys.argv[1]]))
+            """,
+            device.name,
+            str(tmp_path),
+        )
+    )
+    assert out == "[42.0]\n", err
+
+
+ENDLESS = """
+from dressi.vk.run import queue
+queue.PATIENCE = 0.2
+ad = DressiAD(sys.argv[1])
+ad.set_output("y", Endless(Variable(FLOAT, (64, 64), data=np.zeros((1, 64, 64)))).output)
+try:
+    ad.step()
+    print("working")
+    ad.recv("y")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
+    assert process.stdout is not None
+    if process.stdout.readline() != "working\n":
+        pytest.fail(finish(process)[1])
+    process.send_signal(signal.SIGINT)
+    return finish(process)
+
+
+def ends_loops(device) -> bool:
+    """lavapipe ends every loop after some 65,536 rounds."""
+    return "llvmpipe" in device.name
+
+
+def test_ctrl_c_ends_the_wait_for_an_endless_shader(device):
+    if ends_loops(device):
+        pytest.skip("the driver ends loops itself")
+    process = start(
+        ENDLESS
+        + textwrap.dedent(
+            """
+            device = ad.device
+            ad.close()
+            ad.close()
+            device.close()
+            print(device)
+            try:
+                device.wait()
+            except DressiError as error:
+                print(type(error).__name__, error)
+            """
+        ),
+        device.name,
+    )
+    out, err = interrupted(process)
+    lines = out.splitlines()
+    assert process.returncode == 0, err
+    assert lines[0] == "interrupted" and "given up" in lines[1], err
+    assert lines[2].startswith("DeviceLostError") and "loop without an end" in lines[2]
+    assert "RuntimeWarning" in err and "given up" in err and "Traceback" not in err
+
+
+def test_a_process_that_never_closed_ends_after_ctrl_c(device):
+    if ends_loops(device):
+        pytest.skip("the driver ends loops itself")
+    process = start(ENDLESS, device.name)
+    out, err = interrupted(process)
+    assert (process.returncode, out) == (0, "interrupted\n"), err
+    assert "given up" in err and "Traceback" not in err
+
+
+def test_a_process_that_never_waited_ends(device):
+    if ends_loops(device):
+        pytest.skip("the driver ends loops itself")
+    process = start(ENDLESS.replace("ad.recv", "sys.exit"), device.name)
+    _, err = finish(process)
+    assert process.returncode == 1 and "given up" in err and "Traceback" not in err
+
+
+def test_ctrl_c_outside_of_a_wait_hurries_the_end(device):
+    """The interrupt arrives while something is recorded; then the block is left."""
+    if ends_loops(device):
+        pytest.skip("the driver ends loops itself")
+    text = ENDLESS.replace('    ad.recv("y")', "    with ad:\n        raise KeyboardInterrupt")
+    process = start(text, device.name)
+    out, err = finish(process)
+    assert (process.returncode, out) == (0, "working\ninterrupted\n") and "given up" in err
+
+
+def test_an_interrupted_wait_loses_nothing(device):
+    """A ctrl-C while long work is under way: whoever waits again gets the values."""
+    import numpy as np
+
+    from dressi import Device, DressiAD, Variable
+
+    with Device(device.physical, validation=device.instance.validation) as own, DressiAD(own) as ad:
+        x = Variable(data=np.full((1, 1, 1), 21.0))
+        ad.set_output("y", x * 2)
+        ad.step()
+        lib = own.vk.lib
+
+        class Interrupting:
+            slices = 0
+
+            def __getattr__(self, name):
+                return getattr(lib, name)
+
+            def vkWaitForFences(self, *arguments):
+                self.slices += 1
+                if self.slices == 2:
+                    raise KeyboardInterrupt
+                return own.vk.VK_TIMEOUT if self.slices < 5 else lib.vkWaitForFences(*arguments)
+
+        own.vk.lib = Interrupting()
+        with pytest.raises(KeyboardInterrupt):
+            ad.recv("y")
+        assert ad.recv("y")[0, 0, 0] == 42
+        assert own.work.lost is None and own.vk.lib.slices >= 5
