@@ -350,7 +350,8 @@ class DressiAD:
         with suppress(DeviceError):  # a lost device has nothing to say
             self.losses()
         if self._executor is not None:
-            if config.debug >= 2 and self.device.timestamp_bits and not self._executor.missing:
+            working = self.device.work.lost is None and not self._executor.missing
+            if config.debug >= 2 and self.device.timestamp_bits and working:
                 for stage in profile(self._executor, 3):
                     print(f"dressi: {stage.ms:9.3f} ms  {stage.name}")
             self._executor.close()

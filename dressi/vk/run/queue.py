@@ -72,6 +72,7 @@ class Queue:
 
     def wait_idle(self, patience: float | None = None) -> bool:
         """``wait`` for everything submitted so far."""
+        self.check()
         vk, fence = self.vk, self._fence
         if self._marked and not self.wait([fence], patience):
             return False
@@ -86,18 +87,17 @@ class Queue:
 
         Waits as long as it takes, but only for ``PATIENCE`` seconds after a ctrl-C or when the process exits, and a
         ctrl-C meanwhile gives up.
-        A device that the driver lost has nothing under way.
         """
-        if self.abandoned or self.lost is not None:
-            return not self.abandoned
+        if self.abandoned:
+            return False
         try:
             hurry = self.impatient or isinstance(sys.exception(), KeyboardInterrupt)
             if self.wait_idle(PATIENCE if hurry else None):
                 return True
             self._give_up()
         except DeviceError:
-            if self.lost is None:  # no memory for a submission, for example
-                self.vk.lib.vkDeviceWaitIdle(self.device)
+            # No memory for a submission; or the device is lost, then this returns soon.
+            self.vk.lib.vkDeviceWaitIdle(self.device)
             return True
         except KeyboardInterrupt:
             self._give_up()
