@@ -20,8 +20,10 @@ Every setting is an environment variable; a program can override it, for good or
 | max_faces | DRESSI_MAX_FACES | faces, and vertices, of the largest mesh that is opened; 10 million |
 """
 
+import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -63,23 +65,43 @@ def _text(name: str) -> str | None:
 
 def _folder(name: str) -> Path | None:
     text = os.environ.get(name, "").strip()
-    return Path(text).expanduser() if text else None
+    if not text:
+        return None
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{name}={text!r} names a home folder that is not known; give a full path") from None
 
 
-def default_cache() -> Path:
-    """The platform's folder for files that can be made again."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dressi"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "dressi"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dressi"
+def default_cache() -> Path | None:
+    """The platform's folder for files that can be made again; None, with a warning, where this user has no home."""
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "dressi"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "dressi"
+        given = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "dressi"
+    except RuntimeError:
+        _warn_no_home()
+        return None
+
+
+@functools.cache  # once a process
+def _warn_no_home() -> None:
+    warnings.warn(
+        "this user has no home folder, so nothing is cached and every process compiles its shaders anew; set "
+        "DRESSI_CACHE to a folder, or to 'off'",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def _cache() -> Path | None:
     text = os.environ.get("DRESSI_CACHE", "").strip()
     if not text:
         return default_cache()
-    return None if text.lower() in _OFF else Path(text).expanduser()
+    return None if text.lower() in _OFF else _folder("DRESSI_CACHE")
 
 
 class _Override:

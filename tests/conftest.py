@@ -91,7 +91,9 @@ hypothesis.settings.load_profile("dressi")
 def pytest_configure(config: pytest.Config) -> None:
     # A cache that stays between runs of the tests but is not the user's own.
     if "DRESSI_CACHE" not in os.environ and config.cache is not None:
-        os.environ["DRESSI_CACHE"] = str(config.cache.mkdir("dressi"))
+        folder = config.cache.mkdir("dressi")
+        folder.chmod(0o700)  # a cache that others can write is not used
+        os.environ["DRESSI_CACHE"] = str(folder)
 
 
 def pytest_report_header() -> list[str]:

@@ -53,15 +53,15 @@ def devices(
 
 def missing() -> list[str]:
     """One sentence with its cure for everything that the program or its tests would like to have."""
+    from dressi.vk.run.host.platforms import current
     from dressi.vk.run.instance import VALIDATION_LAYER, Instance
-    from dressi.vk.run.pyglslang import CURE
 
     notes = []
     compiler = _compiler()
     if compiler is None:
-        notes.append(f"a GLSL compiler: {CURE}")
+        notes.append(f"a GLSL compiler: {current().glslang}")
     elif "glslc" in compiler or "glslangValidator" in compiler:
-        notes.append(f"glslang as a library (shaders compile slowly without): {CURE}")
+        notes.append(f"glslang as a library (shaders compile slowly without): {current().glslang}")
     vk = Instance.shared().vk
     if VALIDATION_LAYER not in {layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()}:
         notes.append(

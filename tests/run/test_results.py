@@ -131,7 +131,7 @@ def test_every_error_of_the_binding_is_translated(monkeypatch, number):
     """Also those that the binding knows by the wrong sign only: it raises a KeyError for the real ones."""
     binding = Binding(vulkan, "Radeon")
     monkeypatch.setattr(vulkan, "vkDeviceWaitIdle", failing(number))
-    with pytest.raises(DressiError, match="^Radeon failed in vkDeviceWaitIdle"):
+    with pytest.raises(DressiError, match=r"^Radeon failed in vkDeviceWaitIdle"):
         binding.vkDeviceWaitIdle(None)
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,6 +25,7 @@ from ...errors import DressiError
 from ..plan.cost import CostModel
 from ..plan.plan import PlanOptions
 from .device import Device
+from .host import cache
 
 CPU = CostModel()
 GPU = CostModel(lanes=1 << 14, fetch=8.0, store=8.0, stage=2000.0, attachments=False)
@@ -62,33 +61,24 @@ def calibrate(device: Device) -> CostModel:
     """Measures a device and keeps the result, where there is a cache. Raises DressiErrors."""
     measured = measure(device)
     _known[device] = measured
-    path = _path(device)
-    if path is not None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new = path.with_name(f"{path.name}.{os.getpid()}")
-            new.write_text(json.dumps(asdict(measured)), encoding="utf-8")
-            new.replace(path)
-        except OSError:
-            pass  # a full or read-only disk costs time, not the result
+    cache.write("calibration", _file(device), json.dumps(asdict(measured)).encode())
     return measured
 
 
-def _path(device: Device) -> Path | None:
-    return None if config.cache is None else Path(config.cache) / "calibration" / f"{device.key}.json"
+def _file(device: Device) -> str:
+    return f"{device.key}.json"
 
 
 def _kept(device: Device) -> CostModel | None:
-    path = _path(device)
     try:
-        values = json.loads(path.read_text(encoding="utf-8")) if path is not None else None
+        values = json.loads(cache.read("calibration", _file(device)) or b"null")
         if not isinstance(values, dict) or set(values) != {f.name for f in fields(CostModel)}:
             return None
         model = CostModel(**values)
         figures = (model.lanes, model.fetch, model.store, model.stage)
         good = all(isinstance(x, int | float) and 0 <= x < math.inf for x in figures) and model.lanes >= 1
         return replace(model, lanes=int(model.lanes)) if good else None
-    except (OSError, ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

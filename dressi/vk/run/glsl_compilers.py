@@ -4,18 +4,18 @@ All of them make unoptimised SPIR-V 1.0 for Vulkan 1.0: drivers optimise, and `p
 """
 
 import ctypes
-import hashlib
 import os
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from dressi.errors import ShaderError
+from dressi.vk.run.host.link import fingerprint
 
 _EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
 
@@ -44,15 +44,6 @@ class Compiler(ABC):
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.path})"
-
-
-def fingerprint(files: Iterable[Path]) -> str:
-    """A version of installed files that costs no process: where, how large, and when they were written."""
-    digest = hashlib.sha256()
-    for file in files:
-        status = file.stat()
-        digest.update(f"{file}:{status.st_size}:{status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
 
 
 def shader_error(shader: Shader, log: str) -> ShaderError:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from ...errors import DeviceError, NoDriverError, OutOfMemoryError
+from .host.platforms import current
 from .results import Binding
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
@@ -20,10 +21,8 @@ def load_vulkan() -> ModuleType:
     try:
         import vulkan
     except OSError as error:
-        raise NoDriverError(
-            "the Vulkan loader (libvulkan) is missing; install it: on Debian or Ubuntu `apt-get install libvulkan1 "
-            "mesa-vulkan-drivers`, elsewhere the driver of your GPU or the Vulkan SDK"
-        ) from error
+        system = current()
+        raise NoDriverError(f"the Vulkan loader ({system.loader}) is missing; {system.driver}") from error
     return vulkan
 
 
@@ -53,6 +52,7 @@ class PhysicalDevice:
     driver_version: str
     api_version: str
     vendor_id: int
+    device_id: int
     handle: Any
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,6 +173,7 @@ class Instance:
             info or version,
             _version(p.apiVersion),
             p.vendorID,
+            p.deviceID,
             handle,
         )
 
@@ -192,9 +193,9 @@ def _version(number: int) -> str:
 
 
 def _no_driver() -> NoDriverError:
-    listed = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
-    hint = f" (VK_DRIVER_FILES names {listed})" if listed else ""
-    return NoDriverError(
-        f"no Vulkan driver answers on this machine{hint}; install the driver of your GPU, or Mesa's software driver: "
-        "on Debian or Ubuntu `apt-get install mesa-vulkan-drivers`"
-    )
+    system = current()
+    hint = ""
+    if listed := system.driver_files():
+        missing = [name for name in listed if not os.path.isfile(name)]
+        hint = f" (VK_DRIVER_FILES names {', '.join(missing or listed)}{', not a file' if missing else ''})"
+    return NoDriverError(f"no Vulkan driver answers on this machine{hint}; {system.driver}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...ad.graph import Variable
@@ -14,8 +13,11 @@ from ..plan.substage import Mode, SubStage
 from ..plan.writer import Resource, Shaders, stage_of
 from .device import Device
 from .glsl_compilers import Shader
+from .host import cache
 from .memory import DeviceBuffer, DeviceImage
 from .pyglslang import compile_many
+
+_HEADER = struct.Struct("<IIII16s")  # length, version, vendor, device, UUID of the driver
 
 
 @dataclass
@@ -38,14 +40,10 @@ class PipelineCache:
     def __init__(self, device: Device):
         vk = device.vk
         self.device = device
-        self.path: Path | None = None
-        data = b""
-        if config.cache is not None:
-            self.path = Path(config.cache) / "pipelines" / f"{device.key}.bin"
-            try:
-                data = self.path.read_bytes()
-            except OSError:
-                data = b""
+        self._name = f"{device.key}.bin"
+        data = cache.load("pipelines", self._name) or b""
+        if not self._fits(data):
+            data = b""
         buffer = vk.ffi.new("char[]", data) if data else None
         info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(data), pInitialData=buffer)
         self.handle = device.create("PipelineCache", info)
@@ -71,9 +69,18 @@ class PipelineCache:
             self.device.destroy(module)
         self.modules.clear()
 
+    def _fits(self, data: bytes) -> bool:
+        """Whether the header names this device and its driver (VkPipelineCacheHeaderVersionOne)."""
+        if len(data) < _HEADER.size:
+            return False
+        size, version, vendor, device, uuid = _HEADER.unpack_from(data)
+        physical = self.device.physical
+        own = (physical.vendor_id, physical.device_id, self.device.pipeline_cache_uuid)
+        return size == _HEADER.size and version == 1 and (vendor, device, uuid.hex()) == own
+
     def save(self) -> None:
-        """Write the driver's cache to disk when it grew; a full or read-only disk is no error."""
-        if self.path is None:
+        """Keep the driver's cache on disk when it grew; what a lost device has is not worth it."""
+        if config.cache is None or self.device.work.lost is not None:
             return
         vk = self.device.vk
         size = vk.ffi.new("size_t*")
@@ -81,14 +88,9 @@ class PipelineCache:
         if size[0] <= self.loaded:
             return
         data = vk.ffi.new("char[]", size[0])
-        vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, data)
-        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(bytes(vk.ffi.buffer(data, size[0])))
-            os.replace(temporary, self.path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
+        if vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, data) != vk.VK_SUCCESS:
+            return
+        cache.save("pipelines", self._name, bytes(vk.ffi.buffer(data, size[0])))
         self.loaded = size[0]
 
 
@@ -127,8 +129,8 @@ class PipelineMaker:
     Dispatches of the same shader, those of peeled layers for example, share a pipeline: drivers compile each anew.
     """
 
-    def __init__(self, device: Device, cache: PipelineCache, pool: Any):
-        self.device, self.cache, self.pool = device, cache, pool
+    def __init__(self, device: Device, pipelines: PipelineCache, pool: Any):
+        self.device, self.cache, self.pool = device, pipelines, pool
         self.owned: list[Any] = []
         self._layouts: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self._dispatches: dict[tuple[str, Any], Any] = {}

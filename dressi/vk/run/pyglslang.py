@@ -7,23 +7,17 @@
 3. a shared library of shaderc (what the Vulkan SDK brings on Windows and macOS),
 4. with a warning, the programs `glslc` (one process for all shaders) or `glslangValidator` (one process a shader).
 
-The results are kept in `config.cache` under the hash of source, stage and compiler.
+The results are kept in the cache (``host.cache``) under the hash of source, stage and compiler.
 """
 
-import atexit
+import functools
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from dressi.config import config
 from dressi.errors import ShaderError
 from dressi.vk.run.glsl_compilers import (
     Compiler,
@@ -31,12 +25,10 @@ from dressi.vk.run.glsl_compilers import (
     GlslangLibrary,
     Shader,
     ShadercLibrary,
-    fingerprint,
 )
-
-CURE = (
-    "install glslang: on Debian or Ubuntu `apt install glslang-dev spirv-tools g++`, elsewhere the Vulkan SDK"
-)
+from dressi.vk.run.host import cache
+from dressi.vk.run.host.link import link_static
+from dressi.vk.run.host.platforms import current
 
 _STAGES = ("vertex", "fragment", "compute")
 _MAGIC = (0x07230203).to_bytes(4, "little")
@@ -75,74 +67,71 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
     return [known[key] for key in keys]
 
 
-# The cache: one file a shader, a SHA-256 of the SPIR-V before it, so that a torn or foreign file is seen.
+# The cache: one entry a shader.
 
 
 def _key(job: Shader, chosen: Compiler) -> str:
     return hashlib.sha256(f"{chosen.identity}\0{job.stage}\0{job.source}".encode()).hexdigest()
 
 
-def _file(key: str) -> Path | None:
-    return config.cache / "spirv" / key[:2] / f"{key}.spv" if config.cache else None
-
-
 def _load(key: str) -> bytes | None:
-    file = _file(key)
-    if file is None:
-        return None
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return None
-    digest, spirv = content[:32], content[32:]
-    return spirv if spirv[:4] == _MAGIC and hashlib.sha256(spirv).digest() == digest else None
+    spirv = cache.load(f"spirv/{key[:2]}", f"{key}.spv")
+    return spirv if spirv is not None and spirv[:4] == _MAGIC else None
 
 
 def _save(key: str, spirv: bytes) -> None:
-    file = _file(key)
-    if file is None:
-        return
-    # A full or read-only disk costs time, not the result. The rename keeps readers of other processes whole.
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f"{file.name}.{os.getpid()}")
-        temporary.write_bytes(hashlib.sha256(spirv).digest() + spirv)
-        temporary.replace(file)
+    cache.save(f"spirv/{key[:2]}", f"{key}.spv", spirv, durable=False)
 
 
 # Finding a compiler
 
 
-@cache
+@functools.cache
 def compiler() -> Compiler:
     """The compiler of this process, found at the first call. Raises ShaderError when the machine has none."""
-    found = find_compiler()
+    failures: list[str] = []
+    found = find_compiler(failures)
     if not found.in_process:
         warnings.warn(
-            f"glslang was not found as a library; shaders are compiled by the slower {found}. To speed up, {CURE}",
+            f"glslang was not found as a library; shaders are compiled by the slower {found}. To speed up, "
+            f"{current().glslang}{_why(failures)}",
             RuntimeWarning,
             stacklevel=2,
         )
     return found
 
 
-def find_compiler() -> Compiler:
-    """The first that works, in the order of the module's docstring. Raises ShaderError when there is none."""
-    for found in _candidates():
+def find_compiler(failures: list[str] | None = None) -> Compiler:
+    """The first that works, in the order of the module's docstring. Raises ShaderError when there is none.
+
+    failures: receives why libraries that are there cannot be used.
+    """
+    failures = [] if failures is None else failures
+    for found in _candidates(failures):
         return found
-    raise ShaderError(f"no GLSL compiler was found; {CURE}")
+    raise ShaderError(f"no GLSL compiler was found; {current().glslang}{_why(failures)}")
 
 
-def _candidates() -> Iterator[Compiler]:
-    for file in _shared("glslang"):
-        with suppress(OSError, AttributeError):
-            yield GlslangLibrary(file)
-    for folder in _library_folders():
-        with suppress(OSError, AttributeError):
-            yield GlslangLibrary(link_static(folder))
-    for file in _shared("shaderc_shared", "shaderc"):
-        with suppress(OSError, AttributeError):
-            yield ShadercLibrary(file)
+def _why(failures: list[str]) -> str:
+    return f" ({'; '.join(failures)})" if failures else ""
+
+
+def _candidates(failures: list[str]) -> Iterator[Compiler]:
+    folders = _library_folders()
+    static = [folder for folder in folders if (folder / "libglslang.a").is_file()]
+    tries: list[tuple[Path, Callable[[Path], Compiler]]] = [
+        *((file, GlslangLibrary) for file in _shared("glslang")),
+        *(
+            (folder / "libglslang.a", lambda file: GlslangLibrary(link_static(file.parent)))
+            for folder in static
+        ),
+        *((file, ShadercLibrary) for file in _shared("shaderc_shared", "shaderc")),
+    ]
+    for file, load in tries:
+        try:
+            yield load(file)
+        except (OSError, AttributeError) as error:
+            failures.append(f"{file} cannot be used: {error}")
     yield from programs()
 
 
@@ -157,79 +146,15 @@ def programs() -> Iterator[Compiler]:
 
 
 def _library_folders() -> list[Path]:
-    folders = []
-    if sdk := os.environ.get("VULKAN_SDK"):
-        folders += [Path(sdk) / "lib", Path(sdk) / "Bin", Path(sdk) / "bin", Path(sdk) / "macOS" / "lib"]
-    if sys.platform == "darwin":
-        folders += [Path("/opt/homebrew/lib"), Path("/usr/local/lib")]
-    elif sys.platform != "win32":
-        folders += [
-            Path("/usr/local/lib"),
-            Path("/usr/lib64"),
-            Path("/usr/lib"),
-            *Path("/usr/lib").glob("*-linux-gnu"),
-        ]
-    return [folder for folder in folders if folder.is_dir()]
+    return current().library_folders()
 
 
 def _shared(*stems: str) -> list[Path]:
     """Shared libraries by stem in the usual folders; the plain name before those with a version, new ones first."""
-    patterns = {"win32": ["{}.dll"], "darwin": ["lib{}.dylib", "lib{}.*.dylib"]}.get(
-        sys.platform, ["lib{}.so", "lib{}.so.*"]
-    )
     return [
         path
         for folder in _library_folders()
         for stem in stems
-        for pattern in patterns
+        for pattern in current().libraries
         for path in sorted(folder.glob(pattern.format(stem)), reverse=True)
     ]
-
-
-# In the order in which GNU ld needs them; names that only some releases have are left out where they are missing.
-_STATIC = ["glslang", "MachineIndependent", "GenericCodeGen", "OSDependent", "OGLCompiler", "SPIRV", "HLSL"]
-_STATIC_PLAIN = ["SPIRV-Tools-opt", "SPIRV-Tools"]
-
-
-def _temporary_folder() -> Path:
-    folder = tempfile.mkdtemp(prefix="dressi-glslang-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-def link_static(folder: Path) -> Path:
-    """One shared library out of the static ones in `folder`, made once and kept in the cache.
-
-    Raises OSError when they are not there or no C++ compiler is.
-    """
-    whole = [folder / f"lib{name}.a" for name in [*_STATIC, "glslang-default-resource-limits"]]
-    whole = [file for file in whole if file.is_file()]
-    plain = [file for name in _STATIC_PLAIN if (file := folder / f"lib{name}.a").is_file()]
-    if not whole or whole[0].name != "libglslang.a":
-        raise OSError(f"no libglslang.a in {folder}")
-    suffix = "dylib" if sys.platform == "darwin" else "so"
-    cached = config.cache / "glslang" if config.cache else _temporary_folder()
-    target = cached / f"libglslang-{fingerprint(whole + plain)}.{suffix}"
-    if target.is_file():
-        return target
-    linker = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    if linker is None:
-        raise OSError("the static libraries of glslang need a C++ compiler to be linked")
-    if sys.platform == "darwin":
-        inputs = [f"-Wl,-force_load,{file}" for file in whole] + [str(file) for file in plain]
-    else:
-        inputs = ["-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive", *map(str, plain)]
-        inputs += ["-Wl,--no-undefined", "-lpthread"]
-    try:
-        cached.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home: link again in each process
-        target = _temporary_folder() / target.name
-    temporary = target.with_name(f"{os.getpid()}-{target.name}")
-    result = subprocess.run(
-        [linker, "-shared", "-o", str(temporary), *inputs], capture_output=True, check=False
-    )
-    if result.returncode:
-        temporary.unlink(missing_ok=True)
-        raise OSError(f"linking {whole[0]} failed: {result.stderr.decode(errors='replace').strip()}")
-    temporary.replace(target)
-    return target

@@ -1,0 +1,123 @@
+"""glslang as a shared library, linked from the distribution's static ones and kept in the cache."""
+
+import atexit
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from . import cache
+
+# In the order in which GNU ld needs them; names that only some releases have are left out where they are missing.
+_STATIC = ["glslang", "MachineIndependent", "GenericCodeGen", "OSDependent", "OGLCompiler", "SPIRV", "HLSL"]
+_STATIC_PLAIN = ["SPIRV-Tools-opt", "SPIRV-Tools"]
+_FOLDER, _MANIFESTS = "glslang", "manifests"
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """A version of installed files that costs no process: where, how large, and when they were written."""
+    digest = hashlib.sha256()
+    for file in files:
+        status = file.stat()
+        digest.update(f"{file}:{status.st_size}:{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def link_static(folder: Path) -> Path:
+    """One shared library out of the static ones in `folder`, made once and kept in the cache.
+
+    Its hash is kept apart from it and is checked in every process: a library that was changed or torn is linked again,
+    with a warning. Raises OSError when the static ones are not there or no C++ compiler is.
+    """
+    whole = [folder / f"lib{name}.a" for name in [*_STATIC, "glslang-default-resource-limits"]]
+    whole = [file for file in whole if file.is_file()]
+    plain = [file for name in _STATIC_PLAIN if (file := folder / f"lib{name}.a").is_file()]
+    if not whole or whole[0].name != "libglslang.a":
+        raise OSError(f"no libglslang.a in {folder}")
+    # A home may be shared by machines with other processors and C libraries.
+    system = hashlib.sha256(repr((platform.machine(), platform.libc_ver())).encode()).hexdigest()[:8]
+    key = f"{fingerprint(whole + plain)}-{system}.json"
+    known = _known(key)
+    if known is not None:
+        return known
+    place = cache.trusted_folder(_FOLDER, make=True)
+    made = _link(whole, plain, place)
+    digest = hashlib.sha256(made.read_bytes()).hexdigest()
+    target = made
+    if place is not None:
+        try:
+            _to_disk(made)
+            target = place / f"libglslang-{digest[:16]}{made.suffix}"
+            os.replace(made, target)
+            made.parent.rmdir()
+            cache.save(_MANIFESTS, key, json.dumps({"name": target.name, "sha256": digest}).encode())
+        except OSError:
+            target = made  # a full disk: link again in the next process
+            atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
+    return target
+
+
+def _known(key: str) -> Path | None:
+    """The library that the manifest names, if it is the one that was linked."""
+    manifest = cache.load(_MANIFESTS, key)
+    if manifest is None:
+        return None
+    with suppress(ValueError, KeyError, TypeError):
+        entry = json.loads(manifest)
+        name, digest = Path(str(entry["name"])).name, entry["sha256"]
+        place = cache.trusted_folder(_FOLDER)
+        data = cache.read(_FOLDER, name)
+        if place is not None and data is not None and hashlib.sha256(data).hexdigest() == digest:
+            return place / name
+        cache.remove(_FOLDER, name)
+        warnings.warn(
+            f"the linked glslang {name} in the cache is missing or not the one that was linked; it is linked again",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    cache.remove(_MANIFESTS, key)
+    return None
+
+
+def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
+    """Link into a new folder that nobody else can write, inside of ``place`` or among the temporary ones."""
+    linker = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if linker is None:
+        raise OSError(f"{whole[0]} needs a C++ compiler (c++, g++ or clang++) to be linked")
+    if sys.platform == "darwin":
+        inputs = [f"-Wl,-force_load,{file}" for file in whole] + [str(file) for file in plain]
+    else:
+        inputs = ["-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive", *map(str, plain)]
+        inputs += ["-Wl,--no-undefined", "-lpthread"]
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=".new-", dir=place))
+    except OSError:  # read-only or full
+        folder = Path(tempfile.mkdtemp(prefix="dressi-glslang-"))
+        place = None
+    if place is None:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = folder / f"libglslang{'.dylib' if sys.platform == 'darwin' else '.so'}"
+    command = [linker, "-shared", "-o", str(made), *inputs]
+    result = subprocess.run(command, capture_output=True, check=False)
+    if result.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise OSError(f"linking {whole[0]} failed: {result.stderr.decode(errors='replace').strip()}")
+    made.chmod(0o700)
+    return made
+
+
+def _to_disk(file: Path) -> None:
+    """Before the rename: a crash leaves the old file or the whole new one."""
+    handle = os.open(file, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,85 @@
+"""What differs between systems: names of libraries, where they lie, and how to install what is missing."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One system.
+
+    loader: the file that the Vulkan binding opens.  libraries: patterns of the file of a shared library, `{}` being its
+    stem.  folders: where distributions put libraries, with wildcards.  sdk: the same inside of VULKAN_SDK.  separator:
+    between the files of VK_DRIVER_FILES.  driver, glslang: how to install these, as the end of a sentence.
+    """
+
+    loader: str
+    libraries: tuple[str, ...]
+    folders: tuple[str, ...]
+    sdk: tuple[str, ...]
+    separator: str
+    driver: str
+    glslang: str
+
+    def library_folders(self) -> list[Path]:
+        """Existing folders with libraries, those of the Vulkan SDK first."""
+        sdk = os.environ.get("VULKAN_SDK")
+        found = [Path(sdk) / name for name in self.sdk] if sdk else []
+        for pattern in self.folders:
+            root = Path(pattern).anchor
+            found += sorted(Path(root).glob(str(Path(pattern).relative_to(root))))
+        return [folder for folder in found if folder.is_dir()]
+
+    def driver_files(self) -> list[str]:
+        """Manifests that the user names to the loader; it then looks for no others."""
+        listed = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES") or ""
+        return [name for name in listed.split(self.separator) if name]
+
+
+LINUX = Platform(
+    loader="libvulkan.so.1",
+    libraries=("lib{}.so", "lib{}.so.*"),
+    folders=("/usr/local/lib", "/usr/lib64", "/usr/lib", "/usr/lib/*-linux-gnu"),
+    sdk=("lib",),
+    separator=":",
+    driver=(
+        "install the driver of your GPU, or Mesa's drivers, which include one for the CPU: on Debian or Ubuntu "
+        "`apt-get install libvulkan1 mesa-vulkan-drivers`, on Fedora `dnf install vulkan-loader mesa-vulkan-drivers`, "
+        "on Arch `pacman -S vulkan-icd-loader vulkan-swrast`"
+    ),
+    glslang=(
+        "install glslang: on Debian or Ubuntu `apt install glslang-dev spirv-tools g++`, on Fedora `dnf install "
+        "glslang`, on Arch `pacman -S glslang`, elsewhere the Vulkan SDK (https://vulkan.lunarg.com)"
+    ),
+)
+MACOS = Platform(
+    loader="libvulkan.dylib",
+    libraries=("lib{}.dylib", "lib{}.*.dylib"),
+    folders=("/opt/homebrew/lib", "/usr/local/lib"),
+    sdk=("lib", "macOS/lib"),
+    separator=":",
+    driver=(
+        "install MoltenVK and the loader: the Vulkan SDK (https://vulkan.lunarg.com), or `brew install molten-vk "
+        "vulkan-loader` and, on Apple silicon, `export DYLD_FALLBACK_LIBRARY_PATH=/opt/homebrew/lib`"
+    ),
+    glslang="install glslang: `brew install glslang shaderc`, or the Vulkan SDK (https://vulkan.lunarg.com)",
+)
+WINDOWS = Platform(
+    loader="vulkan-1.dll",
+    libraries=("{}.dll",),
+    folders=(),
+    sdk=("Bin", "Lib"),
+    separator=";",
+    driver=(
+        "install the driver of your GPU from its maker, which brings the Vulkan loader; without a GPU, Mesa's drivers "
+        "for Windows, named by VK_DRIVER_FILES"
+    ),
+    glslang="install the Vulkan SDK (https://vulkan.lunarg.com), which brings shaderc and sets VULKAN_SDK",
+)
+
+
+def current() -> Platform:
+    """The system that this process runs on; systems that are not known are taken for Linux."""
+    return {"win32": WINDOWS, "darwin": MACOS}.get(sys.platform, LINUX)
