@@ -240,7 +240,8 @@ class Device:
         self.work.wait_idle()
 
     def settle(self) -> bool:
-        """Before objects are destroyed: whether they may be. Waits for the work; see ``Queue.settle``."""
+        """Before objects are destroyed: whether they may be; if not, ``close`` takes care of them. Waits for the work, see
+        ``Queue.settle``."""
         return self.handle is not None and not self.foreign and self.work.settle()
 
     def close(self) -> None:
@@ -249,7 +250,7 @@ class Device:
         if self.handle is None or self.foreign:
             return
         try:
-            if self.settle():
+            if self.work.settle(give_up=True):
                 for handle in reversed(list(self._objects)):
                     self.destroy(handle)
                 self.work.destroy()

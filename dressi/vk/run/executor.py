@@ -216,7 +216,6 @@ class VulkanExecutor:
         if not self.device.settle():
             return
         self.workspace.unwatch(self)
-        self.commands.wait()
         for built in self._plans.values():
             built.destroy()
         self._store.destroy()

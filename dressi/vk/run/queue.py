@@ -82,26 +82,28 @@ class Queue:
         self._marked = True
         return self.wait([fence], patience)
 
-    def settle(self) -> bool:
-        """The end of all work, before objects are destroyed; False when the device had to be given up.
+    def settle(self, *, give_up: bool = False) -> bool:
+        """The end of all work, before objects are destroyed; whether they may be.
 
-        Waits as long as it takes, but only for ``PATIENCE`` seconds after a ctrl-C or when the process exits, and a
-        ctrl-C meanwhile gives up.
+        Waits as long as it takes, but only for ``PATIENCE`` seconds after a ctrl-C or when the process exits. What is
+        not done then is left to the end of the device, which gives up: so does a ctrl-C meanwhile.
         """
         if self.abandoned:
             return False
+        hurry = self.impatient or isinstance(sys.exception(), KeyboardInterrupt)
         try:
-            hurry = self.impatient or isinstance(sys.exception(), KeyboardInterrupt)
             if self.wait_idle(PATIENCE if hurry else None):
                 return True
-            self._give_up()
         except DeviceError:
             # No memory for a submission; or the device is lost, then this returns soon.
             self.vk.lib.vkDeviceWaitIdle(self.device)
             return True
         except KeyboardInterrupt:
-            self._give_up()
+            if give_up:
+                self._give_up()
             raise
+        if give_up:
+            self._give_up()
         return False
 
     def destroy(self) -> None:

@@ -129,7 +129,8 @@ class Workspace:
         read = {v for w in self._watchers for v in w.leaves}
         idle = [v for v in watcher.leaves - read - self._moved if v.data is not None and v in self._of]
         if idle:
-            self.commands.wait()
+            if self.device.work.lost is None:
+                self.commands.wait()
             for image in [image for v in idle for image in self._of.pop(v)]:
                 image.destroy(self.device)
 
@@ -176,7 +177,10 @@ class Workspace:
             raise
 
     def close(self) -> None:
-        """Release everything; values on their way to the host arrive first."""
+        """Release everything; values on their way to the host arrive first. What a ctrl-C left under way is left to the
+        device's end."""
+        if not self.device.settle():
+            return
         self.transfers.destroy()
         self.pipelines.save()
         for pool in (*self._of.values(), *self._transient.values()):
