@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Self
 
 from dressi.errors import InputError
 
+_LONGEST = 1 << 20  # bytes of a file of GLSL
 _OFF = {"", "0", "off", "no", "false", "none"}
 
 
@@ -188,5 +189,17 @@ def shader_path(name: str) -> Path:
 
 
 def shader_text(name: str) -> str:
-    """The text of `shader_path(name)`."""
-    return shader_path(name).read_text(encoding="utf-8")
+    """The text of ``shader_path(name)``, or of the file with this full path. Raises InputError."""
+    path = Path(name) if os.path.isabs(name) else shader_path(name)
+    try:
+        if not path.is_file():
+            raise InputError(f"the shader file '{path}' is no file; check the path")
+        with path.open("rb") as file:
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise InputError(f"the shader file '{path}' has more than {_LONGEST} bytes; is it GLSL?")
+        return text.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise InputError(f"cannot read the shader file '{path}': {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"the shader file '{path}' is not text in UTF-8; is it GLSL?") from None

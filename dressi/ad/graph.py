@@ -63,8 +63,8 @@ class Function:
     Snippets are GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of a
     function ``(ivec2 texel, int tile)`` for FETCH. ``$y`` is the output; a snippet without it is an
     expression. ``$size``, ``$batch``, ``$type`` describe the output, with a number (``$size0``) an input.
-    ``pixel`` (ivec2, inside the tile) and ``tile`` (int) say where the shader runs. ``includes`` names files
-    of ``shaders/`` the snippet needs.
+    ``pixel`` (ivec2, inside the tile) and ``tile`` (int) say where the shader runs. ``includes`` names files of GLSL
+    that the snippet needs: full paths, paths from the folder of the file that declares them, or dressi's own shaders.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
@@ -88,7 +88,7 @@ class Function:
                     f"inputs of {type(self).__name__} are Variables, not {x!r}; F.apply makes constants of numbers"
                 )
         self.inputs = inputs
-        self.where = user_line()
+        self.where = user_line(self)
         vtype, domain = self.infer()
         self.output = Variable.made(self, vtype, domain)
         # A list computed entry by entry is a list.

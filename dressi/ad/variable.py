@@ -43,18 +43,25 @@ def _is_inside(file: str) -> bool:
     return file.startswith((_PACKAGE, "<frozen")) or "site-packages" in file or "dist-packages" in file
 
 
-def user_line() -> str:
-    """The innermost line outside of this and other installed packages: the line of user code being executed."""
+def user_line(made: object = None) -> str:
+    """The innermost line outside of this and other installed packages: the line of user code being executed.
+
+    made: the object under construction; its own ``__init__`` is passed over, the line that calls it counts.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         inside = _inside.get(file)
         if inside is None:
             inside = _inside[file] = _is_inside(file)
-        if not inside:
+        if not inside and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
             return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "dressi"
+
+
+def _holds(frame: Any, made: object) -> bool:
+    return made is not None and any(value is made for value in frame.f_locals.values())
 
 
 def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain]:

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from ...ad.graph import Function, Variable
 from ...ad.types import Access, VType
+from .glsl_source import ShaderSource, included_files
 from .limits import DeviceLimits
 from .substage import ONE, Binding, SubStage
 
 ShaderText = Callable[[str], str]
-"""Gives the text of a file of ``shaders/`` by name."""
+"""Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""
 
 GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
 BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
@@ -106,6 +107,7 @@ class Writer:
         self.declared: dict[int, str] = {}  # by binding: what declares it
         self.head: list[str] = []
         self.includes: dict[str, None] = {}
+        self.statements: dict[str, Function] = {}  # the Function behind each
         self.lines: list[str] = []
         self.locals = 0
         self.domain = s.domain  # of the pixels that statements are written for
@@ -264,7 +266,7 @@ class Writer:
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
         inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
-        self.includes.update(dict.fromkeys(f.includes))
+        self.includes.update(dict.fromkeys(included_files(f)))
         names = self.names
         read = [
             self.fetch(x) if access is not Access.SAME_PIXEL else names[x] if x in names else self.value(x)
@@ -285,9 +287,9 @@ class Writer:
             ]
         filled = template.text % tuple(gaps)
         declared = f"precise {f.output.vtype.glsl} {name}"
-        self.lines.append(
-            f"{declared};\n  {{ {filled} }}" if template.statements else f"{declared} = {filled};"
-        )
+        text = f"{declared};\n  {{ {filled} }}" if template.statements else f"{declared} = {filled};"
+        self.lines.append(text)
+        self.statements[text] = f
         names[f.output] = name
 
     def tile_corner(self) -> str:
@@ -320,9 +322,10 @@ class Writer:
     def text(self, main: list[str], layouts: list[str]) -> str:
         extension = "#extension GL_EXT_samplerless_texture_functions : require"
         body = "\n".join("  " + line for line in main if line)
-        includes = [self.shader_text(name) for name in self.includes]
-        head = "\n".join([*layouts, *includes, *self.declared.values(), *self.head])
-        return f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
+        included = {name: self.shader_text(name) for name in self.includes}
+        head = "\n".join([*layouts, *included.values(), *self.declared.values(), *self.head])
+        source = f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
+        return ShaderSource.of(source, self.statements, included)
 
 
 def component(name: str, vtype: VType, k: int) -> str:

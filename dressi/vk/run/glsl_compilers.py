@@ -12,20 +12,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-from dressi.errors import ShaderError
+from dressi.vk.run.glsl_errors import Shader as Shader
+from dressi.vk.run.glsl_errors import shader_error
 from dressi.vk.run.host.link import fingerprint
 
 _EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
-
-
-class Shader(NamedTuple):
-    """One job of `compile_many`: GLSL text, "vertex" | "fragment" | "compute", and a name for messages."""
-
-    source: str
-    stage: str
-    name: str
 
 
 class Compiler(ABC):
@@ -44,15 +36,6 @@ class Compiler(ABC):
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.path})"
-
-
-def shader_error(shader: Shader, log: str) -> ShaderError:
-    """The error that shows the compiler's log above the numbered source."""
-    lines = shader.source.splitlines()
-    numbered = "\n".join(f"{number:4d} | {line}" for number, line in enumerate(lines, 1))
-    return ShaderError(
-        f"shader {shader.name!r} ({shader.stage}) does not compile:\n{log.strip()}\n{numbered}"
-    )
 
 
 # glslang's C interface ------------------------------------------------------------------------------------------
