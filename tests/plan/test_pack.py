@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.null import NullExecutor
 from dressi.vk.plan.plan import BASELINE, Plan, PlanOptions, build_plan
 from dressi.vk.plan.show import plan_dot, plan_svg
-from dressi.vk.plan.substage import Binding
+from dressi.vk.plan.substage import Binding, Mode
 from dressi.vk.plan.writer import stage_of
 from dressi.vk.run.pyglslang import compile_glsl
 
@@ -101,8 +102,11 @@ def test_passes_do_not_grow_with_the_batch(batch):
 def test_a_function_that_cannot_fit_is_named():
     v = [Variable(FLOAT, (4, 4), name=f"v{k}", data=np.zeros((4, 4))) for k in range(4)]
     y = F.vec4(*v)
-    with pytest.raises(PlanError, match="input attachments"):
-        build_plan(Program({"y": y}), DeviceLimits(max_input_attachments=3), shader_text)
+    limits = DeviceLimits(max_input_attachments=3)
+    (s,) = build_plan(Program({"y": y}), limits, shader_text).sub_stages
+    assert s.mode is Mode.COMPUTE
+    with pytest.raises(PlanError, match=r"Construct.*4 sampled images, the device allows 3; split it"):
+        build_plan(Program({"y": y}), replace(limits, max_sampled_images=3), shader_text)
     big = Variable(FLOAT, (4096, 4096), 3, name="big", data=None)
     with pytest.raises(PlanError, match="smaller size or fewer views"):
         build_plan(

@@ -132,10 +132,17 @@ class Analysis:
     def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
         """The Functions and those recomputed for them at the same pixel over ``domain``, producers first."""
         found: set[Function] = set()
-        stack = list(functions)
+        for f in functions:
+            found |= self.body_of(f, domain, found)
+        return tuple(sorted(found, key=self.position.__getitem__))
+
+    def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
+        """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known`` ones."""
+        found: set[Function] = set()
+        stack = [function]
         while stack:
             f = stack.pop()
-            if f in found:
+            if f in found or f in known:
                 continue
             found.add(f)
             stack.extend(
@@ -143,7 +150,7 @@ class Analysis:
                 for x, access in zip(f.inputs, f.access, strict=True)
                 if x.creator and access is Access.SAME_PIXEL and self._here(x.creator, domain)
             )
-        return tuple(sorted(found, key=self.position.__getitem__))
+        return found
 
     def _here(self, function: Function, domain: Domain) -> bool:
         """Whether a shader over ``domain`` makes the value of a Function at its own pixel."""

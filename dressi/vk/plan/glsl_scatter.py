@@ -179,16 +179,7 @@ def _buffers(binding: int, bands: range, *, long: bool) -> list[str]:
 def _unit(w: Writer, f: ScatterFunction) -> list[str]:
     """Statements that multiply by the power of two above the bound; undefined bounds must not look like a sum."""
     w.includes["fixed_point.glsl"] = None
-    bound = f.inputs[0]
-    if bound in w.binding:
-        expression = f"{w.fetch(bound)}(ivec2(0), 0)"
-    else:  # a constant, or made of constants
-        for g in w.s.body:
-            if g is not f and (g.output is bound or not g.inputs):
-                w.emit(g)
-        expression = w.names[bound]
     return [
-        *w.lines,
-        f"int exponent = last_bit({expression}) + 24;",
+        f"int exponent = last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
         "texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
     ]

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 UNLIMITED = 1 << 20
 
+_FEWER_IMAGES = (
+    "split it into Functions that read and write fewer images (a MAT3 or MAT4 takes an image for each column)"
+)
+_CURES = {"loop_iterations": "work on a smaller image, or axis by axis"}
+
 
 @dataclass(frozen=True)
 class DeviceLimits:
@@ -45,7 +50,8 @@ class DeviceLimits:
         for name, count in used.items():
             allowed = getattr(self, f"max_{name}")
             if count > allowed:
-                return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}"
+                cure = _CURES.get(name, _FEWER_IMAGES)
+                return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}; {cure}"
         return None
 
     def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:

@@ -12,6 +12,18 @@ from .analysis import Analysis
 from .limits import DeviceLimits
 from .substage import Binding, Mode, Read, SubStage, iteration_domain, resources
 
+LARGEST_SHADER = 256
+"""Functions of one shader, those that are made again included. Drivers compile a shader in a time that grows with the
+square of its length: up to this many they need 2 to 5 ms for a Function (the sine of a vector), for four times as many
+10 to 15 ms. The shaders of fits have fewer than 200."""
+
+FIRST_FIT = 1000
+"""Functions that are refused one after the other before a SubStage is closed."""
+
+
+Entry = tuple[int, int, Function]
+"""A ready Function behind its level and its place in the order, which say when its turn comes."""
+
 
 class DoesNotFit(PlanError):
     """A Function exceeds a limit even alone."""
@@ -32,7 +44,8 @@ def pack_functions(
     """SubStages in the order of execution. ``fuse=False`` is the baseline: one Function a SubStage.
 
     ``dispatch``: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have
-    more images, instead of being split; one that makes any of ``updates``, which overwrites a leaf, may always.
+    more images, instead of being split; one that makes any of ``updates``, which overwrites a leaf, may always, and
+    so may one of a single Function, which cannot be split.
 
     A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
@@ -41,7 +54,7 @@ def pack_functions(
     """
     levels = analysis.levels
     pending = {f: len(analysis.users[f]) for f in analysis.packed}
-    ready: dict[tuple, list[tuple[int, int, Function]]] = {}
+    ready: dict[tuple, list[Entry]] = {}
 
     def push(f: Function) -> None:
         entry = (levels[f], -analysis.position[f], f)
@@ -51,7 +64,7 @@ def pack_functions(
         if pending[f] == 0:
             push(f)
 
-    def newcomers(group: _Group, key: tuple) -> list[tuple[int, int, Function]]:
+    def newcomers(group: _Group, key: tuple) -> list[Entry]:
         """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its values."""
         keys = [key] if group.mode is not Mode.SCATTER else [key, (Mode.FRAGMENT.value, group.domain)]
         return [entry for k in keys for entry in ready.pop(k, [])]
@@ -62,12 +75,15 @@ def pack_functions(
         key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
         heap = ready.pop(key)
         group = _Group(analysis, limits, roots, updates, dispatch)
-        refused: list[tuple[int, int, Function]] = []
-        while heap:
+        refused: list[Entry] = []
+        in_a_row = 0
+        while heap and not group.full and in_a_row < FIRST_FIT:
             entry = heapq.heappop(heap)
             if not group.accept(entry[2]):
                 refused.append(entry)
+                in_a_row += 1
                 continue
+            in_a_row = 0
             for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(entry[2])):
                 maker = x.creator
                 if maker in pending:
@@ -75,14 +91,22 @@ def pack_functions(
                     if pending[maker] == 0:
                         push(maker)
             if not fuse or group.mode is Mode.RASTER:
-                refused += heap
                 break
             for entry in newcomers(group, key):
                 heapq.heappush(heap, entry)
-        for entry in refused:
+        for entry in _put_back(ready, key, heap, group.mode) + refused:
             heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
         closed.append(group.close())
     return closed[::-1]
+
+
+def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mode: Mode) -> list[Entry]:
+    """Makes what a closed SubStage did not look at ready again; what cannot be put back as a whole is returned."""
+    if not heap or mode is Mode.SCATTER:
+        return heap
+    others = ready.pop(key, [])
+    ready[key], others = (heap, others) if len(heap) >= len(others) else (others, heap)
+    return others
 
 
 def _texels(domain: Domain) -> tuple[int, int]:
@@ -115,6 +139,7 @@ class _Group:
         self.count = dict.fromkeys(Binding, 0)
         self.written = 0
         self.looping = 0  # iterations of all loops of an invocation
+        self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
         self.axes: set[str] = set()
         self.fetched: set[Variable] = set()
         self.mode = Mode.FRAGMENT
@@ -126,6 +151,9 @@ class _Group:
             self.mode, self.domain = self.analysis.mode[f], iteration_domain(f)
         if f.output in self.fetched or (self.members and f.output.domain != self.domain):
             return False  # a member reads other texels of it
+        body = self.analysis.body_of(f, self.domain, self.body)
+        if self.members and len(self.body) + len(body) > LARGEST_SHADER:
+            return False
         own = self.reads.get(f.output)
         if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
             return False  # one view and many must pack alike: over the batch apart from inside a tile
@@ -145,21 +173,25 @@ class _Group:
         leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
         mode = self.mode
-        looping = self.looping + f.iterations
-        if self.members and looping > self.limits.max_loop_iterations:
-            return False
-        sentence = self.limits.violation_of({**resources(mode, count, written), "loop_iterations": looping})
+        looping = self.looping + sum(g.iterations for g in body)
+
+        def violation() -> str | None:
+            used = resources(mode, count, written)
+            return self.limits.violation_of({**used, "loop_iterations": looping})
+
+        sentence = violation()
         dispatch = self.dispatch or f.output in self.updates
-        if sentence and self.members and mode is Mode.FRAGMENT and dispatch:
+        if sentence and mode is Mode.FRAGMENT and (dispatch or not self.members):
             count[Binding.TEXTURE] += count.pop(Binding.ATTACHMENT)
             count[Binding.ATTACHMENT] = 0
             mode = Mode.COMPUTE
-            sentence = self.limits.violation_of(resources(mode, count, written))
+            sentence = violation()
         if sentence and self.members:
             return False
         if sentence:
             raise DoesNotFit(f, sentence)
         self.members[f] = None
+        self.body |= body
         self.dispatch = dispatch
         if isinstance(f, ReduceFunction):
             self.axes.add(f.axis)
@@ -175,6 +207,10 @@ class _Group:
         if leaves_group:
             self.outputs[f.output] = None
         return True
+
+    @property
+    def full(self) -> bool:
+        return len(self.body) >= LARGEST_SHADER
 
     def _binding(self, x: Variable, access: Access) -> Binding:
         if access is Access.PULL:

@@ -33,9 +33,8 @@ from .silent import draw_silent_scatters
 from .sources import NOTHING, Sources, crossing, read_by, sources_of, worth_moving
 from .stages import pack_sub_stages
 from .substage import Stage, SubStage
+from .updates import Updates, effective_updates, snapshot_leaves
 from .writer import Shaders, ShaderText
-
-Updates = tuple[tuple[Variable, Variable], ...]
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,11 @@ def build_plan(
     changing: leaves that no step updates, but that are expected to be sent between steps; what follows from them is
     packed together with what the steps update.
 
-    A scatter that reads more images than the device allows is done in parts: ``program`` of the plan is the Program
-    with these.
+    A scatter that reads more images than the device allows is done in parts, and a leaf that becomes the new value of
+    another while the step overwrites it is copied by a Function: ``program`` of the plan is the Program with these.
     """
     program.check()
+    program = snapshot_leaves(program)
     while True:
         try:
             return _build_plan(program, limits, shader_text, options, cost, changing)
@@ -189,7 +189,8 @@ def _build_plan(
     cost = cost or CostModel()
     model = cost if options.recompute else None
     sources = sources_of(program.functions)
-    updated = frozenset(leaf for leaf, _ in program.updates)
+    updates = effective_updates(program)
+    updated = frozenset(leaf for leaf, _ in updates)
     if options.cache_static:
         moving = updated | changing
         dynamic = {f for f in program.functions if not moving.isdisjoint(sources[f.output])}
@@ -265,11 +266,11 @@ def _build_plan(
         )
 
     static = schedule(kept, apart=True)
-    step = schedule(program.run_roots, kept, program.updates)
+    step = schedule(program.run_roots, kept, updates)
     asked = schedule(program.asked.values(), kept)
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
     # Asking leaves outputs and the leaves themselves as the last step made them.
-    made = {*program.outputs.values(), *(new for _, new in program.updates)}
+    made = {*program.outputs.values(), *(new for _, new in updates)}
     transient = made.difference(program.leaves, kept, program.asked.values())
     kept = tuple(dict.fromkeys((*kept, *crossing((*static.with_sources, *step.with_sources)))))
     persistent = [*program.leaves, *kept, *named, *(new for _, new in step.copies), *replaces]

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 
-from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ...ad.types import Access
 from .cost import CostModel, fetches, operations
 from .substage import Mode, iteration_domain
@@ -174,9 +174,14 @@ class Recomputing:
                 self.near.add(maker)
             else:
                 self.far[maker] += self._evaluations(f, k, x, access)
-                loops = access is Access.FETCH and isinstance(f, PixelFunction)
-                repeats = max(fetches(f, k), f.iterations) if loops else 1.0
-                self.repeats[maker] = max(self.repeats[maker], repeats)
+                self.repeats[maker] = max(self.repeats[maker], self._repeats(f, k, access))
+
+    def _repeats(self, f: Function, k: int, access: Access) -> float:
+        """How often one invocation of a packed Function asks for input ``k``."""
+        if isinstance(f, RasterFunction):
+            functions = f.fragment.functions if f.fragment is not None else ()
+            return max([1.0, *(float(g.iterations) for g in functions)])
+        return max(fetches(f, k), f.iterations) if access is Access.FETCH else 1.0
 
     def _near(self, maker: Function, f: Function, access: Access) -> bool:
         """Whether both will share a shader."""

@@ -20,8 +20,8 @@ def pack_sub_stages(
     says the same share one.
 
     Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
-    placed, it shares an attachment with a member (else the pass would gain nothing), and no member reads its
-    outputs as textures.
+    placed, it shares an attachment with a member (else the pass would gain nothing), and no image is an attachment
+    of one and a texture of another: Vulkan forbids both within one render pass.
     """
     keys = [_key(s, limits, together) if fuse else None for s in sub_stages]
     after = _dependents(sub_stages)
@@ -46,8 +46,9 @@ def pack_sub_stages(
                 or (
                     key is not None
                     and keys[k] == key
-                    and textures.isdisjoint(sub_stages[k].outputs)
                     and not shared.isdisjoint(_attachments(sub_stages[k]))
+                    and textures.isdisjoint(_attachments(sub_stages[k]))
+                    and shared.isdisjoint(_textures(sub_stages[k]))
                 )
             ]
             if not fitting:
@@ -56,7 +57,7 @@ def pack_sub_stages(
             ready.remove(k)
             members.append(k)
             shared |= _attachments(sub_stages[k])
-            textures.update(r.variable for r in sub_stages[k].reads if r.binding is not Binding.ATTACHMENT)
+            textures |= _textures(sub_stages[k])
             for p in before[k]:
                 pending[p] -= 1
                 if pending[p] == 0:
@@ -69,6 +70,10 @@ def pack_sub_stages(
 
 def _attachments(s: SubStage) -> set[Variable]:
     return {*s.outputs, *(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT)}
+
+
+def _textures(s: SubStage) -> set[Variable]:
+    return {r.variable for r in s.reads if r.binding is not Binding.ATTACHMENT}
 
 
 def _key(s: SubStage, limits: DeviceLimits, together: Callable[[SubStage], Hashable] | None) -> Hashable:
