@@ -13,7 +13,9 @@ from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.errors import GraphError, InputError
 from dressi.render.cameras import Camera, Cameras
-from dressi.render.cameras.pose import Poses, exp_se3, exp_so3, poses, turned
+from dressi.render.cameras.pose import Poses, poses, turned
+from dressi.render.cameras.rigid import exp_se3
+from dressi.render.cameras.rotations import exp_so3
 from dressi.render.cameras.views import ring
 from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras

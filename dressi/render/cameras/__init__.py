@@ -1,5 +1,6 @@
 """Cameras: pinhole views, their poses as parameters, and rings of views around an object."""
 
-from .camera import Camera, Cameras, look_at
+from .camera import Camera, Cameras
+from .rigid import look_at
 
 __all__ = ["Camera", "Cameras", "look_at"]

@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 
 from ...errors import InputError
+from .rigid import look_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,26 +258,3 @@ class Cameras(Sequence[Camera]):
 
     def around(self, center: np.ndarray, radius: float) -> Cameras:
         return Cameras([camera.around(center, radius) for camera in self.cameras])
-
-
-def look_at(
-    eye: Sequence[float] | np.ndarray, target: Sequence[float] | np.ndarray, up: Sequence[float] | np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation (3, 3) and translation (3,) of a camera at `eye` that sees `target` in the middle, `up`
-    upward.
-
-    Straight up and down any upward direction is right, so one is chosen. Raises InputError when eye is
-    target.
-    """
-    eye, target, up = (np.asarray(v, dtype=np.float64) for v in (eye, target, up))
-    forward = target - eye
-    length = np.linalg.norm(forward)
-    if not length > 0:
-        raise InputError(f"a camera at {eye.tolist()} cannot look at itself; move it away from its target")
-    forward = forward / length
-    right = np.cross(forward, up)
-    if np.linalg.norm(right) < 1e-9 * max(float(np.linalg.norm(up)), 1e-30):
-        right = np.cross(forward, np.eye(3)[np.argmin(np.abs(forward))])
-    right = right / np.linalg.norm(right)
-    rotation = np.stack([right, np.cross(forward, right), forward])
-    return rotation, -rotation @ eye

@@ -17,66 +17,11 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.evaluate import evaluate
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, MAT3, MAT4, VEC3
-from ...errors import GraphError, InputError
+from ...ad.types import FLOAT, MAT4, VEC3
+from ...errors import InputError
 from ..lists import list_data
 from .camera import Camera, Cameras
-
-SMALL = 0.25
-"""Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""
-SERIES = (
-    (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880),
-    (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800),
-    (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800),
-)
-"""Of sin(t) / t, (1 - cos(t)) / t^2 and (t - sin(t)) / t^3 in powers of t^2."""
-
-
-def _coefficients(square: Variable) -> list[Variable]:
-    small = F.less(square, SMALL)
-    safe = F.select(small, 1.0, square)
-    angle = F.sqrt(safe)
-    sine = F.sin(angle)
-    closed = (sine / angle, (1.0 - F.cos(angle)) / safe, (angle - sine) / (safe * angle))
-    return [F.select(small, _polynomial(s, square), c) for s, c in zip(SERIES, closed, strict=True)]
-
-
-def _polynomial(coefficients: Sequence[float], x: Variable) -> Variable:
-    total = x * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        total = total * x + coefficient
-    return total
-
-
-def _rotation_and_shift(rotation: Variable) -> tuple[Variable, Variable]:
-    """MAT3 R and V of the exponential: x -> R x + V translation."""
-    if rotation.vtype is not VEC3:
-        raise GraphError(f"a rotation is a VEC3, axis times angle, not {rotation} (at {rotation.where})")
-    x, y, z = rotation.x, rotation.y, rotation.z
-    square = F.dot(rotation, rotation)
-    skew = F.mat3(F.vec3(0.0, z, -y), F.vec3(-z, 0.0, x), F.vec3(y, -x, 0.0))
-    twice = F.outer(rotation, rotation)  # skew @ skew + square
-    one = F.constant(np.eye(3), MAT3)
-    a, b, c = _coefficients(square)
-    return (
-        one * (1.0 - b * square) + skew * a + twice * b,
-        one * (1.0 - c * square) + skew * b + twice * c,
-    )
-
-
-def exp_so3(rotation: Variable) -> Variable:
-    """MAT3: the rotation about an axis by an angle in radians, of VEC3 = axis * angle (Rodrigues).
-
-    Differentiable everywhere, at zero too.
-    """
-    return _rotation_and_shift(rotation)[0]
-
-
-def exp_se3(rotation: Variable, translation: Variable) -> Variable:
-    """MAT4: the exponential of a twist, both VEC3, [[R, V translation], [0, 1]]. Differentiable everywhere."""
-    turn, shift = _rotation_and_shift(rotation)
-    columns = [F.vec4(F.column(turn, k), 0.0) for k in range(3)]
-    return F.mat4(*columns, F.vec4(shift @ translation, 1.0))
+from .rigid import exp_se3
 
 
 @dataclass(frozen=True, eq=False)

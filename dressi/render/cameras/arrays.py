@@ -1,0 +1,100 @@
+"""One definition for arrays and for Variables.
+
+Functions of this package are written once, on Variables. Called with arrays, lists or numbers alone, they compute the
+same graph in NumPy (float64) and give arrays; with a Variable among the arguments they give Variables.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.evaluate import evaluate
+from ...ad.graph import Variable
+from ...ad.types import VType
+from ...errors import GraphError, InputError
+
+
+def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
+    """Lets a function of Variables take arrays.
+
+    types: the type of each argument that may be an array or a Variable; other arguments pass as they are.
+
+    With arrays alone, leading axes broadcast: an argument of type VEC3 is (..., 3), one of type MAT4 (..., 4, 4). The
+    results are float64 arrays (or a tuple of them) with those leading axes. Beside a Variable, an array without leading
+    axes is a constant and one of (N, ...) is a leaf of N tiles. The function then raises GraphError for a Variable of
+    another type, InputError for an array of another shape or with NaN.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*values: Any, **options: Any) -> Any:
+            bound = signature.bind(*values, **options)
+            bound.apply_defaults()
+            given = bound.arguments
+            if any(isinstance(given[name], Variable) for name in types):
+                for name, vtype in types.items():
+                    given[name] = _variable(function.__name__, name, given[name], vtype)
+                return function(*bound.args, **bound.kwargs)
+            arrays = {n: _array(function.__name__, n, given[n], t) for n, t in types.items()}
+            try:
+                leading = np.broadcast_shapes(
+                    *(a.shape[: a.ndim - len(types[n].shape)] for n, a in arrays.items())
+                )
+            except ValueError:
+                shapes = ", ".join(f"{n} {a.shape}" for n, a in arrays.items())
+                raise InputError(
+                    f"{function.__name__}: leading axes must broadcast, not those of {shapes}"
+                ) from None
+            for name, array in arrays.items():
+                given[name] = _leaf(name, types[name], np.broadcast_to(array, leading + types[name].shape))
+            return _computed(function(*bound.args, **bound.kwargs), leading)
+
+        return call
+
+    return decorate
+
+
+def _array(function: str, name: str, value: Any, vtype: VType) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{function}: {name} must be numbers, not {value!r}") from None
+    if array.ndim < len(vtype.shape) or array.shape[array.ndim - len(vtype.shape) :] != vtype.shape:
+        shape = ", ".join(["...", *map(str, vtype.shape)])
+        raise InputError(f"{function}: {name} has shape ({shape}), not {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{function}: {name} has values that are NaN or infinite")
+    return array
+
+
+def _variable(function: str, name: str, value: Any, vtype: VType) -> Variable:
+    if isinstance(value, Variable):
+        if value.vtype is not vtype:
+            raise GraphError(f"{function}: {name} is a {vtype}, not {value} (at {value.where})")
+        return value
+    array = _array(function, name, value, vtype)
+    return F.constant(array, vtype) if array.shape == vtype.shape else _leaf(name, vtype, array)
+
+
+def _leaf(name: str, vtype: VType, array: np.ndarray) -> Variable:
+    tiles = array.reshape(-1, 1, 1, *vtype.shape)
+    return Variable(vtype, (1, 1), len(tiles), name=name, data=tiles)
+
+
+def _computed(result: Variable | Sequence[Variable], leading: tuple[int, ...]) -> Any:
+    single = isinstance(result, Variable)
+    results: Sequence[Variable] = [result] if isinstance(result, Variable) else result
+    tiles = int(np.prod(leading))
+    arrays = [
+        np.broadcast_to(a[:, 0, 0], (tiles, *v.vtype.shape)).reshape(leading + v.vtype.shape).copy()
+        for v, a in zip(results, evaluate(results), strict=True)
+    ]
+    return arrays[0] if single else tuple(arrays)
