@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.evaluate import evaluate
+from ...ad.evaluate import Evaluator
 from ...ad.graph import Variable
 from ...ad.types import VType
 from ...errors import GraphError, InputError
@@ -53,9 +53,33 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
                 raise InputError(
                     f"{function.__name__}: leading axes must broadcast, not those of {shapes}"
                 ) from None
-            for name, array in arrays.items():
-                given[name] = _leaf(name, types[name], np.broadcast_to(array, leading + types[name].shape))
-            return _computed(function(*bound.args, **bound.kwargs), leading)
+            tiles = int(np.prod(leading))
+            rest = tuple(
+                (n, tuple(v) if isinstance(v, list) else v) for n, v in given.items() if n not in types
+            )
+            leaves, single, run = graph(tiles, rest)
+            found = run(
+                {
+                    leaves[n]: np.broadcast_to(a, leading + types[n].shape).reshape(
+                        tiles, 1, 1, *types[n].shape
+                    )
+                    for n, a in arrays.items()
+                }
+            )
+            shaped = [
+                np.broadcast_to(a[:, 0, 0], (tiles, *v.vtype.shape)).reshape(leading + v.vtype.shape)
+                for v, a in zip(run.outputs, found, strict=True)
+            ]
+            clean = tuple(a + 0.0 for a in shaped)  # no -0.0
+            return clean[0] if single else clean
+
+        @functools.lru_cache(maxsize=64)
+        def graph(tiles: int, rest: tuple) -> tuple[dict[str, Variable], bool, Evaluator]:
+            """The function of ``tiles`` tiles: its leaves, whether it gives one Variable, and what computes it."""
+            leaves = {name: Variable(vtype, (1, 1), tiles, name=name) for name, vtype in types.items()}
+            result = function(**leaves, **dict(rest))
+            single = isinstance(result, Variable)
+            return leaves, single, Evaluator([result] if single else result)
 
         return call
 
@@ -87,14 +111,3 @@ def _variable(function: str, name: str, value: Any, vtype: VType) -> Variable:
 def _leaf(name: str, vtype: VType, array: np.ndarray) -> Variable:
     tiles = array.reshape(-1, 1, 1, *vtype.shape)
     return Variable(vtype, (1, 1), len(tiles), name=name, data=tiles)
-
-
-def _computed(result: Variable | Sequence[Variable], leading: tuple[int, ...]) -> Any:
-    single = isinstance(result, Variable)
-    results: Sequence[Variable] = [result] if isinstance(result, Variable) else result
-    tiles = int(np.prod(leading))
-    arrays = [
-        np.broadcast_to(a[:, 0, 0], (tiles, *v.vtype.shape)).reshape(leading + v.vtype.shape).copy()
-        for v, a in zip(results, evaluate(results), strict=True)
-    ]
-    return arrays[0] if single else tuple(arrays)

@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 
 from ...errors import InputError
+from .intrinsics import intrinsics_from_fov, projection, shift_principal
 from .rigid import look_at
 
 
@@ -84,9 +85,7 @@ class Camera:
         k = np.array(intrinsics, dtype=np.float64)
         if k.shape != (3, 3) or abs(k[2, 2]) < 1e-12:
             raise InputError(f"camera '{name}': K must be a 3x3 matrix that ends in 1, not {k.tolist()}")
-        k = k / k[2, 2]
-        k[:2, 2] += 0.5 - pixel_center
-        return cls(k, rotation, translation, size, near, far, name)
+        return cls(shift_principal(k / k[2, 2], pixel_center), rotation, translation, size, near, far, name)
 
     @classmethod
     def perspective(
@@ -107,11 +106,8 @@ class Camera:
             raise InputError(
                 f"camera '{name}': the field of view must be inside (0, 180) degrees, not {fov_y}"
             )
-        width, height = size
-        focal = 0.5 * height / np.tan(np.radians(fov_y) / 2)
-        k = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
         rotation, translation = look_at(eye, target, up)
-        return cls(k, rotation, translation, size, near, far, name)
+        return cls(intrinsics_from_fov(fov_y, size), rotation, translation, size, near, far, name)
 
     @property
     def center(self) -> np.ndarray:
@@ -138,14 +134,7 @@ class Camera:
     @property
     def projection(self) -> np.ndarray:
         """(4, 4) camera -> clip: w is the depth along the axis, z in [0, w] between near and far, y down."""
-        (width, height), k = self.size, self.intrinsics
-        scale = self.far / (self.far - self.near)
-        matrix = np.zeros((4, 4))
-        matrix[0, :3] = 2 * k[0] / width - (0, 0, 1)
-        matrix[1, :3] = 2 * k[1] / height - (0, 0, 1)
-        matrix[2, 2:] = scale, -self.near * scale
-        matrix[3, 2] = 1
-        return matrix
+        return projection(self.intrinsics, self.size, self.near, self.far)
 
     @property
     def world_to_clip(self) -> np.ndarray:

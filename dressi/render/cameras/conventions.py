@@ -37,6 +37,7 @@ def _signed(matrix, signs):
 def view_from_opencv(rotation, translation):
     """The view of R (..., 3, 3) or MAT3 and t (..., 3) or VEC3: x_camera = R x + t. Returns (..., 4, 4) or MAT4.
 
+    >>> import numpy as np
     >>> view_from_opencv(np.eye(3), [0, 0, 2])[2].tolist()
     [0.0, 0.0, 1.0, 2.0]
     """
@@ -47,6 +48,7 @@ def view_from_opencv(rotation, translation):
 def view_to_opencv(view):
     """R (..., 3, 3) or MAT3 and t (..., 3) or VEC3 of a view, x_camera = R x + t.
 
+    >>> import numpy as np
     >>> view_to_opencv(np.eye(4))[1].tolist()
     [0.0, 0.0, 0.0]
     """
@@ -67,6 +69,7 @@ def view_from_colmap(quaternion, translation):
 def view_to_colmap(view):
     """COLMAP's qvec (w, x, y, z), w >= 0, (..., 4) or VEC4, and tvec, (..., 3) or VEC3, of a view.
 
+    >>> import numpy as np
     >>> view_to_colmap(np.eye(4))[0].tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
@@ -78,6 +81,7 @@ def view_to_colmap(view):
 def view_from_opengl(matrix):
     """The view of OpenGL's, world to a camera with x right, y up, z backward. (..., 4, 4) or MAT4.
 
+    >>> import numpy as np
     >>> np.diag(view_from_opengl(np.eye(4))).tolist()
     [1.0, -1.0, -1.0, 1.0]
     """
@@ -88,6 +92,7 @@ def view_from_opengl(matrix):
 def view_to_opengl(view):
     """OpenGL's view matrix, to a camera with x right, y up, z backward. (..., 4, 4) or MAT4.
 
+    >>> import numpy as np
     >>> np.diag(view_to_opengl(np.eye(4))).tolist()
     [1.0, -1.0, -1.0, 1.0]
     """
@@ -98,6 +103,7 @@ def view_to_opengl(view):
 def view_from_nerf(to_world):
     """The view of a NeRF or Blender camera: a matrix from x right, y up, z backward to the world. (..., 4, 4) or MAT4.
 
+    >>> import numpy as np
     >>> view_from_nerf(rigid(np.eye(3), [0, 0, 2]))[2].tolist()
     [0.0, 0.0, -1.0, 2.0]
     """
@@ -108,6 +114,7 @@ def view_from_nerf(to_world):
 def view_to_nerf(view):
     """The camera-to-world matrix of NeRF and Blender, from x right, y up, z backward. (..., 4, 4) or MAT4.
 
+    >>> import numpy as np
     >>> view_to_nerf(view_from_nerf(np.eye(4))).tolist() == np.eye(4).tolist()
     True
     """
@@ -119,6 +126,7 @@ def view_from_pytorch3d(rotation, translation):
     """The view of PyTorch3D's R (..., 3, 3) or MAT3 and T (..., 3) or VEC3, x_camera = x R + T. Returns (..., 4, 4) or
     MAT4.
 
+    >>> import numpy as np
     >>> view_from_pytorch3d(np.diag([-1.0, 1.0, -1.0]), [0, 0, 3])[2].tolist()
     [0.0, 0.0, -1.0, 3.0]
     """
@@ -129,6 +137,7 @@ def view_from_pytorch3d(rotation, translation):
 def view_to_pytorch3d(view):
     """PyTorch3D's R (..., 3, 3) or MAT3 and T (..., 3) or VEC3 of a view, x_camera = x R + T.
 
+    >>> import numpy as np
     >>> view_to_pytorch3d(np.eye(4))[0].tolist()
     [[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]]
     """
@@ -142,6 +151,7 @@ def clip_from_opengl(matrix):
 
     What nvdiffrast and OpenGL call the modelview-projection matrix becomes one that ``render`` takes.
 
+    >>> import numpy as np
     >>> clip_from_opengl(np.eye(4))[2].tolist()
     [0.0, 0.0, 0.5, 0.5]
     """
@@ -152,6 +162,7 @@ def clip_from_opengl(matrix):
 def clip_to_opengl(matrix):
     """A matrix to OpenGL's clip space from one to Vulkan's; the inverse of ``clip_from_opengl``. (..., 4, 4) or MAT4.
 
+    >>> import numpy as np
     >>> clip_to_opengl(clip_from_opengl(np.eye(4))).tolist() == np.eye(4).tolist()
     True
     """

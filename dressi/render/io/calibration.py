@@ -22,6 +22,8 @@ import numpy as np
 
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
+from dressi.render.cameras.conventions import view_from_nerf
+from dressi.render.cameras.intrinsics import focal_from_fov, intrinsics
 from dressi.render.io.colmap import find_model, read_model
 from dressi.render.io.files import inside, read_bytes, usable
 from dressi.render.io.images import image_size
@@ -246,22 +248,20 @@ def _transform(values: dict[str, Any], size: tuple[int, int], name: str) -> Came
     if "fl_x" in values:
         fx = float(values["fl_x"])
     elif "camera_angle_x" in values:
-        fx = width / 2 / np.tan(float(values["camera_angle_x"]) / 2)
+        fx = float(focal_from_fov(np.degrees(float(values["camera_angle_x"])), width))
     else:
         raise InputError(f"the camera of '{name}' has neither camera_angle_x nor fl_x; add one")
     fy = fx
     if "fl_y" in values:
         fy = float(values["fl_y"])
     elif "camera_angle_y" in values:
-        fy = height / 2 / np.tan(float(values["camera_angle_y"]) / 2)
-    k = np.array(
-        [[fx, 0, values.get("cx", width / 2)], [0, fy, values.get("cy", height / 2)], [0, 0, 1]], dtype=float
-    )
+        fy = float(focal_from_fov(np.degrees(float(values["camera_angle_y"])), height))
+    k = intrinsics([fx, fy], [values.get("cx", width / 2), values.get("cy", height / 2)])
     to_world = np.array(values["transform_matrix"], dtype=np.float64)
     if to_world.shape not in ((4, 4), (3, 4)):
         raise InputError(f"the transform_matrix of '{name}' must be 4x4, not {to_world.shape}")
-    rotation = (to_world[:3, :3] * (1, -1, -1)).T
-    return Camera.pinhole(k, rotation, -rotation @ to_world[:3, 3], size, pixel_center=0.5, name=name)
+    view = view_from_nerf(np.vstack([to_world[:3], (0, 0, 0, 1)]))
+    return Camera.pinhole(k, view[:3, :3], view[:3, 3], size, pixel_center=0.5, name=name)
 
 
 def _box(path: Path, document: dict[str, Any]) -> np.ndarray | None:

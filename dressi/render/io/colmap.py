@@ -15,6 +15,8 @@ import numpy as np
 
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
+from dressi.render.cameras.intrinsics import intrinsics
+from dressi.render.cameras.rotations import quaternion_to_matrix
 from dressi.render.io.files import read_bytes, usable
 from dressi.render.io.lens import Lens
 
@@ -124,14 +126,7 @@ def rotation_of(quaternion: tuple[float, ...]) -> np.ndarray:
     length = float(np.linalg.norm(quaternion))
     if not (np.isfinite(length) and length > 1e-6):
         raise InputError(f"the quaternion {quaternion} is no rotation; check the model")
-    w, x, y, z = np.asarray(quaternion) / length
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    return quaternion_to_matrix(quaternion)
 
 
 def _intrinsics(path: Path, model: str, size: tuple[int, int], values: tuple[float, ...]) -> Intrinsics:
@@ -139,8 +134,8 @@ def _intrinsics(path: Path, model: str, size: tuple[int, int], values: tuple[flo
     if len(values) != len(names):
         raise InputError(f"'{path}': {model} has {len(names)} parameters, not {len(values)}; check the file")
     known = dict(zip(names, values, strict=True))
-    fx = known.get("fx", known.get("f"))
-    matrix = np.array([[fx, 0, known["cx"]], [0, known.get("fy", fx), known["cy"]], [0, 0, 1]], dtype=float)
+    fx = known["fx"] if "fx" in known else known["f"]
+    matrix = intrinsics([fx, known.get("fy", fx)], [known["cx"], known["cy"]])
     return Intrinsics(size, matrix, Lens(**{k: known[k] for k in ("k1", "k2", "p1", "p2") if k in known}))
 
 
