@@ -17,8 +17,8 @@ from dressi import Device, DressiAD, F
 from dressi.ad.types import IVEC3, VEC3
 from dressi.config import config
 from dressi.render.cameras import Camera
+from dressi.render.cameras.units import matrices_leaf
 from dressi.render.color import linear_to_srgb
-from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf

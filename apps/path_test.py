@@ -25,8 +25,8 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import as_variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
+from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.fit.units import matrices_leaf
 from dressi.render.forms.edges import edge_list
 from dressi.render.forms.outer import around_edges
 from dressi.render.hard_soft_ras import hard_soft_ras

@@ -14,9 +14,9 @@ from dressi import Device, DressiAD
 from dressi.ad.graph import Variable
 from dressi.ad.optim import adam, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
+from dressi.render.cameras.units import matrices_leaf
 from dressi.render.fit import draw, mesh_scene
 from dressi.render.fit.silhouettes import signed_distances, soft_target
-from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, save_mesh, save_png
 from dressi.render.lists import list_leaf

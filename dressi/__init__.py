@@ -1,37 +1,129 @@
 """dressi: differentiable rendering on any Vulkan device.
 
-The names below are imported when they are first used. ``import dressi`` alone is quick, and the command line can
-take care of Ctrl-C before NumPy and the Vulkan loader are imported.
+    import dressi
+    from dressi import F, Variable, adam
+
+    image = Variable.of([[0.0, 0.5], [1.0, 0.0], [0.2, 0.8]])
+    with dressi.DressiAD() as ad:
+        ad.set_loss(F.mean(F.square(F.length(image - 0.25))))
+        ad.set_optimizer(adam(0.02), [image])
+        ad.step(200)
+
+computations
+    F (every operation), Variable, Function kinds PixelFunction and ReduceFunction, types FLOAT to IVEC4, gradient, jvp
+
+running them
+    DressiAD (loss, optimizer, steps, values), evaluate, Device, list_devices, PlanOptions
+
+optimizers
+    adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in ``dressi.optim``
+
+errors
+    DressiError and its kinds: DeviceError, DeviceNotFoundError, GraphError, InputError, NoDriverError, PlanError,
+    ShaderError
+
+Meshes, cameras, pictures and files are in ``dressi.render``. Names are imported when they are first used: ``import dressi``
+alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .engines import provide_engine as _provide_engine
+
 if TYPE_CHECKING:
+    import dressi.render as render
+
     from .ad import functional as F
-    from .ad.graph import Variable
-    from .ad.optim import adam, sgd
-    from .errors import DressiError
+    from .ad import optim as optim
+    from .ad.gradient import gradient, jvp
+    from .ad.graph import PixelFunction, ReduceFunction, Variable
+    from .ad.optim import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
+    from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
+    from .errors import (
+        DeviceError,
+        DeviceNotFoundError,
+        DressiError,
+        GraphError,
+        InputError,
+        NoDriverError,
+        PlanError,
+        ShaderError,
+    )
+    from .vk.plan.plan import PlanOptions
     from .vk.run.device import Device, list_devices
     from .vk.run.engine import DressiAD
+    from .vk.run.evaluate import evaluate
 
-__all__ = ["Device", "DressiAD", "DressiError", "F", "Variable", "adam", "list_devices", "sgd"]
 __version__ = "0.1.0"
 
-_MODULES = {
-    "Device": "vk.run.device",
-    "DressiAD": "vk.run.engine",
-    "DressiError": "errors",
-    "Variable": "ad.graph",
-    "adam": "ad.optim",
-    "list_devices": "vk.run.device",
-    "sgd": "ad.optim",
+_TYPES = "FLOAT VEC2 VEC3 VEC4 MAT2 MAT3 MAT4 INT IVEC2 IVEC3 IVEC4"
+_ERRORS = (
+    "DressiError DeviceError DeviceNotFoundError GraphError InputError NoDriverError PlanError ShaderError"
+)
+_NAMES = {
+    "ad.functional": "",
+    "ad.optim": "adam adamw amsgrad adam_uniform sgd per_parameter",
+    "ad.gradient": "gradient jvp",
+    "ad.graph": "PixelFunction ReduceFunction Variable",
+    "ad.types": f"Access VType {_TYPES}",
+    "errors": _ERRORS,
+    "render": "",
+    "vk.plan.plan": "PlanOptions",
+    "vk.run.device": "Device list_devices",
+    "vk.run.engine": "DressiAD",
+    "vk.run.evaluate": "evaluate",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_WHOLE = {"F": "ad.functional", "optim": "ad.optim", "render": "render"}
+
+__all__ = [
+    "FLOAT",
+    "INT",
+    "IVEC2",
+    "IVEC3",
+    "IVEC4",
+    "MAT2",
+    "MAT3",
+    "MAT4",
+    "VEC2",
+    "VEC3",
+    "VEC4",
+    "Access",
+    "Device",
+    "DeviceError",
+    "DeviceNotFoundError",
+    "DressiAD",
+    "DressiError",
+    "F",
+    "GraphError",
+    "InputError",
+    "NoDriverError",
+    "PixelFunction",
+    "PlanError",
+    "PlanOptions",
+    "ReduceFunction",
+    "ShaderError",
+    "VType",
+    "Variable",
+    "adam",
+    "adam_uniform",
+    "adamw",
+    "amsgrad",
+    "evaluate",
+    "gradient",
+    "jvp",
+    "list_devices",
+    "optim",
+    "per_parameter",
+    "render",
+    "sgd",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "F":
-        found: Any = import_module(".ad.functional", __name__)
+    if name in _WHOLE:
+        found: Any = import_module(f".{_WHOLE[name]}", __name__)
     elif name in _MODULES:
         found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
     else:
@@ -42,3 +134,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
+def _default_engine() -> Any:
+    """An engine on the device that is shared. Every picture sends its arrays, so the first plan is kept."""
+    from .vk.plan.plan import PlanOptions
+    from .vk.run.engine import DressiAD
+    from .vk.run.evaluate import shared_device
+
+    return DressiAD(shared_device(), options=PlanOptions(adapt=False))
+
+
+_provide_engine(_default_engine)

@@ -116,7 +116,9 @@ class Function:
         glsl: Any  # a class attribute, or a property where the snippet depends on the application
 
     def eval(self, *x: np.ndarray) -> np.ndarray:
-        raise self.fail("declares no eval, its meaning in NumPy; without it there is no reference to check against")
+        raise self.fail(
+            "declares no eval, its meaning in NumPy; without it there is no reference to check against"
+        )
 
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
         """Values at ``at``. SAME_PIXEL inputs arrive already there, FETCH inputs whole, (N, H, W) + shape."""

@@ -37,7 +37,9 @@ class Pointwise(PixelFunction):
                 raise self.fail("integers and floats do not mix; convert with F.to_float or F.to_int")
             if x.vtype is not operand and not x.vtype.is_scalar:
                 if not operand.is_scalar:
-                    raise self.fail("types must be equal, or FLOAT (INT), which broadcasts over the components")
+                    raise self.fail(
+                        "types must be equal, or FLOAT (INT), which broadcasts over the components"
+                    )
                 operand = x.vtype
         if operand.is_int and not self.integers:
             raise self.fail("takes floats; convert with F.to_float")

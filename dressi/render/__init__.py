@@ -1,0 +1,225 @@
+"""Rendering: from a mesh to a picture and its gradient. Everything a user needs is a name of this package.
+
+    from dressi.render import load_mesh, render
+    render(load_mesh("mesh.glb")).save("mesh.png")
+
+pictures: from a mesh to arrays, or to differentiable images
+    Light, Picture, Pixels, SurfacePoint, render, render_turntable
+
+meshes: shapes on the host, in and out of files
+    Mesh, Part, Scene, join, load_mesh, primitives, save_mesh
+
+cameras: views, and cameras around an object
+    Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
+
+rotations: of arrays and Variables; quaternions are (w, x, y, z)
+    axis_angle_to_matrix, axis_angle_to_quaternion, exp_so3, log_so3, matrix_to_axis_angle,
+    matrix_to_quaternion, matrix_to_rotation_6d, quaternion_conjugate, quaternion_multiply, quaternion_rotate,
+    quaternion_to_axis_angle, quaternion_to_matrix, rotation_6d_to_matrix, wxyz_to_xyzw, xyzw_to_wxyz
+
+rigid motions: of arrays and Variables
+    compose, exp_se3, invert, log_se3, rigid, rotation_and_translation, transform
+
+conventions: OpenCV, OpenGL, PyTorch3D, COLMAP, NeRF / Blender, of arrays and Variables
+    clip_from_opengl, clip_to_opengl, view_from_colmap, view_from_nerf, view_from_opencv, view_from_opengl,
+    view_from_pytorch3d, view_to_colmap, view_to_nerf, view_to_opencv, view_to_opengl, view_to_pytorch3d
+
+intrinsics: focal lengths, fields of view, pixel centres, of arrays and Variables
+    focal_from_fov, fov_from_focal, intrinsics, intrinsics_from_fov, intrinsics_from_pytorch3d,
+    intrinsics_to_pytorch3d, projection_from_fov, projection_matrix, shift_principal
+
+the parts of a picture: for graphs of one's own
+    barycentric, corners, covered, edge_list, flat_normal, hard_soft_ras, interpolate, lambert, list_data,
+    list_leaf, outside_distance, rasterize_hard, soft_target, texture_colour, texture_uv, to_clip, unlit,
+    vertex_normals, with_margin
+
+losses and regularizers: scalars to minimise
+    adjacency, bilaplacian_loss, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
+    large_steps, normal_consistency, spread
+
+measures and colours: of arrays
+    chamfer, iou, linear_to_srgb, psnr, srgb_to_linear, ssim
+
+Fits from pictures are in ``dressi.render.fit``. Positions, colours and the like of meshes are lists: images of one entry a
+texel (``list_leaf``). All colours are linear unless a name says sRGB.
+"""
+
+from .cameras import Camera, Cameras, Views, look_at
+from .cameras.conventions import (
+    clip_from_opengl,
+    clip_to_opengl,
+    view_from_colmap,
+    view_from_nerf,
+    view_from_opencv,
+    view_from_opengl,
+    view_from_pytorch3d,
+    view_to_colmap,
+    view_to_nerf,
+    view_to_opencv,
+    view_to_opengl,
+    view_to_pytorch3d,
+)
+from .cameras.intrinsics import (
+    focal_from_fov,
+    fov_from_focal,
+    intrinsics,
+    intrinsics_from_fov,
+    intrinsics_from_pytorch3d,
+    intrinsics_to_pytorch3d,
+    projection_from_fov,
+    projection_matrix,
+    shift_principal,
+)
+from .cameras.pose import Poses, poses
+from .cameras.rigid import compose, exp_se3, invert, log_se3, rigid, rotation_and_translation, transform
+from .cameras.rotations import (
+    axis_angle_to_matrix,
+    axis_angle_to_quaternion,
+    exp_so3,
+    log_so3,
+    matrix_to_axis_angle,
+    matrix_to_quaternion,
+    matrix_to_rotation_6d,
+    quaternion_conjugate,
+    quaternion_multiply,
+    quaternion_rotate,
+    quaternion_to_axis_angle,
+    quaternion_to_matrix,
+    rotation_6d_to_matrix,
+    wxyz_to_xyzw,
+    xyzw_to_wxyz,
+)
+from .cameras.views import frame, orbit, ring
+from .color import linear_to_srgb, srgb_to_linear
+from .drawing.entry import render
+from .drawing.picture import Picture
+from .drawing.pixels import Pixels
+from .drawing.point import Light, SurfacePoint
+from .forms.edges import edge_list
+from .hard_soft_ras import hard_soft_ras
+from .io import load_mesh, save_mesh
+from .large_steps import large_steps, spread
+from .lists import list_data, list_leaf
+from .losses import l1, l2
+from .mesh import Mesh, primitives
+from .metrics import chamfer, iou, psnr, ssim
+from .projection import to_clip
+from .regularizers import (
+    adjacency,
+    bilaplacian_loss,
+    cotangent,
+    dirichlet_loss,
+    edge_length_loss,
+    laplacian_loss,
+    normal_consistency,
+)
+from .scene import Part, Scene, join
+from .screen import barycentric, corners, covered, interpolate, rasterize_hard, with_margin
+from .shading import flat_normal, lambert, unlit, vertex_normals
+from .silhouette import outside_distance, soft_target
+from .texturing import texture_colour, texture_uv
+from .turntable import render_turntable
+
+__all__ = [
+    "Camera",
+    "Cameras",
+    "Light",
+    "Mesh",
+    "Part",
+    "Picture",
+    "Pixels",
+    "Poses",
+    "Scene",
+    "SurfacePoint",
+    "Views",
+    "adjacency",
+    "axis_angle_to_matrix",
+    "axis_angle_to_quaternion",
+    "barycentric",
+    "bilaplacian_loss",
+    "chamfer",
+    "clip_from_opengl",
+    "clip_to_opengl",
+    "compose",
+    "corners",
+    "cotangent",
+    "covered",
+    "dirichlet_loss",
+    "edge_length_loss",
+    "edge_list",
+    "exp_se3",
+    "exp_so3",
+    "flat_normal",
+    "focal_from_fov",
+    "fov_from_focal",
+    "frame",
+    "hard_soft_ras",
+    "interpolate",
+    "intrinsics",
+    "intrinsics_from_fov",
+    "intrinsics_from_pytorch3d",
+    "intrinsics_to_pytorch3d",
+    "invert",
+    "iou",
+    "join",
+    "l1",
+    "l2",
+    "lambert",
+    "laplacian_loss",
+    "large_steps",
+    "linear_to_srgb",
+    "list_data",
+    "list_leaf",
+    "load_mesh",
+    "log_se3",
+    "log_so3",
+    "look_at",
+    "matrix_to_axis_angle",
+    "matrix_to_quaternion",
+    "matrix_to_rotation_6d",
+    "normal_consistency",
+    "orbit",
+    "outside_distance",
+    "poses",
+    "primitives",
+    "projection_from_fov",
+    "projection_matrix",
+    "psnr",
+    "quaternion_conjugate",
+    "quaternion_multiply",
+    "quaternion_rotate",
+    "quaternion_to_axis_angle",
+    "quaternion_to_matrix",
+    "rasterize_hard",
+    "render",
+    "render_turntable",
+    "rigid",
+    "ring",
+    "rotation_6d_to_matrix",
+    "rotation_and_translation",
+    "save_mesh",
+    "shift_principal",
+    "soft_target",
+    "spread",
+    "srgb_to_linear",
+    "ssim",
+    "texture_colour",
+    "texture_uv",
+    "to_clip",
+    "transform",
+    "unlit",
+    "vertex_normals",
+    "view_from_colmap",
+    "view_from_nerf",
+    "view_from_opencv",
+    "view_from_opengl",
+    "view_from_pytorch3d",
+    "view_to_colmap",
+    "view_to_nerf",
+    "view_to_opencv",
+    "view_to_opengl",
+    "view_to_pytorch3d",
+    "with_margin",
+    "wxyz_to_xyzw",
+    "xyzw_to_wxyz",
+]

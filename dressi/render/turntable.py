@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .cameras.views import turntable
+from .drawing.draw import draw
 from .engine import MakeEngine
-from .fit.draw import draw
 from .mesh import Mesh
 
 BACKGROUND = 0.18

@@ -25,7 +25,7 @@ from dressi.cli.bench.traffic import step_bytes
 from dressi.cli.commands import app
 from dressi.config import shader_text
 from dressi.errors import DressiError
-from dressi.render.fit.draw import draw
+from dressi.render.drawing.draw import draw
 from dressi.render.io import save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.metrics import iou

@@ -9,11 +9,11 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import IVEC3, VEC3
 from dressi.errors import InputError
+from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
 from dressi.render.color import srgb_to_linear
 from dressi.render.fit import FitJob, FitOptions, Scene, Views
 from dressi.render.fit.colours import colour_term
-from dressi.render.fit.units import matrices_leaf
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.projection import to_clip

@@ -113,13 +113,13 @@ def test_fields_of_view_and_pixel_centres():
     np.testing.assert_allclose(camera.intrinsics, i.intrinsics_from_fov(50, SIZE))
     np.testing.assert_allclose(i.projection_from_fov(50, SIZE), camera.projection)
     skewed = np.array([[300.0, 2, 110], [0, 280, 70], [0, 0, 1]])
-    local = homogeneous(CAMERA) @ i.projection(skewed, SIZE, 0.5, 9).T
+    local = homogeneous(CAMERA) @ i.projection_matrix(skewed, SIZE, 0.5, 9).T
     pixels = (local[:, :2] / local[:, 3:] * 0.5 + 0.5) * SIZE
     np.testing.assert_allclose(pixels, (CAMERA @ skewed.T)[:, :2] / CAMERA[:, 2:], atol=1e-9)
     np.testing.assert_allclose(local[:, 3], CAMERA[:, 2])
     np.testing.assert_allclose(local[:, 2], 9 / 8.5 * (CAMERA[:, 2] - 0.5))
     with pytest.raises(InputError, match="near < far"):
-        i.projection(k, SIZE, 2, 1)
+        i.projection_matrix(k, SIZE, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_fields_of_view_and_pixel_centres():
     [
         (lambda f: i.projection_from_fov(f, SIZE), [(FLOAT, 50)]),
         (lambda f: i.fov_from_focal(f, 48), [(FLOAT, 50)]),
-        (lambda f, p: i.projection(i.intrinsics(f, p), SIZE), [(VEC2, [50, 60]), (VEC2, [30, 25])]),
+        (lambda f, p: i.projection_matrix(i.intrinsics(f, p), SIZE), [(VEC2, [50, 60]), (VEC2, [30, 25])]),
         (lambda f, p: i.intrinsics_from_pytorch3d(f, p, SIZE), [(VEC2, [1.5, 2]), (VEC2, [0.1, 0.2])]),
         (lambda k: i.intrinsics_to_pytorch3d(k, SIZE)[0], [(MAT3, [[50, 0, 30], [0, 60, 20], [0, 0, 1]])]),
         (lambda k: i.shift_principal(k, 0), [(MAT3, [[50, 0, 30], [0, 60, 20], [0, 0, 1]])]),

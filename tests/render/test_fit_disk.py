@@ -152,7 +152,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path):
     with pytest.raises(OSError, match="Input/output"):
         replace_file(path, fail)
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
-    replace_file(path, lambda stream: None if stream.write(b"new") else None)
+    replace_file(path, lambda stream: stream.write(b"new"))
     assert path.read_bytes() == b"new" and names(tmp_path) == ["file"]
 
 

@@ -16,8 +16,8 @@ from dressi.render.cameras import Camera, Cameras
 from dressi.render.cameras.pose import Poses, poses, turned
 from dressi.render.cameras.rigid import exp_se3
 from dressi.render.cameras.rotations import exp_so3
+from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.fit.units import matrices_leaf
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.lists import list_leaf
 from dressi.render.losses import l2

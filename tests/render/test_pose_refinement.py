@@ -14,13 +14,13 @@ from dressi.errors import InputError
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns
 from dressi.render.cameras.pose import turned
+from dressi.render.cameras.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.cameras.views import ring
 from dressi.render.fit import FitJob, FitOptions, Round, Scene, mesh_scene
 from dressi.render.fit.cameras import cameras_file
 from dressi.render.fit.colours import Light
 from dressi.render.fit.moving import Moving
 from dressi.render.fit.shape import ShapeRound
-from dressi.render.fit.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import octasphere, pear
 

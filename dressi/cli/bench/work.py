@@ -17,10 +17,10 @@ from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
 from dressi.errors import InputError
-from dressi.render.fit.draw import draw, surface_uv
+from dressi.render.cameras.units import matrices_leaf
+from dressi.render.drawing.draw import draw, surface_uv
 from dressi.render.fit.silhouettes import signed_distances
 from dressi.render.fit.silhouettes import soft_target as layered_target
-from dressi.render.fit.units import matrices_leaf
 from dressi.render.forms.edges import edge_list
 from dressi.render.hard_soft_ras import hard_soft_ras
 from dressi.render.lists import list_leaf

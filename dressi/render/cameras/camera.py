@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 
+from ...ad import functional as F
+from ...ad.graph import Variable
 from ...errors import InputError
-from .intrinsics import intrinsics_from_fov, projection, shift_principal
+from .intrinsics import intrinsics_from_fov, projection_matrix, shift_principal
 from .rigid import look_at
 
 
@@ -134,7 +136,7 @@ class Camera:
     @property
     def projection(self) -> np.ndarray:
         """(4, 4) camera -> clip: w is the depth along the axis, z in [0, w] between near and far, y down."""
-        return projection(self.intrinsics, self.size, self.near, self.far)
+        return projection_matrix(self.intrinsics, self.size, self.near, self.far)
 
     @property
     def world_to_clip(self) -> np.ndarray:
@@ -167,6 +169,22 @@ class Camera:
         """The same view with pixels added on the right and below, or cut off there."""
         return replace(self, size=size)
 
+    @overload
+    def with_view(self, view: Variable) -> Views: ...
+
+    @overload
+    def with_view(self, view: np.ndarray) -> Camera: ...
+
+    def with_view(self, view: Variable | np.ndarray) -> Views | Camera:
+        """The same lens at another place: (4, 4) or MAT4 1x1, world to camera, such as ``rigid(*look_at(eye, target))``.
+
+        A Variable, of one or N tiles, makes ``Views`` whose pictures are differentiable in it.
+        """
+        if isinstance(view, Variable):
+            return Views(F.matmul(F.constant(self.projection), view), self.size)
+        view = np.asarray(view, np.float64)
+        return replace(self, rotation=view[:3, :3], translation=view[:3, 3])
+
     def with_range(self, near: float, far: float) -> Camera:
         """The same view with other clip depths."""
         return replace(self, near=near, far=far)
@@ -180,6 +198,15 @@ class Camera:
                 f"camera '{self.name}' looks away from the object; check its rotation and translation"
             )
         return self.with_range(max(depth - 4 * radius, depth / 20), depth + 4 * radius)
+
+
+class Views(NamedTuple):
+    """Views whose matrices are computed: what ``render`` takes beside cameras."""
+
+    matrices: Variable
+    """MAT4 1x1, N tiles: world to clip."""
+    size: tuple[int, int]
+    """(W, H) of every view."""
 
 
 class Cameras(Sequence[Camera]):

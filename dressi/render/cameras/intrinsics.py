@@ -100,13 +100,13 @@ def shift_principal(k, pixel_center: float, to: float = 0.5):
 
 
 @arrays_too(k=MAT3)
-def projection(k, size: Size, near: float = 0.01, far: float = 100.0):
+def projection_matrix(k, size: Size, near: float = 0.01, far: float = 100.0):
     """The matrix from camera to Vulkan clip space: w is the depth along the axis, z in [0, w] between near and far, y
     down.
 
     k: (..., 3, 3) or MAT3.  near, far: in units of the world. Returns (..., 4, 4) or MAT4. Raises InputError.
 
-    >>> projection(intrinsics_from_fov(90, (64, 64)), (64, 64)).round(2).tolist()[3]
+    >>> projection_matrix(intrinsics_from_fov(90, (64, 64)), (64, 64)).round(2).tolist()[3]
     [0.0, 0.0, 1.0, 0.0]
     """
     if not 0 < near < far:
@@ -120,9 +120,9 @@ def projection(k, size: Size, near: float = 0.01, far: float = 100.0):
 
 
 def projection_from_fov(fov_y, size: Size, near: float = 0.01, far: float = 100.0):
-    """``projection`` of a vertical field of view in degrees, (...) or FLOAT. Returns (..., 4, 4) or MAT4.
+    """``projection_matrix`` of a vertical field of view in degrees, (...) or FLOAT. Returns (..., 4, 4) or MAT4.
 
     >>> projection_from_fov(90, (64, 32)).round(2).tolist()[0]
     [0.5, 0.0, 0.0, 0.0]
     """
-    return projection(intrinsics_from_fov(fov_y, size), size, near, far)
+    return projection_matrix(intrinsics_from_fov(fov_y, size), size, near, far)

@@ -19,6 +19,28 @@ FOV_Y = 45.0
 """Vertical field of view of a ring's cameras, in degrees."""
 
 
+def frame(
+    low: Sequence[float] | np.ndarray,
+    high: Sequence[float] | np.ndarray,
+    size: tuple[int, int],
+    *,
+    azimuth: float = 30.0,
+    elevation: float = 20.0,
+) -> Camera:
+    """A camera that sees a whole box, (3,) smallest and (3,) largest coordinates, from azimuth and elevation in degrees.
+
+    >>> frame((-1, -1, -1), (1, 1, 1), (64, 64)).project(np.zeros(3))[0].round(6).tolist()
+    [32.0, 32.0]
+    """
+    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    radius = float(np.linalg.norm(high - low)) / 2 or 1.0
+    # The sphere around the box touches the shorter side of the picture.
+    half = np.arctan(np.tan(np.radians(FOV_Y / 2)) * min(1.0, size[0] / size[1]))
+    return orbit((low + high) / 2, radius, [azimuth], [elevation], size, distance=1.02 / float(np.sin(half)))[
+        0
+    ]
+
+
 def orbit(
     center: np.ndarray,
     radius: float,

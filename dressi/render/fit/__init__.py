@@ -7,9 +7,9 @@
 Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, ``dressi.DressiAD`` for one.
 """
 
+from ..drawing.draw import draw
 from ..engine import Engine, MakeEngine
 from .disk import Checkpoint, check_folder, locked
-from .draw import draw
 from .job import FitJob
 from .options import FitOptions, Round
 from .report import FILES, keep_mesh, write_results

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..cameras import Cameras
 from ..cameras.alignment import align
+from ..cameras.units import unit_cameras, world_cameras
 from ..engine import Engine, MakeEngine
 from ..mesh import Mesh
 from ..reach import check_reach, marked
@@ -28,7 +29,6 @@ from .scene import Scene
 from .shape import ShapeRound, outer_radius
 from .texture import TextureRound
 from .unfold import unfolded
-from .units import unit_cameras, world_cameras
 
 CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped

@@ -10,9 +10,9 @@ from ...ad import optim
 from ...ad.graph import Variable
 from ..cameras import Cameras
 from ..cameras.pose import poses
+from ..cameras.units import matrices_leaf
 from ..engine import Engine
 from .options import BETAS
-from .units import matrices_leaf
 
 
 class Moving:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...errors import InputError
 from .. import pictures
+from ..drawing.draw import draw
 from ..engine import MakeEngine
 from ..hull import hull_iou
 from ..io import Photos, save_gif, save_glb, save_png
@@ -27,7 +28,6 @@ from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
 from .cameras import cameras_file, moves
 from .disk import cannot_write, locked, temporary_prefix
-from .draw import draw
 from .result import FitResult
 from .scene import Scene, Views
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from ...errors import InputError
 from ..cameras import Cameras
+from ..cameras.units import unit_matrices
 from ..cameras.views import held_out_ring, ring
 from ..cameras.views import upward as guess_upward
+from ..drawing.draw import draw
 from ..engine import MakeEngine
 from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
 from ..mesh.primitives import octasphere
-from .draw import draw
-from .units import unit_matrices
 
 
 @dataclass(frozen=True, eq=False)

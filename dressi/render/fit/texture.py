@@ -9,7 +9,9 @@ from ...ad import functional as F
 from ...ad import optim
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3
+from ..cameras.units import matrices_leaf
 from ..color import linear_to_srgb, srgb_to_linear
+from ..drawing.draw import surface_uv
 from ..engine import Engine
 from ..lists import list_leaf
 from ..losses import l2
@@ -18,9 +20,7 @@ from ..projection import to_clip
 from ..screen import covered, rasterize_hard
 from ..texturing import texture_colour
 from .batches import ViewBatches
-from .draw import surface_uv
 from .options import BETAS
-from .units import matrices_leaf
 
 SMOOTHNESS = 8e-7
 """Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would

@@ -126,13 +126,19 @@ class Workspace:
         if watcher not in self._watchers:
             return
         self._watchers.remove(watcher)
+        self.release(v for v in watcher.leaves - self._moved if v.data is not None)
+
+    def release(self, leaves: Iterable[Variable]) -> None:
+        """Give up the images, and the values, of leaves that no program reads."""
         read = {v for w in self._watchers for v in w.leaves}
-        idle = [v for v in watcher.leaves - read - self._moved if v.data is not None and v in self._of]
-        if idle:
-            if self.device.work.lost is None:
-                self.commands.wait()
-            for image in [image for v in idle for image in self._of.pop(v)]:
+        idle = [v for v in leaves if v in self._of and v not in read]
+        if idle and self.device.work.lost is None:
+            self.commands.wait()
+        for leaf in idle:
+            for image in self._of.pop(leaf):
                 image.destroy(self.device)
+        self._moved.difference_update(idle)
+        self.missing.difference_update(idle)
 
     def transients(self, slots: Mapping[int, ImageSlot]) -> dict[int, DeviceImage]:
         """An image for each number, of its slot, which others use before and after."""

@@ -8,13 +8,13 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import IVEC3, VEC2, VEC3
 from ..cameras import Cameras
+from ..cameras.units import matrices_leaf, send_matrices, unit_matrices
 from ..engine import MakeEngine
 from ..lists import list_leaf
 from ..mesh import Mesh
 from ..projection import to_clip
 from ..screen import barycentric, corners, covered, rasterize_hard
 from ..texturing import texture_colour, texture_uv
-from .units import matrices_leaf, send_matrices, unit_matrices
 
 TILES = 12
 """Views drawn at once; more are drawn in turns by the same graph."""

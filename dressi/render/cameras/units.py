@@ -8,8 +8,8 @@ import numpy as np
 
 from ...ad.graph import Variable
 from ...ad.types import MAT4
-from ..cameras import Cameras
 from ..engine import Engine
+from .camera import Cameras
 
 
 def matrices_leaf(matrices: np.ndarray) -> Variable:

@@ -1,0 +1,27 @@
+"""The engine of functions that compute arrays by themselves, such as ``dressi.render.render`` of a mesh without Variables.
+
+Neither ``ad`` nor ``render`` runs anything on a device. The top-level package, which joins them with one, provides a
+factory here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .errors import InputError
+
+_factory: Callable[[], Any] | None = None
+
+
+def provide_engine(make: Callable[[], Any]) -> None:
+    """From now on ``default_engine`` calls ``make``, which gives an engine with the protocol of ``DressiAD``."""
+    global _factory
+    _factory = make
+
+
+def default_engine() -> Any:
+    """A new engine on the default device. Raises InputError when there is none, DressiError when it does not open."""
+    if _factory is None:
+        raise InputError("no engine was provided; import dressi, or call provide_engine first")
+    return _factory()

@@ -1,0 +1,134 @@
+"""From mesh to picture to gradient: one call over the parts of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...ad.constant import Like
+from ...ad.graph import Variable
+from ...ad.types import MAT4, Size
+from ...errors import InputError
+from ..mesh import Mesh
+from ..scene import Scene
+from .inputs import Values, light_given, per_view, picture_of, shape_given, views_given
+from .make import Maker, check_batches, check_in_view, check_options, leaves, radius_given
+from .pixels import Pixels, Recipe
+from .point import Light, Shader
+
+MOVING = ("position", "to_world", "cameras")
+"""The parts that silhouettes depend on."""
+
+
+def render(
+    mesh: Any,
+    cameras: Any = None,
+    *,
+    size: Size | None = None,
+    positions: Any = None,
+    to_world: Any = None,
+    colours: Any = None,
+    uvs: Any = None,
+    uv_faces: Any = None,
+    texture: Any = None,
+    light: Light | str | Like | None = "headlight",
+    shader: Shader | None = None,
+    background: Like | None = None,
+    smooth: bool = True,
+    samples: int = 1,
+    radius: Like | None = None,
+    form: str | None = None,
+    cull: str = "none",
+    outputs: Sequence[str] = ("colour", "mask"),
+    **options: Any,
+) -> Any:
+    """A picture of a mesh: arrays (``Pixels``), or differentiable images (``Picture``) when an argument is a Variable.
+
+    ::
+
+        render(mesh).save("mesh.png")
+        picture = render(mesh, cameras, positions=positions)          # positions: a Variable
+        loss = F.mean(F.square(picture.mask - picture.soft_target(masks)))
+
+    mesh: a ``Mesh``, a ``Scene`` (``join``), a pair (positions, faces), or a list of meshes.
+    cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or matrices from
+    the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a ``size``. Left out: a view that
+    frames the mesh.  size: (W, H) in pixels, that of the cameras by default.
+    positions: (V, 3), (N, V, 3) or a VEC3 list, instead of the mesh's.  to_world: a rigid or affine motion of the mesh,
+    (4, 4), (N, 4, 4) or MAT4.
+    colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
+    (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of what there is
+    and of the colour of the mesh.
+    light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
+    it is. Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
+    colour.  smooth: normals interpolated from the vertices (those of the file where it has some), or of the faces.
+    background: linear, a number, (3,), (H, W, 3) or a Variable; black.
+    samples: each pixel is the mean of samples x samples; 1 to 16.
+    radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
+    pixels.  form: "outer", "silhouette", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". By
+    default "outer" where a radius is given, or positions, cameras or to_world are Variables, and else "hard".
+    cull: "none" or "back".  outputs: the images of ``Pixels`` that are computed together.
+
+    All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)
+    with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of pictures, each
+    drawn by itself: with one camera or as many as meshes. Arrays of one camera have no axis of views.
+
+    Differentiable in positions, to_world, cameras (matrices), colours, uvs, texture, light, background and radius.
+    Raises InputError: faces out of range, a texture without texture coordinates, NaN, shapes that do not fit, a mesh that
+    is behind all cameras.
+
+    >>> from dressi import Variable
+    >>> from dressi.render import primitives
+    >>> cube = primitives.cube()
+    >>> red = Variable(name="red", data=[[[0.5]]])
+    >>> picture = render(cube, colours=F.expand(F.vec3(red, 0.2, 0.2), 1, (8, 1)), size=(64, 64))
+    >>> picture.colour.shape, picture.face.shape
+    ((1, 64, 64, 3), (1, 64, 64))
+    """
+    if isinstance(mesh, list) or (isinstance(mesh, tuple) and not _is_pair(mesh)):
+        meshes, arguments = (
+            list(mesh),
+            {k: v for k, v in locals().items() if k not in ("mesh", "cameras", "options")},
+        )
+        several = isinstance(cameras, Sequence) and len(cameras) != 1
+        if not meshes:
+            raise InputError("a list of meshes needs at least one")
+        if several and len(cameras) != len(meshes):
+            raise InputError(f"{len(meshes)} meshes need one camera or as many, not {len(cameras)}")
+        each = list(cameras) if several else [cameras] * len(meshes)
+        return [render(m, c, **arguments, **options) for m, c in zip(meshes, each, strict=True)]
+    overrides = {
+        "positions": positions,
+        "colours": colours,
+        "uvs": uvs,
+        "uv_faces": uv_faces,
+        "texture": texture,
+    }
+    shape = shape_given(mesh, overrides)
+    seen = views_given(cameras, size, shape)
+    given = dict(shape.given) | {"cameras": seen.matrices} | ({} if shader else light_given(light))
+    if to_world is not None:
+        given["to_world"] = per_view("to_world", MAT4, to_world)
+    if background is not None:
+        given["background"] = picture_of("background", background)
+    if form is None:
+        moving = any(isinstance(given.get(name), Variable) for name in MOVING)
+        form = "outer" if moving or radius is not None else "hard"
+    check_options(form, samples, cull, outputs)
+    given |= radius_given(radius, form, seen.size)
+    tiles = check_batches(given)
+    check_in_view(given, shape)
+    make = Maker(
+        shape.face_count, seen.size, samples, form, cull, bool(smooth), shader, tuple(sorted(options.items()))
+    )
+    if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
+        return make(leaves(given))
+    values = {name: value for name, value in given.items() if isinstance(value, Values)}
+    # The soft forms make their edges of the numbers of the vertices.
+    topology = b"" if form == "hard" else values["faces"].array.tobytes()
+    return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs))
+
+
+def _is_pair(mesh: tuple) -> bool:
+    """Whether this is (positions, faces), not several meshes."""
+    return len(mesh) == 2 and not isinstance(mesh[1], (Mesh, Scene, tuple))

@@ -1,0 +1,257 @@
+"""What ``render`` is given, as images: Variables stay as they are, arrays become what leaves are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, Size, VType, list_image, list_size
+from ...errors import InputError
+from ..cameras import Camera, Cameras, Views
+from ..cameras.pose import Poses
+from ..cameras.views import frame
+from ..mesh import Mesh
+from ..scene import Scene
+from .point import Light
+
+
+class Values(NamedTuple):
+    """An array that fits a leaf: (batch, H, W) and the shape of the type."""
+
+    vtype: VType
+    array: np.ndarray
+
+    def leaf(self, name: str) -> Variable:
+        batch, height, width = self.array.shape[:3]
+        return Variable(self.vtype, (width, height), batch, name=name, data=self.array)
+
+
+Given = Variable | Values
+
+
+def shape_of(given: Given) -> tuple[int, ...]:
+    return given.shape if isinstance(given, Variable) else given.array.shape
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    """Finite numbers. Raises InputError."""
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers or a Variable, not {type(value).__name__}") from None
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} has values that are NaN or infinite; repair them")
+    return array
+
+
+def vertex_list(name: str, vtype: VType, value: Any, count: int | None = None) -> Given:
+    """A list of ``count`` entries, or N lists: an array (count, k) or (N, count, k), or a Variable. Raises InputError."""
+    k = vtype.components
+    if isinstance(value, Variable):
+        if value.vtype is not vtype:
+            raise InputError(
+                f"{name} are a {vtype} list, one entry a vertex, not {value} (made at {value.where})"
+            )
+        if count is not None and value.size != list_size(count):
+            raise InputError(
+                f"{name} are a list of {count} entries, a Variable of size {list_size(count)}, not {value}"
+            )
+        return value
+    array = numbers(name, value)
+    if array.ndim not in (2, 3) or array.shape[-1] != k or array.shape[-2] == 0:
+        raise InputError(f"{name} are an array (V, {k}) or (N, V, {k}), not {array.shape}")
+    if count is not None and array.shape[-2] != count:
+        raise InputError(f"{name} have {array.shape[-2]} rows for {count} vertices; give one each")
+    return Values(vtype, np.concatenate([list_image(a) for a in array.reshape(-1, *array.shape[-2:])]))
+
+
+def face_list(name: str, value: Any, count: int) -> Values:
+    """Triples of numbers below ``count``. Raises InputError."""
+    array = np.asarray(value)
+    if array.ndim != 2 or array.shape[1] != 3 or len(array) == 0 or array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} are integers (F, 3), at least one triangle, not {array.dtype} {array.shape}"
+        )
+    wrong = ((array < 0) | (array >= count)).any(axis=1)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InputError(f"{name}: face {k} is {array[k].tolist()}, out of range for {count} vertices")
+    return Values(IVEC3, list_image(array.astype(np.int64)))
+
+
+def per_view(name: str, vtype: VType, value: Any) -> Given:
+    """One value, or one a view. Numbers fill vectors. Raises InputError."""
+    if isinstance(value, Variable):
+        if value.vtype not in (vtype, FLOAT) or (vtype is MAT4 and value.vtype is not MAT4):
+            raise InputError(f"{name} is a {vtype}, not {value} (made at {value.where})")
+        return value
+    array = numbers(name, value)
+    if array.ndim == 0 and vtype is not MAT4:
+        array = np.full(vtype.shape, float(array))
+    shape = vtype.shape
+    if array.shape != shape and (array.ndim != len(shape) + 1 or array.shape[1:] != shape or len(array) == 0):
+        text = ", ".join(map(str, shape))
+        raise InputError(f"{name} has shape ({text}) or (N, {text}), not {array.shape}")
+    return Values(vtype, array.reshape(-1, 1, 1, *shape))
+
+
+def picture_of(name: str, value: Any) -> Given:
+    """An image of colours: (3,), (H, W, 3) or (N, H, W, 3), a number, or a Variable. Raises InputError."""
+    if isinstance(value, Variable):
+        if value.vtype.is_int or value.vtype.is_matrix:
+            raise InputError(f"{name} is an image of colours, not {value} (made at {value.where})")
+        return value
+    array = numbers(name, value)
+    if array.ndim == 0:
+        array = np.full(3, float(array))
+    if array.ndim not in (1, 3, 4) or array.shape[-1] != 3 or array.size == 0:
+        raise InputError(f"{name} has shape (H, W, 3), linear, not {array.shape}")
+    return Values(VEC3, array.reshape((1,) * (4 - array.ndim) + array.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """One mesh: its lists by name, and what is not an image."""
+
+    given: dict[str, Given]
+    faces: np.ndarray | None
+    face_count: int
+    name: str
+
+
+def shape_given(mesh: Any, overrides: Mapping[str, Any]) -> Shape:
+    """A ``Mesh``, a ``Scene`` or a pair (positions, faces), with what replaces its parts. Raises InputError."""
+    own: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
+    if isinstance(mesh, Scene):
+        if "positions" in own:
+            raise InputError("positions of a scene are those of its parts; make another scene")
+        count = mesh.vertex_start[-1]
+        given: dict[str, Given] = {"position": mesh.position, "faces": _data(mesh.faces)}
+        faces, face_count, name, colour = None, mesh.face_count, "scene", (1.0, 1.0, 1.0)
+    else:
+        if isinstance(mesh, tuple) and len(mesh) == 2:
+            positions, faces = mesh[0], np.asarray(mesh[1])
+            name, colour = "mesh", (1.0, 1.0, 1.0)
+        elif isinstance(mesh, Mesh):
+            mesh.validate()
+            positions, faces, name, colour = mesh.positions, mesh.faces, mesh.name, mesh.color
+            if mesh.uvs is not None and "uvs" not in own:
+                own = {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture} | own
+            if mesh.normals is not None and "positions" not in own:
+                own |= {"normals": mesh.normals, "normal_faces": mesh.normal_faces}
+        else:
+            raise InputError(
+                f"render takes a Mesh, a Scene or a pair (positions, faces), not {type(mesh).__name__};"
+                " load files with load_mesh"
+            )
+        count = (
+            None
+            if isinstance(positions, Variable)
+            else np.shape(positions)[-2]
+            if np.ndim(positions) > 1
+            else 0
+        )
+        if "positions" in own:
+            positions = own.pop("positions")
+        given = {"position": vertex_list("positions", VEC3, positions, count)}
+        _, height, width = shape_of(given["position"])[:3]
+        given["faces"] = face_list("faces", faces, width * height if count is None else count)
+        face_count = len(faces)
+        if count is None:
+            count = (
+                int(faces.max()) + 1 if list_size(int(faces.max()) + 1) == (width, height) else width * height
+            )
+    if own.get("texture") is not None and "uvs" not in own:
+        raise InputError(
+            f"mesh '{name}': a texture needs texture coordinates; give uvs=, or use mesh.unwrap()"
+        )
+    if "uvs" in own:
+        uv_faces = own.get("uv_faces")
+        given["uvs"] = vertex_list("uvs", VEC2, own["uvs"], count if uv_faces is None else None)
+        if uv_faces is not None:
+            _, height, width = shape_of(given["uvs"])[:3]
+            given["uv_faces"] = face_list("uv_faces", uv_faces, width * height)
+            if len(uv_faces) != face_count:
+                raise InputError(f"uv_faces has {len(uv_faces)} rows for {face_count} faces; give one each")
+    if own.get("texture") is not None:
+        given["texture"] = picture_of("texture", own["texture"])
+    if own.get("colours") is not None:
+        given["colours"] = vertex_list("colours", VEC3, own["colours"], count)
+    if "normals" in own:
+        given["normals"] = vertex_list("normals", VEC3, own["normals"])
+        given["normal_faces"] = face_list("normal_faces", own["normal_faces"], len(own["normals"]))
+    given["colour"] = per_view("colour", VEC3, colour)
+    return Shape(given, faces, face_count, name)
+
+
+def _data(leaf: Variable) -> Values:
+    assert leaf.data is not None
+    return Values(leaf.vtype, leaf.data)
+
+
+class Seen(NamedTuple):
+    """Where pictures are taken from."""
+
+    matrices: Given
+    """MAT4, world to clip, one a view."""
+    size: Size
+    single: bool
+    """Whether one camera was given, not a list of them."""
+
+
+def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
+    """The cameras of ``render``. Raises InputError."""
+    if cameras is None:
+        position = shape.given["position"]
+        places = position.data if isinstance(position, Variable) else position.array
+        if places is None:
+            raise InputError(
+                "give cameras: the positions are computed, so the view that frames them is not known"
+            )
+        places = places.reshape(-1, 3)
+        cameras = frame(places.min(0), places.max(0), size or (256, 256))
+    if isinstance(cameras, Views):
+        return Seen(cameras.matrices, tuple(size or cameras.size), cameras.matrices.batch == 1)
+    if isinstance(cameras, Poses):
+        return Seen(cameras.matrices, tuple(size or cameras.cameras.size), False)
+    if isinstance(cameras, (Variable, np.ndarray)):
+        if size is None:
+            raise InputError("matrices need a size: size=(W, H)")
+        matrices = per_view("cameras", MAT4, cameras)
+        return Seen(
+            matrices, tuple(size), np.ndim(cameras) == 2 if isinstance(cameras, np.ndarray) else False
+        )
+    single = isinstance(cameras, Camera)
+    if single:
+        cameras = [cameras]
+    if not isinstance(cameras, Cameras):
+        if not isinstance(cameras, Sequence) or not all(isinstance(c, Camera) for c in cameras):
+            raise InputError(f"cameras are a Camera, several, or matrices MAT4, not {type(cameras).__name__}")
+        cameras = Cameras(cameras)
+    if size is not None:
+        cameras = cameras.resized((int(size[0]), int(size[1])))
+    return Seen(Values(MAT4, cameras.matrices[:, None, None]), cameras.size, single)
+
+
+def light_given(light: Any) -> dict[str, Given]:
+    """The parts of ``Geometry`` that a light adds. Raises InputError."""
+    if light is None:
+        return {}
+    if not isinstance(light, Light):
+        light = Light(light)
+    given = {
+        "light_colour": per_view("colour of the light", VEC3, light.colour),
+        "light_ambient": per_view("ambient", VEC3, light.ambient),
+    }
+    if isinstance(light.direction, str):
+        if light.direction != "headlight":
+            raise InputError(f"light is 'headlight', a direction, a Light or None, not {light.direction!r}")
+        return given
+    direction = per_view("direction of the light", VEC3, light.direction)
+    if isinstance(direction, Values) and not np.abs(direction.array).max(-1).min() > 0:
+        raise InputError("the direction of the light is zero; point it towards the light")
+    return given | {"light_direction": direction}

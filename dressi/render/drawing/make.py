@@ -1,0 +1,138 @@
+"""From the images that ``render`` was given to a ``Picture``, and what is wrong with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.constant import Like
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, Size
+from ...errors import InputError
+from ..hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
+from ..screen import CULLING, DrawnMesh
+from ..silhouette import Silhouette, fraction
+from .inputs import Given, Shape, Values, shape_of
+from .picture import Picture, hard_form
+from .pixels import NAMES
+from .point import Geometry, Shader
+
+LARGEST = 16
+"""Samples an axis."""
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How a picture is drawn of its Variables: everything that is no image. Equal makers draw alike."""
+
+    face_count: int
+    size: Size
+    samples: int
+    form: str
+    cull: str
+    smooth: bool
+    shader: Shader | None
+    options: tuple[tuple[str, Any], ...]
+
+    def __call__(self, parts: Mapping[str, Variable]) -> Picture:
+        position, matrices = parts["position"], parts["cameras"]
+        if "to_world" in parts:
+            to_world = parts["to_world"]
+            position = F.matmul(to_world, _tiled(F.vec4(position, 1.0), to_world.batch)).xyz
+        clip = F.matmul(matrices, _tiled(F.vec4(position, 1.0), matrices.batch))
+        faces = parts["faces"]
+        geometry = Geometry(position, clip, matrices, faces, parts, self.face_count, self.smooth)
+
+        def draw(size: Size) -> Silhouette:
+            if self.form == "hard":
+                return hard_form(DrawnMesh(clip, faces, size, self.face_count, self.cull))
+            options = dict(self.options) | ({"radius": parts["radius"]} if "radius" in parts else {})
+            return hard_soft_ras(
+                clip, faces, size=size, face_count=self.face_count, cull=self.cull, form=self.form, **options
+            )
+
+        return Picture(
+            geometry,
+            self.size,
+            self.samples,
+            parts.get("background"),
+            self.shader,
+            parts.get("radius"),
+            self.form,
+            draw,
+        )
+
+
+def _tiled(points: Variable, batch: int) -> Variable:
+    return F.expand(points, batch) if points.batch == 1 and batch > 1 else points
+
+
+def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
+    return {name: g if isinstance(g, Variable) else g.leaf(name) for name, g in given.items()}
+
+
+def check_options(form: str, samples: int, cull: str, outputs: Sequence[str]) -> None:
+    """Raises InputError."""
+    if form not in (*FORMS, "hard"):
+        raise InputError(f"form is one of {', '.join((*FORMS, 'hard'))}, not {form!r}")
+    if cull not in CULLING:
+        raise InputError(f"cull is one of {', '.join(CULLING)}, not {cull!r}")
+    if not isinstance(samples, int) or not 1 <= samples <= LARGEST:
+        raise InputError(f"samples are a whole number from 1 to {LARGEST}, not {samples!r}")
+    unknown = [name for name in outputs if name not in NAMES]
+    if isinstance(outputs, str) or unknown:
+        raise InputError(f"outputs are some of {', '.join(NAMES)}, not {outputs!r}")
+
+
+def radius_given(radius: Like | None, form: str, size: Size) -> dict[str, Given]:
+    """The radius of a soft form: 0.02, and at least 3 pixels, by default. Raises InputError."""
+    if form not in SOFT_FORMS:
+        if radius is not None:
+            raise InputError(f"the {form} form has no radius; leave it out")
+        return {}
+    if radius is None:
+        radius = min(max(0.02, 3 / size[1]), 0.5)
+    if isinstance(radius, Variable):
+        return {"radius": radius}
+    fraction("radius", float(radius))
+    return {"radius": Values(FLOAT, np.full((1, 1, 1), float(radius)))}
+
+
+def check_batches(given: Mapping[str, Given]) -> int:
+    """How many tiles there are. Raises InputError."""
+    batches = {name: shape_of(g)[0] for name, g in given.items() if shape_of(g)[0] != 1}
+    if len(set(batches.values())) > 1:
+        found = ", ".join(f"{count} {name}" for name, count in batches.items())
+        raise InputError(f"tiles must be equal in number, or one: not {found}")
+    return max(batches.values(), default=1)
+
+
+def check_in_view(given: Mapping[str, Given], shape: Shape) -> None:
+    """Raises InputError for a mesh behind all cameras, warns of one that no picture shows. Arrays only."""
+    parts = [given.get(name) for name in ("position", "cameras", "to_world")]
+    if any(isinstance(part, Variable) for part in parts) or shape.faces is None:
+        return
+    position, matrices, to_world = (part.array if isinstance(part, Values) else None for part in parts)
+    assert position is not None and matrices is not None
+    matrix = matrices[:, 0, 0] if to_world is None else matrices[:, 0, 0] @ to_world[:, 0, 0]
+    points = position.reshape(len(position), -1, 3)[:, np.unique(shape.faces)]
+    clip = points @ matrix[:, :3, :3].swapaxes(1, 2)
+    clip = np.concatenate([clip, points @ matrix[:, 3:, :3].swapaxes(1, 2)], axis=-1) + matrix[:, None, :, 3]
+    x, y, z, w = np.moveaxis(clip, -1, 0)
+    if (w <= 0).all():
+        raise InputError(
+            f"mesh '{shape.name}' is behind all cameras; cameras look along +z of their own axes: check the convention of"
+            " the matrices, or use Camera.perspective(fov_y, size, eye, target)"
+        )
+    beyond = (x < -w, x > w, y < -w, y > w, z < 0, z > w)
+    if np.any([b.all(axis=1) for b in beyond], axis=0).all():
+        warnings.warn(
+            f"mesh '{shape.name}' is outside of every picture or of its near and far planes; move the cameras, or widen"
+            " near and far",
+            stacklevel=4,
+        )

@@ -1,0 +1,166 @@
+"""Pictures as Variables: what ``render`` gives when a Variable is among its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.constant import Like
+from ...ad.graph import Variable, as_variable
+from ...ad.types import FLOAT, Size
+from ...errors import InputError
+from ..lists import list_leaf
+from ..screen import DrawnMesh, Surface, barycentric, corners, covered
+from ..silhouette import Silhouette, falloff, outside_distance
+from .point import Geometry, Shader, SurfacePoint
+
+
+@dataclass(frozen=True, eq=False)
+class HardSilhouette(Silhouette):
+    """The hard raster alone: nothing is soft, and the silhouette has no derivative."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        mesh = self.mesh
+        weights = barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
+        return (Surface(mesh.faces, mesh.face, weights),)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        return F.select(self.hard, colours[0], 0.0 if background is None else background)
+
+
+def hard_form(mesh: DrawnMesh) -> HardSilhouette:
+    """The hard picture of a mesh."""
+    hard = covered(mesh.face)
+    return HardSilhouette(hard, hard, mesh)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A differentiable picture: images as Variables, of size (W, H), N tiles (``render``).
+
+    Each is built when it is asked for and costs nothing before. Colours are linear. Read them with an engine:
+    ``ad.set_loss(F.mean(F.square(F.length(picture.colour - target))))``.
+
+    >>> from dressi import Variable
+    >>> from dressi.render import Camera, primitives, render
+    >>> angle = Variable(name="angle", data=[[[0.3]]])
+    >>> turn = rigid(axis_angle_to_matrix(F.vec3(0.0, angle, 0.0)), (0.0, 0.0, 0.0))
+    >>> picture = render(primitives.cube(), Camera.perspective(45, (64, 48), (0, 0, 5), (0, 0, 0)), to_world=turn)
+    >>> picture.colour.vtype, picture.mask.vtype, picture.colour.size
+    (VEC3, FLOAT, (64, 48))
+    """
+
+    geometry: Geometry
+    size: Size
+    samples: int
+    background: Variable | None
+    shader: Shader | None
+    radius: Variable | None
+    """FLOAT 1x1: of a soft silhouette, a fraction of the image height."""
+    form: str
+    draw: Callable[[Size], Silhouette]
+
+    @cached_property
+    def _drawn(self) -> Silhouette:
+        return self.draw((self.size[0] * self.samples, self.size[1] * self.samples))
+
+    @cached_property
+    def _plain(self) -> Silhouette:
+        return self._drawn if self.samples == 1 else self.draw(self.size)
+
+    def _shown(self, image: Variable) -> Variable:
+        return F.resize(image, self.size, "area")
+
+    @cached_property
+    def mask(self) -> Variable:
+        """FLOAT in [0, 1]: how much the mesh covers the pixel. Differentiable in the geometry unless the form is "hard"."""
+        return self._shown(self._drawn.silhouette)
+
+    @cached_property
+    def colour(self) -> Variable:
+        """VEC3: the shaded mesh over the background (black by default), linear."""
+        return self.blend(self.shader or SurfacePoint.lit)
+
+    @property
+    def color(self) -> Variable:
+        """``colour``."""
+        return self.colour
+
+    def blend(self, shader: Shader, background: Like | None = None) -> Variable:
+        """The image that ``shader`` makes of what is seen (a float image), over a background (default: that of the
+        picture), with the mask as opacity. Differentiable in whatever the shader uses."""
+        behind = self.background if background is None else as_variable(background)
+        if behind is not None and behind.size != (1, 1) and self.samples > 1:
+            behind = F.resize(behind, self._drawn.mesh.size, "nearest")
+        shaded = [shader(SurfacePoint(self.geometry, s)) for s in self._drawn.surfaces]
+        return self._shown(self._drawn.blend(shaded, behind))
+
+    @cached_property
+    def seen(self) -> SurfacePoint:
+        """What is seen at the centre of every pixel, nearest surface first; ``samples`` do not touch it."""
+        return SurfacePoint(self.geometry, self._plain.surfaces[0])
+
+    @property
+    def face(self) -> Variable:
+        """INT: the face that covers the centre of the pixel, -1 for none. No derivative."""
+        return self._plain.mesh.face
+
+    @property
+    def depth(self) -> Variable:
+        """FLOAT: the distance from the camera along its axis, 0 where there is nothing."""
+        return self.seen.depth
+
+    @property
+    def normal(self) -> Variable:
+        """VEC3: the unit normal in the world, 0 where there is nothing."""
+        return self.seen.normal
+
+    @property
+    def point(self) -> Variable:
+        """VEC3: the place in the world, 0 where there is nothing."""
+        return self.seen.point
+
+    @property
+    def uv(self) -> Variable:
+        """VEC2: the texture coordinates, 0 where there is nothing. Raises InputError when the mesh has none."""
+        return self.seen.uv
+
+    def attribute(self, table: Variable | np.ndarray) -> Variable:
+        """An attribute of the vertices, interpolated: a list (FLOAT or vectors) or an array (V,) or (V, 2 to 4).
+        Differentiable in it and in the geometry; 0 where there is nothing."""
+        if not isinstance(table, Variable):
+            table = attribute_leaf(table)
+        return self.seen.attribute(table)
+
+    def soft_target(self, masks: np.ndarray) -> Variable:
+        """FLOAT, N tiles: what ``mask`` is for a mesh with these masks, so that a mask loss has its minimum there.
+
+        masks: (N, H, W) or (H, W), covered where at least 0.5. The soft margin of the outer form lies outside of the
+        outline, so plain masks would make the mesh shrink. Raises InputError for other forms.
+        """
+        if self.form != "outer" or self.radius is None:
+            raise InputError(f"masks of the form {self.form!r} are compared as they are")
+        masks = np.asarray(masks)
+        if masks.shape[-2:] != (self.size[1], self.size[0]):
+            raise InputError(f"masks of {self.size[0]}x{self.size[1]} are needed, not of shape {masks.shape}")
+        away = outside_distance(masks).reshape(-1, *masks.shape[-2:])
+        return falloff(Variable(FLOAT, self.size, len(away), name="outside", data=away), self.radius)
+
+
+def attribute_leaf(values: np.ndarray) -> Variable:
+    """A list of an array (V,) or (V, 2 to 4). Raises InputError."""
+    from ...ad.types import vector_type
+
+    values = np.asarray(values, np.float64)
+    if values.ndim not in (1, 2) or (values.ndim == 2 and not 1 <= values.shape[1] <= 4):
+        raise InputError(
+            f"an attribute is an array (V,) or (V, 1 to 4), one row a vertex, not {values.shape}"
+        )
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    return list_leaf("attribute", vector_type(values.shape[1] if values.ndim == 2 else 1), values)

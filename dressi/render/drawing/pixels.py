@@ -1,0 +1,171 @@
+"""Pictures as arrays: what ``render`` gives when there is no Variable among its arguments.
+
+Graphs are kept: a second picture with the same shapes sends its arrays to the engine of the first and builds nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ad import graph
+from ...ad.graph import Variable
+from ...engines import default_engine
+from ...errors import InputError
+from ..color import linear_to_srgb
+from ..io.files import write_files
+from ..io.images import encode_png
+from .inputs import Values
+from .picture import Picture, attribute_leaf
+
+KEPT = 8
+"""Engines that are kept for the next picture of the same shapes."""
+NAMES = ("colour", "mask", "depth", "normal", "point", "face", "uv")
+
+_engines: OrderedDict[Hashable, tuple[Any, dict[str, Variable]]] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How a picture is drawn: arrays by name, and what makes a ``Picture`` of their leaves."""
+
+    key: Hashable
+    """Equal for pictures that one engine can draw."""
+    values: Mapping[str, Values]
+    picture: Callable[[Mapping[str, Variable]], Picture]
+
+
+def close_engines() -> None:
+    """Close the engines that are kept; the next picture makes new ones."""
+    while _engines:
+        _engines.popitem()[1][0].close()
+
+
+def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -> dict[str, np.ndarray]:
+    """The images of those names, (N, H, W, ...) float32 or int32; "attribute" is that of the table."""
+    values = dict(recipe.values) | ({} if table is None else {"table": table})
+    shapes = tuple((name, v.vtype, v.array.shape) for name, v in values.items())
+    key = (recipe.key, shapes, tuple(names))
+    if key not in _engines:
+        leaves = {name: v.leaf(name) for name, v in values.items()}
+        picture = recipe.picture(leaves)
+        engine = default_engine()
+        if not _engines:
+            # Registered after that of the device, so that it runs before.
+            atexit.unregister(close_engines)
+            atexit.register(close_engines)
+        images = {
+            name: picture.attribute(leaves["table"]) if name == "attribute" else getattr(picture, name)
+            for name in names
+        }
+        for name, image in images.items():
+            engine.set_output(name, image)
+        read = set(graph.leaves(images.values()))
+        _engines[key] = engine, {name: leaf for name, leaf in leaves.items() if leaf in read}
+        while len(_engines) > KEPT:
+            _engines.popitem(last=False)[1][0].close()
+    _engines.move_to_end(key)
+    engine, leaves = _engines[key]
+    for name, leaf in leaves.items():
+        engine.send(leaf, values[name].array)
+    engine.step()
+    return {name: np.array(engine.recv(name)) for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Pixels:
+    """A picture as arrays: (H, W, ...) of one camera, (N, H, W, ...) of several (``render``).
+
+    Colours are linear; ``srgb`` and ``save`` convert to sRGB. Images are computed when they are asked for, those named in
+    ``outputs`` together. ``np.asarray(picture)`` is ``image``.
+
+    >>> from dressi.render import primitives, render
+    >>> picture = render(primitives.cube(), size=(32, 24))  # doctest: +SKIP
+    >>> picture.colour.shape, picture.face.dtype  # doctest: +SKIP
+    ((24, 32, 3), dtype('int32'))
+    """
+
+    recipe: Recipe
+    single: bool
+    outputs: tuple[str, ...]
+    _known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def _get(self, name: str) -> np.ndarray:
+        if name not in self._known:
+            names = self.outputs if name in self.outputs else (name,)
+            found = compute(self.recipe, names)
+            self._known.update({n: a[0] if self.single else a for n, a in found.items()})
+        return self._known[name]
+
+    @property
+    def colour(self) -> np.ndarray:
+        """(..., H, W, 3) float32: the shaded mesh over the background (black by default), linear."""
+        return self._get("colour")
+
+    @property
+    def color(self) -> np.ndarray:
+        """``colour``."""
+        return self.colour
+
+    @property
+    def mask(self) -> np.ndarray:
+        """(..., H, W) float32 in [0, 1]: how much the mesh covers the pixel."""
+        return self._get("mask")
+
+    @property
+    def depth(self) -> np.ndarray:
+        """(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing."""
+        return self._get("depth")
+
+    @property
+    def normal(self) -> np.ndarray:
+        """(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing."""
+        return self._get("normal")
+
+    @property
+    def point(self) -> np.ndarray:
+        """(..., H, W, 3) float32: the place in the world, 0 where there is nothing."""
+        return self._get("point")
+
+    @property
+    def face(self) -> np.ndarray:
+        """(..., H, W) int32: the face that covers the centre of the pixel, -1 for none."""
+        return self._get("face")
+
+    @property
+    def uv(self) -> np.ndarray:
+        """(..., H, W, 2) float32: the texture coordinates. Raises InputError when the mesh has none."""
+        return self._get("uv")
+
+    def attribute(self, table: np.ndarray) -> np.ndarray:
+        """An attribute of the vertices, (V,) or (V, 2 to 4), interpolated: (..., H, W) or (..., H, W, 2 to 4) float32."""
+        leaf = attribute_leaf(table)
+        assert leaf.data is not None
+        found = compute(self.recipe, ("attribute",), Values(leaf.vtype, leaf.data))["attribute"]
+        return found[0] if self.single else found
+
+    @property
+    def image(self) -> np.ndarray:
+        """(..., H, W, 4) float32: ``colour`` and, as alpha, ``mask``; linear, premultiplied by alpha over black."""
+        return np.concatenate([self.colour, self.mask[..., None]], axis=-1)
+
+    @property
+    def srgb(self) -> np.ndarray:
+        """(..., H, W, 3) float32: ``colour`` as sRGB code values in [0, 1], for ``plt.imshow``."""
+        return linear_to_srgb(self.colour).astype(np.float32)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.image.astype(dtype or np.float32, copy=bool(copy))
+
+    def save(self, path: str | Path) -> None:
+        """Write ``colour`` as an 8-bit sRGB PNG; several views side by side. Raises InputError."""
+        if Path(path).suffix.lower() != ".png":
+            raise InputError(f"pictures are saved as PNG; name a file that ends in .png, not '{path}'")
+        colour = self.colour if self.single else np.concatenate(list(self.colour), axis=1)
+        write_files({Path(path): encode_png(colour)})

@@ -1,0 +1,156 @@
+"""Values of Variables, now, on a device that is shared: without an optimisation, without a step."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ad.graph import Variable, leaves, structure
+from ...ad.program import Program
+from ...ad.rewrite import substitute
+from ...ad.simplify import simplify
+from ...errors import GraphError
+from .device import Device
+from .executor import VulkanExecutor
+from .workspace import Workspace
+
+KEPT = 16
+"""Programs that an Evaluator keeps ready."""
+
+
+class _Kept(NamedTuple):
+    leaves: list[Variable]  # stand for those of a caller's graph
+    outputs: list[Variable]
+    executor: VulkanExecutor
+    sent: dict[Variable, np.ndarray]  # data of leaves that lies on the device
+
+
+class Evaluator:
+    """Programs on one device, found again by what they compute, whoever built the graph: a picture drawn anew with other
+    vertices sends these, and builds nothing."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self._workspace = Workspace(device, device.limits)
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+
+    def __call__(self, outputs: Sequence[Variable], values: Mapping[Variable, Any]) -> list[np.ndarray]:
+        """Values of the outputs for these values of leaves, or their own data. Raises GraphError."""
+        given = leaves(outputs)
+        kept = self._program(outputs, given)
+        arrays: dict[Variable, np.ndarray] = {}
+        for leaf, stand_in in zip(given, kept.leaves, strict=True):
+            array = leaf.conform(values[leaf], copy=False) if leaf in values else leaf.data
+            if array is None:
+                raise GraphError(
+                    f"{leaf} has no values; pass them to evaluate, or give it data (made at {leaf.where})"
+                )
+            if kept.sent.get(stand_in) is not array:
+                arrays[stand_in] = array
+            if array is leaf.data:  # nobody changes it
+                kept.sent[stand_in] = array
+            else:
+                kept.sent.pop(stand_in, None)
+        self._workspace.send_many(arrays)
+        kept.executor.run()
+        found = [kept.executor.recv_async(v) for v in kept.outputs]
+        return [v.as_given(value.result()) for v, value in zip(outputs, found, strict=True)]
+
+    def _program(self, outputs: Sequence[Variable], given: Sequence[Variable]) -> _Kept:
+        key = structure(outputs, given)
+        if key not in self._kept:
+            stand_ins = [Variable(v.vtype, v.size, v.batch, name=v.name) for v in given]
+            own = substitute(outputs, dict(zip(given, stand_ins, strict=True)))
+            # An output that is a leaf needs no program, but a place in its answer.
+            program = simplify(Program({str(k): v for k, v in enumerate(own)}))
+            executor = VulkanExecutor(program, self.device, workspace=self._workspace)
+            # What was simplified away is not sent.
+            self._workspace.hold(stand_ins)
+            self._kept[key] = _Kept(
+                stand_ins, [program.outputs[str(k)] for k in range(len(own))], executor, {}
+            )
+            while len(self._kept) > KEPT:
+                self._end(self._kept.popitem(last=False)[1])
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _end(self, kept: _Kept) -> None:
+        kept.executor.close()
+        self._workspace.release(kept.leaves)
+
+    def close(self) -> None:
+        """Release everything on the device."""
+        if self.device.handle is None:
+            return
+        while self._kept:
+            self._end(self._kept.popitem()[1])
+        self._workspace.close()
+
+
+def evaluate(
+    outputs: Any, values: Mapping[Variable, Any] | None = None, *, device: Device | str | int | None = None
+) -> Any:
+    """Values of Variables on a device, now: of one Variable, or of a sequence or mapping of them in the same form.
+
+    values: of leaves, instead of their own data. device: a ``Device``, or a name, an index or None (opened once, and
+    shared by all calls of a thread). Arrays are float32 or int32 of shape (batch, H, W) + vtype.shape; lists made by
+    ``Variable.of`` come back as lists. A graph of the same structure is not built again, whatever its leaves hold. Within
+    an optimisation use ``DressiAD.evaluate``, which knows what the steps have made of the leaves. Raises GraphError.
+
+    >>> from dressi import F, Variable, evaluate, gradient
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> float(evaluate(F.sum(x * x)).item())
+    55.0
+    >>> evaluate(gradient(F.sum(x * x), x))[0].tolist()
+    [2.0, 4.0, 6.0, 8.0, 10.0]
+    """
+    if isinstance(outputs, Mapping):
+        names, wanted = list(outputs), list(outputs.values())
+        return dict(zip(names, evaluate(wanted, values, device=device), strict=True))
+    single = isinstance(outputs, Variable)
+    wanted = [outputs] if single else outputs
+    if not isinstance(wanted, Sequence) or not all(isinstance(v, Variable) for v in wanted):
+        raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
+    for v in values or ():
+        if not isinstance(v, Variable) or not v.is_leaf:
+            raise GraphError(f"values are given to leaf Variables, not to {v!r}")
+    if not wanted:
+        return []
+    found = _evaluator(device)(wanted, values or {})
+    return found[0] if single else found
+
+
+_devices: dict[tuple[int, int, str | int | None], Device] = {}
+_evaluators: dict[Device, Evaluator] = {}
+
+
+def shared_device(wanted: str | int | None = None) -> Device:
+    """The device of that name or index, opened at the first call of this thread and closed with the program."""
+    key = (os.getpid(), threading.get_ident(), wanted)
+    if key not in _devices or _devices[key].handle is None:
+        _devices[key] = Device.open(wanted)
+    return _devices[key]
+
+
+def _evaluator(device: Device | str | int | None) -> Evaluator:
+    device = device if isinstance(device, Device) else shared_device(device)
+    for closed in [d for d in _evaluators if d.handle is None]:
+        del _evaluators[closed]
+    if device not in _evaluators:
+        _evaluators[device] = Evaluator(device)
+    return _evaluators[device]
+
+
+@atexit.register
+def _close() -> None:
+    """Before the devices, of this process and thread."""
+    here = (os.getpid(), threading.get_ident())
+    for key, device in _devices.items():
+        if key[:2] == here and device in _evaluators:
+            _evaluators.pop(device).close()
