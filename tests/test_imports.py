@@ -6,18 +6,34 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-# One process for all: between two imports it forgets what belongs to dressi, and keeps NumPy and the like.
+# One process for all. Importing a.b.c runs a, then a.b, then c: every child of a package is imported from the state that
+# the package leaves, and forgotten again with all that it brought; what the package itself imports needs no try.
 EACH_FIRST = """
-import importlib, sys, traceback
-failed = []
-for name in sys.argv[1:]:
-    for known in [m for m in sys.modules if m.split(".")[0] == "dressi"]:
-        del sys.modules[known]
+import importlib, sys
+
+def mine():
+    return {name for name in sys.modules if name.split(".")[0] == "dressi"}
+
+def forget(known):
+    for name in mine() - known:
+        del sys.modules[name]
+        parent, _, child = name.rpartition(".")
+        if parent in sys.modules and child in vars(sys.modules[parent]):
+            delattr(sys.modules[parent], child)
+
+def visit(name):
     try:
         importlib.import_module(name)
     except Exception as error:
-        failed.append(f"{name}: {error!r}")
-print("\\n".join(failed))
+        print(f"{name}: {error!r}")
+        return
+    known = mine()
+    for child in sys.argv[1:]:
+        if child.rpartition(".")[0] == name and child not in known:
+            visit(child)
+            forget(known)
+
+visit("dressi")
 """
 
 
