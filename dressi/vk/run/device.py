@@ -37,20 +37,22 @@ def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | N
     """
     origin = ""
     if wanted is None and config.device is not None:
-        wanted, origin = config.device, " (DRESSI_DEVICE asks for it)"
+        wanted, origin = config.device, " (DRESSI_DEVICE or config.device)"
+    if isinstance(wanted, str):
+        wanted = wanted.strip()
     if wanted is None or wanted == "":
         return min(devices, key=lambda d: (_PREFERENCE[d.type], "llvmpipe" not in d.name, d.index))
     if isinstance(wanted, PhysicalDevice):
         wanted = wanted.index
-    elif isinstance(wanted, str) and wanted.strip().isdecimal():
+    elif isinstance(wanted, str) and wanted.isdecimal():
         wanted = int(wanted)
     if isinstance(wanted, str):
-        found = [d for d in devices if wanted.strip().lower() in f"{d.name} {d.driver}".lower()]
+        found = [d for d in devices if wanted.lower() in f"{d.name} {d.driver}".lower()]
     elif isinstance(wanted, Integral) and not isinstance(wanted, bool):
         found = [d for d in devices if d.index == wanted]
     else:
         raise InputError(
-            f"a Device is opened by an index, a part of its name or nothing, not by {type(wanted).__name__} {wanted!r}"
+            f"a Device is opened by an index, a part of its name or nothing, not by {wanted!r}"
             f"{origin}; `dressi devices` lists what there is"
         )
     if not found:

@@ -1,0 +1,193 @@
+"""Opening devices: every right and wrong way, and what is left when things fail."""
+
+import gc
+import resource
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from dressi import Device, DressiAD, F, Variable, adam, list_devices
+from dressi.ad.graph import PixelFunction
+from dressi.config import config
+from dressi.errors import DeviceError, DeviceNotFoundError, DressiError, InputError
+from dressi.vk.run import device as module
+from dressi.vk.run.device import choose
+
+
+@pytest.mark.parametrize(
+    "wanted", [3.0, True, float("nan"), [], {}, b"llvm", object(), Device, print, np.float32(0), (0,), 1j]
+)
+def test_other_types_than_names_and_indices_are_refused(device, wanted):
+    for attempt in (Device, Device.open, DressiAD):
+        with pytest.raises(InputError, match="opened by an index, a part of its name or nothing"):
+            attempt(wanted)
+
+
+@pytest.mark.parametrize("wanted", [-1, 99, 10**30, "-1", "²", "3.5", "99", "no such device", "\0", "%s"])
+def test_devices_that_are_not_there_are_named_beside_those_that_are(device, monkeypatch, wanted):
+    with pytest.raises(DeviceNotFoundError, match=r"there is no Vulkan device .*; there are 0: ") as caught:
+        Device(wanted)
+    assert "DRESSI_DEVICE" not in str(caught.value)
+    if "\0" not in str(wanted):
+        monkeypatch.setenv("DRESSI_DEVICE", str(wanted))
+        with pytest.raises(DeviceNotFoundError, match=r"DRESSI_DEVICE.*; there are 0: "):
+            Device()
+
+
+@pytest.mark.parametrize("wrong", [3.5, True, [1]])
+def test_a_wrong_setting_is_named(device, wrong):
+    with config(device=wrong), pytest.raises(InputError, match=r"DRESSI_DEVICE or config\.device"):
+        Device()
+
+
+def test_every_right_way_opens_the_same_device(device):
+    physical = device.physical
+    ways = [
+        physical.index,
+        np.int64(physical.index),
+        str(physical.index),
+        physical.name,
+        f" {physical.name.upper()} ",
+    ]
+    for way in [*ways, next(d for d in list_devices() if d.index == physical.index)]:
+        with Device(way) as own, DressiAD(own) as ad:
+            assert (own.name, ad.device) == (physical.name, own)
+    with config(device=physical.name), Device() as own, Device.open() as other:
+        assert own.name == other.name == physical.name
+    with config(device=None), Device() as own, Device("") as other, Device("  ") as third:
+        assert own.name == other.name == third.name == choose(list_devices()).name
+
+
+def test_a_repr_tells_the_state(device):
+    own = Device(device.physical)
+    assert repr(own) == f"Device({own.name!r}, cpu, 0 objects)" or own.physical.type != "cpu"
+    with DressiAD(own) as ad:
+        ad.set_output("y", Variable(data=np.ones((1, 1, 1))) * 2)
+        ad.step()
+        assert f"{len(own.live_objects())} objects" in repr(own)
+    own.close()
+    assert repr(own).endswith("closed)")
+    for use in (own.wait, lambda: DressiAD(own).step()):
+        with pytest.raises(DeviceError, match="is closed; open another one"):
+            use()
+
+
+def test_another_thread_is_told(device):
+    said: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            device.wait()
+        except DressiError as error:
+            said.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert "belongs to the process and thread" in str(said[0])
+
+
+class Broken(PixelFunction):
+    glsl = "$0 * nothing_of_this_name"
+
+    def infer(self):
+        return self.inputs[0].vtype, self.broadcast()
+
+    def eval(self, x):
+        return x
+
+
+def fit(own: Device | str, *, broken: bool = False) -> None:
+    x = Variable(size=(16, 16), data=np.ones((1, 16, 16)))
+    with DressiAD(own) as ad:
+        ad.set_loss(F.sum(F.square(Broken(x).output if broken else x)))
+        ad.set_optimizer(adam(0.1), [x])
+        ad.step(2)
+        ad.recv("loss")
+
+
+def resident() -> float:
+    """MiB that this process holds now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def test_fifty_devices_leave_nothing(device):
+    before = list(module._open)
+    for k in range(50):
+        with Device(device.physical) as own:
+            fit(own)
+            assert own.live_objects() == []
+            if k == 9 and sys.platform == "linux":
+                gc.collect()
+                start = resident()
+    assert module._open == before
+    gc.collect()
+    if sys.platform == "linux":
+        assert resident() - start < 10
+
+
+def test_failing_builds_leave_nothing(device, monkeypatch):
+    """GLSL that does not compile, and every Vulkan call of a build failing in turn."""
+    import vulkan
+
+    with Device(device.physical, validation=device.instance.validation) as own:
+        for _ in range(20):
+            with pytest.raises(DressiError, match="Broken"):
+                fit(own, broken=True)
+            assert own.live_objects() == []
+        failed = 0
+
+        def failing(name: str, at: int):
+            real = getattr(vulkan, name)
+            count = 0
+
+            def call(*arguments):
+                nonlocal count, failed
+                count += 1
+                if count == at:
+                    failed += 1
+                    raise vulkan.VkErrorOutOfDeviceMemory
+                return real(*arguments)
+
+            return call
+
+        names = (
+            "vkCreateImage",
+            "vkAllocateMemory",
+            "vkCreateImageView",
+            "vkCreateBuffer",
+            "vkCreateShaderModule",
+        )
+        names += (
+            "vkCreateRenderPass",
+            "vkCreateFramebuffer",
+            "vkCreateGraphicsPipelines",
+            "vkCreateDescriptorPool",
+        )
+        names += ("vkAllocateCommandBuffers", "vkEndCommandBuffer", "vkCreateCommandPool", "vkCreateFence")
+        for name in names:
+            for at in (1, 2, 5):
+                with monkeypatch.context() as planted:
+                    planted.setattr(vulkan, name, failing(name, at))
+                    try:
+                        fit(own)
+                    except DressiError as error:
+                        assert "out of memory" in str(error)
+                assert own.live_objects() == [], (name, at)
+        assert failed > 20
+        fit(own)
+
+
+def test_exceptions_of_the_user_in_the_middle_leave_nothing(device):
+    with Device(device.physical, validation=device.instance.validation) as own:
+        x = Variable(size=(16, 16), data=np.ones((1, 16, 16)))
+        for error in (ValueError, KeyboardInterrupt, SystemExit):
+            with pytest.raises(error), DressiAD(own) as ad:
+                ad.set_output("y", x * 2)
+                ad.step(3)
+                ad.recv_async("y")
+                raise error
+            assert own.live_objects() == []
