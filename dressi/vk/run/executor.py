@@ -239,12 +239,12 @@ def _debug(plan: Plan, device: Device) -> None:
     if config.dump:
         folder = Path(config.dump)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{plan.key[:12]}.plan.txt").write_text(str(plan))
-        (folder / f"{plan.key[:12]}.plan.dot").write_text(plan_dot(plan))
-        (folder / f"{plan.key[:12]}.graph.dot").write_text(dot(plan.program))
+        (folder / f"{plan.key[:12]}.plan.txt").write_text(str(plan), encoding="utf-8")
+        (folder / f"{plan.key[:12]}.plan.dot").write_text(plan_dot(plan), encoding="utf-8")
+        (folder / f"{plan.key[:12]}.graph.dot").write_text(dot(plan.program), encoding="utf-8")
         for k, s in enumerate(plan.sub_stages):
             for part, source in plan.shaders[s].sources.items():
-                (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source)
+                (folder / f"{plan.key[:12]}.{k:03d}.{part}.glsl").write_text(source, encoding="utf-8")
                 (folder / f"{plan.key[:12]}.{k:03d}.{part}.spv").write_bytes(
                     compile_glsl(source, stage_of(part), part)
                 )
