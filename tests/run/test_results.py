@@ -66,11 +66,12 @@ class Lost:
 def test_what_a_call_returns_reaches_the_user_as_a_sentence(own, monkeypatch, function, code, kind, words):
     with monkeypatch.context() as planted, pytest.raises(kind, match=words) as caught:
         planted.setattr(vulkan, function, failing(code))
-        doubled(own).recv("y")
+        with doubled(own) as ad:
+            ad.recv("y")
     assert own.name in str(caught.value) and ";" in str(caught.value)
     if code == DEVICE_LOST:
         with pytest.raises(DeviceLostError, match="open another Device"):
-            doubled(own).step()
+            doubled(own)
     else:
         assert own.live_objects() == []
         with doubled(own) as ad:
