@@ -1,5 +1,7 @@
 """Graphs that are legal run, whatever a fragment, a copy or a render pass allows: each once failed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,12 @@ from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.config import shader_text
+from dressi.errors import PlanError
 from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.order import can_run
 from dressi.vk.plan.pack import LARGEST_SHADER
 from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
+from dressi.vk.plan.stages import pack_sub_stages
 from dressi.vk.plan.substage import Binding, Mode
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
@@ -173,3 +178,27 @@ def test_a_chain_of_thousands_of_functions_follows_float64(device):
     for k in range(1500):
         y = y * 0.75 + (x if k % 2 else 0.25)
     follows_float64(Program({"y": y}), device)
+
+
+# ---- order of execution
+@pytest.mark.vk
+def test_a_table_is_not_absorbed_by_a_reader_that_waits_for_what_the_scatter_reads(device):
+    """The scatter reads p before it is overwritten, the reader of its table needs the new value."""
+    p = leaf(name="p")
+    q = F.sin(p) + 1.0
+    table = F.scatter_add(p * 0.5, F.linear_index(SIZE), (4, 4))
+    follows_float64(Program({"r": table * F.sum(q)}, ((p, q),)), device)
+
+
+def test_sub_stages_that_wait_for_each_other_are_an_error():
+    a, b = leaf(name="a"), leaf(name="b")
+    x, y = F.sin(a), F.sin(b)
+    plan = build_plan(Program({"x": x, "y": y}), profile("desktop"), shader_text, BASELINE)
+    first, second = plan.sub_stages
+    stuck = [
+        replace(first, mode=Mode.COMPUTE, replaces={x: b}),
+        replace(second, mode=Mode.COMPUTE, replaces={y: a}),
+    ]
+    assert can_run([first, second]) and not can_run(stuck)
+    with pytest.raises(PlanError, match="no order of execution"):
+        pack_sub_stages(stuck, profile("desktop"))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from ...ad.graph import Variable
 from .fixed_point import accumulators_of
 from .limits import DeviceLimits
+from .order import can_run
 from .substage import Mode, SubStage
 
 
@@ -19,7 +20,9 @@ def absorb_readers(
     sub_stages: Sequence[SubStage], roots: Iterable[Variable], limits: DeviceLimits
 ) -> list[SubStage]:
     """The SubStages, with the only readers of tables moved ``then`` behind their scatters. ``roots`` stay images."""
-    order, needed = dict(enumerate(sub_stages)), set(roots)
+    order: dict[int, SubStage | None] = dict(enumerate(sub_stages))
+    needed = set(roots)
+    overwritten = {leaf for s in sub_stages for leaf in s.replaces.values()}
     readers: dict[Variable, set[int]] = {}
     for k, s in order.items():
         for read in s.reads:
@@ -33,13 +36,22 @@ def absorb_readers(
         if banded or table in needed or s.outputs != (table,) or len(readers.get(table, ())) != 1:
             continue
         (reader,) = readers[table]
-        together = _together(s, table, order[reader])
-        if together is not None and not limits.violation(together):
-            order[reader] = together
-            del order[k]
-            for read in together.reads:
-                readers[read.variable] = readers[read.variable] - {k} | {reader}
-    return list(order.values())
+        alone = order[reader]
+        assert alone is not None, "the reader of a table is absorbed once"
+        together = _together(s, table, alone)
+        if together is None or limits.violation(together):
+            continue
+        order[reader], order[k] = together, None
+        if not overwritten.isdisjoint(r.variable for r in s.reads) and not can_run(_left(order)):
+            order[reader], order[k] = alone, s  # it waits for somebody who overwrites what the scatter reads
+            continue
+        for read in together.reads:
+            readers[read.variable] = readers[read.variable] - {k} | {reader}
+    return _left(order)
+
+
+def _left(order: dict[int, SubStage | None]) -> list[SubStage]:
+    return [s for s in order.values() if s is not None]
 
 
 def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:

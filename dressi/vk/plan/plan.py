@@ -25,6 +25,7 @@ from .light import light_functions
 from .limits import DeviceLimits
 from .lists import list_live_faces
 from .operands import kept_operands, store_operands
+from .order import unless_stuck
 from .pack import DoesNotFit, pack_functions
 from .part import part_scatters
 from .replace import prefer_dispatches, update_in_place
@@ -236,14 +237,14 @@ def _build_plan(
             if not apart:
                 sub_stages, copies = let_ride(sub_stages, copies, limits)
         if options.draw_lists:
-            sub_stages = list_live_faces(sub_stages, limits, fuse=options.fuse_functions)
+            listed = list_live_faces(sub_stages, limits, fuse=options.fuse_functions)
+            sub_stages = unless_stuck(sub_stages, listed)
         if options.draw_scatters:
-            sub_stages = part_scatters(sub_stages, analysis, limits)
-            sub_stages = draw_silent_scatters(sub_stages, limits)
+            drawn = draw_silent_scatters(part_scatters(sub_stages, analysis, limits), limits)
+            sub_stages = unless_stuck(sub_stages, drawn)
         if options.active_blocks and updates:
-            sub_stages = run_on_active_blocks(
-                sub_stages, program.functions, known, roots, analysis, limits, cost
-            )
+            active = run_on_active_blocks(sub_stages, program.functions, known, roots, analysis, limits, cost)
+            sub_stages = unless_stuck(sub_stages, active)
         if options.fuse_functions and not apart:
             sub_stages = absorb_readers(sub_stages, (*roots, *named), limits)
         if options.dispatch:

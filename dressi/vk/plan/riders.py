@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...ad.graph import Variable
 from .limits import DeviceLimits
+from .order import can_run
 from .substage import ONE, Binding, Mode, Read, SubStage
 
 Copies = list[tuple[Variable, Variable]]
@@ -32,7 +33,11 @@ def let_ride(
             ready = not {v for s in sub_stages[k:] for v in s.outputs} & {r.variable for r in rider.reads}
             if sub_stages[k] is rider or together is None or not ready or limits.violation(together):
                 continue
+            host = sub_stages[k]
             sub_stages[k] = together
+            if not can_run([s for s in sub_stages if s is not rider]):
+                sub_stages[k] = host  # it waits for somebody who overwrites what the host reads
+                continue
             sub_stages.remove(rider)
             copies += [(leaf, new) for new, leaf in rider.replaces.items()]
             break

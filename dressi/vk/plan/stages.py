@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from ...ad.graph import Variable
+from ...errors import PlanError
 from .limits import DeviceLimits
+from .order import dependents
 from .substage import Binding, Stage, SubStage
 
 
@@ -24,7 +26,7 @@ def pack_sub_stages(
     of one and a texture of another: Vulkan forbids both within one render pass.
     """
     keys = [_key(s, limits, together) if fuse else None for s in sub_stages]
-    after = _dependents(sub_stages)
+    after = dependents(sub_stages)
     pending = [len(later) for later in after]
     before: list[list[int]] = [[] for _ in sub_stages]
     for k, later in enumerate(after):
@@ -65,6 +67,9 @@ def pack_sub_stages(
             if key is None:
                 break
         stages.append(Stage(tuple(sub_stages[k] for k in reversed(members))))
+    if any(pending):
+        stuck = next(s for s, n in zip(sub_stages, pending, strict=True) if n)
+        raise PlanError(f"the planner found no order of execution: this waits for itself:\n    {stuck}")
     return stages[::-1]
 
 
@@ -82,22 +87,3 @@ def _key(s: SubStage, limits: DeviceLimits, together: Callable[[SubStage], Hasha
         return None
     tiling = limits.tiling(s.domain)
     return tiling.width, tiling.height, together(s) if together else None
-
-
-def _dependents(sub_stages: list[SubStage]) -> list[set[int]]:
-    """For each SubStage those that must run later: readers of its outputs, users of its list, and whoever overwrites
-    what it reads."""
-    lister = {s.list_made: k for k, s in enumerate(sub_stages)}
-    maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
-    overwriter = {leaf: k for k, s in enumerate(sub_stages) for leaf in s.replaces.values()}
-    after: list[set[int]] = [set() for _ in sub_stages]
-    for k, s in enumerate(sub_stages):
-        for used in s.lists_used:
-            if used in lister:
-                after[lister[used]].add(k)
-        for read in s.reads:
-            if read.variable in maker:
-                after[maker[read.variable]].add(k)
-            if read.variable in overwriter and overwriter[read.variable] != k:
-                after[k].add(overwriter[read.variable])
-    return after
