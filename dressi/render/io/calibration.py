@@ -8,11 +8,14 @@ Three kinds of calibration are read, the first that is there:
 - a COLMAP model, text or binary, in ``sparse/0``, ``sparse``, ``colmap`` or the folder itself.
 
 Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
+
+Names of images and masks are relative to the folder. They may not leave it, by ``..``, as absolute paths or by links: a
+data set that came from elsewhere reaches no other file. Where photographs lie in another place, copy them, or give the
+folder that holds both.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +28,7 @@ from dressi.render.cameras import Camera
 from dressi.render.cameras.conventions import view_from_nerf
 from dressi.render.cameras.intrinsics import focal_from_fov, intrinsics
 from dressi.render.io.colmap import find_model, read_model
-from dressi.render.io.files import inside, read_bytes, usable
+from dressi.render.io.files import followed, inside, read_json, shown, usable
 from dressi.render.io.images import image_size
 from dressi.render.io.lens import Lens
 
@@ -87,8 +90,8 @@ def read_calibration(folder: Path) -> Calibration:
     if not entries:
         raise InputError(f"'{found.path}' lists no views; add one entry per image")
     for entry in entries:
-        image, mask = _files(folder, found.path, entry)
-        with usable(found.path, image.name):
+        with usable(found.path, shown(entry.name)):
+            image, mask = _files(folder, found.path, entry)
             found.views.append(View(image, mask, *entry.taken(image.name, image_size(image))))
     found.views.sort(key=lambda view: (view.image.name, view.image))
     _check_files(found, strict=model is None)
@@ -128,19 +131,21 @@ def _files(folder: Path, path: Path, entry: _Entry) -> tuple[Path, Path | None]:
     image = next((file for file in candidates if file.is_file()), None)
     if image is None:
         raise InputError(
-            f"'{path}' lists '{name}', which is not in '{folder}'; add the image or remove its camera"
+            f"'{path}' lists '{shown(name)}', which is not in '{folder}'; add the image or remove its camera"
         )
     if entry.mask is not None:
         mask = inside(folder, entry.mask, path)
         if not mask.is_file():
-            raise InputError(f"'{path}' lists the mask '{entry.mask}', which is not in '{folder}'; add it")
+            raise InputError(
+                f"'{path}' lists the mask '{shown(entry.mask)}', which is not in '{folder}'; add it"
+            )
         return image, mask
     for place in MASK_FOLDERS:
         if (folder / place).is_dir():
             # COLMAP puts .png behind the whole name.
             stems = [image.stem + suffix for suffix in (image.suffix, *SUFFIXES)] + [image.name + ".png"]
-            masks = [(folder / place / stem).resolve() for stem in stems]
-            mask = next((file for file in masks if file.is_file()), None)
+            masks = [folder / place / stem for stem in stems]
+            mask = next((followed(file, folder, path) for file in masks if file.is_file()), None)
             if mask is None:
                 raise InputError(
                     f"'{folder / place}' has no mask for '{image.name}'; add it or remove its camera"
@@ -179,7 +184,7 @@ def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
     plain = path.name == "cameras.json"
     found = Calibration(path)
     with usable(path, "the calibration"):
-        document = json.loads(read_bytes(path, "calibration"))
+        document = read_json(path, "calibration")
         entries = [
             _json_entry(found, document, values) for values in document["views" if plain else "frames"]
         ]
@@ -195,9 +200,7 @@ def _json_entry(found: Calibration, document: dict[str, Any], values: dict[str, 
 
     def taken(name: str, size: tuple[int, int]) -> tuple[Camera, Lens]:
         width, height = ("width", "height") if plain else ("w", "h")
-        check_size(
-            found.path, name, (int(merged.get(width, size[0])), int(merged.get(height, size[1]))), size
-        )
+        check_size(found.path, name, (merged.get(width, size[0]), merged.get(height, size[1])), size)
         camera = _plain(merged, size, name, found) if plain else _transform(merged, size, name)
         return camera, _lens(merged, found.path)
 
@@ -208,7 +211,7 @@ def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, in
     """Raise InputError when an image does not have the size that it was calibrated for."""
     if tuple(said) != tuple(size):
         raise InputError(
-            f"'{name}' has {size[0]}x{size[1]} pixels and '{path.name}' says {said[0]}x{said[1]};"
+            f"'{name}' has {size[0]}x{size[1]} pixels and '{path.name}' says {shown(said[0])}x{shown(said[1])};"
             " calibrate for the images that are there"
         )
 
@@ -217,7 +220,7 @@ def _lens(values: dict[str, Any], path: Path) -> Lens:
     model = "OPENCV_FISHEYE" if values.get("is_fisheye") else str(values.get("camera_model", "OPENCV"))
     if model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE"):
         raise InputError(
-            f"'{path}': the camera model {model} is not supported; undistort the images first, or use OPENCV"
+            f"'{path}': the camera model {shown(model)} is not supported; undistort the images first, or use OPENCV"
         )
     other = [key for key in ("k4", "k5", "k6") if float(values.get(key, 0))]
     if other:
@@ -268,8 +271,8 @@ def _box(path: Path, document: dict[str, Any]) -> np.ndarray | None:
     if "bbox" not in document:
         return None
     bounds = np.array(document["bbox"], dtype=np.float64)
-    if bounds.shape != (2, 3) or not (bounds[0] < bounds[1]).all():
+    if bounds.shape != (2, 3) or not np.isfinite(bounds).all() or not (bounds[0] < bounds[1]).all():
         raise InputError(
-            f"'{path}': bbox must be [[x, y, z], [x, y, z]], smallest first, not {document['bbox']}"
+            f"'{path}': bbox must be [[x, y, z], [x, y, z]], smallest first, not {shown(document['bbox'])}"
         )
     return bounds

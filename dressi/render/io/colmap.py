@@ -17,7 +17,7 @@ from dressi.errors import InputError
 from dressi.render.cameras import Camera
 from dressi.render.cameras.intrinsics import intrinsics
 from dressi.render.cameras.rotations import quaternion_to_matrix
-from dressi.render.io.files import read_bytes, usable
+from dressi.render.io.files import read_bytes, shown, usable
 from dressi.render.io.lens import Lens
 
 FOLDERS = ("sparse/0", "sparse", "colmap/sparse/0", "colmap", "")
@@ -116,7 +116,7 @@ def read_model(path: Path) -> Model:
     for pose in poses:
         if pose.camera not in cameras:
             raise InputError(
-                f"'{files[1]}': '{pose.name}' has camera {pose.camera}, which is not in '{files[0].name}'; check the model"
+                f"'{files[1]}': '{shown(pose.name)}' has camera {pose.camera}, which is not in '{files[0].name}'; check the model"
             )
     return Model(path, cameras, poses)
 
@@ -141,7 +141,7 @@ def _intrinsics(path: Path, model: str, size: tuple[int, int], values: tuple[flo
 
 def _unsupported(path: Path, model: str) -> InputError:
     return InputError(
-        f"'{path}': the camera model {model} is not supported; undistort the images with COLMAP,"
+        f"'{path}': the camera model {shown(model)} is not supported; undistort the images with COLMAP,"
         f" or use one of {', '.join(MODELS)}"
     )
 
@@ -172,7 +172,7 @@ def _text_poses(path: Path) -> Iterator[Pose]:
     for line in filter(None, lines[::2]):
         values = line.split(maxsplit=9)
         if len(values) < 10:
-            raise InputError(f"'{path}': the line '{line[:60]}' is no image; check the file")
+            raise InputError(f"'{path}': the line '{shown(line[:60])}' is no image; check the file")
         numbers = tuple(map(float, values[1:8]))
         yield Pose(values[9], int(values[8]), numbers[:4], numbers[4:])
 

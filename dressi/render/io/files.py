@@ -200,15 +200,15 @@ def beside(owner: Path, name: str) -> Path | None:
 
 
 def shown(text: object) -> str:
-    """A name from a file as it stands in a message: one line, not too long."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= 120 else line[:117] + "..."
+    """A name from a file as it stands in a message: one line, not too long, without control characters."""
+    line = "".join(c if c.isprintable() else "?" for c in " ".join(str(text)[:1000].split()))
+    return line if len(line) <= 200 else line[:197] + "..."
 
 
 def reason(error: Exception) -> str:
     """What went wrong, as a few words of one line."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(text.split())[:200]
+    return shown(text)
 
 
 def _umask() -> int:

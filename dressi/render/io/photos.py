@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
 from dressi.render.hull import check_cameras, estimate_bounds, sphere_of
 from dressi.render.io.calibration import Calibration, View, read_calibration
+from dressi.render.io.files import usable
 from dressi.render.io.images import read_image, resize, to_linear_rgb
 from dressi.render.io.lens import Undistortion
 
@@ -118,20 +120,23 @@ def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: 
         raise InputError(f"photographs cannot be resized to {size[0]}x{size[1]}; give a size of at least 1x1")
     calibration = read_calibration(folder)
     frames, common = _frames([view.camera.size for view in calibration.views], size, widest)
+    _check_room(folder, common, len(frames))
     layers = [_read(view, frame, common) for view, frame in zip(calibration.views, frames, strict=True)]
     masks = np.stack([layer.coverage for layer in layers])
     known = np.stack([layer.known for layer in layers])
     cameras = Cameras(
         [v.camera.resized(frame).padded(common) for v, frame in zip(calibration.views, frames, strict=True)]
     )
-    bounds = calibration.bounds
-    if bounds is None:
-        bounds = _estimated(calibration, masks, cameras, known)
-    check_cameras(cameras, bounds)
+    with usable(calibration.path, "the cameras"):
+        bounds = calibration.bounds
+        if bounds is None:
+            bounds = _estimated(calibration, masks, cameras, known)
+        check_cameras(cameras, bounds)
+        cameras = cameras.around(*sphere_of(bounds))
     return Photos(
         images=np.stack([layer.color for layer in layers]),
         masks=masks,
-        cameras=cameras.around(*sphere_of(bounds)),
+        cameras=cameras,
         names=tuple(view.image.name for view in calibration.views),
         bounds=bounds,
         notes=tuple(dict.fromkeys(calibration.notes)),
@@ -155,12 +160,28 @@ def _frames(sizes: list[Size], size: Size | None, widest: int | None) -> tuple[l
     return [(min(w, size[0]), min(h, size[1])) for w, h in frames], size
 
 
+def _check_room(folder: Path, size: Size, count: int) -> None:
+    """Raise InputError before photographs are decoded that would not fit into memory: each pixel takes 20 bytes."""
+    most = 8 * config.max_megapixels
+    total = size[0] * size[1] * count // 1_000_000
+    if total > most:
+        raise InputError(
+            f"'{folder}': {count} photographs of {size[0]}x{size[1]} pixels are {total} megapixels, above the limit of {most};"
+            f" give a smaller size, or set DRESSI_MAX_MEGAPIXELS={-(-total // 8)}"
+        )
+
+
 def _scaled(size: Size, scale: float) -> Size:
     return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
 
 
 def _read(view: View, frame: Size, common: Size) -> _Layers:
     """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
+    with usable(view.image, "the photograph with its camera"):
+        return _undistorted(view, frame, common)
+
+
+def _undistorted(view: View, frame: Size, common: Size) -> _Layers:
     codes = read_image(view.image)
     color = to_linear_rgb(codes).astype(np.float32)
     if view.mask is not None:

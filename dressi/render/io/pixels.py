@@ -11,6 +11,8 @@ import io
 import re
 import struct
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -118,6 +120,17 @@ def opencv() -> ModuleType | None:
     return cv2
 
 
+@contextmanager
+def quiet(cv2: ModuleType) -> Iterator[None]:
+    """Keep OpenCV from printing what its return value or exception says."""
+    level = cv2.utils.logging.getLogLevel()
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(level)
+
+
 def _needed_opencv(what: str) -> ModuleType:
     found = opencv()
     if found is None:
@@ -180,7 +193,7 @@ def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
         raise InputError(
             f"the image '{shown(name)}' has 32-bit values, whose range is not known; export it as .hdr or 16-bit PNG"
         )
-    if kind == "TIFF" and 16 in (image.getexif().get(258) or ()):
+    if kind == "TIFF" and 16 in np.atleast_1d(image.getexif().get(258, 8)):
         warnings.warn(
             f"'{shown(name)}' has 16 bits a channel, of which 8 are read; export it as 16-bit PNG",
             stacklevel=5,
@@ -193,7 +206,8 @@ def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
 
 def _by_opencv(cv2: ModuleType, data: bytes, name: str) -> np.ndarray:
     try:
-        values = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+        with quiet(cv2):
+            values = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     except cv2.error as error:
         raise _unreadable(name, error) from None
     if values is None or values.dtype not in (np.uint16, np.float32):

@@ -63,12 +63,15 @@ class _Part:
     def placed(self, matrix: np.ndarray) -> _Part:
         """In the world, by a (4, 4) matrix; a mirror turns faces."""
         turn = matrix[:3, :3]
+        u, v, w = turn.T
+        # The rows of the inverse times the determinant: normals go by them, even where the matrix is singular.
+        inverse = np.array([_cross(v, w), _cross(w, u), _cross(u, v)])
+        determinant = float(u @ inverse[0])
         normals, faces = self.normals, self.faces
-        if np.linalg.det(turn) < 0:
-            faces = faces[:, ::-1]
+        if determinant < 0:
+            faces, inverse = faces[:, ::-1], -inverse
         if normals is not None:
-            normals = normals @ np.linalg.pinv(turn)
-            normals = normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+            normals = normals @ inverse
         return replace(self, positions=self.positions @ turn.T + matrix[:3, 3], faces=faces, normals=normals)
 
 
@@ -275,6 +278,7 @@ class _Scene:
             mesh.uvs, mesh.uv_faces = weld_values(np.concatenate(values), corners)
         if all(part.normals is not None for part in parts):
             values = np.concatenate([np.asarray(part.normals) for part in parts])
+            values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-30)
             mesh.normals, mesh.normal_faces = weld_values(values, corners)
         first = next((part for part in parts if part.material is not None), parts[0])
         textured = [m for m in dict.fromkeys(p.material for p in parts) if m is not None and self.texture(m)]
@@ -298,6 +302,10 @@ class _Scene:
             ]
             mesh.colors, mesh.color_faces = weld_values(np.concatenate(rows), corners)
         return mesh
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 def _triangles(index: np.ndarray, mode: int) -> np.ndarray:

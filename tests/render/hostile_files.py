@@ -1,0 +1,349 @@
+"""Damaged and crafted files for the readers: whole ones of every kind, and seeded mutations of them."""
+
+import base64
+import io
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from dressi.render import views
+from dressi.render.io import save_mesh, save_png
+from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.lens import Lens
+from dressi.render.mesh import Mesh, primitives
+
+NUMBERS = (
+    "-1", "0", "1", "2147483648", "4294967296", "9223372036854775808", "1" * 5000, "-9" * 9, "1e999", "-1e999", "NaN", "nan",
+    "Infinity", "1.5", "true", "null", "[]", "{}", '"x"', '"../x"', '"/etc/passwd"', "1e308",
+)  # fmt: skip
+WORDS = (
+    b"../secret.png",
+    b"/etc/passwd",
+    b"C:\\x.png",
+    b"http://x.test/a",
+    b"\0",
+    b"%s%n",
+    b"\xff\xfe",
+    b"a" * 5000,
+    b"",
+)
+
+
+def ball() -> Mesh:
+    """A small mesh with everything that files keep."""
+    mesh = primitives.octasphere(1)
+    mesh.texture = np.random.default_rng(0).random((4, 4, 3))
+    mesh.colors, mesh.color_faces = np.random.default_rng(1).random((len(mesh.positions), 3)), mesh.faces
+    mesh.normals, mesh.normal_faces = mesh.vertex_normals(), mesh.faces
+    return mesh
+
+
+def whole_files(folder: Path) -> dict[str, bytes]:
+    """Files that load, by their names; those that others need lie in the folder."""
+    for ending in ("glb", "obj", "ply", "stl"):
+        save_mesh(folder / f"a.{ending}", ball())
+    found = {
+        name: (folder / name).read_bytes() for name in ("a.glb", "a.obj", "a.mtl", "a.ply", "a.stl", "a.png")
+    }
+    found["t.ply"] = text_ply(ball()).encode()
+    found["t.stl"] = text_stl(primitives.tetrahedron()).encode()
+    found["t.off"] = (
+        b"COFF\n4 2 0\n0 0 0 255 0 0\n1 0 0 0 255 0\n1 1 0 0 0 255\n0 1 1 9 9 9\n3 0 1 2\n3 0 2 3\n"
+    )
+    found["t.gltf"] = text_gltf().encode()
+    picture = np.random.default_rng(2).integers(0, 255, (12, 16, 3)).astype(np.uint8)
+    for kind, ending in (
+        ("PNG", "png"),
+        ("JPEG", "jpg"),
+        ("TIFF", "tif"),
+        ("BMP", "bmp"),
+        ("GIF", "gif"),
+        ("WEBP", "webp"),
+    ):
+        stream = io.BytesIO()
+        Image.fromarray(picture).save(stream, kind)
+        found[f"i.{ending}"] = stream.getvalue()
+    found["deep.png"] = deep_png()
+    found["i.hdr"] = radiance(16, 12)
+    for name, data in found.items():
+        (folder / name).write_bytes(data)
+    return found
+
+
+def text_ply(mesh: Mesh) -> str:
+    head = ["ply", "format ascii 1.0", "comment TextureFile a.png", f"element vertex {len(mesh.positions)}"]
+    head += [f"property float {name}" for name in ("x", "y", "z", "s", "t")]
+    head += [f"property uchar {name}" for name in ("red", "green", "blue")]
+    head += [f"element face {len(mesh.faces)}", "property list uchar int vertex_indices", "end_header"]
+    rows = [f"{x:.6f} {y:.6f} {z:.6f} 0.5 0.5 10 20 30" for x, y, z in mesh.positions]
+    return "\n".join(head + rows + [f"3 {a} {b} {c}" for a, b, c in mesh.faces]) + "\n"
+
+
+def text_stl(mesh: Mesh) -> str:
+    out = ["solid a"]
+    for corners in mesh.positions[mesh.faces]:
+        out += ["facet normal 0 0 1", "outer loop", *(f"vertex {x} {y} {z}" for x, y, z in corners)]
+        out += ["endloop", "endfacet"]
+    return "\n".join([*out, "endsolid a", ""])
+
+
+def text_gltf() -> str:
+    """Two nodes, normalised colours, a sparse accessor, strides and a texture."""
+    points = np.concatenate([np.eye(3), np.zeros((3, 1))], axis=1).astype("<f4").tobytes()
+    data = points + np.array([0, 1, 2, 0], "<u2").tobytes() + np.full((3, 4), 200, np.uint8).tobytes()
+    data += np.zeros((3, 2), "<f4").tobytes() + struct.pack("<Hxx3f", 1, 0, 2, 0)
+    png = io.BytesIO()
+    Image.new("RGB", (2, 2), (9, 99, 199)).save(png, "PNG")
+    uri = "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
+    views_ = [(0, 48), (48, 6), (56, 12), (68, 24), (92, 4), (96, 12)]
+    document = {
+        "asset": {"version": "2.0"},
+        "scene": 0,
+        "scenes": [{"nodes": [0, 1]}],
+        "nodes": [{"mesh": 0, "scale": [1, 2, 3]}, {"children": [2], "rotation": [0, 0, 0, 1]}, {"mesh": 0, "translation": [1, 2, 3]}],
+        "meshes": [
+            {"primitives": [{"attributes": {"POSITION": 0, "COLOR_0": 2, "TEXCOORD_0": 3}, "indices": 1, "material": 0, "mode": 4}]}
+        ],
+        "materials": [{"pbrMetallicRoughness": {"baseColorFactor": [1, 0.5, 1, 1], "baseColorTexture": {"index": 0}}}],
+        "textures": [{"source": 0}],
+        "images": [{"uri": uri}],
+        "buffers": [{"byteLength": len(data), "uri": "data:;base64," + base64.b64encode(data).decode()}],
+        "bufferViews": [{"buffer": 0, "byteOffset": start, "byteLength": size} for start, size in views_],
+        "accessors": [
+            {
+                "bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3",
+                "sparse": {"count": 1, "indices": {"bufferView": 4, "componentType": 5123}, "values": {"bufferView": 5}},
+            },
+            {"bufferView": 1, "componentType": 5123, "count": 3, "type": "SCALAR"},
+            {"bufferView": 2, "componentType": 5121, "count": 3, "type": "VEC4", "normalized": True},
+            {"bufferView": 3, "componentType": 5126, "count": 3, "type": "VEC2"},
+        ],
+    }  # fmt: skip
+    document["bufferViews"][0]["byteStride"] = 16
+    return json.dumps(document)
+
+
+def radiance(width: int, height: int) -> bytes:
+    """A Radiance picture without run lengths."""
+    pixels = np.random.default_rng(3).integers(1, 255, (height, width, 4)).astype(np.uint8)
+    pixels[..., 3] = 128
+    return f"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y {height} +X {width}\n".encode() + pixels.tobytes()
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    import zlib
+
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png(width: int, height: int, depth: int, color: int, rows: bytes) -> bytes:
+    """A PNG of raw filtered rows."""
+    import zlib
+
+    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows, 9))
+        + chunk(b"IEND", b"")
+    )
+
+
+def deep_png(values: np.ndarray | None = None) -> bytes:
+    """A 16-bit colour PNG of values (H, W, 3) uint16."""
+    if values is None:
+        values = np.random.default_rng(4).integers(0, 65536, (12, 16, 3)).astype(np.uint16)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    return png(values.shape[1], values.shape[0], 16, 2, rows)
+
+
+def whole_folders(folder: Path) -> list[Path]:
+    """Data sets of photographs that load: cameras.json, transforms.json, and COLMAP as text and binary."""
+    mesh = primitives.bumpy_ellipsoid(1)
+    cameras = views.ring(*mesh.bounding_sphere(), 2, (16, 12))
+    names = [f"{k}.png" for k in range(2)]
+    mask = np.zeros((12, 16))
+    mask[3:9, 4:12] = 1
+    k = cameras[0].intrinsics
+    quaternion = "1 0 0 0 0 0 4"
+    colmap_text = {
+        "sparse/cameras.txt": f"1 PINHOLE 16 12 {k[0, 0]} {k[1, 1]} 8 6\n",
+        "sparse/images.txt": "".join(f"{n + 1} {quaternion} 1 {name}\n\n" for n, name in enumerate(names)),
+        "sparse/points3D.txt": "1 0 0 0 9 9 9 0.1\n",
+    }
+    pose = [1.0, 0, 0, 0, 0, 0, 4]
+    colmap_binary = {
+        "sparse/cameras.bin": struct.pack("<QIiQQ4d", 1, 1, 1, 16, 12, k[0, 0], k[1, 1], 8, 6),
+        "sparse/images.bin": struct.pack("<Q", 2)
+        + b"".join(struct.pack("<I7dI", n + 1, *pose, 1) + name.encode() + b"\0" + struct.pack("<Q", 0) for n, name in enumerate(names)),
+        "sparse/points3D.bin": struct.pack("<QQ3d3BdQ", 1, 1, 0, 0, 0, 9, 9, 9, 0.1, 0),
+    }  # fmt: skip
+    bounds = np.array([[-1.0, -1, -1], [1, 1, 1]])
+    plain = encode_cameras([(name, cameras[n], Lens()) for n, name in enumerate(names)], bounds)
+    frames = [
+        {"file_path": name, "transform_matrix": (np.linalg.inv(c.view) @ np.diag([1, -1, -1, 1])).tolist()}
+        for name, c in zip(names, cameras, strict=True)
+    ]
+    transforms = {"camera_angle_x": 0.8, "frames": frames, "bbox": bounds.tolist()}
+    kinds: list[dict] = [
+        {"cameras.json": plain},
+        {"transforms.json": json.dumps(transforms).encode()},
+        {name: text.encode() for name, text in colmap_text.items()},
+        colmap_binary,
+    ]
+    found = []
+    for number, files in enumerate(kinds):
+        place = folder / f"set{number}"
+        for sub in ("", "mask", "sparse"):
+            (place / sub).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            save_png(place / name, np.full((12, 16, 3), 0.5))
+            save_png(place / "mask" / name, mask)
+        for name, content in files.items():
+            (place / name).write_bytes(content)
+        found.append(place)
+    return found
+
+
+# ---- mutations
+
+
+def mutated(data: bytes, random: np.random.Generator) -> bytes:
+    """One to three changes: bits, bytes, cuts, repeats, numbers of text, counts of binary files, words."""
+    for _ in range(int(random.integers(1, 4))):
+        if data:
+            data = _CHANGES[int(random.integers(len(_CHANGES)))](data, random)
+    return data
+
+
+def _place(data: bytes, random: np.random.Generator) -> int:
+    """Heads matter more than bodies."""
+    return int(random.integers(min(len(data), 256) if random.random() < 0.5 else len(data)))
+
+
+def _bit(data: bytes, random: np.random.Generator) -> bytes:
+    at = _place(data, random)
+    return data[:at] + bytes([data[at] ^ (1 << int(random.integers(8)))]) + data[at + 1 :]
+
+
+def _noise(data: bytes, random: np.random.Generator) -> bytes:
+    at, size = _place(data, random), int(random.integers(1, 16))
+    return data[:at] + random.bytes(size) + data[at + size :]
+
+
+def _cut(data: bytes, random: np.random.Generator) -> bytes:
+    return data[: int(random.integers(len(data)))]
+
+
+def _repeat(data: bytes, random: np.random.Generator) -> bytes:
+    at, size = _place(data, random), int(random.integers(1, 64))
+    return data[:at] + data[at : at + size] * int(random.integers(2, 40)) + data[at + size :]
+
+
+def _drop(data: bytes, random: np.random.Generator) -> bytes:
+    at = _place(data, random)
+    return data[:at] + data[at + int(random.integers(1, 64)) :]
+
+
+def _count(data: bytes, random: np.random.Generator) -> bytes:
+    """A 32-bit or 64-bit number of a binary file becomes large or negative."""
+    at = _place(data, random) // 4 * 4
+    value = (0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0x10000000, 0)[int(random.integers(5))]
+    return data[:at] + struct.pack("<I", value) + data[at + 4 :]
+
+
+def _number(data: bytes, random: np.random.Generator) -> bytes:
+    """A number of a text becomes one that is none, or too large."""
+    import re
+
+    found = list(re.finditer(rb"-?\d+(\.\d+)?", data[:20000]))
+    if not found:
+        return data
+    one = found[int(random.integers(len(found)))]
+    return data[: one.start()] + NUMBERS[int(random.integers(len(NUMBERS)))].encode() + data[one.end() :]
+
+
+def _word(data: bytes, random: np.random.Generator) -> bytes:
+    import re
+
+    found = list(re.finditer(rb"[A-Za-z_./]{2,}", data[:20000]))
+    if not found:
+        return data
+    one = found[int(random.integers(len(found)))]
+    return data[: one.start()] + WORDS[int(random.integers(len(WORDS)))] + data[one.end() :]
+
+
+def _line(data: bytes, random: np.random.Generator) -> bytes:
+    lines = data.split(b"\n")
+    a, b = (int(random.integers(len(lines))) for _ in range(2))
+    lines[a] = lines[b] if random.random() < 0.5 else lines[a][: len(lines[a]) // 2]
+    return b"\n".join(lines)
+
+
+_CHANGES: tuple[Callable[[bytes, np.random.Generator], bytes], ...] = (
+    _bit, _noise, _cut, _repeat, _drop, _count, _number, _number, _word, _line,
+)  # fmt: skip
+
+
+def _value(data: bytes, random: np.random.Generator) -> bytes:
+    """Another value somewhere in a JSON document, which stays one."""
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return data
+    places: list[tuple[dict | list, str | int]] = []
+    stack = [document]
+    while stack:
+        node = stack.pop()
+        for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+            places.append((node, key))
+            stack.append(node[key])
+    node, key = places[int(random.integers(len(places)))]
+    if random.random() < 0.2:
+        del node[key]
+    else:
+        node[key] = json.loads(_VALUES[int(random.integers(len(_VALUES)))])
+    return json.dumps(document).encode()
+
+
+_VALUES = (
+    "-1", "0", "1", "2", "3", "5", "7", "1000", "268435456", "4294967296", "18446744073709551616", "1e999", "-1e999", "NaN",
+    "1.5", "true", "null", "[]", "{}", '"x"', '""', '"../x"', '"/etc/passwd"', '"data:;base64,AAAA"', "[0, 0, 0, 0]", "[[]]",
+    "[1e308, 1e308, 1e308]", '{"index": 0}', "[NaN, 0, 0]", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]",
+)  # fmt: skip
+
+
+def _glb_value(data: bytes, random: np.random.Generator) -> bytes:
+    """The same inside of a GLB."""
+    size = struct.unpack_from("<I", data, 12)[0]
+    text = _value(data[20 : 20 + size], random)
+    text += b" " * (-len(text) % 4)
+    rest = data[20 + size :]
+    return (
+        struct.pack("<III", 0x46546C67, 2, 20 + len(text) + len(rest))
+        + struct.pack("<I4s", len(text), b"JSON")
+        + text
+        + rest
+    )
+
+
+def mutations(folder: Path, count: int, seed: int) -> Iterator[tuple[Path, bytes]]:
+    """A path that is loaded after the bytes were written to it: files in turn, each changed in its own way."""
+    whole = whole_files(folder)
+    files = [(folder / name, data) for name, data in whole.items()]
+    for place in whole_folders(folder):
+        files += [(path, path.read_bytes()) for path in sorted(place.rglob("*")) if path.is_file()]
+    for k in range(count):
+        path, data = files[k % len(files)]
+        random = np.random.default_rng((seed, k))
+        inside = {".gltf": _value, ".json": _value, ".glb": _glb_value}.get(path.suffix)
+        if inside is not None and random.random() < 0.7:
+            for _ in range(int(random.integers(1, 4))):
+                data = inside(data, random)
+            yield path, data
+        else:
+            yield path, mutated(data, random)
