@@ -27,7 +27,6 @@ from second_derivatives import differences, directions, forward, reverse, weight
 
 SIZE = (24, 20)
 CASES = sc.cases()
-MESHES = ["acute", "overlapping", "sphere", "open", "near plane"]
 Loss = tuple[Variable, Sequence[Variable]]
 
 
@@ -74,7 +73,7 @@ def colours(mesh: str, form: str) -> Loss:
 def shading(mesh: str, form: str) -> Loss:
     position, found = drawn(mesh, form)
     normals = vertex_normals(position.xyz, found.mesh.faces)
-    light = Variable(VEC3, name="light", data=(0.3, -0.5, 0.8))
+    light = Variable(VEC3, name="light", data=(0.3, -0.5, -0.8))
     picture = found.blend([lambert(1.0, s.interpolate(normals), light, ambient=0.2) for s in found.surfaces])
     return l2(picture, image(VEC3), reduction="sum"), [position, light]
 
@@ -105,10 +104,17 @@ def pose(mesh: str, form: str) -> Loss:
 
 
 CHECKS = [
-    *((silhouette, mesh, form) for mesh in MESHES for form in FORMS),
-    *((radius_and_softness, "sphere", form) for form in FORMS if form != "antialias"),
-    *((colours, mesh, form) for mesh in ("overlapping", "near plane") for form in FORMS),
-    *((loss, "sphere", form) for loss in (shading, texture, pose) for form in FORMS),
+    *((silhouette, mesh, form) for mesh in ("acute", "sphere", "near plane") for form in FORMS),
+    *((colours, "near plane", form) for form in FORMS),
+    *((radius_and_softness, "overlapping", form) for form in SOFT_FORMS),
+    *((loss, "sphere", form) for loss in (texture, pose) for form in ("outer", "face")),
+    *((shading, "sphere", form) for form in ("silhouette", "antialias")),
+]
+# Pictures that drivers draw alike: no pixel centre lies within their rounding of an edge.
+ON_DEVICES = [
+    *((silhouette, "near plane", form) for form in FORMS),
+    *((loss, "near plane", "outer") for loss in (colours, texture)),
+    (colours, "near plane", "antialias"),
 ]
 
 
@@ -127,12 +133,10 @@ def test_products_with_the_hessian_are_differences_of_the_gradient(build, mesh, 
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("build", [silhouette, colours, texture, pose], ids=name)
-def test_products_with_the_hessian_on_devices(run, build, form):
-    loss, wrt = build("sphere", form)
-    along = directions(wrt)
-    products = forward(loss, wrt, along)
+@pytest.mark.parametrize("build, mesh, form", ON_DEVICES, ids=name)
+def test_products_with_the_hessian_on_devices(run, build, mesh, form):
+    loss, wrt = build(mesh, form)
+    products = forward(loss, wrt, directions(wrt))
     assert worst(run(products), evaluate(products)) < 0.01
 
 
