@@ -7,15 +7,16 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # One process for all. Importing a.b.c runs a, then a.b, then c: every child of a package is imported from the state that
-# the package leaves, and forgotten again with all that it brought; what the package itself imports needs no try.
+# the package leaves, and forgotten again with what it brought of the package; what the package itself imports needs no
+# try. What a child brought from elsewhere stays: arrows between packages go one way, so no circle runs through it.
 EACH_FIRST = """
 import importlib, sys
 
-def mine():
-    return {name for name in sys.modules if name.split(".")[0] == "dressi"}
+def inside(package):
+    return {name for name in sys.modules if name.startswith(package + ".")}
 
-def forget(known):
-    for name in mine() - known:
+def forget(package, known):
+    for name in inside(package) - known:
         del sys.modules[name]
         parent, _, child = name.rpartition(".")
         if parent in sys.modules and child in vars(sys.modules[parent]):
@@ -27,11 +28,11 @@ def visit(name):
     except Exception as error:
         print(f"{name}: {error!r}")
         return
-    known = mine()
+    known = inside(name)
     for child in sys.argv[1:]:
         if child.rpartition(".")[0] == name and child not in known:
             visit(child)
-            forget(known)
+            forget(name, known)
 
 visit("dressi")
 """

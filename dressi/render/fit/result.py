@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..camera import Cameras
+from ..cameras import Cameras
 from ..mesh import Mesh
 
 
