@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from numbers import Real
 
 from ..errors import GraphError
 from . import functional as F
 from .graph import Variable
 from .optimizer import Optimizer, State, clock_of, flushed, moment, names
+
+
+def one_minus_power(b: float, t: Variable) -> Variable:
+    """1 - b^t, exact to single precision also where b^t is nearly 1, as in the first steps with b = 0.999."""
+    x = t * (-math.log(b) if b else 1e4)
+    # 1 - exp(-x) as x (1 - x/2 (1 - x/3 (1 - ...))): the next term is below x^8 / 8!.
+    series: Variable = 1.0 - x * (1.0 / 8.0)
+    for k in range(7, 1, -1):
+        series = 1.0 - series * x * (1.0 / k)
+    return F.select(F.less(x, 0.5), series * x, 1.0 - F.exp(-x))
 
 
 class ScaleByAdam(Optimizer):
@@ -17,9 +29,13 @@ class ScaleByAdam(Optimizer):
     """
 
     def __init__(self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8):
+        if not (isinstance(betas, Sequence) and len(betas) == 2):
+            raise GraphError(f"betas of adam are two numbers, not {betas!r}")
         for beta in betas:
-            if not 0 <= beta < 1:
-                raise GraphError(f"betas of adam lie in [0, 1), not {beta}")
+            if not (isinstance(beta, Real) and 0 <= beta < 1):
+                raise GraphError(f"betas of adam lie in [0, 1), not {beta!r}")
+        if not (isinstance(eps, Real) and eps >= 0):
+            raise GraphError(f"eps of adam is a number of at least 0, not {eps!r}")
         self.betas, self.eps = betas, eps
 
     def init(self, parameters):
@@ -28,8 +44,7 @@ class ScaleByAdam(Optimizer):
 
     def update(self, gradients, state, parameters):
         t = clock_of(state) + 1.0
-        # 1 / (1 - b^t); b^t as exp2, whose argument is exact enough even where 1 - b^t is small.
-        fix1, fix2 = (1.0 / (1.0 - F.exp2(t * (math.log2(b) if b else -1e4))) for b in self.betas)
+        fix1, fix2 = (1.0 / one_minus_power(b, t) for b in self.betas)
         b1, b2 = self.betas
         directions, new = [], {}
         for g, name in zip(gradients, names(parameters), strict=True):

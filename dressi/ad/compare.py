@@ -212,8 +212,9 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
     Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is NaN. (A factor
     that is infinite inside that branch still makes 0 * inf in the backward pass: guard the argument there.)
     """
-    (condition,) = floats(condition)
-    a, b = operands(a, b)
+    given = [v for v in (a, b) if isinstance(v, Variable)]
+    (condition,) = (condition,) if isinstance(condition, Variable) else operands(condition, beside=given)
+    a, b = operands(a, b, beside=(condition,))
     return Select(condition, a, b).output
 
 

@@ -127,11 +127,14 @@ def is_constant(x: Variable, number: float) -> bool:
     return isinstance(x.creator, Constant) and all(v == number for v in x.creator.value)
 
 
-def operands(*values: Like) -> list[Variable]:
-    """Variables; numbers among them become constants, integer ones when they stand beside integer Variables."""
+def operands(*values: Like, beside: Sequence[Variable] = ()) -> list[Variable]:
+    """Variables; numbers among them become constants, integer ones when they stand beside integer Variables.
+
+    Arrays as large as a Variable among the values or ``beside`` them become leaves."""
     variables = [v for v in values if isinstance(v, Variable)]
     integer = bool(variables) and all(v.vtype.is_int for v in variables)
-    return [v if isinstance(v, Variable) else _literal(v, integer, variables) for v in values]
+    forms = (*variables, *beside)
+    return [v if isinstance(v, Variable) else _literal(v, integer, forms) for v in values]
 
 
 def floats(*values: Like) -> list[Variable]:
@@ -162,7 +165,8 @@ def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Var
         array = _whole(value)
     elif array.dtype.kind != "f":
         array = array.astype(np.float64)
-    return _image(array, beside) or constant(array)
+    image = _image(array, beside)
+    return constant(array) if image is None else image
 
 
 def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:

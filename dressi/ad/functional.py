@@ -37,6 +37,9 @@ from .constant import (
     constant,
     constant_value,
 )
+from .custom import (
+    apply,
+)
 from .extremes import max, min, window_max, window_min
 from .geometry import (
     cross,
@@ -141,6 +144,7 @@ __all__ = [
     "abs",
     "acos",
     "add",
+    "apply",
     "asin",
     "atan",
     "atan2",

@@ -9,6 +9,7 @@ from one step to the next. All of it has names, ``"<parameter>.adam_m"``, and ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 
 from ..errors import GraphError
 from . import functional as F
@@ -18,6 +19,7 @@ from .optimizer import STEP, Built, Optimizer, State, clock, clock_of, flushed, 
 from .schedules import (
     Rate,
     Schedule,
+    check_rate,
     constant,
     cosine,
     exponential,
@@ -73,6 +75,8 @@ class Trace(Optimizer):
     """Momentum: m <- decay m + g; gives m (or, with nesterov, g + decay m)."""
 
     def __init__(self, decay: float, nesterov: bool = False):
+        if not (isinstance(decay, Real) and 0 <= decay < 1):
+            raise GraphError(f"a momentum lies in [0, 1), not {decay!r}")
         self.decay, self.nesterov = decay, nesterov
 
     def init(self, parameters):
@@ -147,11 +151,13 @@ def chain(*parts: Optimizer) -> Optimizer:
 
 def scale(factor: Rate) -> Optimizer:
     """Multiplies by a number, a FLOAT Variable of one texel, or a schedule."""
+    check_rate(factor, "a factor")
     return Stateless(lambda g, state, p: g * rate_at(factor, clock_of(state)))
 
 
 def scale_by_learning_rate(rate: Rate) -> Optimizer:
-    """Multiplies by minus the rate: descent."""
+    """Multiplies by minus the rate: descent. Raises GraphError."""
+    check_rate(rate, "a learning rate")
     return Stateless(lambda g, state, p: g * -rate_at(rate, clock_of(state)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 from ..errors import GraphError
@@ -27,11 +28,20 @@ def rate_at(rate: Rate, step: Variable) -> Any:
 
     step: the step counter as FLOAT, or INT as ``optim.clock`` makes it.
     """
+    check_rate(rate)
     if callable(rate) and not isinstance(rate, Variable):
         rate = rate(F.to_float(step) if step.vtype.is_int else step)
-    if isinstance(rate, Variable) and (rate.vtype is not FLOAT or rate.domain != Domain((1, 1), 1)):
-        raise GraphError(f"a rate or weight is a number or a FLOAT of one texel, not {rate}")
+        check_rate(rate, "what a schedule gives")
     return rate
+
+
+def check_rate(rate: Any, what: str = "a rate or weight") -> None:
+    """Raises GraphError where a rate is neither a finite number, nor a FLOAT Variable of one texel, nor a schedule."""
+    if isinstance(rate, Variable):
+        if rate.vtype is not FLOAT or rate.domain != Domain((1, 1), 1):
+            raise GraphError(f"{what} is a number or a FLOAT of one texel, not {rate}")
+    elif not callable(rate) and not (isinstance(rate, Real) and math.isfinite(rate)):
+        raise GraphError(f"{what} is a number, a FLOAT Variable of one texel, or a schedule, not {rate!r}")
 
 
 def constant(value: Number) -> Schedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,9 +144,7 @@ class Variable:
         array = np.asarray(values)
         vtype, size, batch, count = layout_of(array, vtype, batched)
         leaf = cls(vtype, size, batch, name=name, count=count)
-        if count is None:
-            array = array.reshape(leaf.shape)
-        leaf.data = leaf.conform(array)
+        leaf.data = leaf.conform(array.reshape(leaf.shape if count is None else (batch, count, *vtype.shape)))
         return leaf
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
@@ -185,7 +184,11 @@ class Variable:
         if array.shape == self.shape:
             return array
         entries = (self.count, *self.vtype.shape)
-        if self.count is not None and array.shape in ((self.batch, *entries), entries[self.batch > 1 :]):
+        if (
+            self.count is not None
+            and array.shape[array.ndim - len(entries) :] == entries
+            and array.size == (self.batch * math.prod(entries))
+        ):
             return to_image(array, self.vtype, self.batch)
         padded = (1,) * (len(self.shape) - array.ndim) + array.shape
         if padded == self.shape:

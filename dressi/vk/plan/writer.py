@@ -274,6 +274,8 @@ class Writer:
         ]
         name = f"x{self._next()}"
         template = _template(f.glsl)
+        if any(k is not None and k >= len(inputs) for _, k in template.words):
+            raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
         if template.inputs is not None:
             gaps = [read[k] for k in template.inputs]
         else:
