@@ -207,7 +207,7 @@ def test_without_a_home_nothing_is_cached_and_that_is_said(monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME", "DRESSI_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
-    monkeypatch.delitem(config._values, "cache")
+    config._values.pop("cache")  # the fixture brings back what was before
     from dressi import config as module
 
     module._warn_no_home.cache_clear()

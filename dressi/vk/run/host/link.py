@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from . import cache
+from .platforms import current
 
 # In the order in which GNU ld needs them; names that only some releases have are left out where they are missing.
 _STATIC = ["glslang", "MachineIndependent", "GenericCodeGen", "OSDependent", "OGLCompiler", "SPIRV", "HLSL"]
@@ -92,11 +92,6 @@ def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
     linker = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if linker is None:
         raise OSError(f"{whole[0]} needs a C++ compiler (c++, g++ or clang++) to be linked")
-    if sys.platform == "darwin":
-        inputs = [f"-Wl,-force_load,{file}" for file in whole] + [str(file) for file in plain]
-    else:
-        inputs = ["-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive", *map(str, plain)]
-        inputs += ["-Wl,--no-undefined", "-lpthread"]
     try:
         folder = Path(tempfile.mkdtemp(prefix=".new-", dir=place))
     except OSError:  # read-only or full
@@ -104,8 +99,9 @@ def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
         place = None
     if place is None:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    made = folder / f"libglslang{'.dylib' if sys.platform == 'darwin' else '.so'}"
-    command = [linker, "-shared", "-o", str(made), *inputs]
+    system = current()
+    made = folder / f"libglslang{system.shared}"
+    command = [linker, "-shared", "-o", str(made), *system.link_options(whole, plain)]
     result = subprocess.run(command, capture_output=True, check=False)
     if result.returncode:
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,7 +12,8 @@ class Platform:
 
     loader: the file that the Vulkan binding opens.  libraries: patterns of the file of a shared library, `{}` being its
     stem.  folders: where distributions put libraries, with wildcards.  sdk: the same inside of VULKAN_SDK.  separator:
-    between the files of VK_DRIVER_FILES.  driver, glslang: how to install these, as the end of a sentence.
+    between the files of VK_DRIVER_FILES.  force_load: whether the linker names each static library that it takes whole.
+    driver, glslang: how to install these, as the end of a sentence.
     """
 
     loader: str
@@ -20,8 +21,21 @@ class Platform:
     folders: tuple[str, ...]
     sdk: tuple[str, ...]
     separator: str
+    force_load: bool
     driver: str
     glslang: str
+
+    @property
+    def shared(self) -> str:
+        """The suffix of a shared library."""
+        return Path(self.libraries[0]).suffix
+
+    def link_options(self, whole: list[Path], plain: list[Path]) -> list[str]:
+        """What the linker is told, to take all of some static libraries and what is needed of others."""
+        if self.force_load:
+            return [f"-Wl,-force_load,{file}" for file in whole] + [str(file) for file in plain]
+        inputs = ["-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive", *map(str, plain)]
+        return [*inputs, "-Wl,--no-undefined", "-lpthread"]
 
     def library_folders(self) -> list[Path]:
         """Existing folders with libraries, those of the Vulkan SDK first."""
@@ -44,6 +58,7 @@ LINUX = Platform(
     folders=("/usr/local/lib", "/usr/lib64", "/usr/lib", "/usr/lib/*-linux-gnu"),
     sdk=("lib",),
     separator=":",
+    force_load=False,
     driver=(
         "install the driver of your GPU, or Mesa's drivers, which include one for the CPU: on Debian or Ubuntu "
         "`apt-get install libvulkan1 mesa-vulkan-drivers`, on Fedora `dnf install vulkan-loader mesa-vulkan-drivers`, "
@@ -60,6 +75,7 @@ MACOS = Platform(
     folders=("/opt/homebrew/lib", "/usr/local/lib"),
     sdk=("lib", "macOS/lib"),
     separator=":",
+    force_load=True,
     driver=(
         "install MoltenVK and the loader: the Vulkan SDK (https://vulkan.lunarg.com), or `brew install molten-vk "
         "vulkan-loader` and, on Apple silicon, `export DYLD_FALLBACK_LIBRARY_PATH=/opt/homebrew/lib`"
@@ -72,6 +88,7 @@ WINDOWS = Platform(
     folders=(),
     sdk=("Bin", "Lib"),
     separator=";",
+    force_load=False,
     driver=(
         "install the driver of your GPU from its maker, which brings the Vulkan loader; without a GPU, Mesa's drivers "
         "for Windows, named by VK_DRIVER_FILES"
