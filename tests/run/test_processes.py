@@ -11,7 +11,7 @@ import pytest
 START = """
 import os, sys
 import numpy as np
-from dressi import Device, DressiAD, DressiError, F, Variable, list_devices
+from dressi import Device, DressiAD, DressiError, F, Variable, adam, list_devices
 from dressi.ad.graph import PixelFunction
 from dressi.ad.types import FLOAT
 
@@ -25,6 +25,7 @@ class Endless(PixelFunction):
     glsl = "float a = $0; while (a < 2.0) { a = a * 0.5 + 0.25; if (a > 1.5) a = 0.0; } $y = a;"
     def infer(self): return FLOAT, self.broadcast()
     def eval(self, x): return x
+    def partials(self, x): return (x,)
 """
 
 
@@ -122,15 +123,33 @@ def test_spawned_children_open_devices_of_their_own(device, tmp_path):
     assert out == "[42.0]\n", err
 
 
-ENDLESS = """
+WAITING = """
+import threading
 from dressi.vk.run import queue
 queue.PATIENCE = 0.2
+real = queue.Queue.wait
+
+def wait(self, fences, patience=None):
+    if patience is not None:
+        return real(self, fences, patience)
+    timer = threading.Timer(0.5, print, ["waiting"])
+    timer.start()
+    try:
+        return real(self, fences)
+    finally:
+        timer.cancel()
+
+queue.Queue.wait = wait
+"""
+ENDLESS = """
 ad = DressiAD(sys.argv[1])
-ad.set_output("y", Endless(Variable(FLOAT, (64, 64), data=np.zeros((1, 64, 64)))).output)
+x = Variable(FLOAT, (64, 64), data=np.zeros((1, 64, 64)))
+ad.set_output("y", Endless(x).output)
+ad.set_loss(F.sum(Endless(x).output * x))
+ad.set_optimizer(adam(0.1), [x])
 try:
     ad.step()
-    print("working")
-    ad.recv("y")
+    ad.recv("loss")
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -138,7 +157,7 @@ except KeyboardInterrupt:
 
 def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     assert process.stdout is not None
-    if process.stdout.readline() != "working\n":
+    if process.stdout.readline() != "waiting\n":
         pytest.fail(finish(process)[1])
     process.send_signal(signal.SIGINT)
     return finish(process)
@@ -153,7 +172,8 @@ def test_ctrl_c_ends_the_wait_for_an_endless_shader(device):
     if ends_loops(device):
         pytest.skip("the driver ends loops itself")
     process = start(
-        ENDLESS
+        WAITING
+        + ENDLESS
         + textwrap.dedent(
             """
             device = ad.device
@@ -180,7 +200,7 @@ def test_ctrl_c_ends_the_wait_for_an_endless_shader(device):
 def test_a_process_that_never_closed_ends_after_ctrl_c(device):
     if ends_loops(device):
         pytest.skip("the driver ends loops itself")
-    process = start(ENDLESS, device.name)
+    process = start(WAITING + ENDLESS, device.name)
     out, err = interrupted(process)
     assert (process.returncode, out) == (0, "interrupted\n"), err
     assert "given up" in err and "Traceback" not in err
@@ -189,19 +209,32 @@ def test_a_process_that_never_closed_ends_after_ctrl_c(device):
 def test_a_process_that_never_waited_ends(device):
     if ends_loops(device):
         pytest.skip("the driver ends loops itself")
-    process = start(ENDLESS.replace("ad.recv", "sys.exit"), device.name)
+    process = start(WAITING + ENDLESS.replace("ad.recv", "sys.exit"), device.name)
     _, err = finish(process)
     assert process.returncode == 1 and "given up" in err and "Traceback" not in err
+
+
+def test_ctrl_c_ends_an_evaluation(device):
+    """`evaluate` keeps a device of its own, which is closed with the process."""
+    if ends_loops(device):
+        pytest.skip("the driver ends loops itself")
+    text = (
+        "from dressi import evaluate\nx = Variable(FLOAT, (64, 64), data=np.zeros((1, 64, 64)))\n"
+        "evaluate(x * 2, device=sys.argv[1])\nevaluate(Endless(x).output, device=sys.argv[1])\n"
+    )
+    process = start(WAITING + text, device.name)
+    _, err = interrupted(process)
+    assert process.returncode == -signal.SIGINT and "given up" in err and err.count("Traceback") == 1, err
 
 
 def test_ctrl_c_outside_of_a_wait_hurries_the_end(device):
     """The interrupt arrives while something is recorded; then the block is left."""
     if ends_loops(device):
         pytest.skip("the driver ends loops itself")
-    text = ENDLESS.replace('    ad.recv("y")', "    with ad:\n        raise KeyboardInterrupt")
+    text = WAITING + ENDLESS.replace('    ad.recv("loss")', "    with ad:\n        raise KeyboardInterrupt")
     process = start(text, device.name)
     out, err = finish(process)
-    assert (process.returncode, out) == (0, "working\ninterrupted\n") and "given up" in err
+    assert (process.returncode, out) == (0, "interrupted\n") and "given up" in err
 
 
 def test_an_interrupted_wait_loses_nothing(device):

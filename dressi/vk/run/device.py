@@ -324,7 +324,7 @@ def read_limits(limits: Any) -> DeviceLimits:
 def _close_all() -> None:
     """Devices before their instances; a forked child leaves both to its parent."""
     for device in list(_open):
-        device.work.impatient = True  # nobody can read what is still under way
+        device.work.exiting = True
         with suppress(KeyboardInterrupt):
             device.close()
     if not _open:

@@ -345,8 +345,8 @@ class DressiAD:
                 self.device.close()
 
     def _end(self) -> None:
-        if self.device.handle is None:
-            return
+        if not self.device.settle():
+            return  # closed, or a ctrl-C left work that does not end: the device takes care of what is left
         with suppress(DeviceError):  # a lost device has nothing to say
             self.losses()
         if self._executor is not None:

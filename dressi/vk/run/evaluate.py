@@ -153,4 +153,5 @@ def _close() -> None:
     here = (os.getpid(), threading.get_ident())
     for key, device in _devices.items():
         if key[:2] == here and device in _evaluators:
+            device.work.exiting = True
             _evaluators.pop(device).close()

@@ -27,7 +27,8 @@ class Queue:
     """The one queue of a device.
 
     lost: why nothing can be submitted any more, or None.  abandoned: the device was given up while it worked, so that
-    none of its objects may be destroyed.  impatient: a ctrl-C ended the last wait, or the process is about to exit.
+    none of its objects may be destroyed.  exiting: the process is about to exit, and
+    nobody can read what is still under way.
     """
 
     def __init__(self, vk: Binding, device: Any, family: int, name: str):
@@ -35,7 +36,9 @@ class Queue:
         self.handle = vk.vkGetDeviceQueue(device, family, 0)
         self.lost: str | None = None
         self.abandoned = False
-        self.impatient = False
+        self.exiting = False
+        self._interrupted = False  # the last wait
+        self._in_vain = False  # the last settle ended before the work did
         self._fence = vk.vkCreateFence(
             device, vk.VkFenceCreateInfo(), None
         )  # behind everything, for wait_idle
@@ -60,14 +63,14 @@ class Queue:
             while True:
                 code = vk.lib.vkWaitForFences(self.device, len(fences), array, True, slice_ns)
                 if code == vk.VK_SUCCESS:
-                    self.impatient = False
+                    self._interrupted = self._in_vain = False
                     return True
                 if code != vk.VK_TIMEOUT:
                     vk.fail(code, "failed while working")
                 if patience is not None and time.monotonic() - start >= patience:
                     return False
         except KeyboardInterrupt:
-            self.impatient = True
+            self._interrupted = True
             raise
 
     def wait_idle(self, patience: float | None = None) -> bool:
@@ -85,14 +88,15 @@ class Queue:
     def settle(self, *, give_up: bool = False) -> bool:
         """The end of all work, before objects are destroyed; whether they may be.
 
-        Waits as long as it takes, but only for ``PATIENCE`` seconds after a ctrl-C or when the process exits. What is
-        not done then is left to the end of the device, which gives up: so does a ctrl-C meanwhile.
+        Waits as long as it takes, but only for ``PATIENCE`` seconds after a ctrl-C or when the process exits, and once
+        that was in vain for one slice. What is not done then is left to the end of the device, which gives up: so does a
+        ctrl-C meanwhile.
         """
         if self.abandoned:
             return False
-        hurry = self.impatient or isinstance(sys.exception(), KeyboardInterrupt)
+        hurry = self.exiting or self._interrupted or isinstance(sys.exception(), KeyboardInterrupt)
         try:
-            if self.wait_idle(PATIENCE if hurry else None):
+            if self.wait_idle((0.0 if self._in_vain else PATIENCE) if hurry else None):
                 return True
         except DeviceError:
             # No memory for a submission; or the device is lost, then this returns soon.
@@ -102,6 +106,7 @@ class Queue:
             if give_up:
                 self._give_up()
             raise
+        self._in_vain = True
         if give_up:
             self._give_up()
         return False
