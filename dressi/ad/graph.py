@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import GraphError
+from .includes import versions
 from .types import Access, Size, VType
 from .variable import Domain, Variable, user_line
 from .variable import as_variable as as_variable
@@ -358,12 +359,13 @@ def leaves(roots: Iterable[Variable]) -> list[Variable]:
 
 
 def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
-    """What a graph computes, whoever built it: equal for graphs of the same Functions over leaves of the same types and
-    domains. given: the leaves, in the order in which they correspond."""
+    """What a graph computes, whoever built it: equal for graphs of the same Functions, and of the same text in the files
+    that these include, over leaves of the same types and domains. given: the leaves, in the order in which they
+    correspond."""
     number = {v: k for k, v in enumerate(given)}
     roots = tuple(roots)
     lines: list[Any] = [(v.vtype, v.domain) for v in number]
     for f in topological_order(roots):
-        lines.append((*f.identity, *(number[x] for x in f.inputs)))
+        lines.append((*f.identity, *versions(f), *(number[x] for x in f.inputs)))
         number[f.output] = len(number)
     return (*lines, *(number[v] for v in roots))

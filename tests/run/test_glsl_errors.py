@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi import Device, DressiAD, F, Variable
+from dressi import Device, DressiAD, F, Variable, evaluate
 from dressi.ad.graph import PixelFunction
 from dressi.config import config
 from dressi.errors import DressiError, GraphError, InputError, ShaderError
@@ -186,6 +186,19 @@ def test_an_edited_include_is_compiled_again(own, tmp_path):
         for factor in (3.0, 5.0, 3.0):
             (tmp_path / "noise.glsl").write_text(f"float noise(float x) {{ return {factor} * x; }}\n")
             assert value(own, module(tmp_path, ("noise.glsl",)).Noisy(leaf()).output) == factor
+
+
+def test_an_edited_include_is_seen_by_evaluations(own, tmp_path):
+    """They keep programs by what these compute."""
+    file, x = tmp_path / "noise.glsl", leaf()
+    kind = None
+    with DressiAD(own) as ad:
+        for factor in (3.0, 52.0):
+            file.write_text(f"float noise(float x) {{ return {factor} * x; }}\n")
+            kind = kind or module(tmp_path, ("noise.glsl",)).Noisy
+            y = kind(x).output
+            assert evaluate(y, device=own.physical.index)[0, 0, 0] == factor
+            assert ad.recv(y)[0, 0, 0] == factor
 
 
 def test_own_shaders_can_be_included_and_two_functions_share_a_file(own, tmp_path):

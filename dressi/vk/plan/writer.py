@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...ad.graph import Function, Variable
+from ...ad.includes import included_files
 from ...ad.types import Access, VType
-from .glsl_source import ShaderSource, included_files
+from .glsl_source import ShaderSource
 from .limits import DeviceLimits
 from .substage import ONE, Binding, SubStage
 

@@ -6,8 +6,9 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from dressi.ad.graph import Function
+from dressi.ad.includes import is_own
 from dressi.errors import ShaderError
-from dressi.vk.plan.glsl_source import ShaderSource, is_own
+from dressi.vk.plan.glsl_source import ShaderSource
 
 # "ERROR: 0:12: 'x' : undeclared identifier" of glslang, "name:12: error: 'x' : undeclared identifier" of shaderc
 _LINE = re.compile(r"^(?:ERROR: [^:\s]*:(\d+): |.*?:(\d+): error: )(.*)$", re.MULTILINE)

@@ -1,0 +1,67 @@
+"""Files of GLSL that the snippets of Functions need: where they are, and which version of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..config import shader_path
+from ..errors import GraphError, InputError
+
+if TYPE_CHECKING:
+    from .graph import Function
+
+_OWN = __name__.partition(".")[0] + "."
+
+
+def is_own(kind: type) -> bool:
+    """Whether a class belongs to dressi."""
+    return f"{kind.__module__}.".startswith(_OWN)
+
+
+def included_files(f: Function) -> Iterator[str]:
+    """The files that the snippet of a Function needs: names of ``shaders/``, or full paths.
+
+    A name is looked for beside the file of the class that declares ``includes``, then among dressi's own shaders. Raises
+    GraphError where it is in neither place.
+    """
+    names = (f.includes,) if isinstance(f.includes, str | os.PathLike) else f.includes
+    for name in names:
+        yield _find(f, os.fspath(name))
+
+
+def _find(f: Function, name: str) -> str:
+    kind = type(f)
+    declares = next(c for c in kind.__mro__ if "includes" in vars(c))
+    if is_own(declares):
+        return name
+    file = getattr(sys.modules.get(declares.__module__), "__file__", None)
+    folder = Path(file).resolve().parent if file else Path.cwd()
+    if (folder / name).is_file():
+        return str(folder / name)
+    try:
+        if not os.path.isabs(name):
+            shader_path(name)
+            return name
+    except InputError:
+        pass
+    place = f"in {folder}, where {kind.__name__} is defined, nor among dressi's own shaders"
+    raise GraphError(
+        f"{kind.__name__} includes {name!r}, which is no file{'' if os.path.isabs(name) else f' {place}'}; "
+        f"give its path from there, or a full one (applied at {f.where})"
+    )
+
+
+def versions(f: Function) -> tuple[tuple[str, int, int], ...]:
+    """The included files of a user with the time they were written and their lengths: an edited file differs."""
+    if not f.includes or is_own(type(f)):
+        return ()
+    found = []
+    for name in included_files(f):
+        if os.path.isabs(name):
+            status = os.stat(name)
+            found.append((name, status.st_mtime_ns, status.st_size))
+    return tuple(found)
