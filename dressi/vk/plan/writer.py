@@ -6,16 +6,13 @@ gives the bits of the baseline.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
 
 from ...ad.graph import Function, Variable
 from ...ad.includes import included_files
 from ...ad.types import Access, VType
-from .glsl_source import ShaderSource
+from .glsl_source import ShaderSource, template_of
 from .limits import DeviceLimits
 from .substage import ONE, Binding, SubStage
 
@@ -24,32 +21,6 @@ ShaderText = Callable[[str], str]
 
 GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
 BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
-
-_WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
-
-
-class _Template(NamedTuple):
-    """A snippet as a format with a gap for each of its words (kind, number of an input).
-
-    inputs: those numbers, where all words are the values of inputs.  statements: whether it assigns its value itself.
-    """
-
-    text: str
-    words: tuple[tuple[str, int | None], ...]
-    inputs: tuple[int, ...] | None
-    statements: bool
-
-
-@lru_cache(maxsize=4096)
-def _template(glsl: str) -> _Template:
-    words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
-    inputs = tuple(number for kind, number in words if not kind and number is not None)
-    return _Template(
-        _WORD.sub("%s", glsl.replace("%", "%%")).strip(),
-        words,
-        inputs if len(inputs) == len(words) else None,
-        any(kind == "y" for kind, _ in words),
-    )
 
 
 @dataclass(frozen=True)
@@ -274,7 +245,7 @@ class Writer:
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"x{self._next()}"
-        template = _template(f.glsl)
+        template = template_of(f.glsl)
         if any(k is not None and k >= len(inputs) for _, k in template.words):
             raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
         if template.inputs is not None:
