@@ -129,6 +129,68 @@ def test_fifty_devices_leave_nothing(device):
         assert resident() - start < 10
 
 
+def engine(own: Device | int) -> DressiAD:
+    """One at work, which nobody closes."""
+    x = Variable(size=(16, 16), data=np.ones((1, 16, 16)))
+    ad = DressiAD(own)
+    ad.set_loss(F.sum(F.square(x)))
+    ad.set_optimizer(adam(0.1), [x])
+    ad.step(2)
+    ad.recv("loss")
+    return ad
+
+
+def test_engines_that_are_dropped_end_with_the_next_one(device):
+    """A cell of a notebook that is run again and again."""
+    before = len(module._open)
+    for _ in range(5):
+        engine(device.physical.index)
+        gc.collect()
+        assert len(module._open) <= before + 1
+    with Device(device.physical, validation=device.instance.validation) as own:
+        assert len(module._open) == before + 1
+        engine(own)
+        gc.collect()
+        objects = len(own.live_objects())
+        assert objects > 0
+        for _ in range(5):
+            last = engine(own).recv_async("loss")
+            gc.collect()
+        assert len(own.live_objects()) <= objects + 5
+        with DressiAD(own):
+            assert np.isfinite(last.result()).all()
+        assert own.live_objects() == []
+
+
+def test_an_engine_that_cannot_start_closes_its_device(device, monkeypatch):
+    import vulkan
+
+    def fail(*_: object) -> None:
+        raise vulkan.VkErrorOutOfDeviceMemory
+
+    before = list(module._open)
+    with monkeypatch.context() as planted, pytest.raises(DressiError, match="out of memory"):
+        planted.setattr(vulkan, "vkCreateCommandPool", fail)
+        DressiAD(device.physical.index)
+    assert module._open == before
+
+
+def test_what_another_thread_dropped_is_left_to_it(device):
+    kept: list[Device] = []
+
+    def work() -> None:
+        kept.append(engine(device.physical.index).device)
+        gc.collect()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    with Device(device.physical):
+        assert kept[0].live_objects()
+    kept[0].close()
+    assert kept[0].live_objects() == []
+
+
 def test_failing_builds_leave_nothing(device, monkeypatch):
     """GLSL that does not compile, and every Vulkan call of a build failing in turn."""
     import vulkan

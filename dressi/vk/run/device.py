@@ -15,6 +15,7 @@ from typing import Any
 from ...config import config
 from ...errors import DeviceError, DeviceNotFoundError, InputError
 from ..plan.limits import UNLIMITED, DeviceLimits
+from .dropped import end_all
 from .instance import Instance, PhysicalDevice
 from .queue import Queue
 from .results import DEVICE_LOST, result, sentence
@@ -78,6 +79,7 @@ class Device:
 
     def __init__(self, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False):
         self.handle = None
+        end_all()
         instance = Instance.shared(validation)
         physical = choose(instance.physical_devices(), wanted)
         self.name = physical.name
@@ -172,9 +174,14 @@ class Device:
         """Whether this is a fork's copy of a device: its threads, and whatever ends the work, stayed in the parent."""
         return self._owner[0] != os.getpid()
 
+    @property
+    def here(self) -> bool:
+        """Whether this thread of this process opened it."""
+        return self._owner == (os.getpid(), threading.get_ident())
+
     def check_thread(self) -> None:
         """Raises DeviceError when closed, lost, or used from another process or thread than the one that opened it."""
-        if self.foreign or self._owner[1] != threading.get_ident():
+        if not self.here:
             raise DeviceError(
                 "a Device belongs to the process and thread that opened it; open another one there (start processes "
                 "with the 'spawn' method of multiprocessing, not by a fork)"

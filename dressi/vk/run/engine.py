@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from ...errors import DeviceError, GraphError, InputError
 from ..plan.limits import DeviceLimits
 from ..plan.plan import DEFAULT, Plan, PlanOptions
 from .device import Device
+from .dropped import note
 from .evaluations import Evaluations
 from .executor import VulkanExecutor, limits_of
 from .timing import profile
@@ -46,7 +49,8 @@ class DressiAD:
 
     device: a ``Device`` (shared, stays open), or a name, an index or None (opened here and closed with this).
     limits: a named profile's or any smaller limits to plan for. The graph is built when it is first needed, and again
-    after a ``set_...``; values of leaves stay on the device. Raises DressiErrors.
+    after a ``set_...``; values of leaves stay on the device. ``close`` (or a ``with`` block) releases it at once; one that
+    is dropped instead is released when the next engine or Device is made. Raises DressiErrors.
     """
 
     def __init__(
@@ -60,7 +64,15 @@ class DressiAD:
         self._owns_device = not isinstance(device, Device)
         self.device = device if isinstance(device, Device) else Device.open(device, validation=validation)
         self._options = options
-        self._workspace = Workspace(self.device, limits_of(self.device, limits))
+        try:
+            self._workspace = Workspace(self.device, limits_of(self.device, limits))
+        except BaseException:
+            if self._owns_device:
+                self.device.close()
+            raise
+        end = partial(self._workspace.end, self._owns_device)
+        self._dropped = weakref.finalize(self, note, self.device, end)
+        self._dropped.atexit = False
         self._evaluations = Evaluations(self._make)
         self._objective = Objective()
         self._outputs: dict[str, Variable] = {}
@@ -337,6 +349,7 @@ class DressiAD:
         """Release the device objects; idempotent. ``losses`` and values on their way to the host stay readable."""
         if self._closed:
             return
+        self._dropped.detach()
         try:
             self._end()
         finally:

@@ -20,6 +20,7 @@ from ..plan.limits import DeviceLimits
 from ..plan.plan import Plan
 from .commands import Commands
 from .device import Device
+from .dropped import end_all
 from .memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
 from .pipeline import PipelineCache
 from .transfer import Readback, Transfers
@@ -33,6 +34,9 @@ class Watcher(Protocol):
     def changed(self, leaf: Variable) -> None:
         """One of its leaves has a new value."""
 
+    def close(self) -> None:
+        """Release what it has on the device."""
+
 
 class Workspace:
     """Images of leaves, transient images, accumulators. Only one plan runs at a time, so what lives within one run
@@ -40,6 +44,7 @@ class Workspace:
 
     def __init__(self, device: Device, limits: DeviceLimits):
         device.check_thread()
+        end_all()
         self.device, self.limits = device, limits
         with device.undo_on_error():
             self.commands = Commands(device)
@@ -181,6 +186,14 @@ class Workspace:
                 del pool[lengths.get(slot, 0) :]
             del self._accumulators[count:]
             raise
+
+    def end(self, with_device: bool) -> None:
+        """Close the programs that are left, this, and where asked for the device."""
+        for watcher in list(self._watchers):
+            watcher.close()
+        self.close()
+        if with_device:
+            self.device.close()
 
     def close(self) -> None:
         """Release everything; values on their way to the host arrive first. What a ctrl-C left under way is left to the
