@@ -21,8 +21,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from hostile_files import mutations
 
 from dressi.errors import DressiError, InputError

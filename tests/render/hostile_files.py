@@ -336,7 +336,11 @@ def mutations(folder: Path, count: int, seed: int) -> Iterator[tuple[Path, bytes
     whole = whole_files(folder)
     files = [(folder / name, data) for name, data in whole.items()]
     for place in whole_folders(folder):
-        files += [(path, path.read_bytes()) for path in sorted(place.rglob("*")) if path.is_file()]
+        paths = [path for path in sorted(place.rglob("*")) if path.is_file()]
+        # One set is enough for pictures and masks.
+        files += [
+            (path, path.read_bytes()) for path in paths if path.suffix != ".png" or place.name == "set0"
+        ]
     for k in range(count):
         path, data = files[k % len(files)]
         random = np.random.default_rng((seed, k))

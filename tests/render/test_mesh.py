@@ -41,6 +41,56 @@ def test_arrays_of_the_wrong_shape_are_refused_where_they_are_given():
         Mesh(TRIANGLE, FACE, uvs=np.zeros((3, 2)))
 
 
+@pytest.mark.parametrize(
+    ("positions", "faces", "words"),
+    [
+        (TRIANGLE, FACE.astype(float), r"integers, not float64; pass faces.astype\(np.int64\)"),
+        (TRIANGLE, np.array([[0.5, 1, 2]]), "did you swap positions and faces"),
+        (TRIANGLE, np.zeros((3, 5), int), r"\(3, 5\); pass faces\.T"),
+        (TRIANGLE, np.array([0, 1, 2]), r"pass faces\.reshape\(-1, 3\)"),
+        (TRIANGLE, np.zeros((2, 4), int), "split quads"),
+        (TRIANGLE[None], FACE, r"pass positions\[0\]"),
+        (np.zeros((3, 7)), FACE, r"pass positions\.T"),
+        ([[0, 0, 0], [1, 0]], FACE, "give each row as many"),
+        (TRIANGLE, np.array([[0, 1, 2**63 + 5]], np.uint64), "no number of a vertex"),
+        (np.array([["a", "b", "c"]]), FACE, "float64 numbers"),
+    ],
+)
+def test_arrays_that_do_not_fit_name_the_cure(positions, faces, words):
+    with pytest.raises(InputError, match=words):
+        Mesh(positions, faces)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64, list])
+def test_integers_of_any_kind_are_faces(kind):
+    mesh = Mesh(TRIANGLE.tolist(), FACE.tolist() if kind is list else FACE.astype(kind))
+    assert mesh.faces.dtype == np.int64 and mesh.validate() is mesh
+
+
+def test_faces_that_count_from_one_are_told():
+    with pytest.raises(InputError, match="count from 0: faces - 1"):
+        Mesh(TRIANGLE, FACE + 1).validate()
+
+
+def test_a_mesh_shows_itself_in_one_line():
+    mesh = Mesh(
+        TRIANGLE * 2.5, FACE, TRIANGLE[:, :2], FACE, texture=np.zeros((4, 8, 3)), colors=TRIANGLE, name="t"
+    )
+    assert repr(mesh) == (
+        "Mesh 't': 3 vertices, 1 faces, 3 UVs, 8x4 texture, 3 vertex colours, bounds [0, 0, 0] to [2.5, 2.5, 0]"
+    )
+    assert repr(Mesh(np.zeros((0, 3)), FACE)) == "Mesh 'mesh': 0 vertices, 1 faces, no UVs, no texture"
+    assert mesh != Mesh(TRIANGLE, FACE) and mesh == mesh
+
+
+def test_colours_come_with_faces_of_their_own_or_one_a_vertex():
+    assert Mesh(TRIANGLE, FACE, colors=TRIANGLE).color_faces is not None
+    with pytest.raises(InputError, match="colors and color_faces come in pairs"):
+        Mesh(TRIANGLE, FACE, colors=TRIANGLE[:2])
+    with pytest.raises(InputError, match="colour 1 of colors is NaN"):
+        Mesh(TRIANGLE, FACE, colors=[[0, 0, 0], [np.nan, 0, 0], [0, 0, 0]]).validate()
+
+
 def test_degenerate_faces_and_unused_vertices_are_dropped():
     positions = np.concatenate([[[9.0, 9, 9]], TRIANGLE, [[0.5, 0, 0]]])
     faces = np.array([[1, 2, 3], [1, 1, 2], [1, 4, 2]])

@@ -36,11 +36,13 @@ BROKEN = (
 
 @contextmanager
 def usable(path: Path, what: str) -> Iterator[None]:
-    """Turn what goes wrong with the content of a file into one sentence that names the part."""
+    """Turn what goes wrong with the content of a file into one sentence that names the file and the part."""
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        if path.name in str(error):
+            raise
+        raise InputError(f"'{path}': {error}") from None
     except BROKEN as error:
         raise InputError(
             f"'{path}': {what} cannot be used ({type(error).__name__}: {reason(error)}); check the file"

@@ -85,17 +85,19 @@ class _Scene:
         meshes: dict[int, list[_Part]] = {}
         parts: list[_Part] = []
         vertices = faces = 0
-        for index, matrix in self.nodes():
+        placed = list(self.nodes())
+        count = sum(len(self.document.item("meshes", index)["primitives"]) for index, _ in placed)
+        if count > LARGEST_SCENE:
+            raise InputError(
+                f"'{self.path}' places {count:,} primitives, above the limit of {LARGEST_SCENE:,}; join meshes before the export"
+            )
+        for index, matrix in placed:
             if index not in meshes:
                 meshes[index] = list(self.primitives(index))
             for part in meshes[index]:
                 vertices, faces = vertices + len(part.positions), faces + len(part.faces)
                 check_counts(self.path, vertices, faces)
                 parts.append(part if matrix is None else part.placed(matrix))
-                if len(parts) > LARGEST_SCENE:
-                    raise InputError(
-                        f"'{self.path}' places more than {LARGEST_SCENE:,} primitives; join meshes before the export"
-                    )
         if not parts:
             raise InputError(f"'{self.path}' has no triangles; export a mesh with faces")
         return self.merged(parts)
