@@ -25,6 +25,7 @@ from hostile_files import mutations
 
 from dressi.errors import DressiError, InputError
 from dressi.render.io import load_image, load_mesh, load_photos
+from dressi.render.io.calibration import read_calibration
 
 MESHES = {".glb", ".gltf", ".obj", ".ply", ".stl", ".off"}
 
@@ -48,7 +49,10 @@ def load(path: Path) -> None:
     """Load a file the way that a user would, or the mesh or folder that it belongs to."""
     if path.parent.name.startswith("set") or path.parent.parent.name.startswith("set"):
         folder = path.parent if path.parent.name.startswith("set") else path.parent.parent
-        load_photos(folder)
+        if (folder / "sparse" / "points3D.txt").exists() or (folder / "sparse" / "points3D.bin").exists():
+            read_calibration(folder).points()  # without a box, whose search takes half a second
+        else:
+            load_photos(folder)
     elif path.suffix == ".mtl" or path.name == "a.png":
         load_mesh(path.with_name("a.obj"))
     elif path.suffix in MESHES:

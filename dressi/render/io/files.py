@@ -113,6 +113,12 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
     All are written under temporary names beside their targets first, and renamed when every one is complete.
     InputError when a folder does not exist, is full or read-only; then nothing was overwritten.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.bin"
+    >>> write_files({path: b"whole"})
+    >>> path.read_bytes()
+    b'whole'
     """
     pending: list[tuple[str, Path]] = []
     target = Path()
@@ -140,7 +146,14 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def write_json(path: str | os.PathLike, content: Any) -> None:
-    """Write a JSON file, whole or not at all (``write_files``). Numbers that JSON does not know are null."""
+    """Write a JSON file, whole or not at all (`write_files`). NaN and infinite numbers, which JSON has not, become null.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.json"
+    >>> write_json(path, {"loss": float("nan")})
+    >>> path.read_text().split()
+    ['{', '"loss":', 'null', '}']
+    """
     path = Path(path)
     write_files({path: (json.dumps(finite(content), indent=1, allow_nan=False) + "\n").encode()})
 

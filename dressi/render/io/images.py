@@ -110,7 +110,14 @@ def decode(data: bytes, name: str) -> np.ndarray:
 
 
 def read_image(path: str | os.PathLike) -> np.ndarray:
-    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``."""
+    """(H, W, C) float32 code values in [0, 1]: `load_image` with ``linear=False``.
+
+    >>> import numpy as np, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "mask.png")
+    >>> save_png(path, np.eye(3))
+    >>> float(read_image(path)[..., 0].trace())
+    3.0
+    """
     return load_image(path, linear=False)
 
 

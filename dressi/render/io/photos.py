@@ -34,6 +34,13 @@ class Photos:
     masks are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
     originals: the files, with cameras of their own sizes and their lenses.
+
+    >>> from dressi.render.camera import Camera
+    >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
+    >>> names, box = tuple("abcd"), np.array([[-1.0, -1, -1], [1, 1, 1]])
+    >>> photos = Photos(np.ones((4, 6, 8, 3)), np.ones((4, 6, 8)), Cameras([camera] * 4), names, box)
+    >>> photos.train.tolist(), photos.held_out.tolist(), photos.radius
+    ([0, 1, 2], [3], 1.0)
     """
 
     images: np.ndarray
@@ -111,7 +118,21 @@ def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: 
 
     Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
     missing or empty masks, a lens that is not supported, a camera inside the object, behind it, or that does not see
-    it.
+    it; names that lead out of the folder, and pictures above `config.max_megapixels`.
+
+    >>> import tempfile
+    >>> from dressi.render.camera import Camera
+    >>> from dressi.render.io.cameras import encode_cameras
+    >>> from dressi.render.io.images import save_image
+    >>> folder, camera = Path(tempfile.mkdtemp()), Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
+    >>> picture = np.zeros((6, 8, 4))
+    >>> picture[2:4, 2:6] = 1.0  # alpha is the mask
+    >>> save_image(folder / "a.png", picture)
+    >>> box = np.array([[-0.5, -0.5, -0.5], [0.5, 0.5, 0.5]])
+    >>> from dressi.render.io.lens import Lens
+    >>> _ = (folder / "cameras.json").write_bytes(encode_cameras([("a.png", camera, Lens())], box))
+    >>> float(load_photos(folder).masks.sum())
+    8.0
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -21,7 +21,13 @@ _CORNERS = (("uvs", 2, "UV"), ("normals", 3, "normal"), ("colors", 3, "colour"))
 
 
 class SeamSplit(NamedTuple):
-    """A mesh with one vertex per distinct corner, as files and graphics interfaces store it."""
+    """A mesh with one vertex per distinct corner, as files and graphics interfaces store it: `Mesh.split_at_seams`.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> split = cube().split_at_seams()
+    >>> split.positions.shape, split.uvs.shape, split.faces.shape
+    ((24, 3), (24, 2), (12, 3))
+    """
 
     positions: np.ndarray
     """(S, 3) float64."""
