@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dressi.render import views
+from dressi.render.cameras import views
 from dressi.render.io import save_mesh, save_png
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.lens import Lens

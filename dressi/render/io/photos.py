@@ -35,7 +35,7 @@ class Photos:
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
     originals: the files, with cameras of their own sizes and their lenses.
 
-    >>> from dressi.render.camera import Camera
+    >>> from dressi.render.cameras import Camera
     >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
     >>> names, box = tuple("abcd"), np.array([[-1.0, -1, -1], [1, 1, 1]])
     >>> photos = Photos(np.ones((4, 6, 8, 3)), np.ones((4, 6, 8)), Cameras([camera] * 4), names, box)
@@ -121,7 +121,7 @@ def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: 
     it; names that lead out of the folder, and pictures above `config.max_megapixels`.
 
     >>> import tempfile
-    >>> from dressi.render.camera import Camera
+    >>> from dressi.render.cameras import Camera
     >>> from dressi.render.io.cameras import encode_cameras
     >>> from dressi.render.io.images import save_image
     >>> folder, camera = Path(tempfile.mkdtemp()), Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
