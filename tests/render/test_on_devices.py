@@ -6,7 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
+from dressi.render.cameras import Camera, Cameras
+from dressi.render.drawing.draw import draw
+from dressi.render.drawing.entry import render
+from dressi.render.mesh import Mesh
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases as sc
@@ -56,3 +61,21 @@ def test_derivative_of_the_rerendered_loss_on_avocado(run, data):
 @pytest.mark.parametrize("side", SIDES)
 def test_exact_texture_gradient(run, side):
     check_texture_gradient(run, side)
+
+
+def test_vertex_colours_are_drawn_as_they_are(device):
+    """Both ways to draw a mesh show colours that differ on the two sides of an edge, times the colour of the mesh."""
+    square = np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
+    mesh = Mesh(
+        square,
+        [[0, 1, 2], [0, 2, 3]],
+        colors=np.eye(3)[:2],
+        color_faces=[[0, 0, 0], [1, 1, 1]],
+        color=(0.5, 1.0, 1.0),
+    )
+    camera = Camera.perspective(40, (16, 16), (0, 0, 4), (0, 0, 0))
+    _, colors = draw(mesh, Cameras([camera]), lambda: DressiAD(device))
+    for picture in (colors[0], render(mesh, camera, light=None).colour):
+        # Two pixels off the edge, whose own may go to either face.
+        np.testing.assert_allclose(picture[11, 9], [0.5, 0, 0], atol=1e-5)
+        np.testing.assert_allclose(picture[5, 7], [0, 1, 0], atol=1e-5)

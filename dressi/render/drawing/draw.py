@@ -13,7 +13,7 @@ from ..engine import MakeEngine
 from ..lists import list_leaf
 from ..mesh import Mesh
 from ..projection import to_clip
-from ..screen import barycentric, corners, covered, rasterize_hard
+from ..screen import barycentric, corners, covered, interpolate, rasterize_hard
 from ..texturing import texture_colour, texture_uv
 
 TILES = 12
@@ -23,7 +23,8 @@ TILES = 12
 def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndarray, np.ndarray]:
     """Masks (N, H, W) of 0 and 1, and unlit linear colours (N, H, W, 3) on black, both float32.
 
-    The mesh is shown with its texture (bilinear, repeating) times its colour, both sides of every face.
+    The mesh is shown with its texture (bilinear, repeating) times its vertex colours and its colour, both sides of every
+    face.
     """
     center, radius = mesh.bounding_sphere()
     matrices = unit_matrices(cameras, center, max(radius, 1e-30))
@@ -50,12 +51,16 @@ def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndar
 
 
 def _albedo(mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int]) -> Variable:
-    color = tuple(float(c) for c in mesh.color)
+    color = F.mul(F.vec3(covered(face)), tuple(float(c) for c in mesh.color))
+    if mesh.colors is not None and mesh.color_faces is not None:
+        at = corners(face, list_leaf("color_faces", IVEC3, mesh.color_faces))
+        weights = barycentric(clip, corners(face, faces), size)
+        color = color * interpolate(list_leaf("colors", VEC3, mesh.colors), at, weights)
     if mesh.texture is None or mesh.uvs is None or mesh.uv_faces is None:
-        return F.mul(F.vec3(covered(face)), color)
+        return color
     height, width = mesh.texture.shape[:2]
     texture = Variable(VEC3, (width, height), name="texture", data=mesh.texture[None])
-    return F.mul(texture_colour(texture, surface_uv(mesh, clip, faces, face, size), face), color)
+    return texture_colour(texture, surface_uv(mesh, clip, faces, face, size), face) * color
 
 
 def surface_uv(

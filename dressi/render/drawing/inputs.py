@@ -141,6 +141,8 @@ def shape_given(mesh: Any, overrides: Mapping[str, Any]) -> Shape:
             positions, faces, name, colour = mesh.positions, mesh.faces, mesh.name, mesh.color
             if mesh.uvs is not None and "uvs" not in own:
                 own = {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture} | own
+            if mesh.colors is not None and "colours" not in own:
+                own |= {"colours": mesh.colors, "colour_faces": mesh.color_faces}
             if mesh.normals is not None and "positions" not in own:
                 own |= {"normals": mesh.normals, "normal_faces": mesh.normal_faces}
         else:
@@ -180,7 +182,10 @@ def shape_given(mesh: Any, overrides: Mapping[str, Any]) -> Shape:
     if own.get("texture") is not None:
         given["texture"] = picture_of("texture", own["texture"])
     if own.get("colours") is not None:
-        given["colours"] = vertex_list("colours", VEC3, own["colours"], count)
+        own_faces = own.get("colour_faces")
+        given["colours"] = vertex_list("colours", VEC3, own["colours"], count if own_faces is None else None)
+        if own_faces is not None:
+            given["colour_faces"] = face_list("colour_faces", own_faces, len(own["colours"]))
     if "normals" in own:
         given["normals"] = vertex_list("normals", VEC3, own["normals"])
         given["normal_faces"] = face_list("normal_faces", own["normal_faces"], len(own["normals"]))

@@ -44,7 +44,7 @@ class Geometry:
     faces: Variable
     """IVEC3 list."""
     parts: Mapping[str, Variable]
-    """The other Variables by name: uvs, uv_faces, texture, colours, colour, normals, normal_faces, light_..."""
+    """The other Variables by name: uvs, uv_faces, texture, colours, colour_faces, colour, normals, normal_faces, light_..."""
     face_count: int
     smooth: bool
 
@@ -131,7 +131,7 @@ class SurfacePoint:
         parts = self.geometry.parts
         colour = parts["colour"]
         if "colours" in parts:
-            colour = colour * self.surface.interpolate(parts["colours"])
+            colour = colour * self.surface.interpolate(parts["colours"], parts.get("colour_faces"))
         if "texture" in parts:
             colour = colour * texture_colour(parts["texture"], self.uv, self.face)
         return colour
