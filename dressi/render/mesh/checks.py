@@ -25,6 +25,11 @@ class SurfaceReport:
     seen from outside, a part of the surface that is turned over; None for a mesh that is not closed.
     self_intersecting: share in [0, 1] of faces that another face cuts or touches, other than along edges and
     vertices that they share.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> report = check_surface(cube())
+    >>> report.closed, report.handles, report.volume
+    (True, 0, 8.0)
     """
 
     faces: int
@@ -35,11 +40,17 @@ class SurfaceReport:
     self_intersecting: float
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields by name, for JSON."""
         return asdict(self)
 
 
 def check_surface(mesh: Mesh) -> SurfaceReport:
-    """All checks of a mesh."""
+    """All checks of a mesh.
+
+    >>> from dressi.render.mesh.primitives import torus
+    >>> check_surface(torus(8, 6)).handles
+    1
+    """
     closed = mesh.is_closed()
     pairs = intersecting_faces(mesh)
     return SurfaceReport(

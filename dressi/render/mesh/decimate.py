@@ -18,6 +18,10 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
     Edges collapse without a look at what they tie together: of a closed mesh see ``decimate_closed``. Raises InputError
     when faces is below 4.
+
+    >>> from dressi.render.mesh.primitives import icosphere
+    >>> len(decimate(icosphere(2), 100).faces) <= 120
+    True
     """
     if faces < 4:
         raise InputError(f"a mesh cannot be decimated to {faces} faces; give at least 4")
@@ -28,7 +32,12 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
 def decimate_closed(mesh: Mesh, faces: int) -> Mesh:
     """The shape of a closed mesh with about that many faces, closed and with as many handles: as many as that takes, up to
-    all. UVs, normals and textures are dropped."""
+    all. UVs, normals and textures are dropped.
+
+    >>> from dressi.render.mesh.primitives import icosphere
+    >>> decimate_closed(icosphere(2), 100).is_closed()
+    True
+    """
     for more, haste in product(MORE, CAREFUL):
         count = int(more * faces)
         if count >= len(mesh.faces):

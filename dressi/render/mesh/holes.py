@@ -9,7 +9,12 @@ from .mesh import Mesh
 
 def close_holes(mesh: Mesh) -> Mesh:
     """The mesh with a fan over each of its holes, around the mean of their edge, such as those in the base of the Stanford
-    bunny; UVs, normals and textures are dropped. Not where holes touch in a vertex: what comes of these may be open."""
+    bunny; UVs, normals and textures are dropped. Not where holes touch in a vertex: what comes of these may be open.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> close_holes(cube().with_faces(range(2, 12))).is_closed()
+    True
+    """
     around = np.roll(mesh.faces, -1, axis=1)
     halves = set(zip(mesh.faces.reshape(-1).tolist(), around.reshape(-1).tolist(), strict=True))
     after = {b: a for a, b in halves if (b, a) not in halves}

@@ -24,7 +24,10 @@ def octasphere(
     An octahedron is subdivided, and its upper half is the inner diamond of the square, its lower half the
     four corners. UVs are cut along four edges from the equator to the south pole only, all of which lie on
     the border of the square; they keep half a texel of a 256 texture away from it, so that wrapping does not
-    mix sides.
+    mix sides. level: 0 or more.  radius and center: in units of the mesh.
+
+    >>> octasphere(2).faces.shape
+    (128, 3)
     """
     corners = np.array(
         [[1, 0, 0], [0, 0, 1], [-1, 0, 0], [0, 0, -1], [0, 1, 0], [0, -1, 0]], dtype=np.float64
@@ -46,6 +49,9 @@ def icosphere(
 
     Each side of the icosahedron has its own half of one of twelve cells of the texture, apart from its
     neighbours: no two faces share a texel, but there are many seams. `octasphere` has few.
+
+    >>> icosphere(1).is_closed()
+    True
     """
     golden = (1 + 5**0.5) / 2
     corners = np.array(
@@ -75,7 +81,13 @@ def icosphere(
 def torus(
     around: int = 32, across: int = 16, radius: float = 1.0, tube: float = 0.35, name: str = "torus"
 ) -> Mesh:
-    """A ring in the xz plane with `around` by `across` quads, two faces each; u runs around, v across."""
+    """A ring in the xz plane with `around` by `across` quads, two faces each; u runs around, v across.
+
+    radius: of the circle in the middle of the tube, whose own radius is tube.
+
+    >>> torus(8, 6).euler_characteristic()
+    0
+    """
     u, v = np.meshgrid(np.arange(around + 1) / around, np.arange(across + 1) / across, indexing="ij")
     a, b = 2 * np.pi * u, 2 * np.pi * v
     wide = radius + tube * np.cos(b)
@@ -86,13 +98,21 @@ def torus(
 
 
 def tetrahedron() -> Mesh:
-    """Four faces, edge length 2 sqrt 2, centred."""
+    """Four faces, edge length 2 sqrt 2, centred.
+
+    >>> round(tetrahedron().signed_volume(), 3)
+    2.667
+    """
     positions = np.array([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
     return Mesh(positions, np.array([[0, 1, 2], [0, 3, 1], [0, 2, 3], [1, 3, 2]]), name="tetrahedron")
 
 
 def cube(half: float = 1.0) -> Mesh:
-    """Twelve faces; each side has its own third by half of the texture."""
+    """A cube of side 2 * half: twelve faces; each side has its own third by half of the texture.
+
+    >>> cube(0.5).signed_volume()
+    1.0
+    """
     positions, uvs, faces = [], [], []
     axes = np.eye(3)
     for side in range(6):
@@ -109,7 +129,11 @@ def cube(half: float = 1.0) -> Mesh:
 
 
 def bumpy_ellipsoid(subdivisions: int = 3, seed: int = 0) -> Mesh:
-    """A closed smooth shape without symmetry, about 1 in radius: for gradients of silhouettes."""
+    """A closed smooth shape without symmetry, about 1 in radius: for gradients of silhouettes.
+
+    >>> bumpy_ellipsoid(1).component_count()
+    1
+    """
     mesh = icosphere(subdivisions)
     random = np.random.default_rng(seed)
     height = np.zeros(len(mesh.positions))
@@ -123,7 +147,11 @@ def bumpy_ellipsoid(subdivisions: int = 3, seed: int = 0) -> Mesh:
 
 
 def random_mesh(faces: int = 20, seed: int = 0, size: float = 0.5) -> Mesh:
-    """Triangles of about `size` strewn over [-1, 1]^3, which share no vertex: for rasterizers."""
+    """Triangles of about `size` strewn over [-1, 1]^3, which share no vertex: for rasterizers.
+
+    >>> random_mesh(5).positions.shape
+    (15, 3)
+    """
     random = np.random.default_rng(seed)
     middle = random.uniform(-1, 1, size=(faces, 1, 3))
     positions = (middle + size * random.normal(size=(faces, 3, 3)) / 2).reshape(-1, 3)
@@ -131,8 +159,13 @@ def random_mesh(faces: int = 20, seed: int = 0, size: float = 0.5) -> Mesh:
 
 
 def pear(around: int = 64, along: int = 48, texture_size: int = 512) -> Mesh:
-    """A textured pear about 2 high with a stem: the target of the demo. u runs around it, v from top to
-    bottom."""
+    """A textured pear about 2 high with a stem: the target of the demo. u runs around it, v from top to bottom.
+
+    around, along: quads in these directions.  texture_size: side in texels of the albedo, linear light.
+
+    >>> pear(12, 10, 32).texture.shape
+    (32, 32, 3)
+    """
     profile = _pear_profile(along)
     u, v = np.meshgrid(np.arange(around + 1) / around, _arc_length(profile), indexing="ij")
     angle = 2 * np.pi * u

@@ -13,7 +13,13 @@ NEAREST = 8
 
 
 def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
-    """(count, 3) points spread evenly over the surface; the same seed gives the same points."""
+    """(count, 3) points spread evenly over the surface; the same seed gives the same points.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> points = sample_surface(cube(), 100)
+    >>> points.shape, bool(np.isclose(np.abs(points).max(axis=1), 1).all())
+    ((100, 3), True)
+    """
     random = np.random.default_rng(seed)
     areas = mesh.face_areas()
     return _points_on(mesh, random.choice(len(areas), size=count, p=areas / areas.sum()), random)
@@ -23,6 +29,10 @@ class Surface:
     """Distances to a mesh: to the faces that hold the nearest of many points on it.
 
     count: of these points, about; every face has one. What is wrong by it is a part of the distance between two points.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> Surface(cube()).distances(np.array([[0.0, 0, 3], [0, 0, 0]])).round(6).tolist()
+    [2.0, 1.0]
     """
 
     def __init__(self, mesh: Mesh, count: int = 20_000):

@@ -18,7 +18,11 @@ _OFF = np.array([0.000271, 0.000433])
 
 @dataclass(frozen=True)
 class Grid:
-    """Points origin + step * (i, j, k) for i, j, k below shape."""
+    """Points origin + step * (i, j, k) for i, j, k below shape.
+
+    >>> Grid.around(np.array([[0.0, 0, 0], [1, 1, 2]]), 4).shape
+    (7, 7, 9)
+    """
 
     origin: np.ndarray
     step: float
@@ -37,7 +41,12 @@ class Grid:
 
 
 def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
-    """(X, Y, Z) int: how often a closed mesh winds around the points of a grid; 0 is outside. Counted along columns."""
+    """(X, Y, Z) int: how often a closed mesh winds around the points of a grid; 0 is outside. Counted along columns.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> winding_numbers(cube(), Grid(np.array([-2.0, 0, 0]), 2.0, (3, 1, 1))).reshape(-1).tolist()
+    [0, 1, 0]
+    """
     corners = (mesh.positions[mesh.faces] - grid.origin) / grid.step
     columns = np.moveaxis(np.indices(grid.shape[:2]), 0, -1).reshape(-1, 2)
     found = crossings(columns + _OFF, corners)
@@ -54,6 +63,11 @@ def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0) -> np.ndarray:
 
     To the faces that have the nearest of many points spread on the surface: right to a tenth of a cell. Where the
     surface winds around more than once, or the wrong way, inside is where it winds forwards at all.
+
+    >>> from dressi.render.mesh.primitives import cube
+    >>> field = signed_distances(cube(), Grid(np.array([-2.0, 0, 0]), 2.0, (3, 1, 1)))
+    >>> field.reshape(-1).round(1).tolist()
+    [-1.0, 1.0, -1.0]
     """
     surface = Surface(mesh, int(SAMPLES * mesh.face_areas().sum() / grid.step**2))
     distance = surface.distances(grid.points(), most=reach * grid.step)
@@ -65,6 +79,11 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
 
     least: parts whose volume is less than this share of the largest one's are left out, and so are hollows. The field
     has to be negative on the sides of the grid.
+
+    >>> grid = Grid(np.full(3, -1.5), 0.5, (7, 7, 7))
+    >>> ball = level_set(1 - np.linalg.norm(grid.points(), axis=-1), grid)
+    >>> ball.is_closed(), 3.0 < ball.signed_volume() < 4.2
+    (True, True)
     """
     from mcubes import marching_cubes
 
