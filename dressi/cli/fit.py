@@ -13,6 +13,13 @@ def fit(
         Path | None, typer.Option(help="A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.")
     ] = None,
     photos: Annotated[Path | None, typer.Option(help="A folder with photographs, masks and cameras.")] = None,
+    masks: Annotated[
+        str | None,
+        typer.Option(
+            help="Make masks for --photos: background:FILE_OR_FOLDER, threshold[:dark, bright, saturation or chroma],"
+            " box, or rembg[:MODEL]; they are written into the folder 'masks' of the results."
+        ),
+    ] = None,
     init: Annotated[
         Path | None, typer.Option(help="A mesh to start from instead of a sphere; its faces stay.")
     ] = None,
@@ -73,7 +80,7 @@ def fit(
         from dressi.cli.fitting import Request, run_fit
 
     request = Request(
-        target=target, photos=photos, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
+        target=target, photos=photos, masks=masks, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
         radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, refine_poses=refine_poses, batch=batch, exposure=exposure,
         spread=spread, device=device,
         resume=resume, plan=plan, as_json=as_json,

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from dressi import Device, DressiAD
 from dressi.cli.interrupt import Stop
+from dressi.cli.made_masks import MadeMasks
 from dressi.cli.terminal import say
 from dressi.errors import DressiError, InputError
 from dressi.render.fit import (
@@ -40,6 +41,7 @@ class Request:
 
     target: Path | None
     photos: Path | None
+    masks: str | None
     init: Path | None
     out: Path
     size: str | None
@@ -67,12 +69,19 @@ def run_fit(request: Request) -> int:
     begin = time.perf_counter()
     if (request.target is None) == (request.photos is None):
         raise InputError("give either --target mesh or --photos folder, and not both")
+    if request.masks is not None and request.photos is None:
+        raise InputError(
+            "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"
+        )
     if request.as_json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
     size = parse_size(request.size) if request.size is not None else None
     options = _options(request, size or (256, 256))
     init = None if request.init is None else _with_uvs(load_mesh(request.init))
-    source = _source(request, size)
+    made = None
+    if request.masks is not None and request.photos is not None:
+        made = MadeMasks(request.photos, request.masks)
+    source = _source(request, size, made)
     if isinstance(source, Photos):
         options = _options(request, source.cameras.size)
     with Device.open(request.device) as device:
@@ -88,6 +97,8 @@ def run_fit(request: Request) -> int:
             return 0
         check_folder(request.out)
         with locked(request.out):
+            if made is not None:
+                made.write(request.out / "masks")
             scene = _scene(source, options, make_engine)
             job = FitJob(scene, options, make_engine, init=init, folder=request.out)
             stop = Stop()
@@ -203,11 +214,11 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
     )
 
 
-def _source(request: Request, size: tuple[int, int] | None) -> Mesh | Photos:
+def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | None) -> Mesh | Photos:
     if request.target is not None:
         return load_mesh(request.target)
     assert request.photos is not None
-    photos = load_photos(request.photos, size, widest=PHOTO_WIDTH)
+    photos = load_photos(request.photos, size, widest=PHOTO_WIDTH, masks=made)
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
     return photos

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,6 +115,20 @@ def test_photographs(tmp_path: Path):
     assert report["metrics"]["heldout"]["iou"] > 0.3
 
 
+def test_photographs_without_masks(tmp_path: Path):
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photograph(photos)
+    shutil.rmtree(photos / "mask")
+    options = ("--photos", photos, "--out", out, "--size", "20x16", "--steps", "5", "--texture-size", "8")
+    refuses(run(*options), "--masks threshold", "--masks background:", "--masks box", "--masks rembg")
+    refuses(run(*options, "--masks", "magic"), "magic", "--masks threshold")
+    assert not out.exists()
+    result = run(*options, "--masks", "threshold", "--no-colours")
+    assert result.returncode == 0 and "look at them" in result.stderr, result.stderr
+    assert sorted(f.name for f in (out / "masks").iterdir()) == [f"photo{i}.png.png" for i in range(5)]
+    assert json.loads((out / "report.json").read_text())["metrics"]["train"]["iou"] > 0.3
+
+
 def test_one_photograph(tmp_path: Path):
     document, _ = photograph(tmp_path / "photos", 1)
     del document["bbox"]
@@ -186,6 +201,7 @@ def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     refuses(run("--target", target, "--photos", tmp_path, *out), "not both")
     refuses(run("--target", tmp_path / "none.glb", *out), "none.glb")
     refuses(run("--target", target, "--json", *out), "--plan")
+    refuses(run("--target", target, "--masks", "threshold", *out), "--photos")
     refuses(run("--target", target, "--wrong", *out), "--wrong")
     refuses(run("--target", target, "--resume", *out), "nothing to resume")
     refuses(run("--target", target, "--device", "Voodoo", *out), "Voodoo")

@@ -152,7 +152,11 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path):
     with pytest.raises(OSError, match="Input/output"):
         replace_file(path, fail)
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
-    replace_file(path, lambda stream: stream.write(b"new"))
+
+    def write(stream) -> None:
+        stream.write(b"new")
+
+    replace_file(path, write)
     assert path.read_bytes() == b"new" and names(tmp_path) == ["file"]
 
 

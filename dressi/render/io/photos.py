@@ -24,6 +24,13 @@ from dressi.render.io.lens import Undistortion
 
 Size = tuple[int, int]
 
+WAYS = (
+    "--masks background:FILE_OR_FOLDER (photographs without the object), --masks threshold (a plain background; or"
+    ' threshold:dark, :bright, :saturation, :chroma), --masks box (the object\'s "bbox" in the calibration), or'
+    " --masks rembg (a library that finds objects)"
+)
+"""How `dressi fit` makes masks, see ``dressi.render.fit.masks``."""
+
 
 @dataclass(frozen=True, eq=False)
 class Photos:
@@ -108,13 +115,20 @@ class _Layers:
         )
 
 
-def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: int | None = None) -> Photos:
+def load_photos(
+    folder: str | os.PathLike,
+    size: Size | None = None,
+    *,
+    widest: int | None = None,
+    masks: Callable[[View, np.ndarray], np.ndarray] | None = None,
+) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
     Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
     scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens distortion
     is removed before, by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to
     fit into the size and padded on the right and below.  widest: of pictures that no size is given for.
+    masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the folder.
 
     Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
     missing or empty masks, a lens that is not supported, a camera inside the object, behind it, or that does not see
@@ -142,8 +156,10 @@ def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: 
     calibration = read_calibration(folder)
     frames, common = _frames([view.camera.size for view in calibration.views], size, widest)
     _check_room(folder, common, len(frames))
-    layers = [_read(view, frame, common) for view, frame in zip(calibration.views, frames, strict=True)]
-    masks = np.stack([layer.coverage for layer in layers])
+    layers = [
+        _read(view, frame, common, masks) for view, frame in zip(calibration.views, frames, strict=True)
+    ]
+    coverage = np.stack([layer.coverage for layer in layers])
     known = np.stack([layer.known for layer in layers])
     cameras = Cameras(
         [v.camera.resized(frame).padded(common) for v, frame in zip(calibration.views, frames, strict=True)]
@@ -151,12 +167,12 @@ def load_photos(folder: str | os.PathLike, size: Size | None = None, *, widest: 
     with usable(calibration.path, "the cameras"):
         bounds = calibration.bounds
         if bounds is None:
-            bounds = _estimated(calibration, masks, cameras, known)
+            bounds = _estimated(calibration, coverage, cameras, known)
         check_cameras(cameras, bounds)
         cameras = cameras.around(*sphere_of(bounds))
     return Photos(
         images=np.stack([layer.color for layer in layers]),
-        masks=masks,
+        masks=coverage,
         cameras=cameras,
         names=tuple(view.image.name for view in calibration.views),
         bounds=bounds,
@@ -196,16 +212,22 @@ def _scaled(size: Size, scale: float) -> Size:
     return max(round(size[0] * scale), 1), max(round(size[1] * scale), 1)
 
 
-def _read(view: View, frame: Size, common: Size) -> _Layers:
+def _read(
+    view: View, frame: Size, common: Size, masks: Callable[[View, np.ndarray], np.ndarray] | None
+) -> _Layers:
     """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
     with usable(view.image, "the photograph with its camera"):
-        return _undistorted(view, frame, common)
+        return _undistorted(view, frame, common, masks)
 
 
-def _undistorted(view: View, frame: Size, common: Size) -> _Layers:
+def _undistorted(
+    view: View, frame: Size, common: Size, masks: Callable[[View, np.ndarray], np.ndarray] | None
+) -> _Layers:
     codes = read_image(view.image)
     color = to_linear_rgb(codes).astype(np.float32)
-    if view.mask is not None:
+    if masks is not None:
+        coverage = np.asarray(masks(view, codes), dtype=np.float32)
+    elif view.mask is not None:
         mask = read_image(view.mask)
         if mask.shape[:2] != color.shape[:2]:
             raise InputError(
@@ -217,7 +239,8 @@ def _undistorted(view: View, frame: Size, common: Size) -> _Layers:
         coverage = codes[..., 3]
     else:
         raise InputError(
-            f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', or give images with alpha"
+            f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', give images with alpha, or"
+            f" let masks be made by {WAYS}"
         )
     layers = _Layers(color, coverage, np.ones_like(coverage))
     if view.lens:
@@ -227,6 +250,8 @@ def _undistorted(view: View, frame: Size, common: Size) -> _Layers:
     layers = layers.padded(common)
     known = layers.known > 0.999
     covered = known & (layers.coverage >= 0.5)
+    if not covered.any() and masks is not None:
+        raise InputError(f"no object was found in '{view.image}'; choose another --masks, or remove the view")
     if not covered.any():
         raise InputError(
             f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
