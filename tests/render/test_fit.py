@@ -267,7 +267,7 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(
     def job() -> FitJob:
         return FitJob(scene, TINY, lambda: DressiAD(device), folder=tmp_path)
 
-    whole = job().run()
+    whole = FitJob(scene, TINY, lambda: DressiAD(device)).run()
     calls = []
     part = job().run(progress=calls.append, stop=lambda: len(calls) >= stop_after)
     assert not part.finished and 0 < len(part.losses) < len(whole.losses)
@@ -290,7 +290,8 @@ def test_results_are_written_and_replaced(device, scene: Scene, tmp_path: Path):
     report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted(FILES)
     assert json.loads((tmp_path / "report.json").read_text()) == report
-    assert set(report) == {"device", "plan", "time", "metrics", "surface", "hull"}
+    assert set(report) == {"device", "plan", "time", "metrics", "parts", "surface", "hull"}
+    assert report["parts"] == {"components": 1, "views": 3, "apart": 0, "result": 1}
     assert set(report["plan"]) == {"substages", "stages", "functions", "shape", "texture"}
     assert set(report["time"]) == {"first_build_ms", "step_ms", "total_s"}
     for views in ("train", "heldout"):

@@ -24,6 +24,7 @@ from .learned import learned, round_size
 from .moving import Moving, with_views
 from .openings import opened
 from .options import FitOptions, Round
+from .parts import Parts
 from .result import FitResult, Progress, Timing
 from .scene import Scene
 from .shape import ShapeRound, outer_radius
@@ -252,6 +253,9 @@ class FitJob:
         matrices, masks = self._learned[:2]
         radius = self.shape_radius(0)
         note = check_reach(marked(matrices, self._start.positions, masks.shape[1:]), masks, radius)
+        if note is not None:
+            warnings.warn(note, stacklevel=3)
+        note = Parts.of(self.scene).note(self._start.component_count())
         if note is not None:
             warnings.warn(note, stacklevel=3)
 

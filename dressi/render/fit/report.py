@@ -28,6 +28,7 @@ from ..metrics import chamfer, iou, psnr, ssim
 from ..turntable import render_turntable
 from .cameras import cameras_file, moves
 from .disk import cannot_write, locked, temporary_prefix
+from .parts import Parts
 from .result import FitResult
 from .scene import Scene, Views
 
@@ -137,6 +138,7 @@ def write_results(
     }
     if result.cameras is not None:
         report["poses"] = moves(result.cameras, given)
+    report["parts"] = {**Parts.of(scene).as_dict(), "result": result.mesh.component_count()}
     report["surface"] = surface_score(result, scene)
     outline = hull_score(scene) if hull else None
     if outline is not None:
