@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...ad import graph
 from ...ad.constant import Like
 from ...ad.graph import Variable
 from ...ad.types import MAT4, Size
@@ -61,7 +62,7 @@ def render(
     and of the colour of the mesh.
     light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
     it is. Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
-    colour.  smooth: normals interpolated from the vertices (those of the file where it has some), or of the faces.
+    colour; Variables that it uses count as arguments.  smooth: normals interpolated from the vertices (those of the file where it has some), or of the faces.
     background: linear, a number, (3,), (H, W, 3) or a Variable; black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
@@ -123,6 +124,12 @@ def render(
     )
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))
+    if shader is not None:
+        # Variables that the shader uses are known when it has run.
+        own = leaves(given)
+        picture = make(own)
+        if not set(graph.leaves([picture.colour])) <= set(own.values()):
+            return picture
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
     # The soft forms make their edges of the numbers of the vertices.
     topology = b"" if form == "hard" else values["faces"].array.tobytes()
