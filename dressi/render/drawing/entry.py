@@ -13,7 +13,7 @@ from ...errors import InputError
 from ..mesh import Mesh
 from ..scene import Scene
 from .inputs import Values, light_given, per_view, picture_of, shape_given, views_given
-from .make import Maker, check_batches, check_in_view, check_options, leaves, radius_given
+from .make import Maker, check_batches, check_headlight, check_in_view, check_options, leaves, radius_given
 from .pixels import Pixels, Recipe
 from .point import Light, Shader
 
@@ -118,6 +118,7 @@ def render(
     check_options(form, samples, cull, outputs)
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
+    check_headlight(given)
     check_in_view(given, shape)
     make = Maker(
         shape.face_count, seen.size, samples, form, cull, bool(smooth), shader, tuple(sorted(options.items()))

@@ -171,24 +171,21 @@ def shape_given(mesh: Any, overrides: Mapping[str, Any]) -> Shape:
         raise InputError(
             f"mesh '{name}': a texture needs texture coordinates; give uvs=, or use mesh.unwrap()"
         )
-    if "uvs" in own:
-        uv_faces = own.get("uv_faces")
-        given["uvs"] = vertex_list("uvs", VEC2, own["uvs"], count if uv_faces is None else None)
-        if uv_faces is not None:
-            _, height, width = shape_of(given["uvs"])[:3]
-            given["uv_faces"] = face_list("uv_faces", uv_faces, width * height)
-            if len(uv_faces) != face_count:
-                raise InputError(f"uv_faces has {len(uv_faces)} rows for {face_count} faces; give one each")
     if own.get("texture") is not None:
         given["texture"] = picture_of("texture", own["texture"])
-    if own.get("colours") is not None:
-        own_faces = own.get("colour_faces")
-        given["colours"] = vertex_list("colours", VEC3, own["colours"], count if own_faces is None else None)
-        if own_faces is not None:
-            given["colour_faces"] = face_list("colour_faces", own_faces, len(own["colours"]))
-    if "normals" in own:
-        given["normals"] = vertex_list("normals", VEC3, own["normals"])
-        given["normal_faces"] = face_list("normal_faces", own["normal_faces"], len(own["normals"]))
+    for table, vtype, index in (
+        ("uvs", VEC2, "uv_faces"), ("colours", VEC3, "colour_faces"), ("normals", VEC3, "normal_faces"),
+    ):  # fmt: skip
+        if own.get(table) is not None:
+            numbered = own.get(index)
+            given[table] = vertex_list(table, vtype, own[table], count if numbered is None else None)
+            if numbered is not None:
+                _, height, width = shape_of(given[table])[:3]
+                given[index] = face_list(index, numbered, width * height)
+                if len(numbered) != face_count:
+                    raise InputError(
+                        f"{index} has {len(numbered)} rows for {face_count} faces; give one each"
+                    )
     given["colour"] = per_view("colour", VEC3, colour)
     return Shape(given, faces, face_count, name)
 

@@ -112,6 +112,19 @@ def check_batches(given: Mapping[str, Given]) -> int:
     return max(batches.values(), default=1)
 
 
+def check_headlight(given: Mapping[str, Given]) -> None:
+    """Raises InputError for a light at cameras that are nowhere."""
+    matrices = given["cameras"]
+    if "light_colour" in given and "light_direction" not in given and isinstance(matrices, Values):
+        rows = matrices.array[:, 0, 0][:, [0, 1, 3], :3]
+        scale = np.prod(np.maximum(np.linalg.norm(rows, axis=2), 1e-30), axis=1)
+        if (np.abs(np.linalg.det(rows)) < 1e-9 * scale).any():
+            raise InputError(
+                "the headlight is where the camera is, and a parallel projection has no such place; give light= a"
+                " direction, or None"
+            )
+
+
 def check_in_view(given: Mapping[str, Given], shape: Shape) -> None:
     """Raises InputError for a mesh behind all cameras, warns of one that no picture shows. Arrays only."""
     parts = [given.get(name) for name in ("position", "cameras", "to_world")]

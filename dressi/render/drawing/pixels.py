@@ -55,15 +55,15 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
     if key not in _engines:
         leaves = {name: v.leaf(name) for name, v in values.items()}
         picture = recipe.picture(leaves)
+        images = {
+            name: picture.attribute(leaves["table"]) if name == "attribute" else getattr(picture, name)
+            for name in names
+        }
         engine = default_engine()
         if not _engines:
             # Registered after that of the device, so that it runs before.
             atexit.unregister(close_engines)
             atexit.register(close_engines)
-        images = {
-            name: picture.attribute(leaves["table"]) if name == "attribute" else getattr(picture, name)
-            for name in names
-        }
         for name, image in images.items():
             engine.set_output(name, image)
         read = set(graph.leaves(images.values()))

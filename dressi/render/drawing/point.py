@@ -44,7 +44,7 @@ class Geometry:
     faces: Variable
     """IVEC3 list."""
     parts: Mapping[str, Variable]
-    """The other Variables by name: uvs, uv_faces, texture, colours, colour_faces, colour, normals, normal_faces, light_..."""
+    """The other Variables by name: uvs, texture, colours, normals and their faces; colour, light_..."""
     face_count: int
     smooth: bool
 
@@ -107,7 +107,7 @@ class SurfacePoint:
         if not self.geometry.smooth:
             return self._flat
         if "normals" in parts:
-            return F.normalize(self.surface.interpolate(parts["normals"], parts["normal_faces"]))
+            return F.normalize(self.surface.interpolate(parts["normals"], parts.get("normal_faces")))
         return F.normalize(self.surface.interpolate(self.geometry.normals))
 
     @cached_property

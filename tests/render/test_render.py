@@ -1,0 +1,307 @@
+"""``render``: arrays in give arrays, Variables in give differentiable images; broadcasting, light, errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD, F, Variable
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.gradient import gradient
+from dressi.ad.types import FLOAT, MAT4, VEC3, list_image
+from dressi.errors import InputError
+from dressi.render import (
+    Camera,
+    Cameras,
+    Light,
+    Part,
+    Picture,
+    Pixels,
+    axis_angle_to_matrix,
+    frame,
+    join,
+    list_leaf,
+    look_at,
+    poses,
+    primitives,
+    render,
+    rigid,
+    ring,
+)
+from dressi.render.drawing import pixels
+
+SIZE = (24, 18)
+CAMERA = Camera.perspective(45, SIZE, (1.5, 1.0, 4.0), (0, 0, 0))
+CUBE = primitives.cube()
+
+
+@pytest.fixture(autouse=True)
+def engines(device, monkeypatch):
+    """Pictures are drawn by engines on the device of the test, none of which stays open."""
+    pixels.close_engines()
+    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
+    yield
+    pixels.close_engines()
+
+
+def rays(camera: Camera, mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Nearest face (H, W), depth along the axis and point by Moeller and Trumbore, by hand."""
+    origin, directions = camera.rays()
+    a, b, c = (mesh.positions[mesh.faces[:, k]] for k in range(3))
+    d = directions[:, :, None]
+    p = np.cross(d, c - a)
+    det = (p * (b - a)).sum(-1)
+    u = (p * (origin - a)).sum(-1) / det
+    q = np.cross(origin - a, b - a)
+    v = (d * q).sum(-1) / det
+    t = ((c - a) * q).sum(-1) / det
+    t = np.where((u >= 0) & (v >= 0) & (u + v <= 1) & (t > 0), t, np.inf)
+    face, depth = t.argmin(-1), t.min(-1)
+    hit = np.isfinite(depth)
+    return (
+        np.where(hit, face, -1),
+        np.where(hit, depth, 0),
+        origin + directions * np.where(hit, depth, 0)[..., None],
+    )
+
+
+@pytest.mark.vk
+def test_arrays_are_what_rays_meet():
+    picture = render(CUBE, CAMERA, light=None, colours=CUBE.positions * 0.5 + 0.5)
+    assert isinstance(picture, Pixels)
+    face, depth, point = rays(CAMERA, CUBE)
+    assert (picture.face != face).mean() < 0.02
+    same = picture.face == face
+    hit = same & (face >= 0)
+    assert picture.colour.shape == (18, 24, 3) and picture.image.shape == (18, 24, 4) and hit.sum() > 60
+    np.testing.assert_allclose(picture.mask[same], (face >= 0)[same])
+    np.testing.assert_allclose(picture.depth[same], depth[same], atol=1e-4)
+    np.testing.assert_allclose(picture.point[hit], point[hit], atol=1e-4)
+    np.testing.assert_allclose(picture.colour[hit], point[hit] * 0.5 + 0.5, atol=1e-4)
+    np.testing.assert_allclose(picture.attribute(CUBE.positions[:, 1])[hit], point[hit][:, 1], atol=1e-4)
+    np.testing.assert_array_equal(picture.colour[picture.face < 0], 0)
+    np.testing.assert_array_equal(np.asarray(picture), picture.image)
+    flat = render(CUBE, CAMERA, smooth=False)
+    np.testing.assert_allclose(flat.normal[hit], CUBE.face_normals()[face[hit]], atol=1e-5)
+    to_eye = CAMERA.center - point
+    to_eye = to_eye[hit] / np.linalg.norm(to_eye[hit], axis=-1, keepdims=True)
+    cosine = (CUBE.face_normals()[face[hit]] * to_eye).sum(-1)
+    np.testing.assert_allclose(flat.colour[hit][:, 0], 0.1 + 0.9 * cosine, atol=1e-4)
+
+
+@pytest.mark.vk
+def test_texture_light_and_background():
+    mesh = primitives.cube()
+    mesh.texture, mesh.color = np.random.default_rng(0).uniform(0, 1, (16, 16, 3)), (1.0, 0.5, 0.25)
+    picture = render(mesh, CAMERA, light=None, background=(0.1, 0.2, 0.3))
+    hit = picture.face >= 0
+    np.testing.assert_allclose(picture.colour[hit], mesh.sample_texture(picture.uv)[hit], atol=2e-3)
+    np.testing.assert_allclose(
+        picture.colour[~hit], np.broadcast_to((0.1, 0.2, 0.3), (int((~hit).sum()), 3)), atol=1e-6
+    )
+    sun = render(CUBE, CAMERA, smooth=False, light=Light((0, 3, 0), colour=(1, 0.5, 0), ambient=0.2))
+    up = hit & (sun.normal[..., 1] > 0.5)
+    np.testing.assert_allclose(
+        sun.colour[up], np.broadcast_to((1.2, 0.7, 0.2), (int(up.sum()), 3)), atol=1e-5
+    )
+    np.testing.assert_allclose(sun.colour[hit & ~up], 0.2, atol=1e-5)
+    backward = (CUBE.positions, CUBE.faces[:, ::-1])
+    np.testing.assert_allclose(
+        render(backward, CAMERA, smooth=False).colour, render(CUBE, CAMERA, smooth=False).colour, atol=1e-6
+    )
+    shaded = render(CUBE, CAMERA, shader=lambda p: p.point * 0.5 + 0.5)
+    np.testing.assert_allclose(shaded.colour[hit], shaded.point[hit] * 0.5 + 0.5, atol=1e-5)
+
+
+@pytest.mark.vk
+def test_samples_average_a_larger_picture(tmp_path):
+    fine = render(CUBE, CAMERA.resized((72, 54)))
+    picture = render(CUBE, CAMERA, samples=3)
+    expected = fine.mask.reshape(18, 3, 24, 3).mean((1, 3))
+    np.testing.assert_allclose(picture.mask, expected, atol=1e-5)
+    assert 0 < ((picture.mask > 0) & (picture.mask < 1)).mean() < 0.5
+    picture.save(tmp_path / "cube.png")
+    assert (tmp_path / "cube.png").stat().st_size > 100
+    np.testing.assert_allclose(picture.srgb.max(), 1, atol=0.02)
+    with pytest.raises(InputError, match=r"\.png"):
+        picture.save(tmp_path / "cube.jpg")
+
+
+@pytest.mark.vk
+def test_meshes_and_cameras_broadcast():
+    cameras = ring(np.zeros(3), 1.8, 3, SIZE)
+    each = np.stack([render(CUBE, camera).colour for camera in cameras])
+    np.testing.assert_allclose(render(CUBE, cameras).colour, each, atol=1e-5)
+    np.testing.assert_allclose(render(CUBE, list(cameras)).colour, each, atol=1e-5)
+    np.testing.assert_allclose(render(CUBE, cameras.matrices, size=SIZE).colour, each, atol=1e-5)
+    scaled = CUBE.positions * np.array([1.0, 0.7, 0.4])[:, None, None]
+    several = render(CUBE, CAMERA, positions=scaled).mask
+    assert several.shape == (3, 18, 24)
+    for k in range(3):
+        np.testing.assert_allclose(several[k], render(CUBE.moved(scaled[k]), CAMERA).mask, atol=1e-6)
+    pairs = render(CUBE, cameras, positions=scaled).mask
+    moved = render(CUBE, cameras, to_world=np.stack([np.diag([s, s, s, 1]) for s in (1.0, 0.7, 0.4)])).mask
+    np.testing.assert_allclose(moved, pairs, atol=1e-6)
+    np.testing.assert_allclose(pairs[1], render(CUBE.moved(scaled[1]), cameras[1]).mask, atol=1e-6)
+    torus = primitives.torus(8, 6)
+    found = render([CUBE, torus, CUBE], CAMERA)
+    assert [p.mask.shape for p in found] == [(18, 24)] * 3
+    np.testing.assert_array_equal(found[0].mask, found[2].mask)
+    both = render([CUBE, torus], Cameras([cameras[0], cameras[2]]))
+    np.testing.assert_allclose(both[1].mask, render(torus, cameras[2]).mask)
+
+
+@pytest.mark.vk
+def test_the_second_picture_builds_nothing(device):
+    first = render(CUBE, CAMERA).colour
+    assert first.any() and len(pixels._engines) == 1
+    ((engine, _),) = pixels._engines.values()
+    plan = engine.plan
+    moved = render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour
+    assert len(pixels._engines) == 1 and engine.plan is plan
+    pixels.close_engines()
+    np.testing.assert_allclose(moved, render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour)
+    for k in range(pixels.KEPT + 2):
+        assert render(CUBE, CAMERA.resized((8 + k, 8))).colour.any()
+    assert len(pixels._engines) == pixels.KEPT
+
+
+@pytest.mark.vk
+def test_gradients_flow_to_everything(device):
+    mesh = primitives.octasphere(2)
+    random = np.random.default_rng(1)
+    positions = Variable.of(mesh.positions, name="positions")
+    colours = Variable.of(random.uniform(0.2, 1, mesh.positions.shape), name="colours")
+    turn = Variable.of([0.1, 0.2, 0.3], name="turn")
+    eye = Variable.of([0.5, 1.0, 4.0], name="eye")
+    light = Variable.of([0.3, 1.0, 0.5], name="light")
+    behind = Variable.of([0.1, 0.2, 0.3], name="background")
+    picture = render(
+        mesh,
+        CAMERA.with_view(rigid(*look_at(eye, (0.0, 0.0, 0.0)))),
+        positions=positions,
+        colours=colours,
+        to_world=rigid(axis_angle_to_matrix(turn), (0.0, 0.0, 0.0)),
+        light=light,
+        background=behind,
+        radius=0.1,
+    )
+    assert isinstance(picture, Picture) and picture.form == "outer"
+    leaves = [colours, light, behind]
+    assert check_gradient(picture.colour, leaves) < 1e-6
+    loss = (
+        F.mean(F.square(F.length(picture.colour - 0.3))) + F.mean(picture.mask) + F.mean(picture.depth) * 0.1
+    )
+    slopes = gradient(loss, [positions, colours, turn, eye, light, behind])
+    with DressiAD(device) as ad:
+        found = ad.evaluate(slopes)
+    for value, expected in zip(found, evaluate(slopes), strict=True):
+        assert np.abs(value).max() > 0
+        # Drivers cover pixels on the outline differently.
+        value = np.reshape(value, -1)
+        expected = expected.reshape(-1)[: value.size]
+        assert np.linalg.norm(value - expected) < 0.1 * np.linalg.norm(expected)
+
+
+def test_the_gradient_of_a_silhouette_is_that_of_the_picture_drawn_again():
+    mesh = primitives.octasphere(2)
+    scale = Variable.of(1.0, name="scale")
+    camera = Camera.perspective(45, (48, 48), (0.3, 0.5, 4.0), (0, 0, 0))
+    grown = F.mat4((1.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0), (0, 0, 0, 1.0))
+    to_world = F.mat4(*(F.column(grown, k) * scale for k in range(3)), (0.0, 0.0, 0.0, 1.0))
+    loss = F.mean(render(mesh, camera, to_world=to_world, radius=0.08).mask)
+    (slope,) = gradient(loss, [scale])
+    values = [
+        evaluate([loss], {scale: np.full((1, 1, 1), 1 + s)})[0].item() for s in np.linspace(-0.05, 0.05, 9)
+    ]
+    slopes = [
+        evaluate([slope], {scale: np.full((1, 1, 1), 1 + s)})[0].item() for s in np.linspace(-0.05, 0.05, 41)
+    ]
+    assert np.mean(slopes) == pytest.approx((values[-1] - values[0]) / 0.1, rel=0.03)
+
+
+@pytest.mark.vk
+def test_a_scene_and_poses_are_drawn():
+    cameras = ring(np.zeros(3), 2.0, 2, SIZE)
+    parts = [Part(list_leaf("a", VEC3, CUBE.positions * 0.5 + (dx, 0, 0)), CUBE.faces) for dx in (-0.8, 0.8)]
+    scene = render(join(parts), cameras, form="hard")
+    assert isinstance(scene, Picture)
+    mask = evaluate([scene.mask])[0]
+    both = np.maximum(
+        *(render(CUBE.moved(CUBE.positions * 0.5 + (dx, 0, 0)), cameras).mask for dx in (-0.8, 0.8))
+    )
+    assert np.abs(mask - both).mean() < 0.01
+    learned = poses(cameras)
+    picture = render(CUBE, learned)
+    assert picture.mask.batch == 2 and picture.form == "outer"
+    np.testing.assert_allclose(
+        evaluate([picture._drawn.hard])[0], render(CUBE, cameras).mask, atol=0.01 * 432
+    )
+
+
+@pytest.mark.vk
+def test_the_default_view_frames_the_mesh():
+    for size in ((32, 32), (40, 20), (20, 40)):
+        mask = render(CUBE, size=size).mask
+        assert mask.shape == size[::-1] and 0.15 < mask.mean() < 0.8
+        assert not mask[0].any() and not mask[-1].any() and not mask[:, 0].any() and not mask[:, -1].any()
+    assert frame((0, 0, 0), (2, 4, 2), (8, 8)).project(np.array([1.0, 2, 1]))[0] == pytest.approx([4, 4])
+
+
+BAD = np.array([[0, 1, 99]])
+BEHIND = Camera.perspective(45, SIZE, (0, 0, 5), (0, 0, 10))
+NAN = CUBE.positions * np.nan
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: render((CUBE.positions, BAD), CAMERA), InputError, r"face 0 is \[0, 1, 99\], out of range for 8"),
+        (lambda: render((CUBE.positions, CUBE.faces * 1.0), CAMERA), InputError, "integers"),
+        (lambda: render((CUBE.positions, CUBE.faces), CAMERA, texture=np.ones((4, 4, 3))), InputError, "texture coordinates"),
+        (lambda: render((NAN, CUBE.faces), CAMERA), InputError, "positions has values that are NaN|positions have|NaN"),
+        (lambda: render(CUBE, BEHIND), InputError, "behind all cameras"),
+        (lambda: render(CUBE, np.eye(4)), InputError, "size"),
+        (lambda: render(CUBE, np.eye(4), size=SIZE), InputError, "parallel projection"),
+        (lambda: render(CUBE, CAMERA, colours=np.ones((5, 3))), InputError, "5 rows for 8 vertices"),
+        (lambda: render(CUBE, CAMERA, positions=Variable(FLOAT, (8, 1))), InputError, "VEC3 list"),
+        (lambda: render(CUBE, CAMERA, positions=Variable(VEC3, (9, 1))), InputError, "list of 8 entries"),
+        (lambda: render(CUBE, CAMERA, light="sun"), InputError, "'headlight'"),
+        (lambda: render(CUBE, CAMERA, light=(0, 0, 0)), InputError, "zero"),
+        (lambda: render(CUBE, CAMERA, samples=0), InputError, "samples"),
+        (lambda: render(CUBE, CAMERA, form="soft"), InputError, "form is one of"),
+        (lambda: render(CUBE, CAMERA, form="hard", radius=0.1), InputError, "has no radius"),
+        (lambda: render(CUBE, CAMERA, radius=2), InputError, "fraction of the image height"),
+        (lambda: render(CUBE, CAMERA, outputs="colour"), InputError, "outputs"),
+        (lambda: render(CUBE, CAMERA, cull="front"), InputError, "cull"),
+        (lambda: render("mesh.obj", CAMERA), InputError, "load_mesh"),
+        (lambda: render([], CAMERA), InputError, "at least one"),
+        (lambda: render([CUBE, CUBE], ring(np.zeros(3), 1, 3, SIZE)), InputError, "2 meshes need one camera or as many"),
+        (lambda: render(CUBE, ring(np.zeros(3), 1, 3, SIZE), to_world=np.stack([np.eye(4)] * 2)), InputError, "3 cameras, 2 to_world"),
+        (lambda: render(CUBE, "front"), InputError, "cameras are"),
+        (lambda: render((CUBE.positions, CUBE.faces), CAMERA).uv, InputError, "texture coordinates"),
+        (lambda: render(CUBE, CAMERA).attribute(np.ones((8, 5))), InputError, "attribute"),
+        (lambda: render(CUBE, CAMERA, positions=Variable.of(CUBE.positions), form="face", layers=1).soft_target(np.ones(SIZE)), InputError, "compared as they are"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, error, words: str):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_mesh_beside_the_picture_is_warned_of():
+    away = Camera.perspective(20, SIZE, (0, 0, 5), (9, 0, 0))
+    with pytest.warns(UserWarning, match="outside of every picture"):
+        render(CUBE, away)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        render(CUBE, [CAMERA, away])
+
+
+def test_lists_of_positions_fit_variables():
+    batch = np.stack([list_image(CUBE.positions)[0]] * 2)
+    picture = render(CUBE, CAMERA, positions=Variable(VEC3, (8, 1), 2, data=batch))
+    assert picture.colour.batch == 2
+    matrices = Variable(MAT4, (1, 1), 2, data=np.stack([CAMERA.world_to_clip] * 2)[:, None, None])
+    assert render(CUBE, matrices, size=SIZE).mask.batch == 2
