@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .graph import Function
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep
 _serial = itertools.count()
 
 
@@ -40,8 +41,8 @@ _inside: dict[str, bool] = {}
 
 
 def _is_inside(file: str) -> bool:
-    """Whether a file is of this or another installed package, or no file at all."""
-    return file.startswith((_PACKAGE, "<frozen")) or "site-packages" in file or "dist-packages" in file
+    """Whether a file is of this, the standard library or another installed package, or no file at all."""
+    return file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file or "dist-packages" in file
 
 
 def user_line(made: object = None) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ..ad.constant import Like
 from ..ad.graph import Variable
-from ..ad.types import Size
+from ..ad.types import IVEC3, Size
 from ..errors import InputError
 from .forms.antialias import Antialiased, antialias_form
 from .forms.around_edges import EdgeSilhouette
@@ -30,6 +30,8 @@ from .forms.edges import EdgeList
 from .forms.face import SoftLayer, SoftLayers, face_form
 from .forms.outer import outer_form
 from .forms.silhouette import silhouette_form
+from .lists import as_list
+from .projection import clip_list
 from .screen import DrawnMesh
 from .silhouette import Silhouette, fraction
 
@@ -123,6 +125,7 @@ def hard_soft_ras(
         if "radius" not in given:
             raise InputError(f"the {form} form needs a radius, a fraction of the image height such as 0.01")
         given["radius"] = fraction("radius", given["radius"])
+    position, faces = clip_list(position), as_list("faces", IVEC3, faces)
     return draw(DrawnMesh(position, faces, size, face_count, cull), **given)
 
 

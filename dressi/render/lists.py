@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..ad.graph import At, Variable
 from ..ad.types import VType, list_image, list_size
+from ..errors import GraphError
 
 
 def list_leaf(name: str, vtype: VType, values: np.ndarray) -> Variable:
     """A list (count, ...) as a leaf."""
     values = np.asarray(values)
     return Variable(vtype, list_size(len(values)), name=name, data=list_image(values))
+
+
+def as_list(name: str, vtype: VType, value: Any) -> Variable:
+    """A list as a Variable: a Variable of that type as it is, an array (count, ...) as a leaf. Raises GraphError."""
+    if isinstance(value, Variable):
+        if value.vtype is not vtype:
+            raise GraphError(f"{name} are a {vtype} list, not {value} (made at {value.where})")
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or array.ndim != 1 + len(vtype.shape) or array.shape[1:] != vtype.shape:
+        shape = ", ".join(["N", *map(str, vtype.shape)])
+        raise GraphError(f"{name} are a {vtype} list or an array ({shape}), not {array.dtype} {array.shape}")
+    if vtype.is_int and array.dtype.kind == "f":
+        raise GraphError(f"{name} are integers; convert the {array.dtype} array first")
+    return list_leaf(name, vtype, array)
 
 
 def list_data(leaf: Variable) -> np.ndarray:

@@ -14,7 +14,9 @@ import numpy as np
 from ..ad import functional as F
 from ..ad.graph import Function, PixelFunction, Variable
 from ..ad.shortcut import Fused, local_gradient
-from ..ad.types import VEC4, Size
+from ..ad.types import MAT4, VEC3, VEC4, Size
+from ..errors import GraphError
+from .lists import as_list
 
 W_MINIMUM = 1e-6
 """Vertices with w at most this are behind the viewer."""
@@ -42,9 +44,31 @@ def finite(position: Variable) -> Variable:
     return F.select(F.less(F.sum_components(F.abs(position)), LARGEST), position, 0.0)
 
 
-def to_clip(position: Variable, matrices: Variable) -> Variable:
-    """Clip positions (VEC4 list, N tiles) of positions (VEC3 list) shared by N views. Differentiable in both."""
+def to_clip(position: Variable | np.ndarray, matrices: Variable | np.ndarray) -> Variable:
+    """Clip positions (VEC4 list, N tiles) of positions (VEC3 list or array (V, 3)) shared by N views.
+
+    matrices: MAT4 1x1, N tiles, or an array (4, 4) or (N, 4, 4): world to clip. Differentiable in both. Raises GraphError.
+
+    >>> from dressi.render import Camera
+    >>> camera = Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
+    >>> to_clip([[0.0, 0, 0], [1, 0, 0]], camera.world_to_clip).shape
+    (1, 1, 2, 4)
+    """
+    position = as_list("positions", VEC3, position)
+    if not isinstance(matrices, Variable):
+        tiles = np.asarray(matrices, np.float64).reshape(-1, 1, 1, 4, 4)
+        matrices = Variable(MAT4, (1, 1), len(tiles), name="matrices", data=tiles)
     return F.matmul(matrices, F.vec4(F.expand(position, matrices.batch), 1.0))
+
+
+def clip_list(position: Variable | np.ndarray) -> Variable:
+    """Positions in clip space (VEC4 list, or an array (V, 4)). Raises GraphError that says what makes them of others."""
+    if isinstance(position, Variable) and position.vtype is VEC3:
+        raise GraphError(
+            f"positions in clip space are a VEC4 list, not {position} (made at {position.where}); use to_clip(position,"
+            " matrices), with matrices from the world to clip space"
+        )
+    return as_list("positions in clip space", VEC4, position)
 
 
 def project(position: Variable, size: Size) -> Projected:

@@ -20,7 +20,7 @@ from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.types import INT, IVEC3, MAT4, VEC3, list_size
 from ..errors import InputError
-from .lists import list_leaf
+from .lists import as_list, list_leaf
 from .projection import LARGEST
 
 
@@ -88,7 +88,7 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
     already. Differentiable in the positions, each instance adding to those it shares, and in the matrices. Raises
     InputError when there is no part, when a list, a face or the matrices do not fit.
     """
-    parts = tuple(Part(p.position, np.asarray(p.faces)) for p in parts)
+    parts = tuple(Part(as_list("positions", VEC3, p.position), np.asarray(p.faces)) for p in parts)
     if not parts:
         raise InputError("a scene needs at least one part")
     for k, part in enumerate(parts):

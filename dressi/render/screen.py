@@ -16,8 +16,8 @@ from ..ad import functional as F
 from ..ad.graph import Domain, Function, PixelFunction, Variable
 from ..ad.types import INT, IVEC3, VEC4, Access, Size
 from ..errors import InputError
-from .lists import at_points, read_list
-from .projection import Projected, finite, project
+from .lists import as_list, at_points, read_list
+from .projection import Projected, clip_list, finite, project
 
 AREA_MINIMUM = 1e-10
 """Faces with twice the projected area at most this, in square image heights, are dropped."""
@@ -139,7 +139,7 @@ def rasterize_hard(
     or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
     or with a corner that is not there (``project``), are dropped whole.
     """
-    return DrawnMesh(position, faces, size, face_count, cull).face
+    return DrawnMesh(clip_list(position), as_list("faces", IVEC3, faces), size, face_count, cull).face
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ class Corners(NamedTuple):
 
 def corners(face: Variable, faces: Variable) -> Corners:
     """Corners of the face number at each pixel (INT, -1 for none) in a list of faces (IVEC3)."""
-    numbers = F.lookup(faces, face)
+    numbers = F.lookup(as_list("faces", IVEC3, faces), face)
     numbers = F.select(F.less(face, 0), -1, numbers)
     return Corners(numbers.x, numbers.y, numbers.z)
 

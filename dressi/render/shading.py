@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..ad import functional as F
 from ..ad.constant import Like
 from ..ad.graph import Variable, as_variable
+from ..ad.types import IVEC3, VEC3
+from .lists import as_list
 from .screen import Corners, covered
 
 
@@ -41,6 +43,7 @@ def vertex_normals(position: Variable, faces: Variable) -> Variable:
 
     position: VEC3 list.  faces: IVEC3 list. Vertices without faces get 0. Differentiable in position.
     """
+    position, faces = as_list("positions", VEC3, position), as_list("faces", IVEC3, faces)
     numbers = [F.component(faces, i) for i in range(3)]
     a, b, c = (F.lookup(position, index) for index in numbers)
     # Entries that fill up the list are (0, 0, 0): their cross product is 0.

@@ -10,7 +10,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3, list_image
-from dressi.errors import InputError
+from dressi.errors import GraphError, InputError
 from dressi.render import (
     Camera,
     Cameras,
@@ -20,14 +20,18 @@ from dressi.render import (
     Pixels,
     axis_angle_to_matrix,
     frame,
+    hard_soft_ras,
     join,
     list_leaf,
     look_at,
     poses,
     primitives,
+    rasterize_hard,
     render,
     rigid,
     ring,
+    to_clip,
+    vertex_normals,
 )
 from dressi.render.drawing import pixels
 
@@ -305,3 +309,42 @@ def test_lists_of_positions_fit_variables():
     assert picture.colour.batch == 2
     matrices = Variable(MAT4, (1, 1), 2, data=np.stack([CAMERA.world_to_clip] * 2)[:, None, None])
     assert render(CUBE, matrices, size=SIZE).mask.batch == 2
+
+
+CLIP = Variable(VEC3, (8, 1), name="corners")
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: hard_soft_ras(CLIP, CUBE.faces, size=SIZE, face_count=12, form="outer", radius=0.1),
+            "use to_clip",
+        ),
+        (lambda: rasterize_hard(CLIP, CUBE.faces, size=SIZE, face_count=12), "use to_clip"),
+        (
+            lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces * 1.0, size=SIZE, face_count=12),
+            "faces are integers",
+        ),
+        (
+            lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces[:, :2], size=SIZE, face_count=12),
+            r"array \(N, 3\)",
+        ),
+        (lambda: rasterize_hard(np.ones((8, 4)), CUBE.faces, size=SIZE, face_count=99), "test_render.py"),
+        (lambda: to_clip(Variable(FLOAT, (8, 1)), np.eye(4)), "positions are a VEC3 list"),
+        (lambda: to_clip(CUBE.positions[:, :2], np.eye(4)), "positions are a VEC3 list"),
+    ],
+)
+def test_messages_of_the_parts_name_the_cure(call, words: str):
+    with pytest.raises(GraphError, match=words):
+        call()
+
+
+def test_the_parts_take_arrays():
+    clip = to_clip(CUBE.positions, CAMERA.world_to_clip)
+    soft = hard_soft_ras(clip, CUBE.faces, size=SIZE, face_count=12, form="outer", radius=0.1)
+    face = rasterize_hard(evaluate([clip])[0][0, 0], CUBE.faces, size=SIZE, face_count=12)
+    mask, found = evaluate([soft.hard, face])
+    np.testing.assert_array_equal(mask, found >= 0)
+    assert evaluate([vertex_normals(CUBE.positions, CUBE.faces)])[0].shape == (1, 1, 8, 3)
+    assert join([Part(CUBE.positions, CUBE.faces)]).face_count == 12

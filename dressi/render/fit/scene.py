@@ -107,7 +107,10 @@ def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeE
         masks, colors = draw(mesh, cameras, make_engine)
         for camera, mask in zip(cameras, masks, strict=True):
             if not mask.any():
-                raise InputError(f"mesh '{mesh.name}' covers no pixel of {camera.name}; use a larger --size")
+                raise InputError(
+                    f"mesh '{mesh.name}' covers no pixel of {camera.name}: it is thinner than a pixel there, as a flat mesh seen edge-on is;"
+                    " turn the mesh, or use a larger --size"
+                )
         pictures.append(Views(cameras, masks, colors))
     upward = np.array([0.0, 1.0, 0.0])
     return Scene(pictures[0], pictures[1], center, radius, mesh.bounds(), upward, mesh)
