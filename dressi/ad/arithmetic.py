@@ -85,8 +85,8 @@ class Pow(Pointwise):
 
     def partials(self, a, b):
         positive = F.greater(a, 0.0)
-        by_a = F.hadamard(b, F.div(self.output, a))
-        return guarded(positive, by_a), guarded(positive, F.hadamard(F.log(a), self.output))
+        by_a = guarded(positive, lambda a, y: F.hadamard(b, F.div(y, a)), a, self.output)
+        return by_a, guarded(positive, lambda a, y: F.hadamard(F.log(a), y), a, self.output)
 
 
 class Atan2(Pointwise):
@@ -97,7 +97,10 @@ class Atan2(Pointwise):
     def partials(self, y, x):
         square = F.square(x) + F.square(y)
         away = F.greater(square, 0.0)
-        return guarded(away, F.div(x, square)), guarded(away, -F.div(y, square))
+        return (
+            guarded(away, lambda square: F.div(x, square), square),
+            guarded(away, lambda square: -F.div(y, square), square),
+        )
 
 
 class Min(Pointwise):

@@ -78,7 +78,7 @@ class Normalize(PixelFunction):
         """The derivative, a symmetric matrix (1 - y y^T) / length(x), applied to t."""
         x, y = self.inputs[0], self.output
         norm = length(x)
-        inverse = guarded(F.greater(norm, 0.0), 1.0 / norm)
+        inverse = guarded(F.greater(norm, 0.0), lambda norm: 1.0 / norm, norm)
         return (t - y * dot(y, t)) * inverse
 
     def vjp(self, gy, i):

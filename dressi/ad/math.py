@@ -96,7 +96,7 @@ class Log(Pointwise):
     expression, compute = "log($0)", np.log
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), 1.0 / x),)
+        return (guarded(F.greater(x, 0.0), lambda x: 1.0 / x, x),)
 
 
 class Log2(Pointwise):
@@ -105,7 +105,7 @@ class Log2(Pointwise):
     expression, compute = "log2($0)", np.log2
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), float(1.0 / np.log(2.0)) / x),)
+        return (guarded(F.greater(x, 0.0), lambda x: float(1.0 / np.log(2.0)) / x, x),)
 
 
 class Sqrt(Pointwise):
@@ -114,7 +114,7 @@ class Sqrt(Pointwise):
     expression, compute = "sqrt($0)", np.sqrt
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), 0.5 / self.output),)
+        return (guarded(F.greater(x, 0.0), lambda y: 0.5 / y, self.output),)
 
 
 class InverseSqrt(Pointwise):
@@ -127,7 +127,7 @@ class InverseSqrt(Pointwise):
         return 1.0 / np.sqrt(x)
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), F.hadamard(-0.5 * self.output, 1.0 / x)),)
+        return (guarded(F.greater(x, 0.0), lambda x, y: F.hadamard(-0.5 * y, 1.0 / x), x, self.output),)
 
 
 class Sin(Pointwise):
@@ -162,7 +162,7 @@ class Asin(Pointwise):
 
     def partials(self, x):
         rest = 1.0 - F.square(x)
-        return (guarded(F.greater(rest, 0.0), F.inversesqrt(rest)),)
+        return (guarded(F.greater(rest, 0.0), F.inversesqrt, rest),)
 
 
 class Acos(Pointwise):
@@ -173,7 +173,7 @@ class Acos(Pointwise):
 
     def partials(self, x):
         rest = 1.0 - F.square(x)
-        return (guarded(F.greater(rest, 0.0), -F.inversesqrt(rest)),)
+        return (guarded(F.greater(rest, 0.0), lambda rest: -F.inversesqrt(rest), rest),)
 
 
 class Atan(Pointwise):

@@ -12,6 +12,7 @@ import numpy as np
 from . import functional as F
 from .constant import is_constant
 from .graph import PixelFunction, Variable
+from .shortcut import shortcut
 from .types import VType, vector_type
 
 
@@ -95,6 +96,11 @@ def scaled(x: Variable, factor: Variable) -> Variable:
     return F.hadamard(x, factor)
 
 
-def guarded(condition: Variable, value: Variable) -> Variable:
-    """value where the condition holds, else 0: keeps infinities out of derivatives."""
-    return F.select(condition, value, 0.0)
+def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:
+    """value(*x) where the condition holds, else 0: keeps infinities out of derivatives.
+
+    Derivatives of the result are finite too where ``value`` of ones is: there x is replaced by 1 where the condition
+    does not hold. (A select alone makes 0 * inf of them.)
+    """
+    safe = value(*(F.select(condition, v, 1.0) for v in x))
+    return shortcut(F.select(condition, value(*x), 0.0), F.select(condition, safe, 0.0))

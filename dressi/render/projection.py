@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Function, PixelFunction, Variable
-from ..ad.shortcut import Fused, local_gradient
+from ..ad.local import Fused, local_gradient
 from ..ad.types import MAT4, VEC3, VEC4, Size
 from ..errors import GraphError
 from .lists import as_list

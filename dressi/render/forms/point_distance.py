@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.shortcut import Alias, local_gradient, local_jvp, shortcut
+from ...ad.local import local_gradient, local_jvp
+from ...ad.shortcut import Alias, shortcut
 from ...ad.types import FLOAT, VEC2
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.shortcut import Fused, local_gradient
+from ...ad.local import Fused, local_gradient
 from ...ad.types import IVEC2, IVEC4, VEC4, Access
 from ..lists import at_points, read_list
 from ..projection import jvp_by_rows
