@@ -105,6 +105,21 @@ def jvp(
     return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
 
 
+def hvp(loss: Variable, wrt: Sequence[Variable], along: Sequence[Variable | None]) -> list[Variable]:
+    """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each of ``wrt``.
+
+    It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along:
+    as the tangents of ``jvp``, None for zero. Raises GraphError that names a Function without second derivative.
+
+    >>> from dressi.ad import functional as F
+    >>> from dressi.ad.evaluate import evaluate
+    >>> x = Variable(data=2.0)
+    >>> evaluate(hvp(x**3, [x], [F.constant(1.0)]))[0].item()
+    12.0
+    """
+    return jvp(gradient(loss, wrt), wrt, along)
+
+
 def _is_constant(function: Function) -> bool:
     """Whether no derivative passes through the Function: its output is integer, or its derivative declared zero."""
     return function.output.vtype.is_int or function.zero_derivative

@@ -10,6 +10,7 @@ from ..errors import GraphError
 from . import functional as F
 from .constant import Like, floats, operands
 from .graph import PixelFunction, Variable
+from .local import local_gradient, local_jvp
 from .types import INT, IVEC2, VEC2, Access, Size
 
 
@@ -110,7 +111,8 @@ class GatherNumbered(PixelFunction):
     def vjp(self, gy, i):
         if i == 0 and not self.inputs[0].vtype.is_int:
             raise self.fail(
-                "reads across tiles and has no transpose; sample with F.sample for second derivatives"
+                "reads across tiles and has no transpose; sample with F.sample (gradient='exact' of texture_colour) for second"
+                " derivatives"
             )
         return None
 
@@ -121,10 +123,11 @@ class GatherNumbered(PixelFunction):
 
 
 class InverseUVSample(PixelFunction):
-    """Inputs (value, texture, mask, table, scale): the value; the texture's gradient comes through the table.
+    """Inputs (value, texture, uv, mask, table, scale): the value; the texture's gradient comes through the table.
 
-    ``value`` is the texture sampled at uv (as if the texture were constant), ``table`` made by ``inverse_uv``,
-    ``scale`` a factor for the gradient of each texel.
+    ``value`` is the texture sampled at uv, ``table`` made by ``inverse_uv``, ``scale`` a factor for the gradient of
+    each texel. The gradient by uv is exact. That by the texture is an estimate, not the transpose of a forward
+    derivative: asking for the latter, or for a derivative of the estimate, raises GraphError.
     """
 
     glsl = "$0"
@@ -132,24 +135,24 @@ class InverseUVSample(PixelFunction):
     @cached_property
     def access(self):
         same, fetch = Access.SAME_PIXEL, Access.FETCH
-        return (same, fetch, same, fetch, fetch)
+        return (same, fetch, same, same, fetch, fetch)
 
     def infer(self):
-        return self.inputs[0].vtype, self.broadcast(self.inputs[0], self.inputs[2])
+        return self.inputs[0].vtype, self.broadcast(self.inputs[0], self.inputs[3])
 
-    def evaluate(self, at, value, texture, mask, table, scale):
+    def evaluate(self, at, value, texture, uv, mask, table, scale):
         return value
 
     def vjp(self, gy, i):
-        _, _, mask, table, scale = self.inputs
+        _, texture, uv, mask, table, scale = self.inputs
         if i == 1:
             return F.hadamard(GatherNumbered(F.select(mask, gy, 0.0), table).output, scale)
-        return gy if i == 0 else None
+        return local_gradient(sample, (texture, uv), 1, gy) if i == 2 else None
 
     def jvp(self, tangents):
         if tangents[1] is not None:
-            raise self.fail("has no forward derivative by its texture; use F.sample")
-        return None if tangents[0] is None else F.fit(tangents[0], self.output)
+            raise self.fail("has no forward derivative by its texture, nor a second one; use F.sample")
+        return local_jvp(sample, self.inputs[1:3], (None, tangents[2]))
 
 
 def _claims(uv: Variable, mask: Variable, size: Size, jitter: Variable) -> Variable:
@@ -207,5 +210,5 @@ def sample_inverse_uv(
     if count:
         claims, one = _claims(uv, mask, texture.size, jitter), F.constant(1.0)
         scale = F.scatter_add(one, claims, texture.size, texture.batch, bound=1.0)
-    value = sample(F.stop_gradient(texture), uv)
-    return InverseUVSample(value, texture, mask, table, scale).output
+    value = sample(F.stop_gradient(texture), F.stop_gradient(uv))
+    return InverseUVSample(value, texture, uv, mask, table, scale).output

@@ -111,7 +111,7 @@ def _rows(matrix: Matrix, name: str) -> Rows:
 
 class SparseRows(PixelFunction):
     """What the two Functions below share. Inputs (values list, offsets INT list, entries VEC2 list): those of the rows
-    of ``matrix``. 0 beyond the last row. Linear in the values; entries have no derivative.
+    of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the entries raises GraphError.
     """
 
     fields = ("matrix",)
@@ -170,10 +170,16 @@ class SparseRows(PixelFunction):
         """What each entry adds to its row."""
         raise NotImplementedError
 
+    def _only_values(self, asked: bool) -> None:
+        if not asked:
+            raise self.fail("has no derivative by the entries of the matrix, only by the values")
+
     def vjp(self, gy, i):
-        return type(self)(gy, self.matrix.T).output if i == 0 else None
+        self._only_values(i == 0)
+        return type(self)(gy, self.matrix.T).output
 
     def jvp(self, tangents):
+        self._only_values(tangents[2] is None)
         if tangents[0] is None:
             return None
         return type(self)(F.fit(tangents[0], self.inputs[0]), self.matrix).output

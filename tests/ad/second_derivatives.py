@@ -6,7 +6,7 @@ import numpy as np
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import Evaluator
-from dressi.ad.gradient import gradient, jvp
+from dressi.ad.gradient import gradient, hvp
 from dressi.ad.graph import Variable
 
 Products = Callable[[Variable, Sequence[Variable], Sequence[Variable]], list[Variable]]
@@ -25,7 +25,7 @@ def weighted(y: Variable, seed: int = 1) -> Variable:
 
 def forward(loss: Variable, wrt: Sequence[Variable], along: Sequence[Variable]) -> list[Variable]:
     """Forward over reverse: the derivative of the gradient along ``along``."""
-    return jvp(gradient(loss, wrt), wrt, along)
+    return hvp(loss, wrt, along)
 
 
 def reverse(loss: Variable, wrt: Sequence[Variable], along: Sequence[Variable]) -> list[Variable]:
