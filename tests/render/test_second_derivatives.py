@@ -7,9 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
+from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
+from dressi.errors import GraphError
+from dressi.render import sparse
 from dressi.render.cameras import Camera, Cameras
 from dressi.render.cameras.pose import poses
 from dressi.render.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
@@ -156,3 +160,27 @@ def test_functions_have_second_derivatives(build):
     expected = differences(loss, wrt, along)
     for mode in (forward, reverse):
         assert worst(evaluate(mode(loss, wrt, along)), expected) < 1e-5
+
+
+REFUSING = [pytest.param(cls, id=cls.__name__) for cls in EXAMPLES if cls.no_derivative]
+
+
+@pytest.mark.parametrize("cls", REFUSING)
+def test_what_chooses_says_that_it_has_no_derivative(cls):
+    for build in EXAMPLES[cls]:
+        output = build().output
+        inputs = [x for x in output.creator.inputs if not x.vtype.is_int]
+        with pytest.raises(GraphError, match=rf"{cls.__name__}\(.*{cls.no_derivative}"):
+            gradient(F.sum(F.sum_components(output)), inputs)
+        with pytest.raises(GraphError, match=rf"{cls.__name__}\(.*{cls.no_derivative}"):
+            jvp([output], inputs, [F.zeros_like(x) for x in inputs])
+
+
+@pytest.mark.parametrize("kind", [sparse.SparseProduct, sparse.SparseDifference])
+def test_entries_of_a_matrix_have_no_derivative(kind):
+    output = EXAMPLES[kind][0]().output
+    entries = output.creator.inputs[2]
+    with pytest.raises(GraphError, match=f"{kind.__name__}.*entries of the matrix"):
+        gradient(F.sum(F.sum_components(output)), [entries])
+    with pytest.raises(GraphError, match=f"{kind.__name__}.*entries of the matrix"):
+        jvp([output], [entries], directions([entries]))
