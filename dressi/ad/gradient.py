@@ -1,5 +1,9 @@
 """The backward graph (gradient) and the forward one (jvp), built from the local derivatives of each Function.
 
+Both are graphs of Functions and can be differentiated again. Where a docstring says that a Function is
+differentiable, derivatives of every order exist, or it says which do not and raise GraphError. Derivatives are those
+almost everywhere: comparisons, rounding and integers have the derivative zero, and jumps are not known.
+
 Gradients keep the small domain they are born with: the gradient of a mean is one texel, not an image. Wherever
 values broadcast, the gradient is summed over the axes on which its input had extent 1; an axis on which the
 gradient itself has extent 1 is "summed" by a factor.

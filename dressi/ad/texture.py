@@ -192,7 +192,8 @@ def sample_inverse_uv(
 ) -> Variable:
     """``sample(texture, uv)`` whose gradient by the texture goes through the inverse UV table (Dressi, 3.3.2).
 
-    Arguments as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact. Each pixel
+    Arguments as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact, and can be
+    differentiated again; that by the texture is an estimate, whose derivatives raise GraphError. Each pixel
     claims one of its four texels, with the probability of that texel's weight when jitter is uniform in [0, 1)^2.
     A texel gets the gradient of one pixel that claims it, times the number of those that do. What that is:
 

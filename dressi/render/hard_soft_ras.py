@@ -106,7 +106,8 @@ def hard_soft_ras(
     radius, sigma and delta are numbers or FLOAT 1x1 Variables: as leaves they can be sent between steps without a new
     build. The form and the layers are the graph itself: ``dressi.render.schedule`` changes them from phase to phase.
 
-    Images have size ``size`` and batch N. Differentiable in position. Faces are clipped at the near plane; those
+    Images have size ``size`` and batch N. Differentiable in position, and again: second derivatives hold fixed what a
+    pixel has chosen, its faces and its nearest edge, as first ones do. Faces are clipped at the near plane; those
     with a corner that is no number are dropped. Raises InputError for options, GraphError for types.
     """
     if form not in FORMS:

@@ -78,7 +78,7 @@ class SegmentEnds(PixelFunction):
 class KnownEnds(PixelFunction):
     """Inputs (ends VEC4, a VEC4, b VEC4): ``ends``, which are the ``SegmentEnds`` of a and b, made once for many pixels.
 
-    Differentiable in a and b.
+    Differentiable in a and b, not in ``ends``, which only carries their value.
     """
 
     glsl = "$0"
