@@ -42,7 +42,11 @@ _inside: dict[str, bool] = {}
 
 def _is_inside(file: str) -> bool:
     """Whether a file is of this, the standard library or another installed package, or no file at all."""
-    return file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file or "dist-packages" in file
+    return (
+        file.startswith((_PACKAGE, _STANDARD, "<frozen"))
+        or "site-packages" in file
+        or "dist-packages" in file
+    )
 
 
 def user_line(made: object = None) -> str:
