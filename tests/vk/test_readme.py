@@ -1,24 +1,48 @@
-"""The example of the README runs as it stands there."""
+"""The examples of the README run as they stand there."""
 
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dressi.vk.run.device import Device
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
+EXAMPLES = dict(
+    re.findall(r"## ([^\n]*)\n\n```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+)
+
+
+@pytest.fixture
+def printed(device: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Runs an example by its heading and gives what it prints."""
+    monkeypatch.setenv("DRESSI_DEVICE", device.name)
+
+    def run(heading: str) -> str:
+        exec(EXAMPLES[heading], {"np": np})
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.mark.vk
-def test_the_example_fits_its_image(
-    device: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv("DRESSI_DEVICE", device.name)
-    code = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert code is not None
-    exec(code.group(1), {})
-    printed = re.fullmatch(r"\[(.*)\] \(1, 64, 96, 3\)\n", capsys.readouterr().out)
-    assert printed is not None
-    losses = [float(number) for number in printed.group(1).split(",")]
+def test_the_example_fits_its_image(printed):
+    found = re.fullmatch(r"\[(.*)\] \(1, 64, 96, 3\)\n", printed("Fit an image"))
+    assert found is not None
+    losses = [float(number) for number in found.group(1).split(",")]
     assert losses[-1] < 0.1 * losses[0]
+
+
+@pytest.mark.vk
+def test_the_example_differentiates_a_picture(printed):
+    assert re.fullmatch(r"\(\d+, 3\)\n", printed("From a mesh to a picture to a gradient"))
+
+
+@pytest.mark.vk
+def test_the_example_has_a_function_of_its_own(printed):
+    assert printed("Functions of your own") == "[0.21  0.393 0.5   0.393 0.21 ]\n"
+
+
+def test_no_example_is_left_out():
+    assert len(EXAMPLES) == README.read_text(encoding="utf-8").count("```python") == 3
