@@ -19,8 +19,8 @@ optimizers
     adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in ``dressi.optim``
 
 errors
-    DressiError and its kinds: DeviceError, DeviceNotFoundError, GraphError, InputError, NoDriverError, PlanError,
-    ShaderError
+    DressiError and its kinds: DeviceError, DeviceLostError, DeviceNotFoundError, GraphError, InputError,
+    NoDriverError, OutOfMemoryError, PlanError, ShaderError
 
 Meshes, cameras, pictures and files are in ``dressi.render``. Names are imported when they are first used: ``import dressi``
 alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
     from .errors import (
         DeviceError,
+        DeviceLostError,
         DeviceNotFoundError,
         DressiError,
         GraphError,
         InputError,
         NoDriverError,
+        OutOfMemoryError,
         PlanError,
         ShaderError,
     )
@@ -59,7 +61,8 @@ __version__ = "0.1.0"
 
 _TYPES = "FLOAT VEC2 VEC3 VEC4 MAT2 MAT3 MAT4 INT IVEC2 IVEC3 IVEC4"
 _ERRORS = (
-    "DressiError DeviceError DeviceNotFoundError GraphError InputError NoDriverError PlanError ShaderError"
+    "DressiError DeviceError DeviceLostError DeviceNotFoundError GraphError InputError NoDriverError "
+    "OutOfMemoryError PlanError ShaderError"
 )
 _NAMES = {
     "ad.functional": "",
@@ -92,6 +95,7 @@ __all__ = [
     "Access",
     "Device",
     "DeviceError",
+    "DeviceLostError",
     "DeviceNotFoundError",
     "DressiAD",
     "DressiError",
@@ -99,6 +103,7 @@ __all__ = [
     "GraphError",
     "InputError",
     "NoDriverError",
+    "OutOfMemoryError",
     "PixelFunction",
     "PlanError",
     "PlanOptions",
