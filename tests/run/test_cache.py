@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -231,6 +232,25 @@ def static() -> Path:
     return folders[0]
 
 
+@pytest.fixture(scope="module")
+def made(static, tmp_path_factory) -> Path:
+    """A cache with the library linked in it: linking takes a second."""
+    folder = tmp_path_factory.mktemp("linked") / "cache"
+    with config(cache=folder):
+        link.link_static(static)
+    return folder
+
+
+@pytest.fixture
+def linked(made, static, place) -> Path:
+    """The library in the cache of the test, a copy."""
+    for part in ("glslang", "manifests"):
+        shutil.copytree(made / part, place / part)
+    for folder in (place, *place.iterdir()):
+        folder.chmod(0o700)
+    return link.link_static(static)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -239,9 +259,8 @@ def static() -> Path:
     ],
     ids=["truncated", "flipped"],
 )
-def test_a_damaged_library_is_linked_again_and_that_is_said(static, damage):
-    first = link.link_static(static)
-    damage(first)
+def test_a_damaged_library_is_linked_again_and_that_is_said(static, linked, damage):
+    damage(linked)
     with pytest.warns(RuntimeWarning, match="linked again"):
         again = link.link_static(static)
     assert GlslangLibrary(again).compile([pyglslang.Shader(SHADER, "compute", "c")])
@@ -250,18 +269,16 @@ def test_a_damaged_library_is_linked_again_and_that_is_said(static, damage):
 
 @POSIX
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
-def test_the_library_of_another_user_is_not_loaded(static, monkeypatch):
+def test_the_library_of_another_user_is_not_loaded(static, linked, monkeypatch):
     """Their library would run code in this process."""
-    first = link.link_static(static)
-    give_away(first, monkeypatch)
+    give_away(linked, monkeypatch)
     with pytest.warns(RuntimeWarning, match="belongs to another user|linked again"):
         again = link.link_static(static)
     assert again.stat().st_uid == 0
 
 
 @POSIX
-def test_in_a_foreign_cache_the_library_is_linked_elsewhere(static, place, monkeypatch):
-    link.link_static(static)
+def test_in_a_foreign_cache_the_library_is_linked_elsewhere(static, linked, place, monkeypatch):
     give_away(place, monkeypatch)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
         path = link.link_static(static)
