@@ -285,13 +285,13 @@ class TestCosts:
 
 
 def test_mutated_files_load_or_are_refused():
-    """A child with 1.5 GB to itself runs the driver; thousands are for `fuzz_files.py` by hand."""
+    """A child that may take 512 MB more than its imports runs the driver; thousands are for `fuzz_files.py` by hand."""
     script = Path(__file__).with_name("fuzz_files.py")
     root = str(script.parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, str(script), "--count", "300", "--seed", "7", "--memory", "1536"],
+        [sys.executable, str(script), "--count", "300", "--seed", "7", "--memory", "512"],
         capture_output=True, text=True, timeout=300, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

@@ -80,7 +80,8 @@ def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGE
                 raise InputError(
                     f"the {what} '{path}' has {found.st_size:,} bytes, and at most {most:,} are read; split or reduce it"
                 )
-            return stream.read(most)
+            # Not `most`: room for as many bytes as are asked for is made first.
+            return stream.read(found.st_size)
     except InputError:
         raise
     except FileNotFoundError:

@@ -6,6 +6,7 @@ import io
 import os
 import warnings
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,18 +33,18 @@ class _Lines:
         self.corners = array("q")
         self.libraries: list[str] = []
         self.materials: list[str] = []
-        stream = io.TextIOWrapper(io.BytesIO(read_bytes(path, "mesh")), "utf-8", errors="replace")
-        number, before = 0, ""
-        while line := stream.readline(_LONGEST):
-            number += 1
-            if len(line) == _LONGEST or len(before) > _LONGEST:
+        before = ""
+        for number, line in enumerate(_text_lines(path), 1):
+            if not line:
+                continue
+            line = before + line
+            before = ""
+            if len(line) > _LONGEST:
                 raise InputError(
                     f"'{path}' line {number} has over {_LONGEST:,} characters; it is no OBJ mesh, or a damaged one"
                 )
-            line = before + line
-            before = ""
-            if line.endswith("\\\n"):
-                before = line[:-2] + " "
+            if line[-1] == "\\":
+                before = line[:-1] + " "
                 continue
             try:
                 self._statement(line)
@@ -74,7 +75,8 @@ class _Lines:
             x, y, z = rest.split()[:3]
             self.normals.extend((float(x), float(y), float(z)))
         elif key == "f":
-            corners = [self._corner(token) for token in rest.split()]
+            counts = len(self.positions) // 3, len(self.uvs) // 2, len(self.normals) // 3
+            corners = [_corner(token, counts) for token in rest.split()]
             if len(corners) < 3:
                 raise ValueError
             for k in range(1, len(corners) - 1):
@@ -84,18 +86,30 @@ class _Lines:
         elif key == "usemtl" and (name := rest.strip()) not in self.materials[-1:]:
             self.materials.append(name)
 
-    def _corner(self, token: str) -> tuple[int, int, int]:
-        found = [-1, -1, -1]
-        counts = len(self.positions) // 3, len(self.uvs) // 2, len(self.normals) // 3
-        for k, (part, count) in enumerate(zip(token.split("/"), counts, strict=False)):
-            if part:
-                index = int(part)
-                found[k] = index - 1 if index > 0 else count + index
-                if found[k] < 0 or index == 0:
-                    raise ValueError
-        if found[0] < 0:
-            raise ValueError
-        return found[0], found[1], found[2]
+
+def _text_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, decoded a part at a time; a line that is far too long comes as it is."""
+    stream = io.TextIOWrapper(io.BytesIO(read_bytes(path, "mesh")), "utf-8", errors="replace")
+    rest = ""
+    while len(rest) <= _LONGEST and (part := stream.read(4 * _LONGEST)):
+        lines = (rest + part).split("\n")
+        rest = lines.pop()
+        yield from lines
+    yield rest
+
+
+def _corner(token: str, counts: tuple[int, int, int]) -> tuple[int, int, int]:
+    """0-based numbers of position, UV and normal, -1 for none; counts: how many of them there are so far."""
+    found = [-1, -1, -1]
+    for k, (part, count) in enumerate(zip(token.split("/"), counts, strict=False)):
+        if part:
+            index = int(part)
+            found[k] = index - 1 if index > 0 else count + index
+            if found[k] < 0 or index == 0:
+                raise ValueError
+    if found[0] < 0:
+        raise ValueError
+    return found[0], found[1], found[2]
 
 
 def load_obj(path: str | os.PathLike) -> Mesh:
