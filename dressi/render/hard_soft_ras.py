@@ -109,6 +109,12 @@ def hard_soft_ras(
     Images have size ``size`` and batch N. Differentiable in position, and again: second derivatives hold fixed what a
     pixel has chosen, its faces and its nearest edge, as first ones do. Faces are clipped at the near plane; those
     with a corner that is no number are dropped. Raises InputError for options, GraphError for types.
+
+    >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
+    >>> clip = to_clip(cube.positions, camera.world_to_clip)
+    >>> soft = hard_soft_ras(clip, cube.faces, size=(32, 32), face_count=12, form="outer", radius=0.1)
+    >>> soft.silhouette.shape
+    (1, 32, 32)
     """
     if form not in FORMS:
         raise InputError(f"form is one of {', '.join(FORMS)}, not {form!r}")

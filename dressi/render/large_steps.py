@@ -71,6 +71,9 @@ def spread(mesh: Adjacency, strength: float) -> Spread:
 
     strength: lambda, at least 0; about how many edges long the spread is, squared. Weights are those that ``mesh`` was
     made with. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> solver = spread(adjacency(cube.faces, 8), 10.0)
     """
     if not 0 <= strength < np.inf:
         raise InputError(f"the strength of the spread is a number from 0 on, not {strength}")
@@ -92,6 +95,9 @@ def large_steps(
 
     rate: of AdamUniform, about how far u moves in a step, in units of the vertices.  strength: lambda. Raises
     InputError, GraphError.
+
+    >>> cube = primitives.cube()
+    >>> optimizer = large_steps(adjacency(cube.faces, 8), 0.01)
     """
     spreading = spread(mesh, strength).optimizer
     return optim.chain(

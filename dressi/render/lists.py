@@ -12,7 +12,11 @@ from ..errors import GraphError
 
 
 def list_leaf(name: str, vtype: VType, values: np.ndarray) -> Variable:
-    """A list (count, ...) as a leaf."""
+    """A list (count, ...) as a leaf.
+
+    >>> list_leaf("positions", VEC3, np.eye(3)).shape
+    (1, 1, 3, 3)
+    """
     values = np.asarray(values)
     return Variable(vtype, list_size(len(values)), name=name, data=list_image(values))
 
@@ -33,7 +37,11 @@ def as_list(name: str, vtype: VType, value: Any) -> Variable:
 
 
 def list_data(leaf: Variable) -> np.ndarray:
-    """(count, ...): the list that a leaf was made with, and what fills it up."""
+    """(count, ...): the list that a leaf was made with, and what fills it up.
+
+    >>> list_data(list_leaf("positions", VEC3, np.eye(3))).tolist()[0]
+    [1.0, 0.0, 0.0]
+    """
     assert leaf.data is not None
     return leaf.data.reshape(-1, *leaf.vtype.shape)
 

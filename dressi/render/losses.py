@@ -14,12 +14,19 @@ def l1(image: Variable, target: Like, weight: Like | None = None, reduction: str
     target: of the type of the image, or FLOAT; batch 1 is shared.  weight: FLOAT, multiplies each texel.
     reduction: "sum", or "mean" over components, texels and tiles (weights do not change the count).
     Differentiable everywhere but where image and target agree (there 0). Raises InputError.
+
+    >>> l1(Variable.of(np.zeros((4, 4, 3))), 0.5).shape
+    (1, 1, 1)
     """
     return _reduced(F.sum_components(F.abs(F.sub(image, target))), image, weight, reduction)
 
 
 def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean") -> Variable:
-    """FLOAT 1x1: squared differences of all components of all texels and tiles; arguments as in ``l1``."""
+    """FLOAT 1x1: squared differences of all components of all texels and tiles; arguments as in ``l1``.
+
+    >>> l2(Variable.of(np.zeros((4, 4, 3))), 0.5).shape
+    (1, 1, 1)
+    """
     difference = F.sub(image, target)
     if difference.vtype.is_scalar:
         squares = F.square(difference)

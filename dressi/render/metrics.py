@@ -16,6 +16,9 @@ def iou(masks: np.ndarray, targets: np.ndarray, known: np.ndarray | None = None)
     """Intersection over union of silhouettes (N, H, W), mean over the views; >= 0.5 counts as covered.
 
     known: (N, H, W), pixels that count; all without it. A view that is empty in both counts as 1.
+
+    >>> float(iou(np.ones((1, 4, 4)), np.ones((1, 4, 4))))
+    1.0
     """
     return float(np.mean(iou_per_view(masks, targets, known)))
 
@@ -38,6 +41,10 @@ def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
     Both are converted to sRGB in [0, 1]; the squared error is pooled over the pixels of the target masks (N,
     H, W), all views and channels. Pixels that a result does not cover must be black in `images`. Equal images
     give inf.
+
+    >>> images = np.full((1, 4, 4, 3), 0.5)
+    >>> bool(psnr(images + 0.001, images, np.ones((1, 4, 4))) > 40)
+    True
     """
     inside = _inside(images, targets, masks)
     images, targets = np.asarray(images), np.asarray(targets)
@@ -57,6 +64,10 @@ def ssim(
     of 11x11 pixels and sigma 1.5; C1 = 0.01^2, C2 = 0.03^2. Where the window reaches beyond the picture, or to
     pixels that are not known (N, H, W), the weights that are left sum to 1. Averaged over the pixels of the target
     masks (N, H, W), all views and channels. Pixels that a result does not cover must be black in `images`.
+
+    >>> images = np.random.default_rng(0).uniform(size=(1, 16, 16, 3))
+    >>> round(float(ssim(images, images, np.ones((1, 16, 16)))), 3)
+    1.0
     """
     inside = _inside(images, targets, masks)
     told = np.ones(inside.shape, dtype=bool) if known is None else np.asarray(known) > 0
@@ -101,6 +112,9 @@ def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, see
     meshes.
 
     Meshes are sampled with `count` points; arrays (P, 3) are taken as points.
+
+    >>> bool(chamfer(primitives.cube(), primitives.cube(), count=5000) < 0.1)
+    True
     """
     first = sample_surface(a, count, seed) if isinstance(a, Mesh) else np.asarray(a)
     second = sample_surface(b, count, seed + 1) if isinstance(b, Mesh) else np.asarray(b)

@@ -108,6 +108,9 @@ def adjacency(faces: np.ndarray, vertex_count: int, *, borders: bool = True) -> 
 
     faces: (F, 3) numbers of ``vertex_count`` vertices.  borders: False leaves out the Laplacian of vertices at edges
     that do not have exactly two faces; with them, open borders are drawn inward. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> near = adjacency(cube.faces, len(cube.positions))
     """
     pairs, uses, _ = _pairs(faces, vertex_count)
     degree = np.bincount(pairs.reshape(-1), minlength=vertex_count)
@@ -123,6 +126,9 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
     mean curvature times the normal (Meyer et al., Discrete Differential-Geometry Operators, 2003). Weights are data, of a rest
     shape or refreshed now and then by ``Adjacency.data``; they have no derivative. borders: see ``adjacency``. Raises
     InputError.
+
+    >>> cube = primitives.cube()
+    >>> near = cotangent(cube.faces, cube.positions)
     """
     faces, positions = np.asarray(faces), np.asarray(positions, np.float64)
     pairs, uses, opposite = _pairs(faces, len(positions))
@@ -161,12 +167,21 @@ def laplacian_loss(position: Variable, mesh: Adjacency, reduction: str = "mean")
     """FLOAT 1x1: squared lengths of the Laplacian, by default their mean over the vertices, or over the area.
 
     reduction: "mean" or "sum". Differentiable in position. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> laplacian_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
     """
     return _squares(laplacian(position, mesh), mesh, reduction)
 
 
 def bilaplacian_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
-    """FLOAT 1x1: squared lengths of the Laplacian of the Laplacian; see ``laplacian_loss``."""
+    """FLOAT 1x1: squared lengths of the Laplacian of the Laplacian; see ``laplacian_loss``.
+
+    >>> cube = primitives.cube()
+    >>> bilaplacian_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
+    """
     return _squares(laplacian(laplacian(position, mesh), mesh), mesh, reduction)
 
 
@@ -174,6 +189,10 @@ def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean")
     """FLOAT 1x1: squared lengths of the edges times their weights, summed or their mean over the edges.
 
     Weights are those that ``mesh`` was made with. Differentiable in position. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> dirichlet_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
     """
     a, b = _ends(position, mesh)
     return _reduced(_squared(a - b) * mesh.edge_weights, len(mesh.pairs), reduction)
@@ -187,6 +206,10 @@ def edge_length_loss(
     target: a number, a FLOAT 1x1, or a FLOAT list of ``mesh.pairs`` (``mesh.lengths`` of a rest shape); positive.
     Without it, the mean of the present lengths: then the loss does not depend on the size of the shape.
     Differentiable in position (an edge without length gives 0) and target. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> edge_length_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
     """
     a, b = _ends(position, mesh)
     real = F.not_equal(mesh.edges.x, mesh.edges.y)
@@ -202,6 +225,10 @@ def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "me
     edges: ``edge_list`` of the faces. Open edges, those of three faces or more and those of faces that disagree on
     their orientation are left out, and while a face has no area its edges are. Differentiable in position. Raises
     InputError.
+
+    >>> cube = primitives.cube()
+    >>> normal_consistency(Variable.of(cube.positions), edge_list(cube.faces)).shape
+    (1, 1, 1)
     """
     assert edges.list.data is not None
     at = edges.list

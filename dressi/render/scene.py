@@ -25,7 +25,11 @@ from .projection import LARGEST
 
 
 class Part(NamedTuple):
-    """A mesh in a scene."""
+    """A mesh in a scene.
+
+    >>> Part(list_leaf("positions", VEC3, np.eye(3)), np.array([[0, 1, 2]])).faces.tolist()
+    [[0, 1, 2]]
+    """
 
     position: Variable
     """VEC3 list, batch 1: vertices in coordinates of the part's own."""
@@ -35,7 +39,12 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Parts joined by ``join``. Vertices and faces are numbered part by part, in their order."""
+    """Parts joined by ``join``. Vertices and faces are numbered part by part, in their order.
+
+    >>> cube = primitives.cube()
+    >>> join([Part(cube.positions, cube.faces), Part(cube.positions + 3, cube.faces)]).face_start
+    (0, 12, 24)
+    """
 
     parts: tuple[Part, ...]
     position: Variable
@@ -87,6 +96,10 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
     matrices: MAT4 list, one entry a part (its own coordinates to the world), batch 1 or N; none for all in the world
     already. Differentiable in the positions, each instance adding to those it shares, and in the matrices. Raises
     InputError when there is no part, when a list, a face or the matrices do not fit.
+
+    >>> cube = primitives.cube()
+    >>> join([Part(cube.positions, cube.faces)]).face_count
+    12
     """
     parts = tuple(Part(as_list("positions", VEC3, p.position), np.asarray(p.faces)) for p in parts)
     if not parts:

@@ -29,6 +29,9 @@ def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, 
 
     What was seen stays where it was: ``F.crop(image, margin, margin, size)`` is the picture without the margin. The
     unit of lengths on the screen is the height of the larger image. Differentiable in position (VEC4).
+
+    >>> with_margin(Variable.of(np.ones((8, 4))), (32, 32), 4)[1]
+    (40, 40)
     """
     if margin < 0:
         raise InputError(f"a margin is a number of pixels, not {margin}")
@@ -138,6 +141,10 @@ def rasterize_hard(
     position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull: "none"
     or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
     or with a corner that is not there (``project``), are dropped whole.
+
+    >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
+    >>> rasterize_hard(to_clip(cube.positions, camera.world_to_clip), cube.faces, size=(32, 32), face_count=12).shape
+    (1, 32, 32)
     """
     return DrawnMesh(clip_list(position), as_list("faces", IVEC3, faces), size, face_count, cull).face
 
@@ -182,7 +189,11 @@ class Corners(NamedTuple):
 
 
 def corners(face: Variable, faces: Variable) -> Corners:
-    """Corners of the face number at each pixel (INT, -1 for none) in a list of faces (IVEC3)."""
+    """Corners of the face number at each pixel (INT, -1 for none) in a list of faces (IVEC3).
+
+    >>> len(corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]])))
+    3
+    """
     numbers = F.lookup(as_list("faces", IVEC3, faces), face)
     numbers = F.select(F.less(face, 0), -1, numbers)
     return Corners(numbers.x, numbers.y, numbers.z)
@@ -194,6 +205,10 @@ def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = Fa
     position: VEC4 clip-space list (vertices behind the viewer are allowed). Outside of the face weights are
     negative and extrapolate; with ``clamp`` they are cut at 0 and normalised, which stays on the face. (0, 0, 0)
     where there is no face. Differentiable in position.
+
+    >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
+    >>> barycentric(clip, corners(face, np.array([[0, 1, 2]])), (32, 32)).vtype
+    VEC3
     """
     # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners
     # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
@@ -213,6 +228,11 @@ def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:
 
     ``at`` may come from another list of faces than the weights: texture coordinates with indices of their own.
     Differentiable in the table and the weights.
+
+    >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
+    >>> at = corners(face, np.array([[0, 1, 2]]))
+    >>> interpolate(Variable.of(np.ones((3, 2))), at, barycentric(clip, at, (32, 32))).vtype
+    VEC2
     """
     parts = [F.lookup(table, index) * F.component(weights, i) for i, index in enumerate(at)]
     return parts[0] + parts[1] + parts[2]
@@ -239,7 +259,11 @@ class Surface:
 
 
 def covered(face: Variable) -> Variable:
-    """FLOAT mask: 1 where there is a face."""
+    """FLOAT mask: 1 where there is a face.
+
+    >>> covered(Variable(INT, (32, 32), name="face")).vtype
+    FLOAT
+    """
     return F.greater_equal(face, 0)
 
 

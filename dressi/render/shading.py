@@ -11,7 +11,11 @@ from .screen import Corners, covered
 
 
 def unlit(albedo: Variable, face: Variable) -> Variable:
-    """VEC3: the albedo where there is a face (INT, -1 for none), else 0."""
+    """VEC3: the albedo where there is a face (INT, -1 for none), else 0.
+
+    >>> unlit(Variable(VEC3, (32, 32)), Variable(INT, (32, 32))).shape
+    (1, 32, 32, 3)
+    """
     return F.select(covered(face), albedo, 0.0)
 
 
@@ -23,6 +27,9 @@ def lambert(
     normal: VEC3, normalised here; 0 where there is no surface.  direction: VEC3 towards the light, in the space
     of the normals, normalised here.  colour and ambient: FLOAT or VEC3. Arguments may be images, one value a
     view, or constants. Differentiable in all of them.
+
+    >>> lambert(Variable(VEC3, (32, 32)), Variable(VEC3, (32, 32)), (0.0, 1.0, 0.0), ambient=0.1).shape
+    (1, 32, 32, 3)
     """
     towards = F.normalize(as_variable(direction))
     cosine = F.maximum(F.dot(F.normalize(normal), towards), 0.0)
@@ -33,6 +40,10 @@ def flat_normal(position: Variable, at: Corners) -> Variable:
     """VEC3: unit normal of the face at each pixel, outward for counter-clockwise corners; 0 where there is none.
 
     position: VEC3 list. Differentiable in position.
+
+    >>> at = corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]]))
+    >>> flat_normal(Variable.of(np.eye(3), VEC3), at).shape
+    (1, 32, 32, 3)
     """
     a, b, c = (F.lookup(position, index) for index in at)
     return F.normalize(F.cross(b - a, c - a))
@@ -42,6 +53,10 @@ def vertex_normals(position: Variable, faces: Variable) -> Variable:
     """VEC3 list like ``position``: unit normals, the faces around a vertex weighted by their areas.
 
     position: VEC3 list.  faces: IVEC3 list. Vertices without faces get 0. Differentiable in position.
+
+    >>> cube = primitives.cube()
+    >>> vertex_normals(cube.positions, cube.faces).shape
+    (1, 1, 8, 3)
     """
     position, faces = as_list("positions", VEC3, position), as_list("faces", IVEC3, faces)
     numbers = [F.component(faces, i) for i in range(3)]

@@ -64,6 +64,9 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     centres. A mask without any covered pixel is everywhere farther than any radius, at 2. ``falloff`` of these, with
     the radius of the silhouette, is what its outer form is compared with.  margin: pixels of nothing added on every
     side, (..., H + 2 margin, W + 2 margin), for images drawn ``with_margin``. Raises InputError.
+
+    >>> outside_distance(np.array([[1, 0, 0, 0]])).tolist()
+    [[0.0, 0.5, 1.5, 2.0]]
     """
     masks = np.asarray(masks)
     if masks.ndim < 2 or masks.size == 0:
@@ -76,7 +79,11 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
 
 
 def soft_target(masks: np.ndarray, radius: float) -> np.ndarray:
-    """What the outer form gives a mesh with these masks (..., H, W), for a radius that stays. Raises InputError."""
+    """What the outer form gives a mesh with these masks (..., H, W), for a radius that stays. Raises InputError.
+
+    >>> soft_target(np.array([[1, 0], [1, 0]]), 0.5).tolist()
+    [[1.0, 0.25], [1.0, 0.25]]
+    """
     if not 0 < radius < 1:
         raise InputError(f"radius is a fraction of the image height in (0, 1), not {radius}")
     return np.maximum(1.0 - outside_distance(masks) / radius, 0.0) ** 2

@@ -15,6 +15,10 @@ def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
     """VEC2: texture coordinates at each pixel, from a VEC2 list and the corners in the list of UV faces.
 
     ``weights`` are those of ``barycentric``, perspective-correct. Differentiable in both.
+
+    >>> at = corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]]))
+    >>> texture_uv(Variable.of(np.ones((3, 2))), at, Variable(VEC3, (32, 32))).vtype
+    VEC2
     """
     return interpolate(uvs, at, weights)
 
@@ -34,6 +38,9 @@ def texture_colour(
     downward.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
     "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it, chosen anew by a
     Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up. Raises InputError.
+
+    >>> texture_colour(Variable(VEC3, (64, 64)), Variable(VEC2, (32, 32)), Variable(INT, (32, 32))).shape
+    (1, 32, 32, 3)
     """
     if gradient not in GRADIENTS:
         raise InputError(f"gradient is one of {', '.join(GRADIENTS)}, not {gradient!r}")

@@ -21,7 +21,10 @@ def render_turntable(
     frames: int = 36,
     size: tuple[int, int] = (256, 256),
 ) -> np.ndarray:
-    """(frames, H, W, 3) linear: once around the mesh, which is drawn without light, on grey."""
+    """(frames, H, W, 3) linear: once around the mesh, which is drawn without light, on grey.
+
+    >>> frames = render_turntable(primitives.cube(), np.array([0, 1, 0]), DressiAD, frames=4)  # doctest: +SKIP
+    """
     center, radius = mesh.bounding_sphere()
     masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine)
     return np.where(masks[..., None] > 0, colors, BACKGROUND)

@@ -28,6 +28,9 @@ class Camera:
     intrinsics: (3, 3) K = [[fx, s, cx], [0, fy, cy], [0, 0, 1]] in pixels, corner convention (see above).
     rotation (3, 3), translation (3,): x_camera = rotation @ x_world + translation.
     size: (W, H) in pixels.  near, far: depths that map to 0 and 1.
+
+    >>> Camera.perspective(45, (64, 48), (0, 0, 5), (0, 0, 0)).project(np.zeros(3))[0].round(6).tolist()
+    [32.0, 24.0]
     """
 
     intrinsics: np.ndarray
@@ -201,7 +204,13 @@ class Camera:
 
 
 class Views(NamedTuple):
-    """Views whose matrices are computed: what ``render`` takes beside cameras."""
+    """Views whose matrices are computed: what ``render`` takes beside cameras.
+
+    >>> eye = Variable.of([0.0, 0.0, 5.0])
+    >>> camera = Camera.perspective(45, (64, 48), (0, 0, 5), (0, 0, 0))
+    >>> camera.with_view(rigid(*look_at(eye, (0.0, 0.0, 0.0)))).size
+    (64, 48)
+    """
 
     matrices: Variable
     """MAT4 1x1, N tiles: world to clip."""
@@ -210,7 +219,11 @@ class Views(NamedTuple):
 
 
 class Cameras(Sequence[Camera]):
-    """N views of one size; the batch of a scene. Indexing by a slice or an index array gives Cameras."""
+    """N views of one size; the batch of a scene. Indexing by a slice or an index array gives Cameras.
+
+    >>> Cameras([Camera.perspective(45, (64, 48), (x, 0, 5), (0, 0, 0)) for x in (0, 1)]).matrices.shape
+    (2, 4, 4)
+    """
 
     def __init__(self, cameras: Sequence[Camera]):
         """Raises InputError when there is none or when sizes differ."""

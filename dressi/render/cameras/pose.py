@@ -26,7 +26,11 @@ from .rigid import exp_se3
 
 @dataclass(frozen=True, eq=False)
 class Poses:
-    """N cameras whose poses, and focal lengths if wanted, are parameters; made by ``poses``."""
+    """N cameras whose poses, and focal lengths if wanted, are parameters; made by ``poses``.
+
+    >>> poses(ring(np.zeros(3), 1.0, 3, (32, 32))).matrices.batch
+    3
+    """
 
     cameras: Cameras
     """As they were at first."""
@@ -91,6 +95,10 @@ def poses(cameras: Cameras, center: Sequence[float] | np.ndarray | None = None) 
     center: (3,) point of the world that increments turn about, best the middle of what is seen: rotation and
     translation then change pictures in different ways. By default each camera turns about itself. Silhouettes and
     colours of one view hardly tell a focal length from a distance. Raises InputError.
+
+    >>> learned = poses(ring(np.zeros(3), 1.0, 3, (32, 32)), center=(0, 0, 0))
+    >>> learned.rotation.shape
+    (3, 1, 1, 3)
     """
     count = len(cameras)
     if center is None:

@@ -52,7 +52,11 @@ def orbit(
     fov_y: float = FOV_Y,
     up: Sequence[float] | np.ndarray = (0.0, 1.0, 0.0),
 ) -> Cameras:
-    """Cameras `distance` radii away from the centre, at azimuths and elevations in degrees."""
+    """Cameras `distance` radii away from the centre, at azimuths and elevations in degrees.
+
+    >>> orbit(np.zeros(3), 1.0, [0, 90], [0, 0], (32, 32), distance=3).centers.round(6).tolist()
+    [[0.0, 0.0, 3.0], [3.0, 0.0, 0.0]]
+    """
     if not (np.isfinite(radius) and radius > 0):
         raise InputError(f"the object's radius must be positive, not {radius}")
     center = np.asarray(center, dtype=np.float64)
@@ -68,7 +72,11 @@ def orbit(
 
 
 def ring(center: np.ndarray, radius: float, count: int, size: tuple[int, int]) -> Cameras:
-    """The views that a target is fitted from: azimuth i*360/count, elevation -25 and +35 degrees in turn."""
+    """The views that a target is fitted from: azimuth i*360/count, elevation -25 and +35 degrees in turn.
+
+    >>> len(ring(np.zeros(3), 1.0, 6, (32, 32)))
+    6
+    """
     if count < 1:
         raise InputError(f"{count} views cannot be fitted; give at least 1")
     index = np.arange(count)

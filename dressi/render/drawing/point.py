@@ -66,6 +66,8 @@ class SurfacePoint:
 
     With a soft silhouette the margin around the outline shows the nearest point of the outline. All values but ``face``
     are differentiable in the positions, the camera and their own tables.
+
+    >>> picture = render(primitives.cube(), size=(32, 32), shader=lambda point: point.normal * 0.5 + 0.5)
     """
 
     geometry: Geometry

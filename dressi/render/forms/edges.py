@@ -55,6 +55,9 @@ def edge_list(faces: np.ndarray) -> EdgeList:
     are drawn whenever the face is. A face that uses a vertex twice is a line, and is drawn as one.
 
         faces 0-1-2 and 2-1-3:   (0, 1, 2, -1), (0, 2, -1, 1), (1, 2, 0, 3), (1, 3, 2, -1), (2, 3, -1, 1)
+
+    >>> edge_list(primitives.cube().faces).count
+    18
     """
     faces = np.asarray(faces)
     if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
