@@ -22,7 +22,7 @@ radius = Variable.of(0.15, name="radius")
 picture = render(sphere, cameras, positions=positions, radius=radius)
 target = render(goal, cameras)
 neighbours = adjacency(sphere.faces, len(sphere.positions))
-smooth = 3 * laplacian_loss(positions, neighbours) + 0.05 * edge_length_loss(positions, neighbours)
+smooth = 10 * laplacian_loss(positions, neighbours) + 0.05 * edge_length_loss(positions, neighbours)
 loss = F.mean(F.square(picture.mask - picture.soft_target(target.mask))) + smooth
 
 with DressiAD(given.device) as ad:

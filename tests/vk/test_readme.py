@@ -35,8 +35,11 @@ def test_the_example_fits_its_image(printed):
 
 
 @pytest.mark.vk
-def test_the_example_differentiates_a_picture(printed):
-    assert re.fullmatch(r"\(\d+, 3\)\n", printed("From a mesh to a picture to a gradient"))
+def test_the_example_moves_a_sphere(printed):
+    found = re.fullmatch(r"\[(.*)\] <?Mesh.*\n", printed("From a mesh to a picture to a gradient"))
+    assert found is not None
+    losses = [float(number) for number in found.group(1).split(",")]
+    assert losses[-1] < 0.2 * losses[0]
 
 
 @pytest.mark.vk

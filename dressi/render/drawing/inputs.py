@@ -216,10 +216,12 @@ def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
             )
         places = places.reshape(-1, 3)
         cameras = frame(places.min(0), places.max(0), size or (256, 256))
+    if size is not None:
+        size = (int(size[0]), int(size[1]))
     if isinstance(cameras, Views):
-        return Seen(cameras.matrices, tuple(size or cameras.size), cameras.matrices.batch == 1)
+        return Seen(cameras.matrices, size or cameras.size, cameras.matrices.batch == 1)
     if isinstance(cameras, Poses):
-        return Seen(cameras.matrices, tuple(size or cameras.cameras.size), False)
+        return Seen(cameras.matrices, size or cameras.cameras.size, False)
     if isinstance(cameras, (Variable, np.ndarray)):
         if size is None:
             raise InputError("matrices need a size: size=(W, H)")
@@ -235,7 +237,7 @@ def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
             raise InputError(f"cameras are a Camera, several, or matrices MAT4, not {type(cameras).__name__}")
         cameras = Cameras(cameras)
     if size is not None:
-        cameras = cameras.resized((int(size[0]), int(size[1])))
+        cameras = cameras.resized(size)
     return Seen(Values(MAT4, cameras.matrices[:, None, None]), cameras.size, single)
 
 
