@@ -101,7 +101,13 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
     >>> join([Part(cube.positions, cube.faces)]).face_count
     12
     """
-    parts = tuple(Part(as_list("positions", VEC3, p.position), np.asarray(p.faces)) for p in parts)
+    parts = tuple(
+        Part(
+            p.position if isinstance(p.position, Variable) else as_list("positions", VEC3, p.position),
+            np.asarray(p.faces),
+        )
+        for p in parts
+    )
     if not parts:
         raise InputError("a scene needs at least one part")
     for k, part in enumerate(parts):

@@ -226,9 +226,7 @@ def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
         if size is None:
             raise InputError("matrices need a size: size=(W, H)")
         matrices = per_view("cameras", MAT4, cameras)
-        return Seen(
-            matrices, tuple(size), np.ndim(cameras) == 2 if isinstance(cameras, np.ndarray) else False
-        )
+        return Seen(matrices, (size[0], size[1]), isinstance(cameras, np.ndarray) and cameras.ndim == 2)
     single = isinstance(cameras, Camera)
     if single:
         cameras = [cameras]
