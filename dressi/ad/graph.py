@@ -332,20 +332,20 @@ class RasterFunction(Function):
 def topological_order(roots: Iterable[Variable]) -> list[Function]:
     """All Functions the roots depend on, producers first; equal graphs give equal orders. Iterative."""
     order: list[Function] = []
-    done: set[int] = set()
-    stack: list[tuple[Function, bool]] = [(r.creator, False) for r in reversed(list(roots)) if r.creator]
+    done: set[Function | None] = {None}  # a leaf has no creator
+    expanded: set[Function | None] = set()
+    stack = [r.creator for r in reversed(list(roots))]
     while stack:
-        function, expanded = stack.pop()
-        if id(function) in done:
-            continue
-        if expanded:
-            done.add(id(function))
+        function = stack[-1]
+        if function in done:
+            stack.pop()
+        elif function in expanded:
+            stack.pop()
+            done.add(function)
             order.append(function)
-            continue
-        stack.append((function, True))
-        for x in reversed(function.inputs):
-            if x.creator is not None and id(x.creator) not in done:
-                stack.append((x.creator, False))
+        else:
+            expanded.add(function)
+            stack.extend([x.creator for x in reversed(function.inputs) if x.creator not in done])
     return order
 
 

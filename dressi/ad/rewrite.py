@@ -61,7 +61,7 @@ def rewrite(
     unique: dict[tuple[Any, ...], Variable] = {}
     result = Rewriting(done)
     roots = list(roots)
-    fuel = 20 * len(topological_order(roots)) + 1000
+    fuel, refuelled = 1000, False
     stack = list(reversed(roots))
     waiting: set[Variable] = set()
     while stack:
@@ -108,6 +108,8 @@ def rewrite(
         if (new.vtype, new.domain) != (v.vtype, v.domain):
             raise GraphError(f"a rewrite turned {v} into {new}, which has another type or domain")
         fuel -= 1
+        if fuel < 0 and not refuelled:
+            fuel, refuelled = 20 * len(topological_order(roots)), True
         if fuel < 0:
             raise GraphError(f"rewrites run in circles at {v}: {dict(result.fired)}")
         forward[v] = new

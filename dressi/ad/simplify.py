@@ -7,6 +7,7 @@ import sys
 from ..config import config
 from .algebra import COMMUTATIVE, RULES
 from .check import verify
+from .collecting import paused
 from .covering import covering_rasters
 from .merge import merge_reductions, merge_scatters
 from .program import Program
@@ -46,8 +47,9 @@ def simplify(program: Program) -> Program:
 
     With DRESSI_CHECK=1 the graph is verified after every pass, with DRESSI_DEBUG=2 the rewrites are shown.
     """
-    for simplification in PASSES:
-        program = simplification(program)
-        if config.check:
-            verify(program)
+    with paused():
+        for simplification in PASSES:
+            program = simplification(program)
+            if config.check:
+                verify(program)
     return program

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...ad.collecting import paused
 from ...ad.graph import Function, ScatterFunction, Variable, topological_order
 from ...ad.merge import halve_scatter
 from ...ad.program import Program
@@ -172,7 +173,8 @@ def build_plan(
     program = snapshot_leaves(program)
     while True:
         try:
-            return _build_plan(program, limits, shader_text, options, cost, changing)
+            with paused():
+                return _build_plan(program, limits, shader_text, options, cost, changing)
         except DoesNotFit as error:
             if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                 raise
