@@ -1,0 +1,156 @@
+"""One random graph on a device: packed plans against the baseline, and both against the meaning in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dressi.ad.evaluate import NumpyExecutor
+from dressi.ad.program import Program
+from dressi.ad.simplify import simplify
+from dressi.config import shader_text
+from dressi.errors import DressiError
+from dressi.vk.plan.cost import CostModel
+from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
+from dressi.vk.run.executor import VulkanExecutor
+
+from .programs import random_program
+
+ROUNDINGS = 30
+"""A device may be off float64 by this many times what NumPy is in float32."""
+
+JUMP = 1e-4
+"""Relative to the largest value: an output that moves so much when its leaves move by PERTURBED is not compared."""
+
+PERTURBED = 1e-6
+EPS = 2.0**-24
+
+
+@dataclass
+class Report:
+    """``failures``: sentences. ``unstable``: outputs that are not compared because they jump."""
+
+    seed: int
+    functions: int = 0
+    failures: list[str] = field(default_factory=list)
+    unstable: list[str] = field(default_factory=list)
+    compared: int = 0
+    refused: list[str] = field(default_factory=list)
+
+
+def check(seed: int, device, count: int | None = None, *, baseline: bool = True) -> Report:
+    """Runs the graph of a seed in three plans, of which the baseline takes longest."""
+    program, steps = random_program(seed, count)
+    report = Report(seed, len(program.functions))
+    simple = simplify(program)
+    rng = np.random.default_rng(seed)
+    for name, options in (
+        ("minimum", DEFAULT),
+        ("minimum", BASELINE),
+        (list(PROFILES)[seed % len(PROFILES)], DEFAULT),
+    ):
+        try:
+            build_plan(simple, PROFILES[name], shader_text, options)
+        except DressiError as error:
+            report.refused.append(f"{name}: {error}")
+    exact, tolerance = meaning(program, steps, report)
+    options, limits, cost = variant(rng)
+    runs = {
+        **({"baseline": {"options": BASELINE}} if baseline else {}),
+        "packed": {},
+        f"{options} {limits} {cost}": {"options": options, "limits": limits, "cost": cost},
+    }
+    results = {}
+    for name, how in runs.items():
+        try:
+            results[name] = on_device(program, simple, steps, device, **how)
+        except DressiError as error:
+            report.failures.append(f"{name}: {type(error).__name__}: {error}")
+    for name, found in results.items():
+        for key, (value, allowed) in compared(exact, tolerance, found).items():
+            report.compared += 1
+            if not value <= allowed:
+                report.failures.append(f"{name}: {key} is off float64 by {value:.3g}, allowed {allowed:.3g}")
+        if name != "baseline" and "baseline" in results:
+            for key, (value, allowed) in compared(results["baseline"], tolerance, found).items():
+                if not value <= allowed:
+                    report.failures.append(f"{name}: {key} is off the baseline by {value:.3g}")
+    return report
+
+
+def values(executor, program: Program, leaves: Program, steps: int) -> dict[str, np.ndarray]:
+    """Outputs, leaves and what is asked for, by name, after so many steps."""
+    executor.run(steps)
+    found = {name: executor.recv(v) for name, v in program.outputs.items()}
+    found |= {f"leaf {v.name}": executor.recv(v) for v, _ in leaves.updates}
+    return found | {f"asked {name}": executor.recv(v) for name, v in program.asked.items()}
+
+
+def meaning(program: Program, steps: int, report: Report) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """What the program gives in float64, and how far a device may be off; what jumps is left out."""
+
+    def run(dtype=np.float64, seed: int | None = None) -> dict[str, np.ndarray]:
+        executor = NumpyExecutor(program, dtype)
+        if seed is not None:
+            rng = np.random.default_rng(seed)
+            for v in program.leaves:
+                if not v.vtype.is_int and not v.name.startswith("corners"):
+                    assert v.data is not None
+                    moved = v.data * (1 + PERTURBED * rng.uniform(-1, 1, v.shape))
+                    executor._state[v] = moved
+        return values(executor, program, program, steps)
+
+    exact, single = run(), run(np.float32)
+    moved = [run(seed=k) for k in range(3)]
+    tolerance = {}
+    for key, value in list(exact.items()):
+        scale = max(float(np.abs(value).max()), 1e-6)
+        off = largest(single[key], value)
+        jump = max(largest(m[key], value) for m in moved)
+        if not np.isfinite(value).all() or not max(off, jump) <= JUMP * scale:
+            report.unstable.append(key)
+            del exact[key]
+            continue
+        # Single precision may be exact by luck; leaves that are rounded move a value by this much.
+        tolerance[key] = ROUNDINGS * max(off, EPS * scale, EPS / PERTURBED * jump)
+    return exact, tolerance
+
+
+def largest(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference; not a number where one of them is not."""
+    return float(np.abs(np.asarray(a, np.float64) - b).max())
+
+
+def compared(exact, tolerance, found) -> dict[str, tuple[float, float]]:
+    return {key: (largest(found[key], exact[key]), tolerance[key]) for key in tolerance}
+
+
+def on_device(program: Program, simple: Program, steps: int, device, **how) -> dict[str, np.ndarray]:
+    with VulkanExecutor(simple, device, **how) as run:
+        found = values(run, simple, program, steps)
+        run.wait()
+    return found
+
+
+def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, CostModel]:
+    """Options, limits of some profile, perhaps shrunk, and a cost model."""
+    switches = rng.random(11) < 0.7
+    limits = list(PROFILES.values())[int(rng.integers(len(PROFILES)))]
+    if rng.random() < 0.5:
+        limits = replace(
+            limits,
+            max_color_attachments=int(rng.integers(1, 9)),
+            max_input_attachments=int(rng.integers(1, 9)),
+            max_sampled_images=int(rng.integers(16, 24)),
+            max_storage_images=int(rng.integers(4, 8)),
+            lazy_images=bool(rng.random() < 0.5),
+        )
+    if rng.random() < 0.2:
+        limits = replace(limits, max_storage_buffer_bytes=int(rng.integers(2000, 9000)))
+    if rng.random() < 0.2:
+        limits = replace(limits, max_framebuffer_height=40, max_framebuffer_width=200)
+    costs = [CostModel(), CostModel(stage=0, fetch=1), CostModel(1 << 14, 4, 4, 1e9), CostModel(compute=True),
+             CostModel(attachments=False)]  # fmt: skip
+    return PlanOptions(*(bool(s) for s in switches)), limits, costs[int(rng.integers(len(costs)))]

@@ -1,0 +1,40 @@
+"""Random graphs of every kind of Function: packed, one Function a pass, and in float64.
+
+`PYTHONPATH=tests python -m random_graphs --count 1000 --device llvmpipe` runs many more.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from random_graphs.check import check
+from random_graphs.programs import random_program
+
+from dressi.ad.simplify import simplify
+from dressi.config import shader_text
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.plan import BASELINE, DEFAULT, build_plan
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_devices_follow_float64(device, seed):
+    """Small ones; every fourth also in the baseline, which has a pass for each Function."""
+    report = check(seed, device, count=2 + seed % 4, baseline=seed % 4 == 0)
+    assert report.failures == [] and report.refused == []
+    assert report.compared > len(report.unstable)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_vulkan_guarantees_is_enough(seed):
+    program, _ = random_program(1000 + seed)
+    for options in (DEFAULT, BASELINE):
+        build_plan(simplify(program), PROFILES["minimum"], shader_text, options)
+
+
+def test_equal_seeds_give_equal_programs():
+    plans = [build_plan(simplify(random_program(4)[0]), PROFILES["turing"], shader_text) for _ in range(2)]
+    assert plans[0].key == plans[1].key
