@@ -56,7 +56,7 @@ class Objective:
             return
         if not isinstance(optimizer, Optimizer):
             raise GraphError(f"the optimizer is made by adam(rate), sgd(rate), ..., not {optimizer!r}")
-        parameters = [parameters] if isinstance(parameters, Variable) else list(parameters)
+        parameters = list[Variable]([parameters] if isinstance(parameters, Variable) else parameters)
         self._check_parameters(parameters)
         state = optimizer.states(parameters)
         if keep_state:

@@ -188,19 +188,16 @@ class Variable:
         array = array.astype(np.int64 if self.vtype.is_int else np.float64, copy=copy)
         if array.shape == self.shape:
             return array
-        entries = (self.count, *self.vtype.shape)
-        if (
-            self.count is not None
-            and array.shape[array.ndim - len(entries) :] == entries
-            and array.size == (self.batch * math.prod(entries))
-        ):
-            return to_image(array, self.vtype, self.batch)
+        entries = self.shape
+        if self.count is not None:
+            entries = (self.count, *self.vtype.shape)
+            same = array.shape[array.ndim - len(entries) :] == entries
+            if same and array.size == self.batch * math.prod(entries):
+                return to_image(array, self.vtype, self.batch)
         padded = (1,) * (len(self.shape) - array.ndim) + array.shape
         if padded == self.shape:
             return array.reshape(self.shape)
-        raise GraphError(
-            f"{self} takes an array of shape {self.shape if self.count is None else entries}, not {array.shape}"
-        )
+        raise GraphError(f"{self} takes an array of shape {entries}, not {array.shape}")
 
     def __str__(self) -> str:
         name = self.name or (f"{type(self.creator).__name__}#{self.id}" if self.creator else f"#{self.id}")

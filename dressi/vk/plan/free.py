@@ -27,7 +27,7 @@ class Free:
                 continue
             if mode_of(f) is not Mode.FRAGMENT or any(a is not Access.SAME_PIXEL for a in f.access):
                 continue
-            cone = frozenset((f,)).union(*(cones[g] for g in makers))
+            cone = frozenset((f,)).union(*(cones[g] for g in makers if g is not None))
             if len(cone) > LARGEST_FREE:
                 continue
             tileless = self._any_tile.issuperset(makers) and "tile" not in f.places
