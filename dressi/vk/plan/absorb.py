@@ -24,7 +24,7 @@ def absorb_readers(
     needed = set(roots)
     overwritten = {leaf for s in sub_stages for leaf in s.replaces.values()}
     readers: dict[Variable, set[int]] = {}
-    for k, s in order.items():
+    for k, s in enumerate(sub_stages):
         for read in s.reads:
             readers.setdefault(read.variable, set()).add(k)
     for k, s in enumerate(sub_stages):
