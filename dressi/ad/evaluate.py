@@ -117,7 +117,7 @@ class NumpyExecutor:
         self._state: dict[Variable, np.ndarray] = {}
         self._results: dict[Variable, np.ndarray] = {}
         self._dtype = dtype
-        self._evaluator = Evaluator(program.run_roots, dtype)
+        self._evaluator = Evaluator(program.roots, dtype)
 
     def send(self, variable: Variable, array: Any) -> None:
         """Sets the values of a leaf. Raises GraphError when they do not fit or the program does not read it."""
@@ -126,11 +126,9 @@ class NumpyExecutor:
         self._state[variable] = variable.conform(array)
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """A leaf or what is only asked for, as it is now; an output as the last run computed it, before its updates."""
+        """A leaf as it is now; an output as the last run computed it, before its updates."""
         if variable in self._leaves and variable.is_leaf:
             return np.array(leaf_value(variable, self._state.get(variable)))
-        if variable in self.program.asked.values():
-            return evaluate([variable], self._state, self._dtype)[0]
         if variable not in self._results:
             known = variable in set(self.program.roots)
             raise GraphError(
@@ -142,7 +140,7 @@ class NumpyExecutor:
         """Computes all outputs, then applies all updates at once; ``n`` times."""
         for _ in range(n):
             results = self._evaluator(self._state)
-            self._results = dict(zip(self.program.run_roots, results, strict=True))
+            self._results = dict(zip(self.program.roots, results, strict=True))
             self._state.update({leaf: leaf.conform(self._results[new]) for leaf, new in self.program.updates})
 
     def close(self) -> None:

@@ -14,23 +14,16 @@ from .graph import Function, Variable, topological_order
 class Program:
     """Named outputs, and pairs (leaf, new value): after a run every leaf takes its new value, all at once.
 
-    Outputs and new values are computed from the leaves as they were before the run. ``asked`` are further named
-    values that no run computes, only whoever reads them, from the leaves as they are then.
+    Outputs and new values are computed from the leaves as they were before the run.
     """
 
     outputs: Mapping[str, Variable] = field(default_factory=dict)
     updates: tuple[tuple[Variable, Variable], ...] = ()
-    asked: Mapping[str, Variable] = field(default_factory=dict)
-
-    @cached_property
-    def run_roots(self) -> tuple[Variable, ...]:
-        """Everything that a run computes: outputs, then new values, each once."""
-        return tuple(dict.fromkeys((*self.outputs.values(), *(new for _, new in self.updates))))
 
     @cached_property
     def roots(self) -> tuple[Variable, ...]:
-        """Everything that is computed, what is asked for included, each once."""
-        return tuple(dict.fromkeys((*self.run_roots, *self.asked.values())))
+        """Everything that is computed: outputs, then new values, each once."""
+        return tuple(dict.fromkeys((*self.outputs.values(), *(new for _, new in self.updates))))
 
     @cached_property
     def leaves(self) -> tuple[Variable, ...]:

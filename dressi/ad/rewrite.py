@@ -139,5 +139,4 @@ def mapped(program: Program, rewriting: Rewriting) -> Program:
     return Program(
         {name: rewriting[v] for name, v in program.outputs.items()},
         tuple((leaf, rewriting[new]) for leaf, new in program.updates),
-        {name: rewriting[v] for name, v in program.asked.items()},
     )

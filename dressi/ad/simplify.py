@@ -36,7 +36,7 @@ def copied_outputs(program: Program) -> Program:
     if updated.isdisjoint(program.outputs.values()):
         return program
     outputs = {name: Expand(v, v.domain).output if v in updated else v for name, v in program.outputs.items()}
-    return Program(outputs, program.updates, program.asked)
+    return Program(outputs, program.updates)
 
 
 PASSES: tuple[Pass, ...] = (algebra, merging, covering_rasters, copied_outputs)

@@ -81,11 +81,10 @@ def check(seed: int, device, count: int | None = None, *, baseline: bool = True)
 
 
 def values(executor, program: Program, leaves: Program, steps: int) -> dict[str, np.ndarray]:
-    """Outputs, leaves and what is asked for, by name, after so many steps."""
+    """Outputs and leaves, by name, after so many steps."""
     executor.run(steps)
     found = {name: executor.recv(v) for name, v in program.outputs.items()}
-    found |= {f"leaf {v.name}": executor.recv(v) for v, _ in leaves.updates}
-    return found | {f"asked {name}": executor.recv(v) for name, v in program.asked.items()}
+    return found | {f"leaf {v.name}": executor.recv(v) for v, _ in leaves.updates}
 
 
 def meaning(program: Program, steps: int, report: Report) -> tuple[dict[str, np.ndarray], dict[str, float]]:

@@ -49,9 +49,8 @@ def random_program(seed: int, count: int | None = None) -> tuple[Program, int]:
     if p.chance(0.1):
         outputs["curvature"] = _second(gradients[0], parameters[0])
     updates = _updates(p, parameters, gradients)
-    asked = {"asked": last[0]} if p.chance(0.2) else {}
     outputs = {name: v for name, v in outputs.items() if v.creator is not None}
-    return Program(outputs, updates, asked), int(p.among([1, 2, 3]))
+    return Program(outputs, updates), int(p.among([1, 2, 3]))
 
 
 def _small(v: Variable) -> Variable:

@@ -13,14 +13,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from graphs import random_program
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import NumpyExecutor
+from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.optim import adam
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, VEC3, VEC4
 from dressi.errors import PlanError
-from dressi.vk.plan.plan import PlanOptions
+from dressi.vk.plan.plan import DEFAULT, PlanOptions
 from dressi.vk.plan.substage import Mode
 from dressi.vk.run import reactive
 from dressi.vk.run.built import BuiltPlan
@@ -40,20 +40,58 @@ bursts = st.tuples(
 reads = st.tuples(st.just("read"), st.integers(0, 20), st.just(0), st.just(0))
 
 
-def random_schedule_program(seed: int, updated: int) -> Program:
-    """As ``random_program``, but only so many leaves are updated; something is computed only when asked for."""
+def random_schedule_program(seed: int, updated: int) -> tuple[Program, Variable]:
+    """As ``random_program``, but only so many leaves are updated; and a value that is read beside the steps."""
     program = random_program(seed, 14)
     rest = [new for _, new in program.updates[updated:]]
-    asked = {"sum": F.sum(sum((F.sum(v.x) for v in rest), start=program.outputs["last"].x))}
-    return Program(
-        {**program.outputs, **{f"new {k}": v for k, v in enumerate(rest)}}, program.updates[:updated], asked
-    )
+    beside = F.sum(sum((F.sum(v.x) for v in rest), start=program.outputs["last"].x))
+    outputs = {**program.outputs, **{f"new {k}": v for k, v in enumerate(rest)}}
+    return Program(outputs, program.updates[:updated]), beside
+
+
+class Watched:
+    """An executor of steps, and one over the same leaves that computes a value at them as they are now."""
+
+    def __init__(self, program: Program, beside: Variable, device, options: PlanOptions = DEFAULT):
+        self.steps = VulkanExecutor(program, device, options=options)
+        self.reader = VulkanExecutor(
+            Program({"beside": beside}), device, options=options, workspace=self.steps.workspace
+        )
+        self.program, self.beside = program, beside
+        self.send, self.run = self.steps.send, self.steps.run
+
+    def recv_async(self, value: Variable) -> Readback:
+        if value is not self.beside:
+            return self.steps.recv_async(value)
+        self.reader.run()
+        return self.reader.recv_async(value)
+
+    def recv(self, value: Variable) -> np.ndarray:
+        return self.recv_async(value).result()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.reader.close()
+        self.steps.close()
+
+
+class Meaning(NumpyExecutor):
+    """The same in float64."""
+
+    def __init__(self, program: Program, beside: Variable):
+        super().__init__(program)
+        self.beside = beside
+
+    def recv(self, variable):
+        return evaluate([variable], self._state)[0] if variable is self.beside else super().recv(variable)
 
 
 def play(run, schedule: list) -> list[np.ndarray]:
     """Everything read while a schedule is played, much of it later than it was asked for, and all values at its end."""
     program, rng, seen = run.program, np.random.default_rng(0), []
-    values = [*program.outputs.values(), *program.leaves, *program.asked.values()]
+    values = [*program.outputs.values(), *program.leaves, run.beside]
     for kind, which, steps, times in schedule:
         if kind == "read":
             value = values[which % len(values)]
@@ -70,12 +108,12 @@ def play(run, schedule: list) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_asked_for_leaves_outputs_and_leaves_alone(device, seed):
+def test_what_is_read_beside_leaves_outputs_and_leaves_alone(device, seed):
     """Against the oracle: both may be wrong in the same way with a cache and without."""
-    program = random_schedule_program(seed, 2)
+    program, beside = random_schedule_program(seed, 2)
     schedule = [("send", 0, 2, 1), *(("read", k, 0, 0) for k in (10, 0, 11, 1, 10)), ("send", 24, 1, 2)]
-    with VulkanExecutor(program, device) as run:
-        for a, b in zip(play(run, schedule), play(NumpyExecutor(program), schedule), strict=True):
+    with Watched(program, beside, device) as run:
+        for a, b in zip(play(run, schedule), play(Meaning(program, beside), schedule), strict=True):
             assert np.abs(a - b).max() <= 1e-4 * max(np.abs(b).max(), 1.0)
 
 
@@ -88,16 +126,16 @@ def test_what_is_asked_for_leaves_outputs_and_leaves_alone(device, seed):
 def test_no_schedule_gives_another_result(device, monkeypatch, seed, updated, schedule):
     monkeypatch.setattr(reactive, "PROMPT", 2)
     monkeypatch.setattr(reactive, "PATIENCE", 3)
-    program = random_schedule_program(seed, updated)
+    program, beside = random_schedule_program(seed, updated)
     with (
-        VulkanExecutor(program, device) as cached,
-        VulkanExecutor(program, device, options=UNCACHED) as plain,
+        Watched(program, beside, device) as cached,
+        Watched(program, beside, device, UNCACHED) as plain,
     ):
         for a, b in zip(play(cached, schedule), play(plain, schedule), strict=True):
             assert a.tobytes() == b.tobytes()
 
 
-def coloured() -> tuple[list[Variable], Program]:
+def coloured() -> tuple[list[Variable], Program, Variable]:
     """Colours of triangles from a picture: the gradient is scattered by drawing them again, on active blocks."""
     rng = np.random.default_rng(4)
     corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
@@ -111,8 +149,8 @@ def coloured() -> tuple[list[Variable], Program]:
     covered = F.greater_equal(face, 0)
     loss = F.sum(F.select(covered, F.square(F.lookup(colors, face) - target), 0.0))
     (slope,) = gradient(loss, [colors])
-    program = Program({"covered": F.to_float(covered)}, ((colors, colors - 0.05 * slope),), {"loss": loss})
-    return [camera, target, position], program
+    program = Program({"covered": F.to_float(covered)}, ((colors, colors - 0.05 * slope),))
+    return [camera, target, position], program, loss
 
 
 @settings(max_examples=6, suppress_health_check=[*HealthCheck], phases=[Phase.generate])
@@ -120,16 +158,16 @@ def coloured() -> tuple[list[Variable], Program]:
     schedule=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 5), st.booleans()), min_size=4, max_size=8)
 )
 def test_rasters_that_rest_leave_what_scatters_need(device, monkeypatch, schedule):
-    """(leaves as bits, steps, whether what is asked for is read in between)"""
+    """(leaves as bits, steps, whether values are read in between)"""
     monkeypatch.setattr(reactive, "PROMPT", 1)
     monkeypatch.setattr(reactive, "PATIENCE", 4)
-    leaves, program = coloured()
+    leaves, program, loss = coloured()
     with (
-        VulkanExecutor(program, device) as cached,
-        VulkanExecutor(program, device, options=UNCACHED) as plain,
+        Watched(program, loss, device) as cached,
+        Watched(program, loss, device, UNCACHED) as plain,
     ):
-        assert any(s.drawn for s in plain.plan.step.sub_stages)
-        read = [*program.outputs.values(), *program.leaves, *program.asked.values()]
+        assert any(s.drawn for s in plain.steps.plan.step.sub_stages)
+        read = [*program.outputs.values(), *program.leaves, loss]
         rng = np.random.default_rng(0)
         for which, steps, asks in [(1, 1, True)] * 4 + schedule:
             for v in (v for k, v in enumerate(leaves) if which >> k & 1):
@@ -140,7 +178,7 @@ def test_rasters_that_rest_leave_what_scatters_need(device, monkeypatch, schedul
             plain.run(steps)
             for v in read if asks else ():
                 assert cached.recv(v).tobytes() == plain.recv(v).tobytes()
-        assert len(cached._plans) > 1
+        assert len(cached.steps._plans) > 1
         assert all(cached.recv(v).tobytes() == plain.recv(v).tobytes() for v in read)
 
 

@@ -61,7 +61,7 @@ class Images:
 
 
 def assign_images(
-    plans: Iterable[tuple[tuple[Stage, ...], Collection[Variable]]],
+    schedules: Iterable[tuple[Stage, ...]],
     persistent: Iterable[Variable],
     replaces: dict[Variable, Variable],
     limits: DeviceLimits,
@@ -70,8 +70,7 @@ def assign_images(
 ) -> Images:
     """Slots for everything stored. Persistent Variables have images of their own; a new value written in place has
     its leaf's; the others take a free slot of their kind from the Stage that makes them to the last that reads
-    them. Transients of one plan are dead while another runs, so plans share their slots. With each plan come
-    Variables that are transient there, although they are persistent elsewhere."""
+    them. Transients of one schedule are dead while another runs, so schedules share their slots."""
     slots: list[ImageSlot] = []
     lasting: dict[Variable, tuple[int, ...]] = {}
 
@@ -88,8 +87,8 @@ def assign_images(
     by_schedule, passing = [], []
     depths: dict[SubStage, int] = {}
     depth_slots: dict[tuple[ImageSlot, int], int] = {}
-    for stages, apart in plans:
-        of = {v: numbers for v, numbers in lasting.items() if v not in apart}
+    for stages in schedules:
+        of = dict(lasting)
         by_schedule.append(of)
         passing.append(_passing(stages, of))
         free: dict[ImageSlot, list[int]] = {}

@@ -82,8 +82,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """``static`` runs when a leaf was sent, ``step`` in every step, ``asked`` when one of its values is read;
-    ``images`` serve all.
+    """``static`` runs when a leaf was sent, ``step`` in every step; ``images`` serve both.
 
     Of ``static``, and of those Stages of ``step`` that follow from ``changing`` leaves alone, only what follows from
     the leaves sent runs; ``kept`` are the values that must stay for that. ``movable``: leaves that, sent in every
@@ -94,7 +93,6 @@ class Plan:
     limits: DeviceLimits
     static: Schedule
     step: Schedule
-    asked: Schedule
     images: Images
     replaces: dict[Variable, Variable]
     shaders: dict[SubStage, Shaders]
@@ -104,12 +102,12 @@ class Plan:
 
     @property
     def sub_stages(self) -> list[SubStage]:
-        """Those of the steps and what they start from; reading values that are only asked for adds more."""
+        """Those of the steps and what they start from."""
         return self.static.sub_stages + self.step.sub_stages
 
     @property
-    def schedules(self) -> tuple[Schedule, Schedule, Schedule]:
-        return self.static, self.step, self.asked
+    def schedules(self) -> tuple[Schedule, Schedule]:
+        return self.static, self.step
 
     @property
     def stages(self) -> list[Stage]:
@@ -143,7 +141,7 @@ class Plan:
         ]
         if self.changing:
             lines.append(f"changing: {', '.join(sorted(map(str, self.changing)))}")
-        for title, schedule in zip(("once", "step", "when asked"), self.schedules, strict=True):
+        for title, schedule in zip(("once", "step"), self.schedules, strict=True):
             if schedule.stages:
                 lines.append(f"{title}:")
             for k, stage in enumerate(schedule.stages):
@@ -199,7 +197,7 @@ def _build_plan(
         dynamic = {f for f in program.functions if not moving.isdisjoint(sources[f.output])}
     else:
         dynamic = set(program.functions)
-    named = dict.fromkeys((*program.outputs.values(), *program.asked.values()))
+    named = dict.fromkeys(program.outputs.values())
     light: set[Function] = set()
     if model is not None:
         roots = frozenset((*program.roots, *named))
@@ -269,22 +267,18 @@ def _build_plan(
         )
 
     static = schedule(kept, apart=True)
-    step = schedule(program.run_roots, kept, updates)
-    asked = schedule(program.asked.values(), kept)
+    step = schedule(program.roots, kept, updates)
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
-    # Asking leaves outputs and the leaves themselves as the last step made them.
-    made = {*program.outputs.values(), *(new for _, new in updates)}
-    transient = made.difference(program.leaves, kept, program.asked.values())
     kept = tuple(dict.fromkeys((*kept, *crossing((*static.with_sources, *step.with_sources)))))
     persistent = [*program.leaves, *kept, *named, *(new for _, new in step.copies), *replaces]
     images = assign_images(
-        ((static.stages, ()), (step.stages, ()), (asked.stages, transient)),
+        (static.stages, step.stages),
         persistent,
         replaces,
         limits,
         share=options.share_images,
     )
-    schedules = (static, step, asked)
+    schedules = (static, step)
     shaders = {s: generate(s, limits, shader_text) for part in schedules for s in part.sub_stages}
     movable = worth_moving(static.sub_stages, step.sub_stages, sources)
     return Plan(program, limits, *schedules, images, replaces, shaders, kept, changing, movable)

@@ -59,11 +59,8 @@ class BuiltPlan:
         self._maker = PipelineMaker(device, cache, self._pool)
         self._targets: list[DrawTarget] = []
         self._warming: list[Any] = []  # commands that make the driver compile
-        static, step, asked = (
-            [
-                self._prepare(stage, run, passing, buffers, schedule is not plan.asked)
-                for stage in schedule.stages
-            ]
+        static, step = (
+            [self._prepare(stage, run, passing, buffers) for stage in schedule.stages]
             for schedule, run, passing in zip(plan.schedules, runs, plan.images.passing, strict=True)
         )
         cache.release_modules()
@@ -76,20 +73,12 @@ class BuiltPlan:
             for leaf in own or ():
                 self._follow.setdefault(leaf, []).append(k)
         self.stale: set[int] = {k for k, own in enumerate(sources) if own is not None}
-        self._recordings: OrderedDict[Any, _Recording] = OrderedDict()
-        self._asked = asked
-        self._asked_commands: Any = None
+        self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
 
     # ---- what is out of date
     def touch(self, leaf: Variable) -> None:
         """A leaf was sent."""
         self.stale.update(self._follow.get(leaf, ()))
-
-    def outdated(self, variables: Iterable[Variable]) -> list[Variable]:
-        """Those of the Variables that ``refresh`` is going to write."""
-        stages = [self._stages[k].stage for k in self.stale & self._static]
-        made = {v for stage in stages for s in stage.sub_stages for v in s.outputs}
-        return [v for v in variables if v in made]
 
     # ---- running
     def run(self, n: int) -> None:
@@ -103,32 +92,16 @@ class BuiltPlan:
         if n and (rest or self.plan.step.copies):
             self._submit(self._recorded(rest), n)
 
-    def refresh(self) -> None:
-        """Queue what is stale and needs no step."""
-        stale = frozenset(self.stale & self._static)
-        if stale:
-            self._submit(self._recorded(stale, step=False), 1)
-            self.stale -= stale
-
-    def ask(self) -> None:
-        """Queue the values that are only asked for."""
-        self.refresh()
-        if self._asked_commands is None:
-            stages = range(len(self._asked))
-            self._asked_commands = self.commands.record(lambda b: self._write(b, self._asked, stages))
-        self.commands.submit(self._asked_commands)
-
-    def _submit(self, key: Any, times: int) -> None:
+    def _submit(self, key: Stages, times: int) -> None:
         recording = self._recordings[key]
         ticket = self.commands.submit(recording.buffer, times=times)
         self._recordings[key] = _Recording(recording.buffer, ticket)
 
-    def _recorded(self, stages: Stages, *, step: bool = True) -> Any:
+    def _recorded(self, stages: Stages) -> Stages:
         """The key of the commands for these Stages, and the copies of a step; recorded when first needed."""
-        key = (stages, step)
-        if key in self._recordings:
-            self._recordings.move_to_end(key)
-            return key
+        if stages in self._recordings:
+            self._recordings.move_to_end(stages)
+            return stages
         buffer = None
         if len(self._recordings) >= RECORDINGS:
             _, (buffer, ticket) = self._recordings.popitem(last=False)
@@ -136,11 +109,10 @@ class BuiltPlan:
 
         def write(buffer: Any) -> None:
             self._write(buffer, self._stages, sorted(stages))
-            if step:
-                record_copies(self._step, buffer, self.plan.step.copies)
+            record_copies(self._step, buffer, self.plan.step.copies)
 
-        self._recordings[key] = _Recording(self.commands.record(write, buffer), 0)
-        return key
+        self._recordings[stages] = _Recording(self.commands.record(write, buffer), 0)
+        return stages
 
     def write_step(self, buffer: Any, after_stage: AfterStage) -> None:
         """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each of its
@@ -164,9 +136,7 @@ class BuiltPlan:
         run: Target,
         passing: Collection[Variable],
         buffers: dict[str, DeviceBuffer],
-        used: bool,
     ) -> _Prepared:
-        """``used``: in the steps, not only when something is asked for."""
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
         self._cache.compile({s: self.plan.shaders[s] for s in stage.sub_stages})
@@ -199,7 +169,7 @@ class BuiltPlan:
             for k, s in enumerate(stage.sub_stages)
         ]
         prepared = _Prepared(run, stage, target, resolve, pipelines)
-        if self.device.compiles_late and used and self._untouched(stage):
+        if self.device.compiles_late and self._untouched(stage):
             self._warm_up(prepared)
         return prepared
 
@@ -214,7 +184,7 @@ class BuiltPlan:
     def _untouched(self, stage: Stage) -> bool:
         """Whether a render pass that draws nothing leaves everything as it is that can be read already: attachments
         that are not loaded become undefined."""
-        named = {*self.plan.program.outputs.values(), *self.plan.program.asked.values()}
+        named = set(self.plan.program.outputs.values())
         for s in stage.sub_stages:
             loaded = {r.variable for r in s.reads if r.binding is Binding.ATTACHMENT}
             for v in s.colors:
@@ -230,9 +200,8 @@ class BuiltPlan:
 
     def destroy(self) -> None:
         """Release what is the plan's own; nothing of it may be under way."""
-        for buffer in [*self._warming, *(r.buffer for r in self._recordings.values()), self._asked_commands]:
-            if buffer is not None:
-                self.commands.release(buffer)
+        for buffer in [*self._warming, *(r.buffer for r in self._recordings.values())]:
+            self.commands.release(buffer)
         self._maker.destroy()
         for target in self._targets:
             for handle in (target.framebuffer, target.render_pass):

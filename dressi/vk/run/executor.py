@@ -58,8 +58,7 @@ class VulkanExecutor:
         self._closed = False
         plan = self._plan(frozenset())
         self.program = plan.program  # some of its values may stand for those that were given
-        given, named = ({**p.outputs, **p.asked} for p in (program, self.program))
-        self._stands_for = {v: named[name] for name, v in given.items()}
+        self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}
         self.leaves = frozenset(self.program.leaves)
         self._updated = tuple(leaf for leaf, _ in self.program.updates)
         self._owns_workspace = workspace is None
@@ -77,7 +76,6 @@ class VulkanExecutor:
         self._plans = OrderedDict({plan.changing: self._built})  # the last one used comes last
         self._reactive = Reactive()
         self._refused: set[frozenset[Variable]] = set()  # could not be built
-        self._asked_is_fresh = False
         self.workspace.watch(self)
 
     @property
@@ -109,10 +107,9 @@ class VulkanExecutor:
         self._reactive.sent(leaf)
         for built in self._plans.values():
             built.touch(leaf)
-        self._asked_is_fresh = False
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """A leaf or a value that is only asked for (after the last step), or an output (before its update).
+        """A leaf (after the last step) or an output (before its update).
 
         (batch, H, W) + vtype.shape.
         """
@@ -124,9 +121,7 @@ class VulkanExecutor:
         variable = self._stands_for.get(variable, variable)
         if variable not in self._store.of:
             raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
-        if variable in self.program.asked.values():
-            self._ask()
-        return self.workspace.download(variable, self._store.readable(variable))
+        return self.workspace.download(variable, self._store.of[variable])
 
     # ---- running
     def run(self, n: int = 1) -> None:
@@ -141,18 +136,6 @@ class VulkanExecutor:
             self._built.run(n)
         finally:  # interrupted, some of the steps may run
             self.workspace.note(self._updated, by=self)
-            self._store.let_go()
-            self._asked_is_fresh = False
-
-    def _ask(self) -> None:
-        """What is only asked for follows from the leaves as they are now; outputs stay those of the last step."""
-        self._check_sent()
-        if self._asked_is_fresh:
-            return
-        for v in self._built.outdated(self.program.outputs.values()):
-            self._store.hold(v)
-        self._built.ask()
-        self._asked_is_fresh = True
 
     def _check_sent(self) -> None:
         if self.missing:

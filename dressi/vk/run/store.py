@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...ad.graph import Variable
 from ...ad.program import Program
 from ..plan.plan import Plan
 from ..plan.substage import SubStage
 from .memory import DeviceImage, make_image
-from .record import copy_images
 from .workspace import Workspace
 
 Images = dict[Variable, list[DeviceImage]]
@@ -20,38 +17,13 @@ class Store:
 
     def __init__(self, program: Program, workspace: Workspace):
         self.workspace, self.device, self.commands = workspace, workspace.device, workspace.commands
-        named = dict.fromkeys((*program.outputs.values(), *program.asked.values()))
-        self._own: Images = {v: workspace.images(v) for v in named if not v.is_leaf}
+        outputs = dict.fromkeys(program.outputs.values())
+        self._own: Images = {v: workspace.images(v) for v in outputs if not v.is_leaf}
         self.of: Images = {**workspace.hold(program.leaves), **self._own}
-        self._aside: dict[Variable, tuple[list[DeviceImage], Any]] = {}  # and the commands that copy there
-        self._held: set[Variable] = set()
         # What can be read before it was written has zeros.
         readable = [image for images in self._own.values() for image in images]
         self.commands.make_general(readable, readable)
 
-    # ---- values that can be read by name
-    def readable(self, variable: Variable) -> list[DeviceImage]:
-        """Where the value is that a reader should see."""
-        return self._aside[variable][0] if variable in self._held else self.of[variable]
-
-    def hold(self, variable: Variable) -> None:
-        """Readers see the present value until ``let_go``, whatever is written."""
-        if variable in self._held:
-            return
-        if variable not in self._aside:
-            with self.device.undo_on_error():
-                images, present = self.workspace.images(variable), self.of[variable]
-                self.commands.make_general(images, [])
-                buffer = self.commands.record(lambda b: copy_images(self.device, b, present, images))
-            self._aside[variable] = images, buffer
-        self.commands.submit(self._aside[variable][1])
-        self._held.add(variable)
-
-    def let_go(self) -> None:
-        """Readers see what is written from now on."""
-        self._held.clear()
-
-    # ---- for plans
     def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[DeviceImage]]:
         """The images of all Variables in each schedule of a plan; depths; and what is the plan's own."""
         slots, numbers = plan.images.slots, plan.images.of
@@ -66,8 +38,5 @@ class Store:
 
     def destroy(self) -> None:
         """Release the outputs; nothing of them may be under way."""
-        for _, buffer in self._aside.values():
-            self.commands.release(buffer)
-        for images in (*self._own.values(), *(images for images, _ in self._aside.values())):
-            for image in images:
-                image.destroy(self.device)
+        for image in [image for images in self._own.values() for image in images]:
+            image.destroy(self.device)
