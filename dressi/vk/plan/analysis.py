@@ -145,11 +145,11 @@ class Analysis:
             if f in found or f in known:
                 continue
             found.add(f)
-            stack.extend(
-                x.creator
-                for x, access in zip(f.inputs, f.access, strict=True)
-                if x.creator and access is Access.SAME_PIXEL and self._here(x.creator, domain)
-            )
+            for x, access in zip(f.inputs, f.access, strict=True):
+                maker = x.creator
+                again = maker in self.recomputed or maker in self.free
+                if again and access is Access.SAME_PIXEL and self._here(maker, domain):
+                    stack.append(maker)
         return found
 
     def _here(self, function: Function, domain: Domain) -> bool:

@@ -16,12 +16,14 @@ class Template(NamedTuple):
     """A snippet as a format with a gap for each of its words (kind, number of an input).
 
     inputs: those numbers, where all words are the values of inputs.  statements: whether it assigns its value itself.
+    most: the largest number of an input, -1 where there is none.
     """
 
     text: str
     words: tuple[tuple[str, int | None], ...]
     inputs: tuple[int, ...] | None
     statements: bool
+    most: int
 
 
 @lru_cache(maxsize=4096)
@@ -34,6 +36,7 @@ def template_of(glsl: str) -> Template:
         words,
         inputs if len(inputs) == len(words) else None,
         any(kind == "y" for kind, _ in words),
+        max((number for _, number in words if number is not None), default=-1),
     )
 
 

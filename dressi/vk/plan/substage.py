@@ -24,6 +24,8 @@ class Mode(Enum):
     BLOCKS = "blocks"  # a dispatch that lists active blocks
     LIST = "list"  # a dispatch that lists live faces, with the images it makes over the same texels
 
+    __hash__ = object.__hash__
+
 
 @singledispatch
 def mode_of(function: Function) -> Mode:
@@ -56,6 +58,8 @@ class Binding(Enum):
     ATTACHMENT = "input attachment"
     TEXTURE = "texture"
     VERTEX = "texture of the vertex shader"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, eq=False)

@@ -238,7 +238,8 @@ class Writer:
     def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
         """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
         inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
-        self.includes.update(dict.fromkeys(included_files(f)))
+        if f.includes:
+            self.includes.update(dict.fromkeys(included_files(f)))
         names = self.names
         read = [
             self.fetch(x) if access is not Access.SAME_PIXEL else names[x] if x in names else self.value(x)
@@ -246,7 +247,7 @@ class Writer:
         ]
         name = f"x{self._next()}"
         template = template_of(f.glsl)
-        if any(k is not None and k >= len(inputs) for _, k in template.words):
+        if template.most >= len(inputs):
             raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
         if template.inputs is not None:
             gaps = [read[k] for k in template.inputs]
