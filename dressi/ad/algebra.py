@@ -13,6 +13,7 @@ from .arithmetic import Add, Div, Mul, Sub
 from .compare import Select
 from .constant import SINGLE, Constant, constant_value, is_constant
 from .evaluate import coordinates
+from .geometry import Dot
 from .graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
 from .lookup import Lookup
 from .math import Abs, LogicalNot, Neg, Square, StopGradient
@@ -22,7 +23,7 @@ from .rewrite import Rule, on
 from .shortcut import Alias
 from .texture import InverseUVSample
 from .types import Access, vector_type
-from .vector import Construct, Dot, Spread, SumComponents, Swizzle
+from .vector import Construct, Spread, SumComponents, Swizzle
 
 COMMUTATIVE = frozenset({Add, Mul})
 

@@ -40,10 +40,20 @@ from .constant import (
 from .custom import (
     apply,
 )
+from .exponential import (
+    exp,
+    exp2,
+    inversesqrt,
+    log,
+    log2,
+    sigmoid,
+    sqrt,
+)
 from .extremes import max, min, window_max, window_min
 from .geometry import (
     cross,
     distance,
+    dot,
     length,
     normalize,
     reflect,
@@ -65,28 +75,15 @@ from .lookup import (
 )
 from .math import (
     abs,
-    acos,
-    asin,
-    atan,
     ceil,
-    cos,
-    exp,
-    exp2,
     floor,
     fract,
-    inversesqrt,
-    log,
-    log2,
     logical_not,
     neg,
     round,
-    sigmoid,
     sign,
-    sin,
-    sqrt,
     square,
     stop_gradient,
-    tan,
     to_float,
     to_int,
 )
@@ -125,9 +122,16 @@ from .texture import (
     sample,
     sample_inverse_uv,
 )
+from .trigonometry import (
+    acos,
+    asin,
+    atan,
+    cos,
+    sin,
+    tan,
+)
 from .vector import (
     component,
-    dot,
     ivec2,
     ivec3,
     ivec4,

@@ -11,7 +11,27 @@ from .constant import Like, floats
 from .graph import PixelFunction, Variable
 from .pointwise import guarded
 from .types import vector_type
-from .vector import Bilinear, dot
+from .vector import Bilinear
+
+
+class Dot(Bilinear):
+    """FLOAT: the products of the components, added."""
+
+    def infer(self):
+        a, b = (x.vtype for x in self.inputs)
+        if a != b or a.is_matrix or a.is_int:
+            raise self.fail("needs two vectors of one type")
+        return vector_type(1), self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        return "$0 * $1" if self.inputs[0].vtype.is_scalar else "dot($0, $1)"
+
+    def eval(self, a, b):
+        return a * b if self.inputs[0].vtype.is_scalar else (a * b).sum(axis=-1)
+
+    def vjp(self, gy, i):
+        return gy * self.inputs[1 - i]
 
 
 class Cross(Bilinear):
@@ -86,6 +106,11 @@ class Normalize(PixelFunction):
 
     def jvp(self, tangents):
         return None if tangents[0] is None else self._project(tangents[0])
+
+
+def dot(a: Like, b: Like) -> Variable:
+    """FLOAT: scalar product of two vectors of one type."""
+    return Dot(*floats(a, b)).output
 
 
 def cross(a: Like, b: Like) -> Variable:

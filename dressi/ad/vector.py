@@ -187,26 +187,6 @@ class SumComponents(Linear):
         return F.fill(gy, self.inputs[0].vtype)
 
 
-class Dot(Bilinear):
-    """FLOAT: the products of the components, added."""
-
-    def infer(self):
-        a, b = (x.vtype for x in self.inputs)
-        if a != b or a.is_matrix or a.is_int:
-            raise self.fail("needs two vectors of one type")
-        return vector_type(1), self.broadcast()
-
-    @cached_property
-    def glsl(self) -> str:
-        return "$0 * $1" if self.inputs[0].vtype.is_scalar else "dot($0, $1)"
-
-    def eval(self, a, b):
-        return a * b if self.inputs[0].vtype.is_scalar else (a * b).sum(axis=-1)
-
-    def vjp(self, gy, i):
-        return gy * self.inputs[1 - i]
-
-
 def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
     variables = operands(*parts) if any(isinstance(p, Variable) for p in parts) else floats(*parts)
     convert = F.to_int if vtype.is_int else F.to_float
@@ -275,11 +255,6 @@ def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
     elif isinstance(key, int) and -x.vtype.components <= key < x.vtype.components:
         return swizzle(x, XYZW[range(x.vtype.components)[key]])
     raise GraphError(f"{x} has no component {key!r}")
-
-
-def dot(a: Like, b: Like) -> Variable:
-    """FLOAT: scalar product of two vectors of one type."""
-    return Dot(*floats(a, b)).output
 
 
 def sum_components(x: Variable) -> Variable:

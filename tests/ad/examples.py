@@ -50,7 +50,7 @@ add(vector.Spread, example(lambda x: vector.Spread(x, (1,), 3).output, of(FLOAT,
 add(vector.SumComponents, *(example(F.sum_components, of(v, SIZE, BATCH)) for v in (VEC2, VEC4, MAT3)))
 add(vector.SumComponents, example(F.sum_components, of(IVEC3, SIZE, 1, -9, 9)))
 add(
-    vector.Dot,
+    geometry.Dot,
     example(F.dot, of(VEC3, SIZE, BATCH), of(VEC3, (1, 1))),
     example(F.dot, of(FLOAT), of(FLOAT, salt=1)),
 )

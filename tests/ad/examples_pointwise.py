@@ -8,7 +8,9 @@ from example_tools import BATCH, SIZE, Example, add, apart, example, of
 from dressi.ad import (
     arithmetic,
     compare,
+    exponential,
     math,
+    trigonometry,
 )
 from dressi.ad import constant as constants
 from dressi.ad import functional as F
@@ -18,19 +20,19 @@ from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, VEC2, V
 for cls, function, low, high in (
     (math.Neg, F.neg, -2, 2),
     (math.Square, F.square, -2, 2),
-    (math.Exp, F.exp, -2, 2),
-    (math.Exp2, F.exp2, -2, 2),
-    (math.Log, F.log, 0.5, 3),
-    (math.Log2, F.log2, 0.5, 3),
-    (math.Sqrt, F.sqrt, 0.5, 3),
-    (math.InverseSqrt, F.inversesqrt, 0.5, 3),
-    (math.Sin, F.sin, -3, 3),
-    (math.Cos, F.cos, -3, 3),
-    (math.Tan, F.tan, -1.2, 1.2),
-    (math.Asin, F.asin, -0.9, 0.9),
-    (math.Acos, F.acos, -0.9, 0.9),
-    (math.Atan, F.atan, -3, 3),
-    (math.Sigmoid, F.sigmoid, -6, 6),
+    (exponential.Exp, F.exp, -2, 2),
+    (exponential.Exp2, F.exp2, -2, 2),
+    (exponential.Log, F.log, 0.5, 3),
+    (exponential.Log2, F.log2, 0.5, 3),
+    (exponential.Sqrt, F.sqrt, 0.5, 3),
+    (exponential.InverseSqrt, F.inversesqrt, 0.5, 3),
+    (trigonometry.Sin, F.sin, -3, 3),
+    (trigonometry.Cos, F.cos, -3, 3),
+    (trigonometry.Tan, F.tan, -1.2, 1.2),
+    (trigonometry.Asin, F.asin, -0.9, 0.9),
+    (trigonometry.Acos, F.acos, -0.9, 0.9),
+    (trigonometry.Atan, F.atan, -3, 3),
+    (exponential.Sigmoid, F.sigmoid, -6, 6),
 ):
     add(
         cls,

@@ -1,0 +1,114 @@
+"""Roots, exponentials and logarithms, by components."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import functional as F
+from .constant import Like, floats
+from .graph import Variable
+from .pointwise import Pointwise, guarded
+
+
+class Exp(Pointwise):
+    expression, compute = "exp($0)", np.exp
+
+    def partials(self, x):
+        return (self.output,)
+
+
+class Exp2(Pointwise):
+    expression, compute = "exp2($0)", np.exp2
+
+    def partials(self, x):
+        return (self.output * float(np.log(2.0)),)
+
+
+class Log(Pointwise):
+    """Derivative: 0 where the logarithm does not exist, so that a select that avoids it stays finite."""
+
+    expression, compute = "log($0)", np.log
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda x: 1.0 / x, x),)
+
+
+class Log2(Pointwise):
+    """Derivative: as for Log."""
+
+    expression, compute = "log2($0)", np.log2
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda x: float(1.0 / np.log(2.0)) / x, x),)
+
+
+class Sqrt(Pointwise):
+    """Derivative: 0 at 0, where it would be infinite."""
+
+    expression, compute = "sqrt($0)", np.sqrt
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda y: 0.5 / y, self.output),)
+
+
+class InverseSqrt(Pointwise):
+    """Derivative: 0 at 0, where it would be infinite."""
+
+    expression = "inversesqrt($0)"
+
+    @staticmethod
+    def compute(x):
+        return 1.0 / np.sqrt(x)
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda x, y: F.hadamard(-0.5 * y, 1.0 / x), x, self.output),)
+
+
+class Sigmoid(Pointwise):
+    """1 / (1 + exp(-x)). Neither the value nor the derivative overflows."""
+
+    # The argument of exp is never positive, so no infinity appears on the way.
+    expression = "mix(exp(-abs($0)), $operand(1.0), step(0.0, $0)) / (1.0 + exp(-abs($0)))"
+
+    @staticmethod
+    def compute(x):
+        small = np.exp(-np.abs(x))
+        return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+    def partials(self, x):
+        return (F.hadamard(self.output, 1.0 - self.output),)
+
+
+def exp(x: Like) -> Variable:
+    """e to the power x."""
+    return Exp(*floats(x)).output
+
+
+def exp2(x: Like) -> Variable:
+    """2 to the power x."""
+    return Exp2(*floats(x)).output
+
+
+def log(x: Like) -> Variable:
+    """Natural logarithm; x > 0. The derivative elsewhere is 0."""
+    return Log(*floats(x)).output
+
+
+def log2(x: Like) -> Variable:
+    """Logarithm to base 2; x > 0. The derivative elsewhere is 0."""
+    return Log2(*floats(x)).output
+
+
+def sqrt(x: Like) -> Variable:
+    """Square root; x >= 0. The derivative at 0 is 0, not infinity."""
+    return Sqrt(*floats(x)).output
+
+
+def inversesqrt(x: Like) -> Variable:
+    """1 / sqrt(x); x > 0."""
+    return InverseSqrt(*floats(x)).output
+
+
+def sigmoid(x: Like) -> Variable:
+    """1 / (1 + exp(-x)), safe for large arguments."""
+    return Sigmoid(*floats(x)).output
