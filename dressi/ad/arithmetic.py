@@ -165,17 +165,37 @@ class Step(Pointwise):
 
 
 def add(a: Like, b: Like) -> Variable:
-    """a + b. A FLOAT (INT) broadcasts over the components of the other."""
+    """a + b by components; the operator ``+``.
+
+    a, b: one type, or one of them a FLOAT (INT), which broadcasts over the components of the other. Differentiable in both.
+    Raises GraphError where integers meet floats, or types or domains do not fit.
+
+    >>> evaluate(F.add((1.0, 2.0), 0.5)).ravel().tolist()
+    [1.5, 2.5]
+    """
     return Add(*operands(a, b)).output
 
 
 def sub(a: Like, b: Like) -> Variable:
-    """a - b."""
+    """a - b by components; the operator ``-``.
+
+    a, b: as for ``add``. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.sub((1.0, 2.0), 0.5)).ravel().tolist()
+    [0.5, 1.5]
+    """
     return Sub(*operands(a, b)).output
 
 
 def mul(a: Like, b: Like) -> Variable:
-    """a * b by components. A matrix can only be scaled by a FLOAT; raises GraphError for matrix products."""
+    """a * b by components; the operator ``*``.
+
+    a, b: as for ``add``, but a matrix can only be scaled by a FLOAT. Differentiable in both. Raises GraphError, also for the
+    product of two matrices, or of a matrix and a vector: that is ``matmul`` or ``hadamard``.
+
+    >>> evaluate(F.mul((1.0, 2.0), (3.0, 4.0))).ravel().tolist()
+    [3.0, 8.0]
+    """
     a, b = operands(a, b)
     for m, other in ((a, b), (b, a)):
         if m.vtype.is_matrix and not other.vtype.is_scalar:
@@ -187,24 +207,51 @@ def mul(a: Like, b: Like) -> Variable:
 
 
 def hadamard(a: Like, b: Like) -> Variable:
-    """a * b by components, for two matrices too."""
+    """a * b by components, for two matrices too.
+
+    a, b: as for ``add``. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.hadamard(np.eye(2), [[5.0, 6.0], [7.0, 8.0]]))[0, 0, 0].tolist()
+    [[5.0, 0.0], [0.0, 8.0]]
+    """
     return Mul(*operands(a, b)).output
 
 
 def div(a: Like, b: Like) -> Variable:
-    """a / b by components; integers truncate toward zero."""
+    """a / b by components; the operator ``/``. Integers truncate toward zero.
+
+    a, b: as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats). Raises GraphError.
+
+    >>> evaluate(F.div((1.0, 3.0), 2.0)).ravel().tolist()
+    [0.5, 1.5]
+    >>> evaluate(Variable.of(-7) / 2).item()
+    -3
+    """
     return Div(*operands(a, b)).output
 
 
 def mod(a: Like, b: Like) -> Variable:
-    """Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of a."""
+    """The rest of a division by components; the operator ``%``.
+
+    a, b: as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of a.
+    Derivatives 1 and -floor(a / b) (floats). Raises GraphError.
+
+    >>> evaluate(F.mod((5.5, -0.5), 2.0)).ravel().tolist()
+    [1.5, 1.5]
+    """
     return Mod(*operands(a, b)).output
 
 
 def pow(a: Like, b: Like) -> Variable:
-    """a to the power b. a >= 0, except that whole numbers b from 0 to 8 given as Python numbers multiply.
+    """a to the power b by components; the operator ``**``.
 
-    The derivatives at a = 0 are 0 (not for the multiplied ones, which are exact).
+    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0, except for exponents that are Python numbers and whole, from 0 to 8:
+    these multiply. Differentiable in both; at a = 0 the derivatives are 0 (exact where it multiplies). Raises GraphError.
+
+    >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
+    9.0
+    >>> round(evaluate(F.pow(2.0, 0.5)).item(), 4)
+    1.4142
     """
     if isinstance(b, (int, float)) and isinstance(a, Variable):
         if b == 0.5:
@@ -225,37 +272,80 @@ def _power(a: Variable, exponent: int) -> Variable:
 
 
 def atan2(y: Like, x: Like) -> Variable:
-    """Angle of the point (x, y) in (-pi, pi]. Undefined, with derivative 0, at the origin."""
+    """The angle of the point (x, y) in radians, in (-pi, pi], by components.
+
+    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the origin. Raises
+    GraphError.
+
+    >>> round(evaluate(F.atan2(1.0, -1.0)).item(), 4)
+    2.3562
+    """
     return Atan2(*floats(y, x)).output
 
 
 def minimum(a: Like, b: Like) -> Variable:
-    """The smaller by components. Equal inputs: the gradient goes to a."""
+    """The smaller of a and b by components.
+
+    a, b: as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises GraphError.
+
+    >>> evaluate(F.minimum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
+    [1.0, 4.0]
+    """
     return Min(*operands(a, b)).output
 
 
 def maximum(a: Like, b: Like) -> Variable:
-    """The larger by components. Equal inputs: the gradient goes to a."""
+    """The larger of a and b by components.
+
+    a, b: as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises GraphError.
+
+    >>> evaluate(F.maximum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
+    [3.0, 5.0]
+    """
     return Max(*operands(a, b)).output
 
 
 def clamp(x: Like, low: Like = 0.0, high: Like = 1.0) -> Variable:
-    """min(max(x, low), high). The gradient goes to x inside and on the bounds."""
+    """min(max(x, low), high) by components.
+
+    x, low, high: as for ``add``. The gradient goes to x inside and on the bounds, else to the bound. Raises GraphError.
+
+    >>> evaluate(F.clamp([-0.5, 0.25, 2.0])).ravel().tolist()
+    [0.0, 0.25, 1.0]
+    """
     return Clamp(*operands(x, low, high)).output
 
 
 def mix(a: Like, b: Like, t: Like) -> Variable:
-    """a * (1 - t) + b * t."""
+    """a * (1 - t) + b * t by components.
+
+    a, b, t: FLOAT, VECn or MATn as for ``add``. Differentiable in all three. Raises GraphError.
+
+    >>> evaluate(F.mix((0.0, 10.0), (1.0, 20.0), 0.25)).ravel().tolist()
+    [0.25, 12.5]
+    """
     return Mix(*floats(a, b, t)).output
 
 
 def step(edge: Like, x: Like) -> Variable:
-    """0 where x < edge, else 1. Derivative zero."""
+    """A mask: 0 where x < edge, else 1, by components.
+
+    edge, x: FLOAT, VECn or MATn as for ``add``. Derivative zero. Raises GraphError.
+
+    >>> evaluate(F.step(0.5, [0.25, 0.5, 0.75])).ravel().tolist()
+    [0.0, 1.0, 1.0]
+    """
     return Step(*floats(edge, x)).output
 
 
 def smoothstep(low: Like, high: Like, x: Like) -> Variable:
-    """Hermite step t * t * (3 - 2 t), t = clamp((x - low) / (high - low), 0, 1)."""
+    """t * t * (3 - 2 t) with t = clamp((x - low) / (high - low), 0, 1), by components.
+
+    low, high, x: FLOAT, VECn or MATn as for ``add``; low < high. Differentiable in all three. Raises GraphError.
+
+    >>> evaluate(F.smoothstep(0.0, 4.0, [-1.0, 1.0, 2.0])).ravel().tolist()
+    [0.0, 0.15625, 0.5]
+    """
     low, high, x = floats(low, high, x)
     t = clamp((x - low) / (high - low), 0.0, 1.0)
     return hadamard(hadamard(t, t), 3.0 - 2.0 * t)

@@ -166,51 +166,96 @@ def _filled(text: str, vtype: VType, out: VType) -> str:
 
 
 def less(a: Like, b: Like) -> Variable:
-    """Mask a < b. Derivative zero, as for all comparisons; integers give float masks too."""
+    """A mask of 1.0 and 0.0: a < b by components; the operator ``<``.
+
+    a, b: one type, or one of them a FLOAT (INT); integers give float masks too. Derivative zero. Raises GraphError where
+    integers meet floats.
+
+    >>> evaluate(F.less((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
+    [1.0, 0.0, 0.0]
+    """
     return Less(*operands(a, b)).output
 
 
 def less_equal(a: Like, b: Like) -> Variable:
-    """Mask a <= b."""
+    """A mask of 1.0 and 0.0: a <= b by components; the operator ``<=``. Types as for ``less``; derivative zero.
+
+    >>> evaluate(F.less_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
+    [1.0, 1.0, 0.0]
+    """
     return LessEqual(*operands(a, b)).output
 
 
 def greater(a: Like, b: Like) -> Variable:
-    """Mask a > b."""
+    """A mask of 1.0 and 0.0: a > b by components; the operator ``>``. Types as for ``less``; derivative zero.
+
+    >>> evaluate(F.greater((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
+    [0.0, 0.0, 1.0]
+    """
     return less(b, a)
 
 
 def greater_equal(a: Like, b: Like) -> Variable:
-    """Mask a >= b."""
+    """A mask of 1.0 and 0.0: a >= b by components; the operator ``>=``. Types as for ``less``; derivative zero.
+
+    >>> evaluate(F.greater_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
+    [0.0, 1.0, 1.0]
+    """
     return less_equal(b, a)
 
 
 def equal(a: Like, b: Like) -> Variable:
-    """Mask a == b, by components."""
+    """A mask of 1.0 and 0.0: a == b by components. (The operator ``==`` compares the objects.) Types as for ``less``;
+    derivative zero.
+
+    >>> evaluate(F.equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
+    [0.0, 1.0, 0.0]
+    """
     return Equal(*operands(a, b)).output
 
 
 def not_equal(a: Like, b: Like) -> Variable:
-    """Mask a != b, by components."""
+    """A mask of 1.0 and 0.0: a != b by components. (The operator ``!=`` compares the objects.) Types as for ``less``;
+    derivative zero.
+
+    >>> evaluate(F.not_equal((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
+    [1.0, 0.0, 1.0]
+    """
     return NotEqual(*operands(a, b)).output
 
 
 def logical_and(a: Like, b: Like) -> Variable:
-    """Mask: both are not 0."""
+    """A mask of 1.0 and 0.0: both are not 0, by components.
+
+    a, b: FLOAT, VECn or MATn, one type or one of them a FLOAT. Derivative zero.
+
+    >>> evaluate(F.logical_and((1.0, 1.0, 0.0), (1.0, 0.0, 0.0))).ravel().tolist()
+    [1.0, 0.0, 0.0]
+    """
     return LogicalAnd(*floats(a, b)).output
 
 
 def logical_or(a: Like, b: Like) -> Variable:
-    """Mask: one of them is not 0."""
+    """A mask of 1.0 and 0.0: at least one is not 0, by components.
+
+    a, b: FLOAT, VECn or MATn, one type or one of them a FLOAT. Derivative zero.
+
+    >>> evaluate(F.logical_or((1.0, 1.0, 0.0), (1.0, 0.0, 0.0))).ravel().tolist()
+    [1.0, 1.0, 0.0]
+    """
     return LogicalOr(*floats(a, b)).output
 
 
 def select(condition: Like, a: Like, b: Like) -> Variable:
-    """a where the condition is not 0, else b: FLOAT (INT) condition for whole texels, VECn and MATn
-    by components.
+    """a where the condition is not 0, else b.
 
-    Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is NaN. (A factor
-    that is infinite inside that branch still makes 0 * inf in the backward pass: guard the argument there.)
+    condition: FLOAT or INT for whole texels; VECn, IVECn or MATn to choose by components. a, b: one type, or one of them a
+    scalar. Domains broadcast. Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is
+    NaN. (A factor that is infinite inside that branch still makes 0 * inf in the backward pass: guard the argument there.)
+    Raises GraphError where types do not fit.
+
+    >>> evaluate(F.select((1.0, 0.0), (5.0, 6.0), -1.0)).ravel().tolist()
+    [5.0, -1.0]
     """
     given = [v for v in (a, b) if isinstance(v, Variable)]
     (condition,) = (condition,) if isinstance(condition, Variable) else operands(condition, beside=given)
@@ -219,5 +264,10 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
 
 
 def where(condition: Like, a: Like, b: Like) -> Variable:
-    """``select`` by its NumPy name."""
+    """``select`` by its NumPy name; arguments, result and derivative are the same.
+
+    >>> x = Variable.of([-1.0, 4.0])
+    >>> evaluate(F.where(x > 0.0, F.sqrt(x), 0.0)).ravel().tolist()
+    [0.0, 2.0]
+    """
     return select(condition, a, b)

@@ -80,35 +80,80 @@ class Sigmoid(Pointwise):
 
 
 def exp(x: Like) -> Variable:
-    """e to the power x."""
+    """e to the power x, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative exp(x).
+
+    >>> evaluate(F.exp(0.0)).item()
+    1.0
+    """
     return Exp(*floats(x)).output
 
 
 def exp2(x: Like) -> Variable:
-    """2 to the power x."""
+    """2 to the power x, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative log(2) 2**x.
+
+    >>> evaluate(F.exp2([3.0, -1.0])).ravel().tolist()
+    [8.0, 0.5]
+    """
     return Exp2(*floats(x)).output
 
 
 def log(x: Like) -> Variable:
-    """Natural logarithm; x > 0. The derivative elsewhere is 0."""
+    """Natural logarithm of x > 0, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / x; 0 where x <= 0, so that a ``select`` which
+    avoids those values has a finite gradient.
+
+    >>> round(evaluate(F.log(10.0)).item(), 4)
+    2.3026
+    """
     return Log(*floats(x)).output
 
 
 def log2(x: Like) -> Variable:
-    """Logarithm to base 2; x > 0. The derivative elsewhere is 0."""
+    """Logarithm of x > 0 to base 2, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (x log(2)); 0 where x <= 0.
+
+    >>> evaluate(F.log2([8.0, 0.5])).ravel().tolist()
+    [3.0, -1.0]
+    """
     return Log2(*floats(x)).output
 
 
 def sqrt(x: Like) -> Variable:
-    """Square root; x >= 0. The derivative at 0 is 0, not infinity."""
+    """Square root of x >= 0, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (2 sqrt(x)); 0 at 0, where it would be
+    infinite.
+
+    >>> evaluate(F.sqrt([1.0, 4.0, 9.0])).ravel().tolist()
+    [1.0, 2.0, 3.0]
+    """
     return Sqrt(*floats(x)).output
 
 
 def inversesqrt(x: Like) -> Variable:
-    """1 / sqrt(x); x > 0."""
+    """1 / sqrt(x) of x > 0, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative -1 / (2 x sqrt(x)); 0 where x <= 0.
+
+    >>> evaluate(F.inversesqrt([4.0, 16.0])).ravel().tolist()
+    [0.5, 0.25]
+    """
     return InverseSqrt(*floats(x)).output
 
 
 def sigmoid(x: Like) -> Variable:
-    """1 / (1 + exp(-x)), safe for large arguments."""
+    """1 / (1 + exp(-x)) by components, in [0, 1].
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative y (1 - y). Neither the value nor the derivative
+    overflows for large x.
+
+    >>> evaluate(F.sigmoid([0.0, 100.0])).ravel().tolist()
+    [0.5, 1.0]
+    """
     return Sigmoid(*floats(x)).output

@@ -124,62 +124,135 @@ class Convert(PixelFunction):
 
 
 def neg(x: Like) -> Variable:
-    """-x. INT too."""
+    """-x by components.
+
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative -1; integers have none.
+
+    >>> evaluate(F.neg([1.0, -2.0])).ravel().tolist()
+    [-1.0, 2.0]
+    """
     return Neg(*operands(x)).output
 
 
 def abs(x: Like) -> Variable:
-    """Absolute value; INT too. The derivative at 0 is 0."""
+    """Absolute value by components.
+
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative: the sign of x, 0 at 0.
+
+    >>> evaluate(F.abs([1.5, -2.5])).ravel().tolist()
+    [1.5, 2.5]
+    """
     return Abs(*operands(x)).output
 
 
 def sign(x: Like) -> Variable:
-    """-1, 0 or 1; INT too. Derivative zero."""
+    """-1, 0 or 1 by components.
+
+    x: any type (FLOAT, VECn, MATn, INT, IVECn). The result has its type and domain. Derivative zero.
+
+    >>> evaluate(F.sign([2.0, 0.0, -3.0])).ravel().tolist()
+    [1.0, 0.0, -1.0]
+    """
     return Sign(*operands(x)).output
 
 
 def floor(x: Like) -> Variable:
-    """Largest whole number not above x, as a float. Derivative zero."""
+    """The largest whole number that is not above x, as a float, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` makes an INT of it. Derivative zero.
+
+    >>> evaluate(F.floor([1.5, -1.5])).ravel().tolist()
+    [1.0, -2.0]
+    """
     return Floor(*floats(x)).output
 
 
 def ceil(x: Like) -> Variable:
-    """Smallest whole number not below x, as a float. Derivative zero."""
+    """The smallest whole number that is not below x, as a float, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
+
+    >>> evaluate(F.ceil([1.5, -1.5])).ravel().tolist()
+    [2.0, -1.0]
+    """
     return Ceil(*floats(x)).output
 
 
 def round(x: Like) -> Variable:
-    """Nearest whole number, halves to the even one, as a float. Derivative zero."""
+    """The nearest whole number as a float, by components; halves go to the even neighbour.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
+
+    >>> evaluate(F.round([0.5, 1.5, 2.25])).ravel().tolist()
+    [0.0, 2.0, 2.0]
+    """
     return Round(*floats(x)).output
 
 
 def fract(x: Like) -> Variable:
-    """x - floor(x), in [0, 1). Derivative 1."""
+    """x - floor(x) by components, in [0, 1).
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1.
+
+    >>> evaluate(F.fract([1.25, -0.25])).ravel().tolist()
+    [0.25, 0.75]
+    """
     return Fract(*floats(x)).output
 
 
 def square(x: Like) -> Variable:
-    """x * x by components."""
+    """x * x by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 2 x.
+
+    >>> evaluate(F.square([3.0, -0.5])).ravel().tolist()
+    [9.0, 0.25]
+    """
     return Square(*floats(x)).output
 
 
 def stop_gradient(x: Like) -> Variable:
-    """x, as if it were a constant for derivatives."""
+    """x itself, which derivatives take for a constant.
+
+    x: any type. The result has its type and domain. Derivative zero.
+
+    >>> x = Variable.of(3.0)
+    >>> evaluate(gradient(x * F.stop_gradient(x), [x]))[0].item()
+    3.0
+    """
     return StopGradient(*operands(x)).output
 
 
 def logical_not(a: Like) -> Variable:
-    """1 where the mask is 0, else 0."""
+    """A mask: 1 where x is 0, else 0, by components.
+
+    a: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
+
+    >>> evaluate(F.logical_not([0.0, 1.0, -2.0])).ravel().tolist()
+    [1.0, 0.0, 0.0]
+    """
     return LogicalNot(*floats(a)).output
 
 
 def to_float(x: Like) -> Variable:
-    """INT to FLOAT, IVECn to VECn; floats stay as they are. Exact up to 2**24."""
+    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats stay as they are.
+
+    The result has the domain of x. Exact up to 2**24 on devices. Raises GraphError for what is no number.
+
+    >>> evaluate(F.to_float(Variable.of(7)) / 2.0).item()
+    3.5
+    """
     (x,) = floats(x)
     return Convert(x, False).output if x.vtype.is_int else x
 
 
 def to_int(x: Like) -> Variable:
-    """FLOAT to INT, VECn to IVECn, truncating toward zero; integers stay as they are. No derivative."""
+    """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers stay as they are.
+
+    The result has the domain of x. No derivative passes. Raises GraphError for matrices.
+
+    >>> evaluate(F.to_int(Variable.of([1.75, -1.75]))).ravel().tolist()
+    [1, -1]
+    """
     x = x if isinstance(x, Variable) else integers(np.trunc(x))[0]
     return x if x.vtype.is_int else Convert(x, True).output

@@ -64,30 +64,71 @@ class Atan(Pointwise):
 
 
 def sin(x: Like) -> Variable:
-    """Sine; radians, below 8192 on devices."""
+    """Sine by components.
+
+    x: FLOAT, VECn or MATn, in radians; devices are exact for |x| < 8192. The result has its type and domain. Derivative
+    cos(x).
+
+    >>> round(evaluate(F.sin(np.pi / 6)).item(), 4)
+    0.5
+    """
     return Sin(*floats(x)).output
 
 
 def cos(x: Like) -> Variable:
-    """Cosine; radians, below 8192 on devices."""
+    """Cosine by components.
+
+    x: FLOAT, VECn or MATn, in radians; devices are exact for |x| < 8192. The result has its type and domain. Derivative
+    -sin(x).
+
+    >>> round(evaluate(F.cos(np.pi / 3)).item(), 4)
+    0.5
+    """
     return Cos(*floats(x)).output
 
 
 def tan(x: Like) -> Variable:
-    """Tangent; radians."""
+    """Tangent by components.
+
+    x: FLOAT, VECn or MATn, in radians; devices are exact for |x| < 8192. The result has its type and domain. Derivative
+    1 + tan(x)**2.
+
+    >>> round(evaluate(F.tan(np.pi / 4)).item(), 4)
+    1.0
+    """
     return Tan(*floats(x)).output
 
 
 def asin(x: Like) -> Variable:
-    """Arc sine in [-pi/2, pi/2]; x in [-1, 1]. The derivative at the ends is 0."""
+    """Arc sine by components, in radians in [-pi/2, pi/2].
+
+    x: FLOAT, VECn or MATn in [-1, 1]. The result has its type and domain. Derivative 1 / sqrt(1 - x**2); 0 at -1 and 1,
+    where it would be infinite.
+
+    >>> round(evaluate(F.asin(0.5)).item(), 4)
+    0.5236
+    """
     return Asin(*floats(x)).output
 
 
 def acos(x: Like) -> Variable:
-    """Arc cosine in [0, pi]; x in [-1, 1]. The derivative at the ends is 0."""
+    """Arc cosine by components, in radians in [0, pi].
+
+    x: FLOAT, VECn or MATn in [-1, 1]. The result has its type and domain. Derivative -1 / sqrt(1 - x**2); 0 at -1 and 1,
+    where it would be infinite.
+
+    >>> round(evaluate(F.acos(0.5)).item(), 4)
+    1.0472
+    """
     return Acos(*floats(x)).output
 
 
 def atan(x: Like) -> Variable:
-    """Arc tangent in (-pi/2, pi/2)."""
+    """Arc tangent by components, in radians in (-pi/2, pi/2).
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (1 + x**2).
+
+    >>> round(evaluate(F.atan(1.0)).item(), 4)
+    0.7854
+    """
     return Atan(*floats(x)).output
