@@ -6,11 +6,24 @@ thing that is wrong and the cure.
 
 
 class DressiError(Exception):
-    """Base of all errors raised by dressi."""
+    """Base of all errors raised by dressi: ``str(error)`` names the thing that is wrong and the cure.
+
+    >>> try:
+    ...     F.sqrt(Variable.of(4, name="count"))
+    ... except DressiError as error:
+    ...     print(error)
+    Sqrt(INT count (1x1)): takes floats; convert with F.to_float (at ...)
+    """
 
 
 class GraphError(DressiError, ValueError):
-    """Types, sizes or batches of a Function do not fit, or a derivative does not exist."""
+    """Types, sizes or batches of a Function do not fit, or a derivative does not exist.
+
+    >>> F.vec2(1.0, 2.0, 3.0)
+    Traceback (most recent call last):
+        ...
+    dressi.errors.GraphError: Construct(...): VEC2 needs 2 components, not 3 (at ...)
+    """
 
 
 class PlanError(DressiError):
@@ -26,7 +39,13 @@ class NoDriverError(DeviceError):
 
 
 class DeviceNotFoundError(DeviceError):
-    """A device was asked for by name or index and is not there."""
+    """A device was asked for by name or index and is not there.
+
+    >>> Device("Voodoo 2")
+    Traceback (most recent call last):
+        ...
+    dressi.errors.DeviceNotFoundError: there is no Vulkan device 'Voodoo 2'; there are ...
+    """
 
 
 class DeviceLostError(DeviceError):
@@ -42,4 +61,10 @@ class ShaderError(DeviceError):
 
 
 class InputError(DressiError, ValueError):
-    """A file, an array or an option given by the user cannot be used."""
+    """A file, an array or an option given by the user cannot be used.
+
+    >>> render.load_mesh("nowhere.obj")
+    Traceback (most recent call last):
+        ...
+    dressi.errors.InputError: ...nowhere.obj...
+    """

@@ -86,11 +86,14 @@ class Constant(PixelFunction):
 
 
 def constant(value: Like, vtype: VType | None = None) -> Variable:
-    """A constant of 1x1, batch 1, baked into the shader.
+    """A constant of one texel, baked into the shader.
 
-    value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without
-    ``vtype`` integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components
-    of ``vtype``. Raises GraphError for other shapes.
+    value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without ``vtype``
+    integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components of ``vtype``. No
+    derivative. Raises GraphError for other shapes. A value that changes is a leaf: ``Variable.of``.
+
+    >>> F.constant((1.0, 2.0, 3.0)), F.constant(7), F.constant(0.5, VEC2)
+    (VEC3 Constant#... (1x1), INT Constant#... (1x1), VEC2 Constant#... (1x1))
     """
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -118,7 +121,11 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
 
 
 def constant_value(x: Variable) -> np.ndarray | None:
-    """The value of a constant with the shape of its type; None when x is anything else."""
+    """The value of a constant, a NumPy array of the shape of its type; None when x is anything else.
+
+    >>> F.constant_value(F.constant((1.0, 2.0))), F.constant_value(Variable.of(1.0))
+    (array([1., 2.]), None)
+    """
     return x.creator.array if isinstance(x.creator, Constant) else None
 
 

@@ -222,11 +222,16 @@ def _joined(vtype: VType, parts: list[Variable]) -> Variable:
 
 
 def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
-    """The larger of two, or the largest texel.
+    """The larger of two, or the largest texel of an image.
 
-    ``max(a, b)``: by components, the gradient of ties goes to a.
-    ``max(a)``, ``max(a, "xy")``, ``max(a, axes="xy")``: the largest texel over the axes, y before x before n (batch),
-    by components. Differentiable; the gradient of texels that tie along an axis goes to the first.
+    ``max(a, b)`` is ``maximum(a, b)``: by components, the gradient of ties goes to a. ``max(a)``, ``max(a, "xy")`` and
+    ``max(a, axes="xy")``: the largest texel along the axes (letters of "xyn" as for ``sum``), by components.
+
+    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; of texels that tie
+    along an axis the first gets the gradient (y before x before n). Raises GraphError.
+
+    >>> evaluate(F.max(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
+    9.0
     """
     if b is None or isinstance(b, str):
         (x,) = operands(a)
@@ -235,11 +240,16 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
 
 
 def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
-    """The smaller of two, or the smallest texel.
+    """The smaller of two, or the smallest texel of an image.
 
-    ``min(a, b)``: by components, the gradient of ties goes to a.
-    ``min(a)``, ``min(a, "xy")``, ``min(a, axes="xy")``: the smallest texel over the axes, y before x before n (batch),
-    by components. Differentiable; the gradient of texels that tie along an axis goes to the first.
+    ``min(a, b)`` is ``minimum(a, b)``: by components, the gradient of ties goes to a. ``min(a)``, ``min(a, "xy")`` and
+    ``min(a, axes="xy")``: the smallest texel along the axes (letters of "xyn" as for ``sum``), by components.
+
+    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; of texels that tie
+    along an axis the first gets the gradient (y before x before n). Raises GraphError.
+
+    >>> evaluate(F.min(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
+    1.0
     """
     if b is None or isinstance(b, str):
         (x,) = operands(a)
@@ -248,16 +258,24 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
 
 
 def window_max(x: Variable, radius: int, axis: str) -> Variable:
-    """The largest value within +-radius texels along "x" or "y", inside the tile, by components.
+    """The largest value within ``radius`` texels along an axis, inside the tile, by components.
 
-    Differentiable; the gradient of texels that tie goes to the first.
+    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
+    Differentiable; of texels that tie the first gets the gradient. Raises GraphError.
+
+    >>> evaluate(F.window_max(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
+    [5.0, 5.0, 5.0, 3.0, 3.0]
     """
     return WindowExtreme(x, whole(radius, "the radius", 0), axis, True).output
 
 
 def window_min(x: Variable, radius: int, axis: str) -> Variable:
-    """The smallest value within +-radius texels along "x" or "y", inside the tile, by components.
+    """The smallest value within ``radius`` texels along an axis, inside the tile, by components.
 
-    Differentiable; the gradient of texels that tie goes to the first.
+    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
+    Differentiable; of texels that tie the first gets the gradient. Raises GraphError.
+
+    >>> evaluate(F.window_min(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
+    [1.0, 1.0, 0.0, 0.0, 0.0]
     """
     return WindowExtreme(x, whole(radius, "the radius", 0), axis, False).output

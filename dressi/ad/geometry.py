@@ -109,38 +109,79 @@ class Normalize(PixelFunction):
 
 
 def dot(a: Like, b: Like) -> Variable:
-    """FLOAT: scalar product of two vectors of one type."""
+    """The scalar product of two vectors.
+
+    a, b: VECn of one type (two FLOATs multiply). The result is FLOAT. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.dot((1.0, 2.0, 3.0), (4.0, 5.0, 6.0))).item()
+    32.0
+    """
     return Dot(*floats(a, b)).output
 
 
 def cross(a: Like, b: Like) -> Variable:
-    """VEC3: vector product of two VEC3."""
+    """The vector product of two VEC3, a VEC3. Differentiable in both. Raises GraphError for other types.
+
+    >>> evaluate(F.cross((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))).ravel().tolist()
+    [0.0, 0.0, 1.0]
+    """
     return Cross(*floats(a, b)).output
 
 
 def length(x: Like) -> Variable:
-    """FLOAT: Euclidean length. The derivative at 0 is 0."""
+    """The Euclidean length of each vector.
+
+    x: FLOAT or VECn. The result is FLOAT, of the domain of x. Derivative x / length(x); 0 at 0. Raises GraphError.
+
+    >>> evaluate(F.length((3.0, 4.0))).item()
+    5.0
+    """
     return Length(*floats(x)).output
 
 
 def distance(a: Like, b: Like) -> Variable:
-    """FLOAT: length(a - b)."""
+    """The Euclidean distance of two points, length(a - b).
+
+    a, b: FLOAT or VECn of one type. The result is FLOAT. Differentiable in both; 0 where they meet. Raises GraphError.
+
+    >>> evaluate(F.distance((1.0, 1.0), (4.0, 5.0))).item()
+    5.0
+    """
     return length(F.sub(a, b))
 
 
 def normalize(x: Like) -> Variable:
-    """x / length(x), and 0 (with derivative 0) where x is 0."""
+    """x / length(x), and 0 where x is 0.
+
+    x: FLOAT or VECn. The result has its type and domain. Differentiable; the derivative at 0 is 0. Raises GraphError.
+
+    >>> evaluate(F.normalize((0.0, -2.0, 0.0))).ravel().tolist()
+    [0.0, -1.0, 0.0]
+    """
     return Normalize(*floats(x)).output
 
 
 def reflect(i: Like, n: Like) -> Variable:
-    """The direction i mirrored at a surface of unit normal n: i - 2 dot(n, i) n."""
+    """The direction i mirrored at a surface: i - 2 dot(n, i) n.
+
+    i, n: VECn of one type; n the unit normal. The result is a VECn. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.reflect((1.0, -1.0), (0.0, 1.0))).ravel().tolist()
+    [1.0, 1.0]
+    """
     i, n = floats(i, n)
     return i - n * (2.0 * dot(n, i))
 
 
 def refract(i: Like, n: Like, eta: Like) -> Variable:
-    """The unit direction i refracted at unit normal n, eta the ratio of indices; 0 at total reflection."""
+    """The direction i refracted at a surface by Snell's law; 0 at total reflection.
+
+    i, n: unit VECn of one type, i toward the surface and n the normal on its side. eta: FLOAT, the index of refraction where
+    i comes from over the one beyond. The result is a unit VECn. Differentiable in all three. Raises GraphError.
+
+    >>> evaluate(F.refract((0.0, -1.0), (0.0, 1.0), 0.75)).ravel().tolist()
+    [0.0, -1.0]
+    """
     i, n, eta = floats(i, n, eta)
     cosine = dot(n, i)
     k = 1.0 - F.square(eta) * (1.0 - F.square(cosine))

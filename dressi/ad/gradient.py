@@ -33,6 +33,11 @@ def gradient(
     them, nor through Functions whose derivative is declared to be zero. Gradients of gradients, and ``jvp`` of
     gradients, are second derivatives. Raises GraphError, also where the loss depends on a Variable through a Function
     that declares no derivative.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> (slope,) = gradient(F.sum(F.square(x)), [x])
+    >>> evaluate(slope).tolist()
+    [2.0, 4.0, 6.0, 8.0, 10.0]
     """
     wrt = [wrt] if isinstance(wrt, Variable) else list(wrt)
     for x in (loss, *wrt):
@@ -82,6 +87,10 @@ def jvp(
     A tangent has the type and domain of its input or broadcasts to them; None is zero. Applied to a ``gradient`` this
     is the product of the Hessian with the tangents. Raises GraphError, also where an output depends on an input
     through a Function that declares no derivative.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> evaluate(jvp([F.square(x)], [x], [F.constant(0.5)])[0]).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0]
     """
     known: dict[Variable, Variable] = {}
     for x, t in zip(inputs, tangents, strict=True):
@@ -115,9 +124,7 @@ def hvp(loss: Variable, wrt: Sequence[Variable], along: Sequence[Variable | None
     It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along:
     as the tangents of ``jvp``, None for zero. Raises GraphError that names a Function without second derivative.
 
-    >>> from dressi.ad import functional as F
-    >>> from dressi.ad.evaluate import evaluate
-    >>> x = Variable(data=2.0)
+    >>> x = Variable.of(2.0)
     >>> evaluate(hvp(x**3, [x], [F.constant(1.0)]))[0].item()
     12.0
     """

@@ -253,11 +253,32 @@ class Function:
 
 
 class PixelFunction(Function):
-    """Kind PIXEL: every output texel is computed by the snippet alone, in any order."""
+    """Kind PIXEL: every output texel is computed by the snippet alone, in any order.
+
+    A subclass declares ``glsl``, ``infer`` (type and domain), ``eval`` (the meaning in NumPy) and a derivative; see
+    ``help(PixelFunction.__base__)`` for all it may declare, and ``F.apply``.
+
+    >>> class Cube(PixelFunction):
+    ...     glsl = "$0 * $0 * $0"
+    ...     infer = lambda self: (self.inputs[0].vtype, self.broadcast())
+    ...     eval = lambda self, x: x**3
+    ...     partials = lambda self, x: (3.0 * x * x,)
+    >>> evaluate(F.apply(Cube, 2.0)).item()
+    8.0
+    """
 
 
 class ReduceFunction(PixelFunction):
-    """Kind REDUCE: an output texel loops over the texels of its input along ``axis``; the snippet holds the loop."""
+    """Kind REDUCE: an output texel loops over the texels of its input along ``axis``; the snippet holds the loop.
+
+    >>> class Product(ReduceFunction):
+    ...     axis, access = "x", (Access.FETCH,)
+    ...     glsl = "$y = 1.0; for (int i = 0; i < $size0.x; ++i) $y *= $0(ivec2(i, pixel.y), tile);"
+    ...     infer = lambda self: (FLOAT, ((1, self.inputs[0].size[1]), self.inputs[0].batch))
+    ...     eval = lambda self, x: x.prod(axis=2, keepdims=True)
+    >>> evaluate(F.apply(Product, Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
+    120.0
+    """
 
     axis: str
 

@@ -250,25 +250,47 @@ class TakeTranspose(PixelFunction):
 
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
-    """IVEC2: the texel (x, y) inside its tile; its centre is at (x + 0.5, y + 0.5)."""
+    """IVEC2: the texel (x, y) inside its tile, for every texel of a size (W, H) and batch. Its centre is (x + 0.5, y + 0.5).
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.pixel_coordinates((2, 2)))[0].tolist()
+    [[[0, 0], [1, 0]], [[0, 1], [1, 1]]]
+    """
     return PixelCoordinates(domain_of(size, batch)).output
 
 
 def linear_index(size: Size, batch: int = 1) -> Variable:
-    """INT: y * W + x, the position in a list that wraps."""
+    """INT: y * W + x, for every texel of a size (W, H) and batch; the entry of a list that an image holds row by row.
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.linear_index((3, 2)))[0].tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
     return LinearIndex(domain_of(size, batch)).output
 
 
 def tile_index(size: Size, batch: int) -> Variable:
-    """INT: the number of the tile in the batch."""
+    """INT: the number of the tile in the batch, for every texel of a size (W, H) and batch.
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.tile_index((2, 1), 3)).tolist()
+    [[[0, 0]], [[1, 1]], [[2, 2]]]
+    """
     return TileIndex(domain_of(size, batch)).output
 
 
 def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
     """The image moved by (dx, dy) texels: output (x, y) is input (x - dx, y - dy).
 
-    border: what comes in from outside, "clamp" (the nearest texel), "zero" or "repeat". Raises GraphError where dx or
-    dy is no whole number.
+    x: any type. border: what comes in from outside, "clamp" (the nearest texel), "zero" or "repeat". The result has the type
+    and domain of x. Differentiable. Raises GraphError where dx or dy is no whole number.
+
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    >>> evaluate(F.shift(x, 2, 0)).ravel().tolist(), evaluate(F.shift(x, -1, 0, "zero")).ravel().tolist()
+    ([1.0, 1.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 5.0, 0.0])
     """
     dx, dy = whole(dx, "a shift"), whole(dy, "a shift")
     if border == "zero":
@@ -279,7 +301,14 @@ def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
 
 
 def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
-    """The part of each tile with its corner at texel (x0, y0), of that size. Raises GraphError beyond the tile."""
+    """The part of each tile that starts at texel (x0, y0) and has the given size (W, H).
+
+    x: any type; the result has its type and batch. Differentiable. Raises GraphError where the part is not inside the tile.
+
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
+    >>> evaluate(F.crop(x, 1, 1, (2, 1))).ravel().tolist()
+    [7.0, 8.0]
+    """
     x0, y0, size = whole(x0, "x0"), whole(y0, "y0"), size_of(size)
     if min(x0, y0) < 0 or x0 + size[0] > x.size[0] or y0 + size[1] > x.size[1]:
         raise GraphError(f"{x} has no part of size {size[0]}x{size[1]} at ({x0}, {y0}); use F.pad to enlarge")
@@ -287,7 +316,14 @@ def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
 
 
 def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
-    """Each tile with that many texels of 0 around it."""
+    """Each tile with that many texels of 0 around it.
+
+    x: any type; the result has its type and batch. left, top, right, bottom: whole, at least 0. Differentiable. Raises
+    GraphError.
+
+    >>> evaluate(F.pad(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), 1, 0, 2, 0)).ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0]
+    """
     left, top, right, bottom = (whole(n, "a padding") for n in (left, top, right, bottom))
     if min(left, top, right, bottom) < 0:
         raise GraphError(f"padding of {x} is not negative; use F.crop to cut")
@@ -296,5 +332,13 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
 
 
 def take(x: Variable, index: Like) -> Variable:
-    """The tiles of x picked by ``index``, INT 1x1 of batch M: the output has batch M. 0 for tiles x lacks."""
+    """Tiles picked from a batch: tile m of the result is tile index[m] of x, 0 where x has none.
+
+    x: any type. index: INT of one texel with batch M; the result has the type and size of x and batch M. Differentiable in x.
+    Raises GraphError.
+
+    >>> x = Variable.of([[10.0], [20.0], [30.0]], FLOAT, batched=True)
+    >>> evaluate(F.take(x, Variable(INT, batch=2, data=[[[2]], [[0]]]))).ravel().tolist()
+    [30.0, 10.0]
+    """
     return Take(*operands(x), *integers(index)).output

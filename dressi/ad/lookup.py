@@ -179,12 +179,16 @@ class ScatterMax(Scatter):
 
 
 def lookup(table: Variable, index: Like) -> Variable:
-    """The texel of ``table`` at ``index``, 0 where the index is outside.
+    """The texel of a table at a computed index, 0 where the index is outside.
 
-    index: INT, counted row by row (x = index % W), or IVEC2 (x, y). A table of batch N > 1 is read in the tile
-    being computed, one of batch 1 is shared. The output has the domain of the index, with the batch of the table
-    when that is larger. Differentiable in the table; the transpose is ``scatter_add``. Asking for the derivative
-    by an index raises GraphError.
+    table: any type. index: INT, counted row by row (x = index % W), or IVEC2 (x, y). A table of batch N > 1 is read in the
+    tile being computed, one of batch 1 is shared. The result has the type of the table and the domain of the index, with the
+    batch of the table when that is larger. Differentiable in the table; the transpose is ``scatter_add``. Asking for the
+    derivative by an index raises GraphError, and so do types and batches that do not fit.
+
+    >>> table = Variable.of([10.0, 20.0, 30.0, 40.0, 50.0])
+    >>> evaluate(F.lookup(table, Variable.of([4, 0, 1, 9, -1]))).tolist()
+    [50.0, 10.0, 20.0, 0.0, 0.0]
     """
     return Lookup(*operands(table), *integers(index)).output
 
@@ -192,12 +196,17 @@ def lookup(table: Variable, index: Like) -> Variable:
 def scatter_add(
     values: Variable, index: Like, size: Size, batch: int = 1, bound: Variable | float | None = None
 ) -> Variable:
-    """Adds each value at its index into a table of zeros of that size; indices outside are ignored.
+    """Adds each value at its index into a table of zeros; indices outside of it are ignored.
 
-    index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. With ``batch`` 1 all tiles add
-    into one table, otherwise ``batch`` is that of the values and each tile has its own. bound: FLOAT 1x1, at
-    least the largest absolute value, the scale of fixed-point sums. When it is not given, it is measured for
-    large tables; small ones take sums of every magnitude (a bound of infinity). Differentiable in the values.
+    values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. size, batch:
+    of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch`` is that of the values and each tile has
+    its own. bound: FLOAT of one texel, at least the largest absolute value, the scale of fixed-point sums. When it is not
+    given, it is measured for large tables; small ones take sums of every magnitude (a bound of infinity). The result has the
+    type of the values. Differentiable in the values. Raises GraphError.
+
+    >>> values, index = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of([0, 0, 1, 2, 9])
+    >>> evaluate(F.scatter_add(values, index, (3, 1))).ravel().tolist()
+    [3.0, 3.0, 4.0]
     """
     (values,), (index,) = operands(values), integers(index)
     size = size_of(size)
@@ -208,5 +217,12 @@ def scatter_add(
 
 
 def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:
-    """INT: the largest value written to each texel, -1 where there is none. See ``scatter_add``."""
+    """The largest value written to each texel of a table, -1 where there is none.
+
+    values: INT. index, size, batch: as for ``scatter_add``. The result is INT. No derivative. Raises GraphError.
+
+    >>> values, index = Variable.of([1, 2, 3, 4, 5]), Variable.of([0, 0, 1, 1, 0])
+    >>> evaluate(F.scatter_max(values, index, (3, 1))).ravel().tolist()
+    [5, 4, -1]
+    """
     return ScatterMax(domain_of(size, batch), F.constant(1.0), *integers(values, index)).output

@@ -213,27 +213,54 @@ class Determinant(PixelFunction):
 
 
 def mat2(*columns: Like) -> Variable:
-    """MAT2 of two columns VEC2."""
+    """MAT2 of two columns VEC2. Domains broadcast. Differentiable. Raises GraphError for other columns.
+
+    >>> evaluate(F.mat2((1.0, 2.0), (3.0, 4.0)))[0, 0, 0].tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
     return Columns(*floats(*columns)).output
 
 
 def mat3(*columns: Like) -> Variable:
-    """MAT3 of three columns VEC3."""
+    """MAT3 of three columns VEC3. Domains broadcast. Differentiable. Raises GraphError for other columns.
+
+    >>> evaluate(F.mat3((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (5.0, 6.0, 1.0)))[0, 0, 0].tolist()
+    [[1.0, 0.0, 5.0], [0.0, 1.0, 6.0], [0.0, 0.0, 1.0]]
+    """
     return Columns(*floats(*columns)).output
 
 
 def mat4(*columns: Like) -> Variable:
-    """MAT4 of four columns VEC4."""
+    """MAT4 of four columns VEC4. Domains broadcast. Differentiable. Raises GraphError for other columns.
+
+    >>> evaluate(F.mat4(*np.eye(4)))[0, 0, 0].tolist() == np.eye(4).tolist()
+    True
+    """
     return Columns(*floats(*columns)).output
 
 
 def column(m: Variable, j: int) -> Variable:
-    """VECn: column j of a matrix."""
+    """Column j of a matrix; the operator ``m[j]``.
+
+    m: MATn. j: 0 to n - 1; negative numbers count from the end. The result is a VECn. Differentiable. Raises GraphError.
+
+    >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
+    >>> evaluate(F.column(m, 1)).ravel().tolist()
+    [2.0, 4.0]
+    """
     return Column(m, j + m.vtype.shape[-1] if j < 0 and m.vtype.is_matrix else j).output
 
 
 def matmul(a: Like, b: Like) -> Variable:
-    """matrix @ matrix, matrix @ vector, or vector @ matrix (a row vector)."""
+    """The product of matrices and vectors; the operator ``@``.
+
+    a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector). Differentiable in both.
+    Raises GraphError where the orders differ.
+
+    >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
+    >>> evaluate(F.matmul(m, (1.0, 10.0))).ravel().tolist()
+    [21.0, 43.0]
+    """
     a, b = floats(a, b)
     if b.vtype.is_matrix and not a.vtype.is_matrix and not a.vtype.is_scalar:
         return MatMul(transpose(b), a).output
@@ -241,27 +268,58 @@ def matmul(a: Like, b: Like) -> Variable:
 
 
 def transpose(m: Like) -> Variable:
-    """Rows and columns of a matrix exchanged."""
+    """A matrix with rows and columns exchanged.
+
+    m: MATn. The result has its type and domain. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.transpose([[1.0, 2.0], [3.0, 4.0]]))[0, 0, 0].tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
     return Transpose(*floats(m)).output
 
 
 def inverse(m: Like) -> Variable:
-    """Inverse of a matrix; not finite where it is singular."""
+    """The inverse of a matrix; not finite where the matrix is singular.
+
+    m: MATn. The result has its type and domain. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.inverse([[2.0, 0.0], [0.0, 4.0]]))[0, 0, 0].tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
     return Inverse(*floats(m)).output
 
 
 def determinant(m: Like) -> Variable:
-    """FLOAT: determinant of a matrix."""
+    """The determinant of a matrix.
+
+    m: MATn. The result is FLOAT, of its domain. Differentiable; at singular MAT4 the derivative is not finite. Raises
+    GraphError.
+
+    >>> evaluate(F.determinant([[1.0, 2.0], [3.0, 5.0]])).round(4).item()
+    -1.0
+    """
     return Determinant(*floats(m)).output
 
 
 def outer(a: Like, b: Like) -> Variable:
-    """MATn: element [i, j] is a[i] * b[j] of two VECn."""
+    """The matrix of products: element [i, j] is a[i] * b[j].
+
+    a, b: VECn of one type. The result is a MATn. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.outer((1.0, 2.0), (3.0, 4.0)))[0, 0, 0].tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
     return Outer(*floats(a, b)).output
 
 
 def fill(x: Variable, vtype: VType) -> Variable:
-    """The scalar x in every component of ``vtype``."""
+    """The scalar x in every component of a type.
+
+    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.fill(Variable.of(2.0), VEC3)).ravel().tolist()
+    [2.0, 2.0, 2.0]
+    """
     if vtype.is_scalar:
         return x
     return Fill(x, vtype).output if vtype.is_matrix else Construct(vtype, x).output

@@ -31,82 +31,189 @@ from .schedules import (
 
 
 def chain(*parts: Optimizer) -> Optimizer:
-    """Parts applied one after the other."""
+    """Parts applied one after the other: the first gets the gradients, the last gives what is added to the parameters.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(20.0)
+    >>> optimizer = optim.chain(optim.clip_by_value(1.0), optim.scale_by_learning_rate(0.5))
+    >>> evaluate(optimizer.build([x], [slope]).parameters)[0].item()
+    4.5
+    """
     return Chain(*parts)
 
 
 def scale(factor: Rate) -> Optimizer:
-    """Multiplies by a number, a FLOAT Variable of one texel, or a schedule."""
+    """A part that multiplies every gradient by a factor.
+
+    factor: a number, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other factors.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(optim.scale(-0.25).build([x], [slope]).parameters)[0].item()
+    4.5
+    """
     check_rate(factor, "a factor")
     return Stateless(lambda g, state, p: g * rate_at(factor, clock_of(state)))
 
 
 def scale_by_learning_rate(rate: Rate) -> Optimizer:
-    """Multiplies by minus the rate: descent. Raises GraphError."""
+    """A part that multiplies by minus the rate: descent.
+
+    rate: a number, a FLOAT Variable of one texel, or a schedule. Raises GraphError for other rates.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(optim.scale_by_learning_rate(0.25).build([x], [slope]).parameters)[0].item()
+    4.5
+    """
     check_rate(rate, "a learning rate")
     return Stateless(lambda g, state, p: g * -rate_at(rate, clock_of(state)))
 
 
 def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """See :class:`ScaleByAdam`."""
+    """The part of ``adam`` before the learning rate: m / (sqrt(v) + eps), see :class:`ScaleByAdam`.
+
+    betas: two numbers in [0, 1), of the first and second moment m and v. eps >= 0. Raises GraphError.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(optim.scale_by_adam().build([x], [slope]).parameters)[0].round(4).item()  # in the first step the sign
+    6.0
+    """
     return ScaleByAdam(betas, eps)
 
 
 def scale_by_adam_uniform(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """See :class:`ScaleByAdamUniform`."""
+    """The part of ``adam_uniform`` before the learning rate: m / (sqrt(max v) + eps), see :class:`ScaleByAdamUniform`.
+
+    betas, eps: as for ``scale_by_adam``. Raises GraphError.
+
+    >>> x, slope = Variable.of([0.0, 0.0]), Variable.of([2.0, 1.0])
+    >>> evaluate(optim.scale_by_adam_uniform().build([x], [slope]).parameters)[0].round(4).ravel().tolist()
+    [1.0, 0.5]
+    """
     return ScaleByAdamUniform(betas, eps)
 
 
 def scale_by_amsgrad(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """See :class:`ScaleByAmsgrad`."""
+    """The part of ``amsgrad`` before the learning rate: m / (sqrt(largest v so far) + eps), see :class:`ScaleByAmsgrad`.
+
+    betas, eps: as for ``scale_by_adam``. Raises GraphError.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(optim.scale_by_amsgrad().build([x], [slope]).parameters)[0].round(4).item()
+    6.0
+    """
     return ScaleByAmsgrad(betas, eps)
 
 
 def trace(decay: float, nesterov: bool = False) -> Optimizer:
-    """See :class:`Trace`."""
+    """A part that adds momentum: m <- decay m + g; it gives m, or g + decay m with nesterov.
+
+    decay: a number in [0, 1). Raises GraphError.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(optim.trace(0.5, nesterov=True).build([x], [slope]).parameters)[0].item()  # 5 + 2 + 0.5 * 2
+    8.0
+    """
     return Trace(decay, nesterov)
 
 
 def add_weight_decay(decay: float) -> Optimizer:
-    """Adds ``decay`` times the parameter."""
+    """A part that adds ``decay`` times the parameter to its gradient.
+
+    >>> x, slope = Variable.of(4.0), Variable.of(2.0)
+    >>> parts = optim.chain(optim.add_weight_decay(0.5), optim.scale(-1.0))
+    >>> evaluate(parts.build([x], [slope]).parameters)[0].item()  # 4 - (2 + 0.5 * 4)
+    0.0
+    """
     return Stateless(lambda g, state, p: g + p * decay)
 
 
 def clip_by_value(limit: float) -> Optimizer:
-    """Clamps every component to [-limit, limit]."""
+    """A part that clamps every component of a gradient to [-limit, limit].
+
+    >>> x, slope = Variable.of([0.0, 0.0]), Variable.of([0.25, -9.0])
+    >>> evaluate(optim.clip_by_value(1.0).build([x], [slope]).parameters)[0].ravel().tolist()
+    [0.25, -1.0]
+    """
     return Stateless(lambda g, state, p: F.clamp(g, -limit, limit))
 
 
 def sgd(lr: Rate, momentum: float = 0.0, nesterov: bool = False) -> Optimizer:
-    """Gradient descent; lr: a number, a FLOAT Variable of one texel, or a schedule."""
+    """Gradient descent: x <- x - lr m with m <- momentum m + g.
+
+    lr: a number, a FLOAT Variable of one texel, or a schedule. momentum: in [0, 1); nesterov looks one step ahead. Raises
+    GraphError.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(sgd(0.25).build([x], [slope]).parameters)[0].item()
+    4.5
+    """
     parts = (trace(momentum, nesterov),) if momentum else ()
     return chain(*parts, scale_by_learning_rate(lr))
 
 
 def adam(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """Adam; lr: a number, a FLOAT Variable of one texel, or a schedule."""
+    """Adam: x <- x - lr m / (sqrt(v) + eps) with bias-corrected moments. Kingma and Ba, algorithm 1.
+
+    lr: a number, a FLOAT Variable of one texel, or a schedule. betas: two numbers in [0, 1). eps >= 0. Raises GraphError.
+
+    >>> x = Variable.of(5.0, name="x")
+    >>> with DressiAD() as ad:
+    ...     ad.set_loss(F.square(x - 2.0))
+    ...     ad.set_optimizer(adam(0.25), [x])
+    ...     ad.step(100)
+    ...     round(ad.recv(x).item(), 1)
+    2.0
+    """
     return chain(scale_by_adam(betas, eps), scale_by_learning_rate(lr))
 
 
 def adamw(
     lr: Rate, decay: float = 0.01, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
 ) -> Optimizer:
-    """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm 2."""
+    """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm 2.
+
+    Other arguments as for ``adam``. Raises GraphError.
+
+    >>> x, slope = Variable.of(4.0), Variable.of(2.0)
+    >>> evaluate(adamw(0.25, decay=0.5).build([x], [slope]).parameters)[0].round(4).item()  # 4 - 0.25 * (1 + 0.5 * 4)
+    3.25
+    """
     return chain(scale_by_adam(betas, eps), add_weight_decay(decay), scale_by_learning_rate(lr))
 
 
 def adam_uniform(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """See :class:`ScaleByAdamUniform`: what moves most moves by about lr a step."""
+    """Adam with one scale for a whole parameter: its fastest component moves by about lr a step. For vertices, and for maps.
+
+    Nicolet, Jacobson and Jakob, Large Steps, section 4.3; see :class:`ScaleByAdamUniform`. Arguments as for ``adam``. Raises
+    GraphError.
+
+    >>> x, slope = Variable.of([0.0, 0.0]), Variable.of([2.0, 1.0])
+    >>> evaluate(adam_uniform(0.5).build([x], [slope]).parameters)[0].round(4).ravel().tolist()
+    [-0.5, -0.25]
+    """
     return chain(scale_by_adam_uniform(betas, eps), scale_by_learning_rate(lr))
 
 
 def amsgrad(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """See :class:`ScaleByAmsgrad`."""
+    """Adam whose second moment never shrinks, see :class:`ScaleByAmsgrad`. Arguments as for ``adam``. Raises GraphError.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(2.0)
+    >>> evaluate(amsgrad(0.25).build([x], [slope]).parameters)[0].round(4).item()
+    4.75
+    """
     return chain(scale_by_amsgrad(betas, eps), scale_by_learning_rate(lr))
 
 
 def per_parameter(optimizers: Mapping[Variable, Optimizer], default: Optimizer | None = None) -> Optimizer:
-    """Another optimizer for each parameter: ``per_parameter({vertices: adam(1e-2), texture: adam(1e-1)})``."""
+    """Another optimizer for each parameter; all count the same steps.
+
+    optimizers: by parameter; default: of those that are not in it. Parameters have names. Raises GraphError, when it is used,
+    for a parameter without name or optimizer.
+
+    >>> x, y = Variable.of(0.0, name="x"), Variable.of(0.0, name="y")
+    >>> optimizer = per_parameter({x: sgd(0.5)}, default=sgd(0.25))
+    >>> [v.item() for v in evaluate(optimizer.build([x, y], [Variable.of(1.0), Variable.of(1.0)]).parameters)]
+    [-0.5, -0.25]
+    """
     return PerParameter(optimizers, default)
 
 

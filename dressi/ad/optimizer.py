@@ -22,14 +22,31 @@ VANISHED = 1e-36
 
 
 class Built(NamedTuple):
-    """What an optimizer adds to a program; ``updates`` are pairs (state leaf, new value)."""
+    """What an optimizer adds to a program.
+
+    parameters: the new value of each parameter, a Variable of its type. updates: pairs (state leaf, new value).
+
+    >>> built = sgd(0.25).build([Variable.of(5.0, name="x")], [Variable.of(2.0)])
+    >>> [leaf.name for leaf, _ in built.updates]
+    ['step']
+    """
 
     parameters: list[Variable]
     updates: list[tuple[Variable, Variable]]
 
 
 class Optimizer(ABC):
-    """Turns gradients into directions that are *added* to the parameters. Stateless itself; states are leaves."""
+    """Turns gradients into directions that are *added* to the parameters. Stateless itself; states are leaf Variables.
+
+    A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states); see ``Stateless`` for a part
+    without state. ``DressiAD.set_optimizer`` calls ``build``.
+
+    >>> x, slope = Variable.of(5.0, name="x"), Variable.of(2.0)
+    >>> sorted(adam(0.25).states([x]))
+    ['step', 'x.adam_m', 'x.adam_v']
+    >>> evaluate(adam(0.25).build([x], [slope]).parameters)[0].round(4).item()
+    4.75
+    """
 
     @abstractmethod
     def init(self, parameters: Sequence[Variable]) -> State:
@@ -69,12 +86,20 @@ class Optimizer(ABC):
 
 
 def clock() -> Variable:
-    """An INT leaf of one texel that counts steps from 0."""
+    """A leaf that counts steps: INT of one texel, 0 at first, called "step".
+
+    >>> evaluate(optim.clock()).item()
+    0
+    """
     return Variable(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
 
 
 def names(parameters: Sequence[Variable]) -> list[str]:
-    """A name for each parameter. Raises GraphError when two have the same one."""
+    """A name for each parameter: its own, or parameter0, parameter1, ... Raises GraphError when two have the same one.
+
+    >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
+    ['vertices', 'parameter1']
+    """
     found = [p.name or f"parameter{i}" for i, p in enumerate(parameters)]
     for name in found:
         if found.count(name) > 1:

@@ -38,7 +38,15 @@ def _merge(state: State, more: State) -> None:
 
 
 class Stateless(Optimizer):
-    """A part that maps each gradient by itself: ``function(gradient, state, parameter)``."""
+    """A part of an optimizer that maps each gradient by itself.
+
+    function: (gradient, state, parameter) to the new gradient; all are Variables, state["step"] is the step counter, INT.
+
+    >>> x, slope = Variable.of(5.0), Variable.of(-2.0)
+    >>> signs = optim.Stateless(lambda gradient, state, parameter: F.sign(gradient))
+    >>> evaluate(optim.chain(signs, optim.scale(-1.0)).build([x], [slope]).parameters)[0].item()
+    6.0
+    """
 
     def __init__(self, function: Callable[[Variable, State, Variable], Variable]):
         self.function = function
@@ -70,8 +78,19 @@ class Trace(Optimizer):
 
 
 class Clocked(Optimizer):
-    """An optimizer whose step counter is a leaf made beforehand by ``clock``, so that the loss can depend on it:
-    weights by ``rate_at``, random numbers, picked views."""
+    """An optimizer that counts steps in a leaf made beforehand, so that the loss can depend on the step.
+
+    optimizer: what it does otherwise. counter: INT of one texel, from ``clock``. The loss may use it for weights
+    (``rate_at``), random numbers or picked views.
+
+    >>> step, x = optim.clock(), Variable.of(0.0, name="x")
+    >>> with DressiAD() as ad:
+    ...     ad.set_loss(F.square(x - F.to_float(step)))
+    ...     ad.set_optimizer(optim.Clocked(sgd(0.5), step), [x])
+    ...     ad.step(3)
+    ...     ad.recv(step).item(), ad.losses()
+    (3, [0.0, 1.0, 1.0])
+    """
 
     def __init__(self, optimizer: Optimizer, counter: Variable):
         self.optimizer, self.counter = optimizer, counter

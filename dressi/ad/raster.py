@@ -256,6 +256,10 @@ def rasterize(
 
     disjoint: promises that the triangles of one face never overlap, so that what is done once a fragment of the
     winner is done once a pixel; by default when a face is one triangle. Raises GraphError.
+
+    >>> position = Variable.of([[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image
+    >>> evaluate(F.rasterize(position, size=(4, 3)))[0].tolist()
+    [[0, 0, 0, -1], [0, 0, -1, -1], [0, -1, -1, -1]]
     """
     size = (int(size[0]), int(size[1]))
     if triangles is None:

@@ -140,13 +140,29 @@ def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
 
 
 def sum(x: Like, axes: str = AXES) -> Variable:
-    """Sum over the axes named: "y" and "x" inside a tile, "n" over the batch, in this order. Default: all."""
+    """The sum of the texels along axes of an image.
+
+    x: any type, (W, H) with a batch. axes: letters of "xyn": "x" and "y" inside a tile, "n" over the batch; default: all. The
+    result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Differentiable. Raises
+    GraphError for other axes. Components stay apart: ``sum_components`` adds them.
+
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
+    >>> evaluate(F.sum(x)).item(), evaluate(F.sum(x, "x")).ravel().tolist()
+    (55.0, [15.0, 40.0])
+    """
     (x,) = operands(x)
     return reduce_axes(Sum, x, axes)
 
 
 def mean(x: Like, axes: str = AXES) -> Variable:
-    """Mean over the axes named; see ``sum``."""
+    """The mean of the texels along axes of an image.
+
+    x: FLOAT, VECn or MATn. axes: as for ``sum``. The result has the type of x, and extent 1 along these axes. Differentiable.
+    Raises GraphError.
+
+    >>> evaluate(F.mean(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
+    3.0
+    """
     (x,) = operands(x)
     total = sum(x, axes)
     (width, height), batch = x.domain
@@ -155,27 +171,53 @@ def mean(x: Like, axes: str = AXES) -> Variable:
 
 
 def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Variable:
-    """x broadcast to that batch and size (default: its own), explicitly: shared data for many views.
+    """x repeated to a batch and a size: one value or image for many.
 
-    The transpose is a sum over the batch that stays in the graph for any batch, even 1.
+    x: any type. batch, size: of the result, by default those of x; x has the same or 1 along each axis. Domains broadcast by
+    themselves; this states it. Differentiable: the gradient is summed over the axes, and over the batch in any case. Raises
+    GraphError.
+
+    >>> evaluate(F.expand(2.0, batch=2, size=(3, 1))).tolist()
+    [[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]
     """
     (x,) = operands(x)
     return Expand(x, domain_of(x.size if size is None else size, x.batch if batch is None else batch)).output
 
 
 def fit(x: Variable, like: Variable) -> Variable:
-    """x with the type and domain of ``like``, which it must broadcast to; x itself when it has them already."""
+    """x with the type and domain of another Variable; x itself when it has them already.
+
+    x: the type of ``like``, or a scalar that fills it; each extent is that of ``like`` or 1. Differentiable. Raises GraphError
+    where x does not broadcast.
+
+    >>> evaluate(F.fit(Variable.of(2.0), Variable(VEC2, (2, 1)))).tolist()
+    [[[[2.0, 2.0], [2.0, 2.0]]]]
+    """
     if x.vtype is not like.vtype:
         x = F.fill(x, like.vtype)
     return x if x.domain == like.domain else Expand(x, like.domain).output
 
 
 def zeros_like(x: Variable) -> Variable:
-    """Zeros of the type and domain of x: a constant, expanded where the domain is not 1x1."""
+    """Zeros of the type and domain of x. A constant: no derivative.
+
+    >>> F.zeros_like(Variable(VEC3, (4, 2)))
+    VEC3 Expand#... (4x2)
+    """
     return zeros(x.vtype, x.domain)
 
 
-def zeros(vtype: VType, domain: Domain) -> Variable:
-    """Zeros of a type and domain: a constant, expanded where the domain is not 1x1."""
+def zeros(vtype: VType, domain: Domain | tuple[Size, int]) -> Variable:
+    """Zeros of a type and a domain ((W, H), batch). A constant: no derivative. Raises GraphError for other domains.
+
+    >>> evaluate(F.zeros(FLOAT, ((3, 2), 1))).tolist()
+    [[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]
+    """
+    if not isinstance(domain, Domain):
+        try:
+            size, batch = domain
+        except (TypeError, ValueError):
+            raise GraphError(f"a domain is ((width, height), batch), not {domain!r}") from None
+        domain = domain_of(size, batch)
     zero = F.constant(0, vtype)
     return zero if domain == zero.domain else Expand(zero, domain).output

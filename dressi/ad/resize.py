@@ -122,8 +122,12 @@ class Resize(Fetching):
 def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     """Each tile at another size. Tiles stretch from edge to edge; texel centres are at i + 0.5.
 
-    filter: "nearest"; "bilinear" (of the two nearest texels an axis, clamped; for enlarging); "area" (mean of
-    what the output texel covers; for shrinking). INT types with "nearest" only. Differentiable.
+    x: any type; INT types with "nearest" only. size: (W, H). filter: "nearest"; "bilinear" (of the two nearest texels an
+    axis, clamped; for enlarging); "area" (mean of what the output texel covers; for shrinking). The result has the type and
+    batch of x. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.resize(Variable.of([[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]]), (3, 1), "area")).ravel().tolist()
+    [2.0, 6.0, 10.0]
     """
     size, (width, height) = size_of(size), x.size
     if filter in FILTERS and taps(width, size[0], filter) * taps(height, size[1], filter) > TAPS:

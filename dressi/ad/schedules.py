@@ -24,9 +24,13 @@ Rate = float | Variable | Schedule
 
 
 def rate_at(rate: Rate, step: Variable) -> Any:
-    """The value of a rate: a number, or a FLOAT Variable of one texel. Raises GraphError.
+    """The value of a rate in a step: a number, or a FLOAT Variable of one texel.
 
-    step: the step counter as FLOAT, or INT as ``optim.clock`` makes it.
+    rate: a number, a FLOAT Variable of one texel, or a schedule. step: the step counter, FLOAT, or INT as ``optim.clock``
+    makes it. Raises GraphError for other rates.
+
+    >>> evaluate(optim.rate_at(optim.linear(0.0, 1.0, 4), Variable.of(3))).item()
+    0.75
     """
     check_rate(rate)
     if callable(rate) and not isinstance(rate, Variable):
@@ -45,12 +49,22 @@ def check_rate(rate: Any, what: str = "a rate or weight") -> None:
 
 
 def constant(value: Number) -> Schedule:
-    """Always ``value``."""
+    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel.
+
+    >>> evaluate(optim.constant(0.5)(Variable.of(3.0))).item()
+    0.5
+    """
     return lambda step: as_variable(value)
 
 
 def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
-    """start * factor ** (step / steps)."""
+    """The schedule start * factor ** (step / steps): it changes by the factor in every ``steps`` steps.
+
+    Numbers or FLOAT Variables of one texel; factor > 0. Raises GraphError.
+
+    >>> evaluate(optim.exponential(8.0, 0.5, 10.0)(Variable.of(20.0))).round(4).item()
+    2.0
+    """
     if isinstance(factor, Variable):
         power = F.log2(factor)
     elif factor <= 0:
@@ -61,25 +75,47 @@ def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
 
 
 def linear(start: Number, end: Number, steps: Number) -> Schedule:
-    """From start to end in equal differences in ``steps`` steps, then end."""
+    """A schedule from start to end in equal differences in ``steps`` steps, then end.
+
+    Numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
+
+    >>> [evaluate(optim.linear(1.0, 0.0, 4)(Variable.of(step))).item() for step in (0.0, 1.0, 9.0)]
+    [1.0, 0.75, 0.0]
+    """
     return lambda step: F.min(step * (1.0 / _length(steps)), 1.0) * (end - start) + start
 
 
 def cosine(start: Number, end: Number, steps: Number) -> Schedule:
-    """From start to end along half a cosine in ``steps`` steps, then end."""
+    """A schedule from start to end along half a cosine in ``steps`` steps, then end.
+
+    Numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
+
+    >>> evaluate(optim.cosine(1.0, 0.0, 4)(Variable.of(2.0))).round(4).item()
+    0.5
+    """
     half = 0.5 * (start - end)
     return lambda step: F.cos(F.min(step * (1.0 / _length(steps)), 1.0) * math.pi) * half + (end + half)
 
 
 def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
-    """Constant pieces [(first step, value), ...] in rising order; before the first piece its value holds."""
+    """A schedule of constant pieces [(first step, value), ...] in rising order; before the first piece its value holds.
+
+    Numbers or FLOAT Variables of one texel. Raises GraphError where the order is not rising.
+
+    >>> evaluate(optim.piecewise([(0, 1.0), (10, 0.5)])(Variable.of(10.0))).item()
+    0.5
+    """
     return joined([(first, constant(value)) for first, value in pieces])
 
 
 def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
     """Schedules [(first step, schedule), ...] in rising order, each counting from its own first step.
 
-    Before the first piece that one's value at 0 holds.
+    Before the first piece that one's value at 0 holds. Raises GraphError where the order is not rising.
+
+    >>> both = optim.joined([(0, optim.constant(1.0)), (10, optim.linear(1.0, 0.0, 4))])
+    >>> evaluate(both(Variable.of(11.0))).item()
+    0.75
     """
     starts = [first for first, _ in pieces if not isinstance(first, Variable)]
     if not pieces or starts != sorted(starts):
@@ -96,7 +132,13 @@ def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
 
 
 def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
-    """A rate that grows in equal differences to its full value in the first ``steps`` steps: 1 / steps of it first."""
+    """A rate that grows in equal differences to its full value in the first ``steps`` steps: 1 / steps of it first.
+
+    rate: a number, a FLOAT Variable of one texel, or a schedule. steps > 0. Raises GraphError.
+
+    >>> evaluate(optim.warm_up(1.0, 4)(Variable.of(0.0))).item()
+    0.25
+    """
     return lambda step: F.min((step + 1.0) * (1.0 / _length(steps)), 1.0) * rate_at(rate, step)
 
 

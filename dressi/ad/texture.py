@@ -56,12 +56,15 @@ def _check(texture: Variable, uv: Variable) -> None:
 
 
 def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "repeat") -> Variable:
-    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at
-    (i + 0.5) / W.
+    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
 
-    texture: float type, batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "bilinear" or "nearest".
-    wrap: "repeat" or "clamp". Differentiable in the texture (exactly: the transpose is ``scatter_add``) and, if
-    bilinear, in uv.
+    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "bilinear" or "nearest". wrap:
+    "repeat" or "clamp". The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
+    the transpose is ``scatter_add``) and, if bilinear, in uv. Raises GraphError.
+
+    >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
+    >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
+    1.5
     """
     (uv,) = operands(uv)
     _check(texture, uv)
@@ -167,12 +170,16 @@ def _claims(uv: Variable, mask: Variable, size: Size, jitter: Variable) -> Varia
 def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), batch: int = 1) -> Variable:
     """The inverse UV table (Dressi, algorithm 1): for each texel one screen pixel that shows it, -1 for none.
 
-    uv: VEC2 on the screen; repeats. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the texture
-    (batch 1, or that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``: a pixel is entered at the texel
-    ``floor(uv * size - 0.5 + jitter)``, one of the four that bilinear sampling reads, each as often as its weight;
-    the default is the texel it falls into. Where several pixels claim a texel one of them wins by a hash of its
-    number and the jitter, whatever the order of execution. Returns INT of domain (size, batch): the pixel's number
-    (tile * H + y) * W + x. Not differentiable.
+    uv: VEC2 on the screen; repeats. mask: FLOAT, 0 where the screen shows nothing. size, batch: of the texture (batch 1, or
+    that of uv). jitter: VEC2 in [0, 1), usually ``F.sobol2(step)``: a pixel is entered at the texel
+    ``floor(uv * size - 0.5 + jitter)``, one of the four that bilinear sampling reads, each as often as its weight; the
+    default is the texel it falls into. Where several pixels claim a texel one of them wins by a hash of its number and the
+    jitter, whatever the order of execution. Returns INT of domain (size, batch): the pixel's number (tile * H + y) * W + x.
+    Not differentiable. Raises GraphError.
+
+    >>> uv = Variable.of([[[0.125, 0.5], [0.875, 0.5]]], VEC2)
+    >>> evaluate(F.inverse_uv(uv, 1.0, (4, 1))).ravel().tolist()
+    [0, -1, -1, 1]
     """
     uv, mask, jitter = floats(uv, mask, jitter)
     width, height = uv.size
@@ -192,17 +199,23 @@ def sample_inverse_uv(
 ) -> Variable:
     """``sample(texture, uv)`` whose gradient by the texture goes through the inverse UV table (Dressi, 3.3.2).
 
-    Arguments as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact, and can be
-    differentiated again; that by the texture is an estimate, whose derivatives raise GraphError. Each pixel
-    claims one of its four texels, with the probability of that texel's weight when jitter is uniform in [0, 1)^2.
-    A texel gets the gradient of one pixel that claims it, times the number of those that do. What that is:
+    Arguments and result as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact, and can be
+    differentiated again; that by the texture is an estimate, whose derivatives raise GraphError. Each pixel claims one of
+    its four texels, with the probability of that texel's weight when jitter is uniform in [0, 1)^2. A texel gets the
+    gradient of one pixel that claims it, times the number of those that do. What that is:
 
-    - Where no two pixels ever claim one texel (pixels at least a texel apart in the texture) the mean over the
-      jitter is the exact gradient.
-    - Where the texture is magnified the mean has the right scale, and each pixel that shares a texel is asked
-      as often as the others.
-    - With ``count=False``, the algorithm of the paper, the second case is too small by the number of claims; it
-      needs no additions at all.
+    - Where no two pixels ever claim one texel (pixels at least a texel apart in the texture) the mean over the jitter is
+      the exact gradient.
+    - Where the texture is magnified the mean has the right scale, and each pixel that shares a texel is asked as often as
+      the others.
+    - With ``count=False``, the algorithm of the paper, the second case is too small by the number of claims; it needs no
+      additions at all.
+
+    >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]])
+    >>> uv = Variable.of([[[0.25, 0.5], [0.75, 0.5]]], VEC2)  # the centres of texels 1 and 4
+    >>> shown = F.sample_inverse_uv(texture, uv, 1.0)
+    >>> evaluate(shown).ravel().tolist(), evaluate(gradient(F.sum(shown), [texture]))[0].ravel().tolist()
+    ([1.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
     """
     uv, mask, jitter = floats(uv, mask, jitter)
     _check(texture, uv)

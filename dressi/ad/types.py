@@ -46,6 +46,11 @@ class VType(Enum):
 
     NumPy arrays of a Variable have the shape ``(batch, height, width) + vtype.shape``; matrices are stored as
     ``[row, column]`` in NumPy, while GLSL numbers columns first (``m[column][row]``).
+
+    >>> VEC3.shape, VEC3.components, MAT4.shape, IVEC2.is_int
+    ((3,), 3, (4, 4), True)
+    >>> Variable(VEC3, (64, 48), batch=2).shape
+    (2, 48, 64, 3)
     """
 
     FLOAT = ("float", ())
@@ -98,7 +103,14 @@ def matrix_type(order: int) -> VType:
 
 
 class Access(Enum):
-    """How a Function reads one of its inputs."""
+    """How a Function reads one of its inputs; a class of Functions lists them in ``access``.
+
+    SAME_PIXEL: the texel under the output texel; sizes and batches of 1 broadcast. FETCH: any texels, by integer coordinates.
+    SAMPLE: through a hardware sampler. PULL: by the vertex shader. UNIFORM: one value for the whole tile or image.
+
+    >>> F.shift(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), 1, 0).creator.access
+    (<Access.FETCH: 'fetch'>,)
+    """
 
     SAME_PIXEL = "same pixel"  # the texel under the output texel; size and batch of 1 broadcast
     FETCH = "fetch"  # any texels, by integer coordinates

@@ -199,37 +199,83 @@ def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
 
 
 def vec2(*parts: Like) -> Variable:
-    """VEC2 of scalars, as in GLSL; integers are converted. vec2(s) fills, vec2(v) of a longer v cuts."""
+    """VEC2 of scalars, as in GLSL.
+
+    parts: two scalars, one that fills both components, or one longer vector that is cut. Integers are converted. Domains
+    broadcast. Differentiable in float parts. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.vec2(1.0, 2.0)).ravel().tolist()
+    [1.0, 2.0]
+    """
     return _vector(vector_type(2), parts)
 
 
 def vec3(*parts: Like) -> Variable:
-    """VEC3 of scalars and vectors, as in GLSL; integers are converted. vec3(s) fills, vec3(v) of a VEC4 cuts."""
+    """VEC3 of scalars and vectors, as in GLSL.
+
+    parts: three components in all, one scalar that fills them, or a VEC4 that is cut. Integers are converted. Domains
+    broadcast. Differentiable in float parts. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.vec3((1.0, 2.0), 3.0)).ravel().tolist()
+    [1.0, 2.0, 3.0]
+    """
     return _vector(vector_type(3), parts)
 
 
 def vec4(*parts: Like) -> Variable:
-    """VEC4 of scalars and vectors, as in GLSL; integers are converted. vec4(s) fills."""
+    """VEC4 of scalars and vectors, as in GLSL.
+
+    parts: four components in all, or one scalar that fills them. Integers are converted. Domains broadcast. Differentiable
+    in float parts. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.vec4((1.0, 2.0, 3.0), 1.0)).ravel().tolist()
+    [1.0, 2.0, 3.0, 1.0]
+    """
     return _vector(vector_type(4), parts)
 
 
 def ivec2(*parts: Like) -> Variable:
-    """IVEC2 of scalars and vectors, as in GLSL; floats are truncated toward zero."""
+    """IVEC2 of scalars and vectors, as in GLSL; floats are truncated toward zero.
+
+    parts: as for ``vec2``. No derivative. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.ivec2(1.75, -2.5)).ravel().tolist()
+    [1, -2]
+    """
     return _vector(vector_type(2, integer=True), parts)
 
 
 def ivec3(*parts: Like) -> Variable:
-    """IVEC3 of scalars and vectors, as in GLSL; floats are truncated toward zero."""
+    """IVEC3 of scalars and vectors, as in GLSL; floats are truncated toward zero.
+
+    parts: as for ``vec3``. No derivative. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.ivec3((1, 2), 3)).ravel().tolist()
+    [1, 2, 3]
+    """
     return _vector(vector_type(3, integer=True), parts)
 
 
 def ivec4(*parts: Like) -> Variable:
-    """IVEC4 of scalars and vectors, as in GLSL; floats are truncated toward zero."""
+    """IVEC4 of scalars and vectors, as in GLSL; floats are truncated toward zero.
+
+    parts: as for ``vec4``. No derivative. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.ivec4(7)).ravel().tolist()
+    [7, 7, 7, 7]
+    """
     return _vector(vector_type(4, integer=True), parts)
 
 
 def swizzle(x: Like, names: str) -> Variable:
-    """Components by name, ``"xyzw"`` or ``"rgba"``, in any order and repeated. Scalars have ``"x"`` only."""
+    """Components of a vector by name, in any order and repeated; the attribute ``x.zyx``.
+
+    x: VECn or IVECn; a scalar has ``"x"`` only. names: 1 to 4 letters of ``"xyzw"`` or of ``"rgba"``. The result is a vector
+    of as many components, of the domain of x. Differentiable. Raises GraphError for components that x lacks.
+
+    >>> evaluate(F.swizzle((1.0, 2.0, 3.0), "zzx")).ravel().tolist()
+    [3.0, 3.0, 1.0]
+    """
     (x,) = floats(x)
     keys = tuple((XYZW if n in XYZW else "rgba").find(n) for n in names)
     if x.vtype.is_scalar and set(keys) == {0}:
@@ -242,7 +288,15 @@ def swizzle(x: Like, names: str) -> Variable:
 
 
 def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
-    """``x[key]``: a component or a slice of a vector; a column, or with (row, column) an element of a matrix."""
+    """A part of a vector or matrix by number; the operator ``x[key]``.
+
+    x: a vector: key is a number (a scalar results) or a slice (a shorter vector). x: a matrix: key is the number of a column
+    (VECn), or (row, column) of an element. Negative numbers count from the end. Differentiable. Raises GraphError.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0])
+    >>> evaluate([F.component(x, -1), x[0]])[0].item(), evaluate(x[:2]).ravel().tolist()
+    (3.0, [1.0, 2.0])
+    """
     if x.vtype.is_matrix:
         if isinstance(key, tuple):
             row, j = key
@@ -258,12 +312,24 @@ def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
 
 
 def sum_components(x: Variable) -> Variable:
-    """FLOAT (INT): all components of a vector or matrix added."""
+    """All components of a vector or matrix added up.
+
+    x: any type. The result is FLOAT (INT), of the domain of x. Differentiable.
+
+    >>> evaluate(F.sum_components(Variable.of([1.0, 2.0, 3.0]))).item()
+    6.0
+    """
     return x if x.vtype.is_scalar else SumComponents(x).output
 
 
 def max_component(x: Variable) -> Variable:
-    """FLOAT (INT): the largest component of a vector or matrix."""
+    """The largest component of a vector or matrix.
+
+    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of equal ones.
+
+    >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0]))).item()
+    3.0
+    """
     if x.vtype.is_matrix:
         columns = [F.column(x, j) for j in range(x.vtype.shape[1])]
         best = columns[0]

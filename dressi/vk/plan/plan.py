@@ -41,7 +41,26 @@ from .writer import Shaders, ShaderText
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Parts that can be switched off, to compare and to measure. All off is the baseline: one Function a pass."""
+    """Parts of the compiler that can be switched off, to compare and to measure. All off is the baseline: one Function a pass.
+
+    | field          | what it switches on |
+    |----------------|---------------------|
+    | fuse_functions | Functions that read each other at the same pixel share a shader |
+    | dispatch       | stages that need more images than a subpass may have become compute shaders |
+    | fuse_stages    | shaders become subpasses of one render pass |
+    | recompute      | cheap values are computed again instead of stored |
+    | cache_static   | what no step changes is computed once (reactive cache) |
+    | draw_scatters  | scatters are drawn as points where that is faster |
+    | active_blocks  | passes run only over blocks of the image where there is something to do |
+    | draw_lists     | of a raster with a mask only the live faces are drawn, from a list |
+    | share_channels | values that are narrow share the channels of an image |
+    | share_images   | images whose values do not live at the same time share memory |
+    | adapt          | leaves that are sent in every step get a plan for that |
+
+    >>> with DressiAD(options=PlanOptions(fuse_stages=False)) as ad:
+    ...     ad.evaluate(F.square(3.0)).item()
+    9.0
+    """
 
     fuse_functions: bool = True
     dispatch: bool = True  # SubStages that need more images than a subpass may have become compute shaders

@@ -26,7 +26,12 @@ _PREFERENCE = {"discrete": 0, "integrated": 1, "virtual": 2, "other": 3, "cpu": 
 
 
 def list_devices() -> list[PhysicalDevice]:
-    """All physical devices of all drivers. Raises NoDriverError when there is none."""
+    """All physical devices of all drivers, with index, name, type, driver. Raises NoDriverError when there is none.
+
+    >>> device = list_devices()[0]
+    >>> device.index, device.type in ("discrete", "integrated", "virtual", "cpu", "other")
+    (0, True)
+    """
     return Instance.shared().physical_devices()
 
 
@@ -65,16 +70,20 @@ def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | N
 class Device:
     """A device with one queue, opened by its constructor; use it from one thread of the process that opened it.
 
-    ::
-
-        Device()                # DRESSI_DEVICE, else the fastest kind there is
-        Device("llvmpipe")      # a part of the name of the device or its driver, any case
-        Device(1)               # an index, as `dressi devices` and `list_devices` count
-        Device(list_devices()[0])
+    wanted: None (DRESSI_DEVICE, else the fastest kind there is), a part of the name of the device or its driver in any case
+    ("llvmpipe"), an index as `dressi devices` and ``list_devices`` count, or one of ``list_devices``. validation: turn the
+    validation layer on; ``messages`` has what it says.
 
     Every object is made by ``create`` and remembered until ``destroy``; ``close`` (idempotent) destroys what is
     left. ``live_objects`` lists it. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a
     name, an index or a PhysicalDevice, and DeviceError in a process that was forked from one that used Vulkan.
+
+    >>> with Device(0) as device:  # shared by all that is computed in the block
+    ...     evaluate(F.square(3.0), device=device).item()
+    ...     with DressiAD(device) as ad:
+    ...         ad.evaluate(F.square(4.0)).item()
+    9.0
+    16.0
     """
 
     def __init__(self, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False):
