@@ -8,21 +8,29 @@
         ad.set_loss(F.mean(F.square(F.length(image - 0.25))))
         ad.set_optimizer(adam(0.02), [image])
         ad.step(200)
+        print(ad.recv(image))
 
 computations
-    F (every operation), Variable, Function kinds PixelFunction and ReduceFunction, types FLOAT to IVEC4, gradient, jvp
+    F (every operation), Variable (an image value), gradient, jvp, hvp (first and second derivatives)
+    types of a texel: FLOAT, VEC2, VEC3, VEC4, MAT2, MAT3, MAT4, INT, IVEC2, IVEC3, IVEC4, all members of VType
+    operations of your own: PixelFunction, ReduceFunction, Access; see F.apply
 
 running them
-    DressiAD (loss, optimizer, steps, values), evaluate, Device, list_devices, PlanOptions
+    DressiAD (loss, optimizer, steps, values), evaluate (values, now), Device, list_devices, PlanOptions
 
 optimizers
-    adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in ``dressi.optim``
+    adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in optim
+
+meshes, cameras, pictures, losses, files
+    render
 
 errors
     DressiError and its kinds: DeviceError, DeviceLostError, DeviceNotFoundError, GraphError, InputError,
     NoDriverError, OutOfMemoryError, PlanError, ShaderError
 
-Meshes, cameras, pictures and files are in ``dressi.render``. Names are imported when they are first used: ``import dressi``
+Every name has a docstring with an example, which runs after ``import numpy as np`` and ``from dressi import *``:
+``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``, ``help(dressi.optim)`` and
+``help(dressi.render)`` list what is in them by family. Names are imported when they are first used: ``import dressi``
 alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
 """
 
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 
     from .ad import functional as F
     from .ad import optim as optim
-    from .ad.gradient import gradient, jvp
+    from .ad.gradient import gradient, hvp, jvp
     from .ad.graph import PixelFunction, ReduceFunction, Variable
     from .ad.optim import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
     from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
@@ -67,7 +75,7 @@ _ERRORS = (
 _NAMES = {
     "ad.functional": "",
     "ad.optim": "adam adamw amsgrad adam_uniform sgd per_parameter",
-    "ad.gradient": "gradient jvp",
+    "ad.gradient": "gradient hvp jvp",
     "ad.graph": "PixelFunction ReduceFunction Variable",
     "ad.types": f"Access VType {_TYPES}",
     "errors": _ERRORS,
@@ -117,6 +125,7 @@ __all__ = [
     "amsgrad",
     "evaluate",
     "gradient",
+    "hvp",
     "jvp",
     "list_devices",
     "optim",

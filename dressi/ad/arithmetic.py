@@ -179,7 +179,7 @@ def add(a: Like, b: Like) -> Variable:
 def sub(a: Like, b: Like) -> Variable:
     """a - b by components; the operator ``-``.
 
-    a, b: as for ``add``. Differentiable in both. Raises GraphError.
+    a, b: types as for ``add``. Differentiable in both. Raises GraphError.
 
     >>> evaluate(F.sub((1.0, 2.0), 0.5)).ravel().tolist()
     [0.5, 1.5]
@@ -209,7 +209,7 @@ def mul(a: Like, b: Like) -> Variable:
 def hadamard(a: Like, b: Like) -> Variable:
     """a * b by components, for two matrices too.
 
-    a, b: as for ``add``. Differentiable in both. Raises GraphError.
+    a, b: types as for ``add``. Differentiable in both. Raises GraphError.
 
     >>> evaluate(F.hadamard(np.eye(2), [[5.0, 6.0], [7.0, 8.0]]))[0, 0, 0].tolist()
     [[5.0, 0.0], [0.0, 8.0]]
@@ -220,7 +220,7 @@ def hadamard(a: Like, b: Like) -> Variable:
 def div(a: Like, b: Like) -> Variable:
     """a / b by components; the operator ``/``. Integers truncate toward zero.
 
-    a, b: as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats). Raises GraphError.
+    a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats). Raises GraphError.
 
     >>> evaluate(F.div((1.0, 3.0), 2.0)).ravel().tolist()
     [0.5, 1.5]
@@ -233,8 +233,8 @@ def div(a: Like, b: Like) -> Variable:
 def mod(a: Like, b: Like) -> Variable:
     """The rest of a division by components; the operator ``%``.
 
-    a, b: as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of a.
-    Derivatives 1 and -floor(a / b) (floats). Raises GraphError.
+    a, b: types as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of
+    a. Derivatives 1 and -floor(a / b) (floats). Raises GraphError.
 
     >>> evaluate(F.mod((5.5, -0.5), 2.0)).ravel().tolist()
     [1.5, 1.5]
@@ -286,7 +286,7 @@ def atan2(y: Like, x: Like) -> Variable:
 def minimum(a: Like, b: Like) -> Variable:
     """The smaller of a and b by components.
 
-    a, b: as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises GraphError.
+    a, b: types as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises GraphError.
 
     >>> evaluate(F.minimum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
     [1.0, 4.0]
@@ -297,7 +297,7 @@ def minimum(a: Like, b: Like) -> Variable:
 def maximum(a: Like, b: Like) -> Variable:
     """The larger of a and b by components.
 
-    a, b: as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises GraphError.
+    a, b: types as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises GraphError.
 
     >>> evaluate(F.maximum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
     [3.0, 5.0]
@@ -308,7 +308,7 @@ def maximum(a: Like, b: Like) -> Variable:
 def clamp(x: Like, low: Like = 0.0, high: Like = 1.0) -> Variable:
     """min(max(x, low), high) by components.
 
-    x, low, high: as for ``add``. The gradient goes to x inside and on the bounds, else to the bound. Raises GraphError.
+    x, low, high: types as for ``add``. The gradient goes to x inside and on the bounds, else to the bound. Raises GraphError.
 
     >>> evaluate(F.clamp([-0.5, 0.25, 2.0])).ravel().tolist()
     [0.0, 0.25, 1.0]

@@ -264,7 +264,9 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
 
 
 def where(condition: Like, a: Like, b: Like) -> Variable:
-    """``select`` by its NumPy name; arguments, result and derivative are the same.
+    """``select`` by its NumPy name: a where the condition is not 0, else b.
+
+    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError where types do not fit.
 
     >>> x = Variable.of([-1.0, 4.0])
     >>> evaluate(F.where(x > 0.0, F.sqrt(x), 0.0)).ravel().tolist()

@@ -121,7 +121,8 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
 
 
 def constant_value(x: Variable) -> np.ndarray | None:
-    """The value of a constant, a NumPy array of the shape of its type; None when x is anything else.
+    """The value of a constant, a NumPy array of the shape of its type; None when x is anything else. No part of the graph, so
+    it has no derivative.
 
     >>> F.constant_value(F.constant((1.0, 2.0))), F.constant_value(Variable.of(1.0))
     (array([1., 2.]), None)

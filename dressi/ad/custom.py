@@ -17,12 +17,11 @@ def apply(kind: type[Function], *inputs: Like, **fields: Any) -> Variable:
     """The output of a Function of your own, applied to Variables, numbers and arrays.
 
     kind: a class of kind ``PixelFunction`` (``ReduceFunction``, ...) that declares ``infer``, ``glsl``, ``eval`` and its
-    derivative; see ``dressi.PixelFunction``. fields: values of the names that the class lists in ``fields``, hashable; a
+    derivative; see ``dressi.PixelFunction``. inputs: any types that its ``infer`` takes. fields: values of the names that the class lists in ``fields``, hashable; a
     class with an ``__init__`` of its own gets them as they are. Two applications are equal, and become one, when class,
     fields, snippet and inputs are. Raises GraphError: no such field, an input that the snippet names and that is not
     there, what ``infer`` refuses.
 
-    >>> from dressi import F, FLOAT, PixelFunction, Variable, evaluate
     >>> class Scale(PixelFunction):
     ...     fields = ("factor",)
     ...     def infer(self):

@@ -1,7 +1,48 @@
-"""F: every operation on Variables, gathered from the modules that define them.
+"""F: every operation on Variables. Each builds a graph; ``evaluate`` and ``DressiAD`` compute it.
 
-Use as ``from dressi.ad import functional as F``. Arguments of type ``Like`` are Variables, numbers, tuples of
-numbers or small arrays. The docstring of each operation, beside its class, tells types, domains and derivatives.
+The examples in the docstrings run after these two lines::
+
+    import numpy as np
+    from dressi import *
+
+    image = Variable.of(np.random.rand(48, 64, 3))              # VEC3, 64x48
+    evaluate(F.sum_components(F.mean(F.square(image - 0.5))))    # FLOAT, one texel
+
+Arguments (``Like``) are Variables, numbers, tuples of 2 to 4 numbers, square matrices, or arrays as large as a Variable
+beside them. *Types* are those of one texel: FLOAT, VECn, MATn and INT, IVECn with n from 2 to 4. A FLOAT (INT) broadcasts
+over components; integers and floats do not mix, except that Python numbers become what they stand beside. *Domains* are
+((W, H), batch); along each axis they are equal or 1, and 1 broadcasts. Operations that do not fit raise GraphError, which
+names the operation and the line of your code. Outside of its domain an operation gives NaN or infinity, as in IEEE 754.
+Where a docstring says nothing else, second derivatives exist too.
+
+arithmetic, by components (and as operators)
+    add, atan2, clamp, div, hadamard, max, maximum, min, minimum, mix, mod, mul, neg, pow, smoothstep, step, sub
+
+functions of one value, by components
+    abs, acos, asin, atan, ceil, cos, exp, exp2, floor, fract, inversesqrt, log, log2, round, sigmoid, sign, sin, sqrt,
+    square, stop_gradient, tan, to_float, to_int
+
+masks: 1.0 and 0.0
+    equal, greater, greater_equal, less, less_equal, logical_and, logical_not, logical_or, not_equal, select, where
+
+vectors
+    component, cross, distance, dot, ivec2, ivec3, ivec4, length, max_component, normalize, reflect, refract,
+    sum_components, swizzle, vec2, vec3, vec4
+
+matrices
+    column, determinant, fill, inverse, mat2, mat3, mat4, matmul, outer, transpose
+
+constants, random numbers, operations of your own
+    Like, apply, constant, constant_value, random, sobol2, zeros, zeros_like
+
+reductions over x, y and the batch; broadcasting
+    expand, fit, max, mean, min, sum
+
+images: texels of one image at other places
+    crop, linear_index, pad, pixel_coordinates, resize, shift, take, tile_index, window_max, window_min
+
+tables, textures, triangles
+    inverse_uv, lookup, rasterize, sample, sample_inverse_uv, scatter_add, scatter_max
 """
 
 from .arithmetic import (

@@ -120,7 +120,9 @@ def dot(a: Like, b: Like) -> Variable:
 
 
 def cross(a: Like, b: Like) -> Variable:
-    """The vector product of two VEC3, a VEC3. Differentiable in both. Raises GraphError for other types.
+    """The vector product of two directions.
+
+    a, b: VEC3. The result is a VEC3. Differentiable in both. Raises GraphError for other types.
 
     >>> evaluate(F.cross((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))).ravel().tolist()
     [0.0, 0.0, 1.0]

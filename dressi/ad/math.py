@@ -235,9 +235,9 @@ def logical_not(a: Like) -> Variable:
 
 
 def to_float(x: Like) -> Variable:
-    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats stay as they are.
+    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats stay as they are, and keep their derivative.
 
-    The result has the domain of x. Exact up to 2**24 on devices. Raises GraphError for what is no number.
+    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError for what is no number.
 
     >>> evaluate(F.to_float(Variable.of(7)) / 2.0).item()
     3.5
@@ -249,7 +249,7 @@ def to_float(x: Like) -> Variable:
 def to_int(x: Like) -> Variable:
     """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers stay as they are.
 
-    The result has the domain of x. No derivative passes. Raises GraphError for matrices.
+    x: any type but matrices. The result has its domain. No derivative passes. Raises GraphError.
 
     >>> evaluate(F.to_int(Variable.of([1.75, -1.75]))).ravel().tolist()
     [1, -1]

@@ -1,9 +1,30 @@
 """Optimizers: pieces of graph that turn gradients into new parameters, composed of small parts.
 
-    adam(0.01)  =  chain(scale_by_adam(), scale_by_learning_rate(0.01))
+    adam(0.01)  =  optim.chain(optim.scale_by_adam(), optim.scale_by_learning_rate(0.01))
 
 State (moments, the step counter) is made of leaf Variables that the program updates, so nothing happens on the host
-from one step to the next. All of it has names, ``"<parameter>.adam_m"``, and can be saved as a named tree.
+from one step to the next. All of it has names, ``"<parameter>.adam_m"``, and can be saved as a named tree:
+``DressiAD.state``. Examples run after ``from dressi import *``.
+
+optimizers: for ``DressiAD.set_optimizer``
+    adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
+
+parts: an optimizer is a chain of them
+    add_weight_decay, chain, clip_by_value, scale, scale_by_adam, scale_by_adam_uniform, scale_by_amsgrad,
+    scale_by_learning_rate, trace
+
+schedules: rates that depend on the step, computed on the device
+    constant, cosine, exponential, joined, linear, piecewise, warm_up
+
+the step counter: for losses that depend on the step
+    Clocked, clock, rate_at
+
+for optimizers of your own
+    Built, Optimizer, Stateless, names
+
+kinds of values
+    Rate (a number, a FLOAT Variable of one texel, or a schedule), Schedule (from the step, a FLOAT of one texel, 0 in the
+    first step, to a FLOAT of one texel), State (a dict of state leaves by name), STEP (the name of the step counter)
 """
 
 from __future__ import annotations
@@ -32,6 +53,8 @@ from .schedules import (
 
 def chain(*parts: Optimizer) -> Optimizer:
     """Parts applied one after the other: the first gets the gradients, the last gives what is added to the parameters.
+
+    parts: Optimizers; no two of them may keep a state of the same name (GraphError when the chain is used).
 
     >>> x, slope = Variable.of(5.0), Variable.of(20.0)
     >>> optimizer = optim.chain(optim.clip_by_value(1.0), optim.scale_by_learning_rate(0.5))

@@ -95,7 +95,7 @@ def clock() -> Variable:
 
 
 def names(parameters: Sequence[Variable]) -> list[str]:
-    """A name for each parameter: its own, or parameter0, parameter1, ... Raises GraphError when two have the same one.
+    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError when two have the same one.
 
     >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
     ['vertices', 'parameter1']

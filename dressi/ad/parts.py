@@ -11,7 +11,7 @@ from .optimizer import STEP, Optimizer, State, flushed, moment, names
 
 
 class Chain(Optimizer):
-    """Parts applied one after the other."""
+    """Parts of an optimizer applied one after the other; see ``chain``."""
 
     def __init__(self, *parts: Optimizer):
         self.parts = parts

@@ -60,7 +60,7 @@ def constant(value: Number) -> Schedule:
 def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
     """The schedule start * factor ** (step / steps): it changes by the factor in every ``steps`` steps.
 
-    Numbers or FLOAT Variables of one texel; factor > 0. Raises GraphError.
+    start, factor, steps: numbers or FLOAT Variables of one texel; factor > 0. Raises GraphError.
 
     >>> evaluate(optim.exponential(8.0, 0.5, 10.0)(Variable.of(20.0))).round(4).item()
     2.0
@@ -77,7 +77,7 @@ def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
 def linear(start: Number, end: Number, steps: Number) -> Schedule:
     """A schedule from start to end in equal differences in ``steps`` steps, then end.
 
-    Numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
+    start, end, steps: numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
 
     >>> [evaluate(optim.linear(1.0, 0.0, 4)(Variable.of(step))).item() for step in (0.0, 1.0, 9.0)]
     [1.0, 0.75, 0.0]
@@ -88,7 +88,7 @@ def linear(start: Number, end: Number, steps: Number) -> Schedule:
 def cosine(start: Number, end: Number, steps: Number) -> Schedule:
     """A schedule from start to end along half a cosine in ``steps`` steps, then end.
 
-    Numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
+    start, end, steps: numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
 
     >>> evaluate(optim.cosine(1.0, 0.0, 4)(Variable.of(2.0))).round(4).item()
     0.5
@@ -98,9 +98,10 @@ def cosine(start: Number, end: Number, steps: Number) -> Schedule:
 
 
 def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
-    """A schedule of constant pieces [(first step, value), ...] in rising order; before the first piece its value holds.
+    """A schedule of constant pieces.
 
-    Numbers or FLOAT Variables of one texel. Raises GraphError where the order is not rising.
+    pieces: [(first step, value), ...] in rising order, numbers or FLOAT Variables of one texel. Before the first piece its
+    value holds. Raises GraphError where the order is not rising.
 
     >>> evaluate(optim.piecewise([(0, 1.0), (10, 0.5)])(Variable.of(10.0))).item()
     0.5
@@ -109,9 +110,10 @@ def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
 
 
 def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
-    """Schedules [(first step, schedule), ...] in rising order, each counting from its own first step.
+    """Schedules one after the other, each counting from its own first step.
 
-    Before the first piece that one's value at 0 holds. Raises GraphError where the order is not rising.
+    pieces: [(first step, schedule), ...] in rising order; first steps are numbers or FLOAT Variables of one texel. Before the
+    first piece that one's value at 0 holds. Raises GraphError where the order is not rising.
 
     >>> both = optim.joined([(0, optim.constant(1.0)), (10, optim.linear(1.0, 0.0, 4))])
     >>> evaluate(both(Variable.of(11.0))).item()

@@ -199,9 +199,9 @@ def sample_inverse_uv(
 ) -> Variable:
     """``sample(texture, uv)`` whose gradient by the texture goes through the inverse UV table (Dressi, 3.3.2).
 
-    Arguments and result as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact, and can be
-    differentiated again; that by the texture is an estimate, whose derivatives raise GraphError. Each pixel claims one of
-    its four texels, with the probability of that texel's weight when jitter is uniform in [0, 1)^2. A texel gets the
+    Arguments, types and result as for ``sample`` (bilinear, repeat) and ``inverse_uv``. The gradient by uv is exact, and
+    can be differentiated again; that by the texture is an estimate, whose derivatives raise GraphError. Each pixel claims
+    one of its four texels, with the probability of that texel's weight when jitter is uniform in [0, 1)^2. A texel gets the
     gradient of one pixel that claims it, times the number of those that do. What that is:
 
     - Where no two pixels ever claim one texel (pixels at least a texel apart in the texture) the mean over the jitter is

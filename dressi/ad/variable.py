@@ -85,9 +85,19 @@ class Variable:
     """An image value: ``vtype`` for each texel, ``size`` (W, H) of a tile, ``batch`` tiles.
 
     A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept as
-    it is) or are sent to the engine later. Every other Variable is the output of its ``creator``.
+    it is) or are sent to the engine later. Every other Variable is the output of its ``creator``, a Function.
     Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions; ``==`` stays the
-    identity of the object, for images use ``F.equal``.
+    identity of the object, for images use ``F.equal``. Variables are immutable.
+
+    domain: (size, batch). name: for errors, and for saved states. count: entries of a list, else None. id: a number of its
+    own. where: the line of code that made it. Raises GraphError where type, size, batch or data do not fit.
+
+    >>> image = Variable(VEC3, (64, 48), name="photograph")  # a leaf without values: send them, or pass them to evaluate
+    >>> image, image.shape, image.is_leaf
+    (VEC3 photograph (64x48), (1, 48, 64, 3), True)
+    >>> grey = F.mean(image).x * 0.5
+    >>> grey.vtype, grey.size, grey.is_leaf, evaluate(grey, {image: np.ones((48, 64, 3))}).item()
+    (FLOAT, (1, 1), False, 0.5)
     """
 
     __slots__ = ("batch", "count", "creator", "data", "domain", "id", "name", "size", "vtype", "where")
@@ -117,7 +127,7 @@ class Variable:
 
     @classmethod
     def made(cls, creator: Function, vtype: VType, domain: Domain, name: str | None = None) -> Variable:
-        """The output of a Function."""
+        """The output of a Function: the constructor of a Function calls this."""
         self = object.__new__(cls)
         self.id = next(_serial)
         self.where = creator.where
@@ -153,7 +163,12 @@ class Variable:
         return leaf
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Values of shape ``shape`` as the user gave them: lists lose their padding, and a batch of one."""
+        """Values of shape ``shape`` as the user gave them: lists lose their padding, and a batch of one.
+
+        >>> vertices = Variable.of(np.zeros((5, 3)))
+        >>> vertices.as_given(np.ones(vertices.shape)).shape
+        (5, 3)
+        """
         if self.count is None:
             return values
         entries = values.reshape(self.batch, -1, *self.vtype.shape)[:, : self.count]
@@ -166,12 +181,17 @@ class Variable:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether it is made by a user, and holds values instead of computing them."""
+
         return self.creator is None
 
     def conform(self, values: Any, *, copy: bool = True) -> np.ndarray:
         """``values`` as an array of ``shape``; leading axes of length 1 may be left out. Raises GraphError.
 
         copy: False gives the array itself where it fits as it is.
+
+        >>> Variable(VEC2, (3, 1)).conform(np.ones((3, 2))).shape
+        (1, 1, 3, 2)
         """
         array = np.asarray(values)
         if array.dtype == object or not np.can_cast(array.dtype, np.complex128):

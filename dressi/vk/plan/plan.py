@@ -41,21 +41,23 @@ from .writer import Shaders, ShaderText
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Parts of the compiler that can be switched off, to compare and to measure. All off is the baseline: one Function a pass.
+    """Parts of the compiler that can be switched off, to compare and to measure.
 
     | field          | what it switches on |
     |----------------|---------------------|
     | fuse_functions | Functions that read each other at the same pixel share a shader |
-    | dispatch       | stages that need more images than a subpass may have become compute shaders |
+    | dispatch       | what needs more images than a subpass may have becomes a compute shader |
     | fuse_stages    | shaders become subpasses of one render pass |
     | recompute      | cheap values are computed again instead of stored |
     | cache_static   | what no step changes is computed once (reactive cache) |
-    | draw_scatters  | scatters are drawn as points where that is faster |
-    | active_blocks  | passes run only over blocks of the image where there is something to do |
+    | draw_scatters  | scatters of what a raster covers are drawn over its primitives, not dispatched over the image |
+    | active_blocks  | work that has nothing to do where a raster hit nothing runs over the other blocks only |
     | draw_lists     | of a raster with a mask only the live faces are drawn, from a list |
-    | share_channels | values that are narrow share the channels of an image |
-    | share_images   | images whose values do not live at the same time share memory |
+    | share_channels | values that are made and read together share the channels of an image |
+    | share_images   | values that do not live at the same time share an image |
     | adapt          | leaves that are sent in every step get a plan for that |
+
+    All are True by default. All False is the baseline: one Function a pass. Results are the same.
 
     >>> with DressiAD(options=PlanOptions(fuse_stages=False)) as ad:
     ...     ad.evaluate(F.square(3.0)).item()

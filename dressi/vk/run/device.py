@@ -78,12 +78,15 @@ class Device:
     left. ``live_objects`` lists it. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a
     name, an index or a PhysicalDevice, and DeviceError in a process that was forked from one that used Vulkan.
 
-    >>> with Device(0) as device:  # shared by all that is computed in the block
-    ...     evaluate(F.square(3.0), device=device).item()
-    ...     with DressiAD(device) as ad:
-    ...         ad.evaluate(F.square(4.0)).item()
+    >>> device = Device()
+    >>> evaluate(F.square(3.0), device=device).item()  # the device is shared by all that is given it
     9.0
+    >>> with DressiAD(device) as ad:
+    ...     ad.evaluate(F.square(4.0)).item()
     16.0
+    >>> device.wait(); "Pipeline" in device.live_objects(), type(device.messages)
+    (True, <class 'list'>)
+    >>> device.close()
     """
 
     def __init__(self, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False):

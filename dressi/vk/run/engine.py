@@ -33,15 +33,8 @@ LOSS = "loss"
 
 
 class DressiAD:
-    """Describe with ``set_loss`` and ``set_optimizer``; then ``step``; read with ``recv`` or ``evaluate``.
-
-    ::
-
-        ad = DressiAD()
-        ad.set_loss(F.sum(F.square(image - target)))
-        ad.set_optimizer(adam(0.01), [image])
-        ad.step(100)
-        result = ad.recv(image)
+    """An optimisation, or any computation with values that change: describe it with ``set_loss`` and ``set_optimizer``, or
+    ``set_output``; then ``step``; read with ``recv`` or ``evaluate``.
 
     One rule for every value that is read: it is the value at the leaves *as they are now*, after all steps and sends so
     far. What is out of date is computed when it is read. ``losses`` alone looks back: the loss of every step, as it was
@@ -51,6 +44,21 @@ class DressiAD:
     limits: a named profile's or any smaller limits to plan for. The graph is built when it is first needed, and again
     after a ``set_...``; values of leaves stay on the device. ``close`` (or a ``with`` block) releases it at once; one that
     is dropped instead is released when the next engine or Device is made. Raises DressiErrors.
+
+    >>> image, target = Variable.of(np.zeros((4, 6)), name="image"), Variable.of(np.ones((4, 6)))
+    >>> ad = DressiAD()
+    >>> ad.set_loss(F.mean(F.square(image - target)))
+    >>> ad.set_optimizer(adam(0.05), [image])
+    >>> ad.step(100)
+    >>> ad.recv(image).shape, ad.recv("loss").item() < 0.01, len(ad.losses())
+    ((1, 4, 6), True, 100)
+    >>> kept = ad.state()  # the image, its moments, the step counter
+    >>> ad.send(target, np.zeros((4, 6)))  # what is read next, and the next step, see it
+    >>> ad.freeze(image); ad.step(5); ad.release(image); ad.restore(kept)
+    >>> ad.set_output("error", F.max(F.abs(image - target)))
+    >>> ad.recv_async("error").result().item() > 0.5, ad.parameters
+    (True, (FLOAT image (6x4),))
+    >>> ad.remove_output("error"); ad.send_many({target: np.ones((4, 6))}); ad.wait(); ad.close()
     """
 
     def __init__(
@@ -184,6 +192,8 @@ class DressiAD:
 
     @property
     def plan(self) -> Plan:
+        """How a step is packed: stages, subpasses, images; ``print`` shows it. Built when needed, as ``executor``."""
+
         return self.executor.plan
 
     # ---- values
@@ -241,11 +251,13 @@ class DressiAD:
         """Values at the present leaves, without a step: of a Variable (any loss, output, gradient, intermediate value), or
         of a sequence or mapping of them, in the same form.
 
-            >>> slope = gradient(loss, [vertices])          # doctest: +SKIP
-            >>> value, direction = ad.evaluate([loss, *slope])  # doctest: +SKIP
-
         Computed by one program for all of them, which is kept: the same graph over the same leaves is not built again.
         Arrays as from ``recv``. Raises GraphError.
+
+        >>> x = Variable.of(3.0)
+        >>> with DressiAD() as ad:
+        ...     [v.item() for v in ad.evaluate([F.square(x), *gradient(F.square(x), [x])])]
+        [9.0, 6.0]
         """
         self._check_open()
         if isinstance(outputs, Variable | str):

@@ -98,7 +98,7 @@ def evaluate(
 ) -> Any:
     """Values of Variables on a device, now: of one Variable, or of a sequence or mapping of them in the same form.
 
-    values: of leaves, instead of their own data. device: a ``Device``, or a name, an index or None (opened once, and
+    outputs: what is wanted. values: of leaves, instead of their own data. device: a ``Device``, or a name, an index or None (opened once, and
     shared by all calls of a thread). Arrays are float32 or int32 of shape (batch, H, W) + vtype.shape; lists made by
     ``Variable.of`` come back as lists. A graph of the same structure is not built again, whatever its leaves hold. Within
     an optimisation use ``DressiAD.evaluate``, which knows what the steps have made of the leaves. Raises GraphError.
