@@ -4,7 +4,7 @@
 
 State (moments, the step counter) is made of leaf Variables that the program updates, so nothing happens on the host
 from one step to the next. All of it has names, ``"<parameter>.adam_m"``, and can be saved as a named tree:
-``DressiAD.state``. Examples run after ``from dressi import *``.
+``DressiAD.state``. Examples run after ``import numpy as np`` and ``from dressi import *``.
 
 optimizers: for ``DressiAD.set_optimizer``
     adam, adam_uniform, adamw, amsgrad, per_parameter, sgd

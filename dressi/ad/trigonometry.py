@@ -66,7 +66,7 @@ class Atan(Pointwise):
 def sin(x: Like) -> Variable:
     """Sine by components.
 
-    x: FLOAT, VECn or MATn, in radians; devices are exact for |x| < 8192. The result has its type and domain. Derivative
+    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and domain. Derivative
     cos(x).
 
     >>> round(evaluate(F.sin(np.pi / 6)).item(), 4)
@@ -78,7 +78,7 @@ def sin(x: Like) -> Variable:
 def cos(x: Like) -> Variable:
     """Cosine by components.
 
-    x: FLOAT, VECn or MATn, in radians; devices are exact for |x| < 8192. The result has its type and domain. Derivative
+    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and domain. Derivative
     -sin(x).
 
     >>> round(evaluate(F.cos(np.pi / 3)).item(), 4)
@@ -90,7 +90,7 @@ def cos(x: Like) -> Variable:
 def tan(x: Like) -> Variable:
     """Tangent by components.
 
-    x: FLOAT, VECn or MATn, in radians; devices are exact for |x| < 8192. The result has its type and domain. Derivative
+    x: FLOAT, VECn or MATn, in radians; below 8192 in magnitude on devices. The result has its type and domain. Derivative
     1 + tan(x)**2.
 
     >>> round(evaluate(F.tan(np.pi / 4)).item(), 4)
