@@ -1,6 +1,7 @@
 """`dressi bench`: every case runs, tiny; the protocol; what it says to bad input. Nothing is said about speed."""
 
 import json
+import os
 import sys
 import warnings
 from itertools import product
@@ -232,7 +233,9 @@ def test_the_meshes_are_of_the_sizes_promised():
         (["texture", "--texture-gradient", "wrong"], "inverse_uv"),
         (["silhouette", "--json", "/"], "--json"),
         (["silhouette", "--device", "Voodoo 2"], "Voodoo 2"),
-        (["silhouette", "--size", "1000000"], "limit"),
+        (["silhouette", "--size", "1000000"], "most"),
+        (["silhouette", "--size", "1000000x16"], "limit"),
+        (["silhouette", "--views", "1000000"], "--views"),
     ],
 )
 def test_bad_input(
@@ -248,3 +251,15 @@ def test_bad_input(
     said = capsys.readouterr()
     assert stop.value.code == 2 and said.out == ""
     assert said.err.startswith("dressi: error: ") and len(said.err.splitlines()) == 1 and word in said.err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_results_do_not_replace_what_is_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "silhouette", "--json", str(pipe)])
+    assert stop.value.code == 2 and "not a regular file" in capsys.readouterr().err and pipe.is_fifo()

@@ -147,6 +147,8 @@ def test_the_radius_shrinks_step_by_step(form: str):
     ("wrong", "word"),
     [
         ({"size": (0, 5)}, "size"), ({"views": 0}, "views"), ({"steps": 0}, "steps"), ({"seed": -1}, "seed"),
+        ({"seed": 1 << 31}, "seed"), ({"spread": float("nan")}, "spread"), ({"spread": float("inf")}, "spread"),
+        ({"radius": float("nan")}, "radius"),
         ({"radius": 0.0}, "radius"), ({"radius": 1.0}, "radius"), ({"peels": 0}, "peels"),
         ({"form": "round"}, "form"),
         ({"texture_size": -1}, "texture"), ({"texture_gradient": "best"}, "exact"),

@@ -16,6 +16,8 @@ from dressi.vk.plan.limits import profile
 
 TARGETS = ("hard", "soft")
 PEERS = ("deodr",)
+MOST_PIXELS = 1 << 28
+"""Of the views of one case together; more do not fit into the memory of most machines."""
 RIVALLED = ("silhouette", "table4")
 """Cases that peers can do."""
 
@@ -78,6 +80,11 @@ class Request:
         for name, value in counts.items():
             if value < 1:
                 raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
+        pixels = self.views * max(width * height for width, height in self.sizes)
+        if pixels > MOST_PIXELS:
+            raise InputError(
+                f"--views {self.views} of that size have {pixels} pixels; give fewer, at most {MOST_PIXELS} in all"
+            )
         if not 1 <= self.peels <= 8:
             raise InputError(f"--peels {self.peels} is not possible; HardSoftRas peels 1 to 8 layers")
         if self.form not in SOFT_FORMS:
@@ -157,6 +164,8 @@ def _check_file(path: Path) -> None:
     """A long run must not end in a file that cannot be written."""
     if path.is_dir():
         raise InputError(f"--json '{path}' is a folder; give the name of a file in it")
+    if path.exists() and not path.is_file():
+        raise InputError(f"--json '{path}' is not a regular file; give the name of one")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

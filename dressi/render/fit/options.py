@@ -87,13 +87,15 @@ class FitOptions:
             raise InputError(f"{self.views} views cannot be fitted; give --views of at least 1")
         if self.steps < 1:
             raise InputError(f"{self.steps} steps fit nothing; give --steps of at least 1")
-        if self.seed < 0:
-            raise InputError(f"the seed must not be negative, not {self.seed}")
+        if not 0 <= self.seed < 1 << 31:
+            raise InputError(
+                f"the seed is a whole number from 0 to 2147483647, not {self.seed}; try --seed 0"
+            )
         if not 0 < self.radius < 1:
             raise InputError(
                 f"the radius is a fraction of the image height inside (0, 1), not {self.radius}; try --radius 0.1"
             )
-        if self.spread < 0:
+        if not 0 <= self.spread < 1e12:
             raise InputError(f"the spread of large steps is 0 or more, such as 19, not {self.spread}")
         if self.batch < 0:
             raise InputError(f"a batch of views is 0, for all, or more, not {self.batch}")

@@ -81,7 +81,8 @@ def hull_score(scene: Scene) -> float | None:
     if scene.held_out is None:
         return None
     low, high = scene.bounds
-    margin = 0.02 * (high - low)
+    # A flat object has no extent along one axis, and a box has to have some.
+    margin = 0.02 * np.maximum(high - low, 0.1 * (high - low).max())
     bounds = np.stack([low - margin, high + margin])
     train, other = scene.train, scene.held_out
     return hull_iou(

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import InputError
 from ..cameras import Cameras
 from ..cameras.units import unit_matrices
-from ..cameras.views import held_out_ring, ring
+from ..cameras.views import DISTANCE, FOV_Y, held_out_ring, ring
 from ..cameras.views import upward as guess_upward
 from ..drawing.draw import draw
 from ..engine import MakeEngine
@@ -18,6 +18,13 @@ from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
 from ..mesh.primitives import octasphere
+
+SMALLEST, LARGEST = 1e-6, 1e12
+"""Radii of meshes, in their own units, of which pictures can be drawn."""
+MOST_PIXELS = 1 << 28
+"""Of all pictures together: their masks and colours take about 20 bytes a pixel, several times over."""
+LARGEST_SIZE = 4096
+"""Rows of pictures that a message proposes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,18 +109,53 @@ def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeE
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
         raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
-    pictures = []
-    for cameras in (ring(center, radius, views, size), held_out_ring(center, radius, size)):
-        masks, colors = draw(mesh, cameras, make_engine)
-        for camera, mask in zip(cameras, masks, strict=True):
-            if not mask.any():
-                raise InputError(
-                    f"mesh '{mesh.name}' covers no pixel of {camera.name}: it is thinner than a pixel there, as a flat mesh seen edge-on is;"
-                    " turn the mesh, or use a larger --size"
-                )
-        pictures.append(Views(cameras, masks, colors))
-    upward = np.array([0.0, 1.0, 0.0])
-    return Scene(pictures[0], pictures[1], center, radius, mesh.bounds(), upward, mesh)
+    if not SMALLEST <= radius <= LARGEST:
+        raise InputError(
+            f"mesh '{mesh.name}' has a radius of {radius:.3g} units, past what pictures in float32 can be of;"
+            f" scale it to between {SMALLEST:g} and {LARGEST:g}"
+        )
+    if views * size[0] * size[1] > MOST_PIXELS:
+        raise InputError(
+            f"{views} views of {size[0]}x{size[1]} pixels do not fit into memory; give fewer --views or a smaller"
+            f" --size, {MOST_PIXELS} pixels in all at most"
+        )
+    train = _pictures(mesh, ring(center, radius, views, size), make_engine)
+    if train is None:
+        raise InputError(f"mesh '{mesh.name}' covers no pixel of any view; {_remedy(mesh, radius, size[1])}")
+    if len(train.cameras) < views:
+        warnings.warn(
+            f"mesh '{mesh.name}' covers no pixel of {views - len(train.cameras)} of {views} views, which see it edge-on;"
+            " they are left out",
+            stacklevel=2,
+        )
+    held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine)
+    return Scene(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+
+
+def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Views | None:
+    """The views that see the mesh; None when no view does."""
+    masks, colors = draw(mesh, cameras, make_engine)
+    seen = np.asarray(masks.any((1, 2)))
+    if not seen.any():
+        return None
+    chosen = Cameras([camera for camera, there in zip(cameras, seen, strict=True) if there])
+    return Views(chosen, masks[seen], colors[seen])
+
+
+def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
+    """What makes a mesh visible that covers no pixel: other views of a flat one, more or larger pixels of a thin one."""
+    axes = np.linalg.svd(mesh.positions - mesh.positions.mean(0), full_matrices=False)[2]
+    extent = float(np.sort(np.ptp(mesh.positions @ axes.T, axis=0))[-2])
+    pixel = 2 * DISTANCE * radius * float(np.tan(np.radians(FOV_Y / 2))) / rows
+    if extent > 2 * pixel:
+        return "it is flat and all views see it edge-on: give --views 6 or more, or a mesh that has some thickness"
+    thin = f"it is {extent:.2g} units thin where a pixel is {pixel:.2g} wide"
+    wanted = (
+        int(np.ceil(2 * pixel / max(extent, 1e-300) * rows)) if extent > 1e-3 * pixel else LARGEST_SIZE + 1
+    )
+    if wanted <= LARGEST_SIZE:
+        return f"{thin}: use --size {wanted}"
+    return f"{thin}: make it at least {2 * pixel:.2g} thick"
 
 
 def photo_scene(photos: Photos) -> Scene:
