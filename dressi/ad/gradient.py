@@ -13,17 +13,23 @@ gradient itself has extent 1 is "summed" by a factor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..errors import GraphError
 from . import functional as F
+from .constant import Like, operands
 from .graph import Domain, Function, PixelFunction, ScatterFunction, Variable, topological_order
 from .reduce import Expand, Sum
 from .types import FLOAT, Access, VType
 
 
 def gradient(
-    loss: Variable, wrt: Sequence[Variable], seed: Variable | None = None, *, allow_unused: bool = True
+    loss: Variable,
+    wrt: Variable | Sequence[Variable],
+    seed: Variable | None = None,
+    *,
+    allow_unused: bool = True,
 ) -> list[Variable]:
     """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its Variable.
 
@@ -39,10 +45,8 @@ def gradient(
     >>> evaluate(slope).tolist()
     [2.0, 4.0, 6.0, 8.0, 10.0]
     """
-    wrt = [wrt] if isinstance(wrt, Variable) else list(wrt)
-    for x in (loss, *wrt):
-        if not isinstance(x, Variable):
-            raise GraphError(f"the gradient is taken of a Variable by Variables, not {x!r}")
+    wrt = _variables(wrt, "the gradient is taken by Variables")
+    _variables(loss, "the gradient is taken of a Variable", one=True)
     if seed is None:
         if loss.vtype is not FLOAT or loss.domain != Domain((1, 1), 1):
             raise GraphError(
@@ -80,20 +84,30 @@ def gradient(
 
 
 def jvp(
-    outputs: Sequence[Variable], inputs: Sequence[Variable], tangents: Sequence[Variable | None]
+    outputs: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    tangents: Like | Sequence[Like],
 ) -> list[Variable]:
     """Derivative of each output along ``tangents`` of ``inputs``; types and domains are those of the outputs.
 
-    A tangent has the type and domain of its input or broadcasts to them; None is zero. Applied to a ``gradient`` this
-    is the product of the Hessian with the tangents. Raises GraphError, also where an output depends on an input
-    through a Function that declares no derivative.
+    outputs, inputs: Variables, or one. tangents: one for each input, a Variable, number or array of its type and domain or
+    one that broadcasts to them; None is zero. Applied to a ``gradient`` this is the product of the Hessian with the
+    tangents. Raises GraphError, also where an output depends on an input through a Function that declares no derivative.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
-    >>> evaluate(jvp([F.square(x)], [x], [F.constant(0.5)])[0]).tolist()
+    >>> evaluate(jvp([F.square(x)], [x], [0.5])[0]).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0]
     """
     known: dict[Variable, Variable] = {}
-    for x, t in zip(inputs, tangents, strict=True):
+    outputs = _variables(outputs, "the forward derivative is taken of Variables")
+    inputs = _variables(inputs, "the forward derivative is taken by Variables")
+    tangents = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
+    if len(inputs) != len(tangents):
+        raise GraphError(
+            f"{len(inputs)} inputs but {len(tangents)} tangents; give one for each input, None for zero"
+        )
+    for x, tangent in zip(inputs, tangents, strict=True):
+        t = None if tangent is None else operands(tangent, beside=(x,))[0]
         if x.vtype.is_int or (t is not None and t.vtype not in (x.vtype, FLOAT)):
             raise GraphError(f"{t} cannot be the tangent of {x}")
         if t is not None:
@@ -118,17 +132,32 @@ def jvp(
     return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
 
 
-def hvp(loss: Variable, wrt: Sequence[Variable], along: Sequence[Variable | None]) -> list[Variable]:
+def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequence[Like]) -> list[Variable]:
     """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each of ``wrt``.
 
     It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along:
     as the tangents of ``jvp``, None for zero. Raises GraphError that names a Function without second derivative.
 
     >>> x = Variable.of(2.0)
-    >>> evaluate(hvp(x**3, [x], [F.constant(1.0)]))[0].item()
+    >>> evaluate(hvp(x**3, [x], [1.0]))[0].item()
     12.0
     """
     return jvp(gradient(loss, wrt), wrt, along)
+
+
+def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:
+    """One Variable, or (without ``one``) several, as a list. Raises GraphError, which begins with the purpose."""
+    found = (
+        [given]
+        if one or isinstance(given, Variable)
+        else list(given)
+        if isinstance(given, Iterable)
+        else [given]
+    )
+    for x in found:
+        if not isinstance(x, Variable):
+            raise GraphError(f"{purpose}, not {x!r}")
+    return found
 
 
 def _is_constant(function: Function) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient, verify
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient, jvp
+from dressi.ad.gradient import gradient, hvp, jvp
 from dressi.ad.graph import Variable, topological_order
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.errors import GraphError
@@ -115,6 +115,30 @@ def test_the_tangent_of_one_texel_fills_the_output():
 def test_what_has_no_derivative_is_named(make, message):
     with pytest.raises(GraphError, match=message):
         make(leaf(FLOAT, (2, 2)), Variable(INT, (2, 2), name="n"))
+
+
+def test_one_variable_and_plain_numbers_will_do_in_forward_mode():
+    x = leaf(VEC3, (2, 1))
+    expected = evaluate(jvp([F.square(x)], [x], [F.constant(0.5)]))[0]
+    for tangent in (0.5, [0.5], np.full(x.shape, 0.5), F.constant(0.5)):
+        assert np.array_equal(evaluate(jvp(F.square(x), x, tangent))[0], expected)
+    y = Variable(data=2.0)
+    assert evaluate(hvp(y**3, y, 1.0))[0].item() == 12.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: jvp([F.square(x)], [x], []), "1 inputs but 0 tangents"),
+        (lambda x: jvp([1.0], [x], [None]), "of Variables, not 1.0"),
+        (lambda x: jvp(F.square(x), "x", [None]), "by Variables, not 'x'"),
+        (lambda x: gradient(F.square(x), None), "by Variables, not None"),
+        (lambda x: gradient([F.square(x)], [x]), "of a Variable, not"),
+    ],
+)
+def test_what_is_no_variable_is_refused(make, message):
+    with pytest.raises(GraphError, match=message):
+        make(leaf(FLOAT))
 
 
 def test_equal_graphs_give_equal_gradients():
