@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import GraphError
 from .evaluate import Evaluator, evaluate, leaf_value
 from .gradient import gradient, jvp
-from .graph import Function, ScatterFunction, Variable, topological_order
+from .graph import Function, ScatterFunction, Variable
 from .program import Program
+from .traversal import topological_order
 from .types import Access
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from .graph import At, Domain, Function, ScatterFunction, Variable, topological_order
+from .graph import At, Domain, Function, ScatterFunction, Variable
 from .program import Program
+from .traversal import topological_order
 
 
 @lru_cache(maxsize=64)

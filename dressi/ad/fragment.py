@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import GraphError
-from .graph import Domain, Function, PixelFunction, ReduceFunction, Variable, structure, topological_order
+from .graph import Domain, Function, PixelFunction, ReduceFunction, Variable
+from .traversal import structure, topological_order
 from .types import FLOAT, Access
 
 Fragment = Callable[[Variable], tuple[Any, Any]]

@@ -19,8 +19,9 @@ from typing import Any
 from ..errors import GraphError
 from . import functional as F
 from .constant import Like, operands
-from .graph import Domain, Function, PixelFunction, ScatterFunction, Variable, topological_order
+from .graph import Domain, Function, PixelFunction, ScatterFunction, Variable
 from .reduce import Expand, Sum
+from .traversal import topological_order
 from .types import FLOAT, Access, VType
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import GraphError
-from .includes import versions
 from .types import Access, Size, VType
 from .variable import Domain, Variable, user_line
 from .variable import as_variable as as_variable
@@ -348,45 +347,3 @@ class RasterFunction(Function):
     def externals(self) -> tuple[Variable, ...]:
         """The images that the fragment sub-graph reads, one for each of its formals."""
         return self.inputs[self.pulled :]
-
-
-def topological_order(roots: Iterable[Variable]) -> list[Function]:
-    """All Functions the roots depend on, producers first; equal graphs give equal orders. Iterative."""
-    order: list[Function] = []
-    done: set[Function | None] = {None}  # a leaf has no creator
-    expanded: set[Function | None] = set()
-    stack = [r.creator for r in reversed(list(roots))]
-    while stack:
-        function = stack[-1]
-        if function in done:
-            stack.pop()
-        elif function in expanded:
-            stack.pop()
-            done.add(function)
-            order.append(function)
-        else:
-            expanded.add(function)
-            stack.extend([x.creator for x in reversed(function.inputs) if x.creator not in done])
-    return order
-
-
-def leaves(roots: Iterable[Variable]) -> list[Variable]:
-    """All leaf Variables the roots depend on, in the order they were made."""
-    roots = list(roots)
-    found = {r for r in roots if r.is_leaf}
-    for function in topological_order(roots):
-        found.update(x for x in function.inputs if x.is_leaf)
-    return sorted(found, key=lambda v: v.id)
-
-
-def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
-    """What a graph computes, whoever built it: equal for graphs of the same Functions, and of the same text in the files
-    that these include, over leaves of the same types and domains. given: the leaves, in the order in which they
-    correspond."""
-    number = {v: k for k, v in enumerate(given)}
-    roots = tuple(roots)
-    lines: list[Any] = [(v.vtype, v.domain) for v in number]
-    for f in topological_order(roots):
-        lines.append((*f.identity, *versions(f), *(number[x] for x in f.inputs)))
-        number[f.output] = len(number)
-    return (*lines, *(number[v] for v in roots))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .gradient import gradient, jvp
-from .graph import Variable, topological_order
+from .graph import Variable
+from .traversal import topological_order
 
 Build = Callable[..., Variable]
 """Makes a Variable of Variables, by ordinary Functions."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..errors import GraphError
-from .graph import Function, Variable, topological_order
+from .graph import Function, Variable
+from .traversal import topological_order
 
 
 @dataclass(frozen=True, eq=False)

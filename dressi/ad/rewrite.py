@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import GraphError
-from .graph import Function, Variable, topological_order
+from .graph import Function, Variable
 from .program import Program
+from .traversal import topological_order
 
 Rule = Callable[[Function], Variable | None]
 """Gives a Variable equal to the Function's output, of the same type and domain, or None when it does not apply.

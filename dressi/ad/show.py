@@ -9,16 +9,9 @@ from collections.abc import Sequence
 from html import escape
 
 from .constant import Constant
-from .graph import (
-    Function,
-    RasterFunction,
-    ReduceFunction,
-    ScatterFunction,
-    Variable,
-    leaves,
-    topological_order,
-)
+from .graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
 from .program import Program
+from .traversal import leaves, topological_order
 from .types import Access
 
 Shown = Program | Sequence[Variable] | Variable

@@ -11,7 +11,8 @@ import pytest
 
 from dressi.ad.constant import float_literal, int_literal
 from dressi.ad.gradient import gradient
-from dressi.ad.graph import Function, RasterFunction, ScatterFunction, topological_order
+from dressi.ad.graph import Function, RasterFunction, ScatterFunction
+from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, Access
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -29,7 +29,8 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.gradient import gradient
-from dressi.ad.graph import Variable, topological_order
+from dressi.ad.graph import Variable
+from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
 from dressi.render.hard_soft_ras import hard_soft_ras

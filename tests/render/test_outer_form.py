@@ -12,9 +12,10 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.gradient import gradient
-from dressi.ad.graph import Variable, as_variable, topological_order
+from dressi.ad.graph import Variable, as_variable
 from dressi.ad.optim import adam
 from dressi.ad.program import Program
+from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, list_values
 from dressi.errors import InputError
 from dressi.render.forms.edge_sides import edge_sides

@@ -11,7 +11,8 @@ import pytest
 import dressi.render
 from dressi.ad.check import check_gradient, verify
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Function, topological_order
+from dressi.ad.graph import Function
+from dressi.ad.traversal import topological_order
 
 sys.path.insert(0, str(Path(__file__).parent))
 from render_examples import EXAMPLES

@@ -11,9 +11,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "ad"))
 from examples import EXAMPLES
 
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable, leaves
+from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.raster import Rasterize
+from dressi.ad.traversal import leaves
 from dressi.vk.plan.plan import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 

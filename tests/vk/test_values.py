@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import dressi
 from dressi import F, GraphError, Variable, evaluate, gradient, sgd
 from dressi.ad.evaluate import evaluate as meaning
+from dressi.ad.traversal import leaves
 from dressi.ad.types import FLOAT, VEC3
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.evaluate import Evaluator
@@ -26,7 +26,7 @@ def scene():
 
 def now(variable, **values):
     """The float64 meaning at these values of leaves, by name."""
-    given = {v: values[v.name] for v in dressi.ad.graph.leaves([variable]) if v.name in values}
+    given = {v: values[v.name] for v in leaves([variable]) if v.name in values}
     return meaning([variable], given)[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...ad import graph
+from ...ad import traversal
 from ...ad.constant import Like
 from ...ad.graph import Variable
 from ...ad.types import MAT4, Size
@@ -129,7 +129,7 @@ def render(
         # Variables that the shader uses are known when it has run.
         own = leaves(given)
         picture = make(own)
-        if not set(graph.leaves([picture.colour])) <= set(own.values()):
+        if not set(traversal.leaves([picture.colour])) <= set(own.values()):
             return picture
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
     # The soft forms make their edges of the numbers of the vertices.

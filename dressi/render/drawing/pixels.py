@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ad import graph
+from ...ad import traversal
 from ...ad.graph import Variable
 from ...engines import default_engine
 from ...errors import InputError
@@ -66,7 +66,7 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
             atexit.register(close_engines)
         for name, image in images.items():
             engine.set_output(name, image)
-        read = set(graph.leaves(images.values()))
+        read = set(traversal.leaves(images.values()))
         _engines[key] = engine, {name: leaf for name, leaf in leaves.items() if leaf in read}
         while len(_engines) > KEPT:
             _engines.popitem(last=False)[1][0].close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from ...ad.graph import Domain, Function, Variable, topological_order
+from ...ad.graph import Domain, Function, Variable
+from ...ad.traversal import topological_order
 from ...ad.types import Access
 from .cost import CostModel
 from .free import Free

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ad.collecting import paused
-from ...ad.graph import Function, ScatterFunction, Variable, topological_order
+from ...ad.graph import Function, ScatterFunction, Variable
 from ...ad.merge import halve_scatter
 from ...ad.program import Program
+from ...ad.traversal import topological_order
 from .absorb import absorb_readers
 from .active import run_on_active_blocks
 from .analysis import Analysis

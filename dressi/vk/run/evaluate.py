@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ad.graph import Variable, leaves, structure
+from ...ad.graph import Variable
 from ...ad.program import Program
 from ...ad.rewrite import substitute
 from ...ad.simplify import simplify
+from ...ad.traversal import leaves, structure
 from ...errors import GraphError
 from .device import Device
 from .executor import VulkanExecutor

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 
-from ...ad.graph import Variable, leaves, structure
+from ...ad.graph import Variable
 from ...ad.program import Program
 from ...ad.simplify import simplify
+from ...ad.traversal import leaves, structure
 from .executor import VulkanExecutor
 from .transfer import Readback
 
