@@ -98,8 +98,8 @@ def disturbed(
             outcome.wrong.append(f"said {said[-300:]!r}")
         if process.returncode == 0:
             break
-        if process.returncode == 2:
-            outcome.wrong.append(f"refused: {said[-300:]!r}")
+        if process.returncode == 2 or after is None:
+            outcome.wrong.append(f"ended with {process.returncode}: {said[-300:]!r}")
             return outcome
     for name, content in results(folder).items():
         if content != expected[name]:
