@@ -15,6 +15,7 @@ from PIL import Image
 from dressi.errors import InputError
 from dressi.render.color import linear_to_srgb
 from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj, write_json
+from dressi.render.io.files import write_files
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
 from dressi.render.mesh import Mesh, primitives
 
@@ -315,3 +316,12 @@ def test_json_holds_no_number_that_it_does_not_know(tmp_path):
     )
     found = json.loads((tmp_path / "a.json").read_text())
     assert found == {"a": [1.5, None], "b": {"c": None, "d": None}, "e": "text"}
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    for target in (pipe, tmp_path):
+        with pytest.raises(InputError, match="a folder, a device or a pipe"):
+            write_files({file: b"new", target: b"new"})
+    assert pipe.is_fifo() and not file.exists()

@@ -77,7 +77,6 @@ class FitJob:
             self._start.positions,
             self._start.faces,
         )
-        self._steps = [*(plan.steps for plan in self.rounds), options.texture_steps]
         self.timing = Timing()
         self.plans: dict[str, dict[str, int]] = {}
         self.texts: dict[str, str] = {}
@@ -207,6 +206,11 @@ class FitJob:
             self._earlier,
             self._keeper.unsaved,
         )
+
+    @property
+    def _steps(self) -> list[int]:
+        """Of each round, the last being that of the texture."""
+        return [*(plan.steps for plan in self.rounds), self.options.texture_steps]
 
     def _checkpoint(self) -> Checkpoint:
         """What to go on from. Raises InputError."""

@@ -113,7 +113,8 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     """Write files so that each is either the old or the new one, whole, whatever happens on the way.
 
     All are written under temporary names beside their targets first, and renamed when every one is complete.
-    InputError when a folder does not exist, is full or read-only; then nothing was overwritten.
+    InputError when a folder does not exist, is full or read-only, or a target is no regular file; then nothing was
+    overwritten.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.bin"
@@ -124,6 +125,9 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     pending: list[tuple[str, Path]] = []
     target = Path()
     try:
+        for target in files:
+            if target.exists() and not target.is_file():
+                raise InputError(f"cannot write '{target}': it is a folder, a device or a pipe; name a file")
         for target, content in files.items():
             handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
             pending.append((temporary, target))
