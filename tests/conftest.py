@@ -96,6 +96,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["DRESSI_CACHE"] = str(folder)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that are marked ``one_driver`` run on the first one alone."""
+    others = [f"[{name}" for name in list(DRIVERS)[1:]]
+    kept = [
+        item
+        for item in items
+        if item.get_closest_marker("one_driver") is None or not any(name in item.name for name in others)
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
 def pytest_report_header() -> list[str]:
     missing = [name for name in ("lavapipe", "swiftshader") if name not in DRIVERS]
     lines = [

@@ -23,6 +23,8 @@ from dressi.render.fit.disk.folder import LOCK, locked, replace_file, temporary_
 from dressi.render.fit.disk.keeper import Keeper
 from dressi.render.mesh.primitives import octasphere, pear
 
+pytestmark = pytest.mark.one_driver
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks and signals")
 
 HOLDER = """

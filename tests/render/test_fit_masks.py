@@ -23,6 +23,8 @@ from dressi.render.io.lens import Lens
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.metrics import iou
 
+pytestmark = pytest.mark.one_driver
+
 SIZE = (96, 80)
 SCALE = 3
 """The pictures are means of so many pixels each way: their outlines are mixtures, as in photographs."""

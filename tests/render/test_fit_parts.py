@@ -12,6 +12,8 @@ from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.metrics import iou
 
+pytestmark = pytest.mark.one_driver
+
 SIZE = (40, 40)
 
 

@@ -12,6 +12,8 @@ from dressi.render.fit.scene import MOST_PIXELS
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
 
+pytestmark = pytest.mark.one_driver
+
 SIZE = (16, 16)
 
 
