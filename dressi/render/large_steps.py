@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
 
 from ..ad import optim
 from ..ad.graph import Variable
@@ -130,6 +129,8 @@ def levels(system: Matrix) -> list[list[np.ndarray]]:
 
 def _cut(pattern: Matrix, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Two halves of a part without an entry between them, and the band that divides them in the middle."""
+    from scipy.sparse.csgraph import breadth_first_order  # slow to import, and few ask
+
     if len(part) < 3:
         return part[:0], part, part[:0]
     inner = pattern[part][:, part]

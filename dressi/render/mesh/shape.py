@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from .rows import unit
 
@@ -63,6 +62,8 @@ class Shape:
     def parts(self) -> np.ndarray:
         """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
         ends = self.edges()
+        from scipy.sparse.csgraph import connected_components  # slow to import, and few ask
+
         linked = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(self.positions),) * 2)
         part = connected_components(linked, directed=False)[1][self.faces[:, 0]]
         return np.unique(part, return_inverse=True)[1]

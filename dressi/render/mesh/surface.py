@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.spatial import KDTree
-from trimesh.triangles import closest_point
 
 from .mesh import Mesh
 
@@ -49,6 +48,8 @@ class Surface:
         near = points[close]
         faces = self._face[np.asarray(self._tree.query(near, NEAREST)[1])].reshape(-1)
         repeated = np.repeat(near, NEAREST, axis=0)
+        from trimesh.triangles import closest_point  # slow to import, and few ask
+
         found = closest_point(self.mesh.positions[self.mesh.faces[faces]], repeated)
         distance[close] = np.linalg.norm(found - repeated, axis=-1).reshape(-1, NEAREST).min(1)
         return np.minimum(distance, most)
