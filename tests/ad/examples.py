@@ -10,6 +10,7 @@ import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
 from dressi.ad import (
+    adam,
     extremes,
     geometry,
     image,
@@ -127,6 +128,13 @@ add(
     shortcut.Shortcut,
     example(lambda a, b: shortcut.shortcut(F.stop_gradient(a * b), a * b), of(VEC3), of(FLOAT, SIZE, BATCH)),
     example(lambda a, b: shortcut.shortcut(a * 2.0, a + a + b * 0.0), of(FLOAT), of(FLOAT, (1, 1), BATCH)),
+)
+
+# ---- optimizers
+add(
+    adam.BiasCorrection,
+    example(lambda t: adam.BiasCorrection(t, 0.9).output, of(FLOAT, (5, 1), 1, 1.5, 20.0)),
+    example(lambda t: adam.BiasCorrection(t, 0.999).output, of(FLOAT, (5, 1), 1, 1.0, 90.0)),
 )
 
 # ---- images
