@@ -313,14 +313,22 @@ def _without(function: Function, *expands: int) -> Function:
     return function.rebuild(*inputs)
 
 
+def _same_source(scatter: ScatterFunction, expand: int) -> bool:
+    """Whether the other values and indices bring the source domain with them."""
+    inputs = list(scatter.inputs)
+    creator = inputs[expand].creator
+    assert creator is not None
+    inputs[expand] = creator.inputs[0]
+    return scatter.broadcast(*inputs[1:]) == scatter.source
+
+
 def expand_is_broadcast(function: Function) -> Variable | None:
     """f(expand(x), y) -> f(x, y), wherever y brings the domain with it"""
     for i in _expanded(function):
+        if isinstance(function, ScatterFunction) and not _same_source(function, i):
+            continue
         small = _without(function, i)
-        same = small.output.domain == function.output.domain
-        if isinstance(small, ScatterFunction) and isinstance(function, ScatterFunction):
-            same = same and small.source == function.source
-        if same:
+        if small.output.domain == function.output.domain:
             return small.output
     return None
 

@@ -271,3 +271,12 @@ def test_random_graphs_keep_their_values_and_gradients(steps):
         evaluate(list(outputs.values())), evaluate(list(program.outputs.values())), strict=True
     ):
         assert np.allclose(old, new, rtol=1e-9, atol=1e-12)
+
+
+def test_scatters_keep_the_batch_that_their_values_bring():
+    """A value is expanded to two tiles, its index has one: without the expansion there would be one tile to add."""
+    index = F.linear_index((7, 5))
+    table = F.scatter_add(F.expand(F.constant(2.0), 2), index, (6, 6), 2)
+    moved = F.scatter_add(F.expand(leaf(FLOAT, (7, 5)), 2), index, (6, 6), 2)
+    for y in (table, moved):
+        assert np.allclose(*evaluate([y, simple(y)]))
