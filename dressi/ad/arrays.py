@@ -63,12 +63,3 @@ def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
     if last == 1 and len(shape) >= 2:
         return vector_type(1, integer=integer), shape[:-1]
     return vector_type(1, integer=integer), shape
-
-
-def to_image(values: np.ndarray, vtype: VType, batch: int) -> np.ndarray:
-    """Lists (count, ...) or (batch, count, ...) as images (batch, H, W, ...): row by row, what is left is 0."""
-    lists = values.reshape(batch, -1, *vtype.shape)
-    width, height = list_size(lists.shape[1])
-    image = np.zeros((batch, width * height, *vtype.shape), values.dtype)
-    image[:, : lists.shape[1]] = lists
-    return image.reshape(batch, height, width, *vtype.shape)

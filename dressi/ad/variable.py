@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import GraphError
-from .arrays import layout_of, to_image
-from .types import Size, VType, size_of, whole
+from .arrays import layout_of
+from .types import Size, VType, list_image, list_values, size_of, whole
 
 if TYPE_CHECKING:
     from .graph import Function
@@ -171,7 +171,7 @@ class Variable:
         """
         if self.count is None:
             return values
-        entries = values.reshape(self.batch, -1, *self.vtype.shape)[:, : self.count]
+        entries = list_values(values, self.count)
         return entries[0] if self.batch == 1 else entries
 
     @property
@@ -213,7 +213,7 @@ class Variable:
             entries = (self.count, *self.vtype.shape)
             same = array.shape[array.ndim - len(entries) :] == entries
             if same and array.size == self.batch * math.prod(entries):
-                return to_image(array, self.vtype, self.batch)
+                return np.concatenate([list_image(v) for v in array.reshape(self.batch, *entries)])
         padded = (1,) * (len(self.shape) - array.ndim) + array.shape
         if padded == self.shape:
             return array.reshape(self.shape)

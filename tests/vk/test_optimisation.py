@@ -6,25 +6,16 @@ import time
 
 import numpy as np
 import pytest
+from test_values import scene
 
 from dressi import F, GraphError, Variable, adam, gradient, jvp, sgd
 from dressi.ad.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
-from dressi.ad.types import FLOAT, INT, VEC3
+from dressi.ad.types import FLOAT, INT
 from dressi.errors import InputError
 from dressi.vk.run.engine import DressiAD
 
 pytestmark = pytest.mark.vk
-
-
-def scene():
-    """(parameter, offset, picture, number of the brightest texel, loss)"""
-    rng = np.random.default_rng(0)
-    x = Variable(VEC3, (6, 5), name="x", data=rng.random((1, 5, 6, 3)))
-    offset = Variable(FLOAT, name="offset", data=np.zeros((1, 1, 1)))
-    picture = F.sin(x * 3.0) + offset
-    integers = F.to_int(F.floor(picture * 10.0).x)
-    return x, offset, picture, integers, F.mean(F.square(F.length(picture)))
 
 
 def small(device, *names):

@@ -89,10 +89,8 @@ class DressiAD:
         self._closed = False
         self._program: Program | None = None
         self._known: set[Variable] | None = None  # leaves of all that was described
-        self._losses: tuple[list[float], int] = (
-            [],
-            0,
-        )  # those that were read, and how many the device had made
+        # Those that were read, and how many the device had made.
+        self._losses: tuple[list[float], int] = ([], 0)
         self._unread = 0  # at most
         self.build_ms: float | None = None  # of the last build, up to the first step
 
