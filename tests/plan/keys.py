@@ -1,0 +1,63 @@
+"""The keys of many plans, to see whether a change of the planner changes what it plans.
+
+    python tests/plan/keys.py > before.json      # then again after the change, and compare the two files
+
+Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view and six,
+with the default options, with subpasses only and as the baseline. A key is a hash of all shaders of a plan; beside it
+stand the counts. A device draws the targets, any one does.
+"""
+
+import json
+import sys
+from dataclasses import replace
+
+from dressi import Device
+from dressi.cli.bench.cases import SUBPASSES
+from dressi.cli.bench.meshes import load
+from dressi.cli.bench.request import Request
+from dressi.cli.bench.work import Trial, Work, pixels, silhouette, texture
+from dressi.config import shader_text
+from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.plan import BASELINE, DEFAULT, build_plan
+
+OPTIONS = {"default": DEFAULT, "subpasses": SUBPASSES, "baseline": BASELINE}
+SIZE = (64, 64)
+
+
+def request(views: int, form: str, peels: int, target: str) -> Request:
+    names = ("case", "sizes", "textures", "gradient", "models", "radius_px", "profile", "device", "peer")
+    values = ("silhouette", (SIZE,), (64,), "exact", (load("small"),), 2.0, None, None, None)
+    more = {"steps": 20, "batches": 1, "cold": False, "json_file": None}
+    return Request(
+        views=views, form=form, peels=peels, target=target, **dict(zip(names, values, strict=True)), **more
+    )
+
+
+def works(device: Device) -> dict[str, Work]:
+    found = {"pixels": pixels(SIZE, 20)}
+    for views in (1, 6):
+        for form, peels in (("outer", 1), ("face", 1), ("face", 3), ("silhouette", 1)):
+            asked = request(views, form, peels, "soft")
+            found[f"{form} {peels}, {views} views"] = silhouette(asked.models[0], SIZE, asked, device)
+        for gradient in ("exact", "inverse_uv"):
+            asked = replace(request(views, "outer", 1, "hard"), gradient=gradient)
+            found[f"texture {gradient}, {views} views"] = texture(asked.models[0], SIZE, 64, asked, device)
+    return found
+
+
+def main() -> None:
+    found = {}
+    with Device.open() as device:
+        for name, work in works(device).items():
+            with Trial(work).engine(device) as engine:
+                program = engine.program()
+            for limits in PROFILES:
+                for title, options in OPTIONS.items():
+                    plan = build_plan(program, profile(limits), shader_text, options)
+                    found[f"{name}, {limits}, {title}"] = {"key": plan.key, **plan.counts}
+            print(f"{name}: {len(found)} plans", file=sys.stderr, flush=True)
+    json.dump(found, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
