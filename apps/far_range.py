@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable, adam
-from dressi.ad.gradient import gradient
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC4
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.reach import gap
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import icosphere
-from dressi.render.reach import gap
-from dressi.render.schedule import Phase, run_phases
-from dressi.render.screen import with_margin
+from dressi.render.objectives.schedule import Phase, run_phases
+from dressi.render.surface.screen import with_margin
 
 REACH, LAST = 0.6, 0.04
 """Radii of HardSoftRas, in image heights."""

@@ -30,24 +30,24 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
-from dressi.ad.optim import adam, chain, cosine
+from dressi.ad.optim.optimizers import adam, chain, cosine
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
-from dressi.render.fit.shape import smoothed
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.fit.phases.shape import smoothed
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_files
 from dressi.render.lists import list_leaf
-from dressi.render.losses import l1
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.decimate import decimate, decimate_closed
 from dressi.render.mesh.holes import close_holes
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere
 from dressi.render.mesh.surface import Surface
-from dressi.render.projection import to_clip
-from dressi.render.regularizers import adjacency, laplacian_loss
-from dressi.render.shading import lambert, vertex_normals
+from dressi.render.objectives.losses import l1
+from dressi.render.objectives.regularizers import adjacency, laplacian_loss
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.shading import lambert, vertex_normals
 
 LAYERS, RADII = (1, 2, 3, 5), (1, 2, 3, 5, 7)
 MARKS = (500, 2500)

@@ -19,13 +19,13 @@ from PIL import Image
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
 from dressi.ad.types import IVEC3, VEC4
-from dressi.render.color import linear_to_srgb
-from dressi.render.forms.segments import segment
+from dressi.render.forms.edges.segments import segment
 from dressi.render.forms.soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
-from dressi.render.projection import project
-from dressi.render.screen import corners, covered, pixel_centres
+from dressi.render.surface.color import linear_to_srgb
+from dressi.render.surface.projection import project
+from dressi.render.surface.screen import corners, covered, pixel_centres
 
 COLOURS = ((0.05, 0.15, 0.8), (0.1, 0.55, 0.1), (0.8, 0.03, 0.05))
 """Of the faces: blue and green slivers before a red triangle."""

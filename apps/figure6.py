@@ -18,15 +18,15 @@ from dressi.ad.types import IVEC3, VEC3
 from dressi.config import config
 from dressi.render.cameras import Camera
 from dressi.render.cameras.units import matrices_leaf
-from dressi.render.color import linear_to_srgb
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.decimate import decimate
 from dressi.render.mesh.primitives import bumpy_ellipsoid
-from dressi.render.projection import to_clip
-from dressi.render.screen import covered
-from dressi.render.shading import lambert
+from dressi.render.surface.color import linear_to_srgb
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import covered
+from dressi.render.surface.shading import lambert
 
 PANELS = {
     "(a) mode aa": {"mode": "aa"},

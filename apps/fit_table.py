@@ -28,10 +28,10 @@ from dressi import Device, DressiAD
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene, photo_scene, write_results
 from dressi.render.io import load_mesh, load_photos, write_json
 from dressi.render.mesh import Mesh
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 PHOTOS = {"dino": "dino", "dtu24": "dtu24", "lego": "lego_synthetic"}
 MESHES = {

@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
-from dressi.ad.gradient import gradient
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_image
 from dressi.config import config
 from dressi.render.cameras import Camera
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import icosphere, torus
-from dressi.render.projection import to_clip
-from dressi.render.texturing import texture_colour
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.texturing import texture_colour
 
 ESTIMATORS = {
     "outer": {"form": "outer"},

@@ -23,17 +23,17 @@ import numpy as np
 
 from dressi import Device, DressiAD, Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import VEC3, list_image, list_size
 from dressi.render.fit import FitJob, FitOptions, Scene, draw, mesh_scene
 from dressi.render.io import load_mesh, write_json
-from dressi.render.large_steps import spread
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.mesh.surface import Surface, sample_surface
-from dressi.render.metrics import iou
-from dressi.render.regularizers import adjacency
-from dressi.render.sparse import product, sparse_matrix
+from dressi.render.objectives.large_steps import spread
+from dressi.render.objectives.metrics import iou
+from dressi.render.objectives.regularizers import adjacency
+from dressi.render.objectives.sparse import product, sparse_matrix
 from dressi.vk.run.executor import VulkanExecutor
 
 EVERY = 20

@@ -27,10 +27,10 @@ from dressi.render.cameras.pose import turned
 from dressi.render.cameras.views import upward
 from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene
 from dressi.render.fit.disk.checkpoint import NAME
-from dressi.render.hull import sphere_of
 from dressi.render.io import load_mesh, load_photos, write_json
+from dressi.render.mesh.hull import sphere_of
 from dressi.render.mesh.primitives import pear
-from dressi.render.metrics import iou
+from dressi.render.objectives.metrics import iou
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,20 @@ import numpy as np
 
 from dressi import Device, DressiAD
 from dressi.ad.graph import Variable
-from dressi.ad.optim import adam, cosine
+from dressi.ad.optim.optimizers import adam, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.render.cameras.units import matrices_leaf
+from dressi.render.drawing.pictures import compare
 from dressi.render.fit import draw, mesh_scene
-from dressi.render.fit.silhouettes import signed_distances, soft_target
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.fit.phases.silhouettes import signed_distances, soft_target
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, save_mesh, save_png
 from dressi.render.lists import list_leaf
-from dressi.render.losses import l2
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.metrics import iou
-from dressi.render.pictures import compare
-from dressi.render.projection import to_clip
-from dressi.render.regularizers import adjacency, laplacian_loss
+from dressi.render.objectives.losses import l2
+from dressi.render.objectives.metrics import iou
+from dressi.render.objectives.regularizers import adjacency, laplacian_loss
+from dressi.render.surface.projection import to_clip
 
 
 def main() -> None:

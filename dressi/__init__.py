@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     import dressi.render as render
 
     from .ad import functional as F
-    from .ad import optim as optim
-    from .ad.gradient import gradient, hvp, jvp
     from .ad.graph import PixelFunction, ReduceFunction, Variable
-    from .ad.optim import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
+    from .ad.optim import optimizers as optim
+    from .ad.optim.optimizers import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
+    from .ad.transform.gradient import gradient, hvp, jvp
     from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
     from .errors import (
         DeviceError,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         ShaderError,
     )
     from .vk.plan.plan import PlanOptions
-    from .vk.run.device import Device, list_devices
+    from .vk.run.device.device import Device, list_devices
     from .vk.run.engine import DressiAD
     from .vk.run.evaluate import evaluate
 
@@ -74,19 +74,19 @@ _ERRORS = (
 )
 _NAMES = {
     "ad.functional": "",
-    "ad.optim": "adam adamw amsgrad adam_uniform sgd per_parameter",
-    "ad.gradient": "gradient hvp jvp",
+    "ad.optim.optimizers": "adam adamw amsgrad adam_uniform sgd per_parameter",
+    "ad.transform.gradient": "gradient hvp jvp",
     "ad.graph": "PixelFunction ReduceFunction Variable",
     "ad.types": f"Access VType {_TYPES}",
     "errors": _ERRORS,
     "render": "",
     "vk.plan.plan": "PlanOptions",
-    "vk.run.device": "Device list_devices",
+    "vk.run.device.device": "Device list_devices",
     "vk.run.engine": "DressiAD",
     "vk.run.evaluate": "evaluate",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_WHOLE = {"F": "ad.functional", "optim": "ad.optim", "render": "render"}
+_WHOLE = {"F": "ad.functional", "optim": "ad.optim.optimizers", "render": "render"}
 
 __all__ = [
     "FLOAT",

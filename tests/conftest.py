@@ -20,7 +20,7 @@ from dressi.config import config
 from dressi.errors import DeviceNotFoundError, NoDriverError
 
 if TYPE_CHECKING:
-    from dressi.vk.run.device import Device
+    from dressi.vk.run.device.device import Device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -122,7 +122,7 @@ def pytest_report_header() -> list[str]:
 
 def _messages() -> list[str]:
     """What the layer has said in this process; empty while no instance was made."""
-    module = sys.modules.get("dressi.vk.run.instance")
+    module = sys.modules.get("dressi.vk.run.device.instance")
     return (
         [text for instance in module.Instance._shared.values() for text in instance.messages]
         if module
@@ -133,7 +133,7 @@ def _messages() -> list[str]:
 @pytest.fixture(scope="session", params=DRIVERS)
 def device(request: pytest.FixtureRequest) -> Iterator["Device"]:
     """An open device of each driver, validated; at the end nothing may be alive on it."""
-    from dressi.vk.run.device import Device
+    from dressi.vk.run.device.device import Device
 
     try:
         device = Device.open(DRIVERS[request.param], validation=VALIDATION)

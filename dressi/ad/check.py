@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import GraphError
 from .evaluate import Evaluator, evaluate, leaf_value
-from .gradient import gradient, jvp
 from .graph import Function, ScatterFunction, Variable
 from .program import Program
+from .transform.gradient import gradient, jvp
 from .traversal import topological_order
 from .types import Access
 

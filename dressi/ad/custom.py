@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from ..errors import GraphError
-from .constant import Like, operands
 from .graph import Function, Variable
+from .ops.pixel.constant import Like, operands
 
 _WORD = re.compile(r"\$(\w*)")
 _KNOWN = re.compile(r"\d+|y|(size|batch|type)\d*")

@@ -45,7 +45,44 @@ tables, textures, triangles
     inverse_uv, lookup, rasterize, sample, sample_inverse_uv, scatter_add, scatter_max
 """
 
-from .arithmetic import (
+from .custom import (
+    apply,
+)
+from .ops.image.extremes import max, min, window_max, window_min
+from .ops.image.image import (
+    crop,
+    linear_index,
+    pad,
+    pixel_coordinates,
+    shift,
+    take,
+    tile_index,
+)
+from .ops.image.lookup import (
+    lookup,
+    scatter_add,
+    scatter_max,
+)
+from .ops.image.raster import (
+    rasterize,
+)
+from .ops.image.reduce import (
+    expand,
+    fit,
+    mean,
+    sum,
+    zeros,
+    zeros_like,
+)
+from .ops.image.resize import (
+    resize,
+)
+from .ops.image.texture import (
+    inverse_uv,
+    sample,
+    sample_inverse_uv,
+)
+from .ops.pixel.arithmetic import (
     add,
     atan2,
     clamp,
@@ -61,7 +98,7 @@ from .arithmetic import (
     step,
     sub,
 )
-from .compare import (
+from .ops.pixel.compare import (
     equal,
     greater,
     greater_equal,
@@ -73,15 +110,12 @@ from .compare import (
     select,
     where,
 )
-from .constant import (
+from .ops.pixel.constant import (
     Like,
     constant,
     constant_value,
 )
-from .custom import (
-    apply,
-)
-from .exponential import (
+from .ops.pixel.exponential import (
     exp,
     exp2,
     inversesqrt,
@@ -90,8 +124,7 @@ from .exponential import (
     sigmoid,
     sqrt,
 )
-from .extremes import max, min, window_max, window_min
-from .geometry import (
+from .ops.pixel.geometry import (
     cross,
     distance,
     dot,
@@ -100,21 +133,7 @@ from .geometry import (
     reflect,
     refract,
 )
-from .image import (
-    crop,
-    linear_index,
-    pad,
-    pixel_coordinates,
-    shift,
-    take,
-    tile_index,
-)
-from .lookup import (
-    lookup,
-    scatter_add,
-    scatter_max,
-)
-from .math import (
+from .ops.pixel.math import (
     abs,
     ceil,
     floor,
@@ -128,7 +147,7 @@ from .math import (
     to_float,
     to_int,
 )
-from .matrix import (
+from .ops.pixel.matrix import (
     column,
     determinant,
     fill,
@@ -140,30 +159,11 @@ from .matrix import (
     outer,
     transpose,
 )
-from .random import (
+from .ops.pixel.random import (
     random,
     sobol2,
 )
-from .raster import (
-    rasterize,
-)
-from .reduce import (
-    expand,
-    fit,
-    mean,
-    sum,
-    zeros,
-    zeros_like,
-)
-from .resize import (
-    resize,
-)
-from .texture import (
-    inverse_uv,
-    sample,
-    sample_inverse_uv,
-)
-from .trigonometry import (
+from .ops.pixel.trigonometry import (
     acos,
     asin,
     atan,
@@ -171,7 +171,7 @@ from .trigonometry import (
     sin,
     tan,
 )
-from .vector import (
+from .ops.pixel.vector import (
     component,
     ivec2,
     ivec3,

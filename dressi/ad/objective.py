@@ -8,11 +8,11 @@ import numpy as np
 
 from ..errors import GraphError
 from . import functional as F
-from .gradient import gradient
 from .graph import Variable
-from .optimizer import Optimizer, names, owner
+from .optim.optimizer import Optimizer, names, owner
 from .program import Program
-from .simplify import simplify
+from .transform.gradient import gradient
+from .transform.simplify import simplify
 from .types import FLOAT, INT
 
 HISTORY = 1024  # losses the device keeps before the host must read them

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from html import escape
 
-from .constant import Constant
 from .graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from .ops.pixel.constant import Constant
 from .program import Program
 from .traversal import leaves, topological_order
 from .types import Access

@@ -22,7 +22,7 @@ def devices(
     """List the Vulkan devices, their limits, and what is missing."""
     with imports():
         from dressi.config import config
-        from dressi.vk.run.device import choose, list_devices
+        from dressi.vk.run.device.device import choose, list_devices
 
     found = list_devices()
     # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.
@@ -53,8 +53,8 @@ def devices(
 
 def missing() -> list[str]:
     """One sentence with its cure for everything that the program or its tests would like to have."""
+    from dressi.vk.run.device.instance import VALIDATION_LAYER, Instance
     from dressi.vk.run.host.platforms import current
-    from dressi.vk.run.instance import VALIDATION_LAYER, Instance
 
     notes = []
     compiler = _compiler()
@@ -73,7 +73,7 @@ def missing() -> list[str]:
 
 def _compiler() -> str | None:
     from dressi.errors import ShaderError
-    from dressi.vk.run.pyglslang import find_compiler
+    from dressi.vk.run.shaders.pyglslang import find_compiler
 
     try:
         return str(find_compiler())
@@ -82,8 +82,8 @@ def _compiler() -> str | None:
 
 
 def _limits(device: Any) -> dict[str, int]:
-    from dressi.vk.run.device import read_limits
-    from dressi.vk.run.instance import Instance
+    from dressi.vk.run.device.device import read_limits
+    from dressi.vk.run.device.instance import Instance
 
     properties = Instance.shared().vk.vkGetPhysicalDeviceProperties(device.handle)
     return read_limits(properties.limits).as_dict()

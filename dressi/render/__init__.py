@@ -90,21 +90,21 @@ from .cameras.rotations import (
     xyzw_to_wxyz,
 )
 from .cameras.views import frame, orbit, ring
-from .color import linear_to_srgb, srgb_to_linear
 from .drawing.entry import render
 from .drawing.picture import Picture
 from .drawing.pixels import Pixels
 from .drawing.point import Light, SurfacePoint
-from .forms.edges import edge_list
-from .hard_soft_ras import hard_soft_ras
+from .drawing.turntable import render_turntable
+from .forms.edges.edge_list import edge_list
+from .forms.hard_soft_ras import hard_soft_ras
+from .forms.soft_target import outside_distance, soft_target
 from .io import load_mesh, save_mesh
-from .large_steps import large_steps, spread
 from .lists import list_data, list_leaf
-from .losses import l1, l2
 from .mesh import Mesh, primitives
-from .metrics import chamfer, iou, psnr, ssim
-from .projection import to_clip
-from .regularizers import (
+from .objectives.large_steps import large_steps, spread
+from .objectives.losses import l1, l2
+from .objectives.metrics import chamfer, iou, psnr, ssim
+from .objectives.regularizers import (
     adjacency,
     bilaplacian_loss,
     cotangent,
@@ -113,12 +113,12 @@ from .regularizers import (
     laplacian_loss,
     normal_consistency,
 )
-from .scene import Part, Scene, join
-from .screen import barycentric, corners, covered, interpolate, rasterize_hard, with_margin
-from .shading import flat_normal, lambert, unlit, vertex_normals
-from .silhouette import outside_distance, soft_target
-from .texturing import texture_colour, texture_uv
-from .turntable import render_turntable
+from .surface.color import linear_to_srgb, srgb_to_linear
+from .surface.projection import to_clip
+from .surface.scene import Part, Scene, join
+from .surface.screen import barycentric, corners, covered, interpolate, rasterize_hard, with_margin
+from .surface.shading import flat_normal, lambert, unlit, vertex_normals
+from .surface.texturing import texture_colour, texture_uv
 
 __all__ = [
     "Camera",

@@ -9,23 +9,14 @@ import examples_pointwise
 import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
-from dressi.ad import (
-    adam,
-    extremes,
-    geometry,
-    image,
-    lookup,
-    matrix,
-    reduce,
-    resize,
-    shortcut,
-    texture,
-    vector,
-)
 from dressi.ad import functional as F
-from dressi.ad import random as randoms
 from dressi.ad.graph import Domain, Variable
-from dressi.ad.raster import Rasterize
+from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, texture
+from dressi.ad.ops.image.raster import Rasterize
+from dressi.ad.ops.pixel import geometry, matrix, vector
+from dressi.ad.ops.pixel import random as randoms
+from dressi.ad.optim.optimizers import adam
+from dressi.ad.transform import shortcut
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]

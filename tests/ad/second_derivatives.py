@@ -6,8 +6,8 @@ import numpy as np
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import Evaluator
-from dressi.ad.gradient import gradient, hvp
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient, hvp
 
 Products = Callable[[Variable, Sequence[Variable], Sequence[Variable]], list[Variable]]
 

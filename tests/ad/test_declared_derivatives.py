@@ -10,8 +10,8 @@ import dressi.ad
 import dressi.render
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Function, PixelFunction, Variable
+from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.types import FLOAT
 from dressi.errors import GraphError
 

@@ -8,8 +8,8 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Function, RasterFunction, ScatterFunction, Variable
+from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import MAT3, VEC3
 

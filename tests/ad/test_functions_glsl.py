@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi.ad.constant import float_literal, int_literal
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Function, RasterFunction, ScatterFunction
+from dressi.ad.ops.pixel.constant import float_literal, int_literal
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, Access
 

@@ -5,8 +5,8 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC2, VEC3
 
 RNG = np.random.default_rng(2)

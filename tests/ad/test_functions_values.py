@@ -5,9 +5,9 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
-from dressi.ad.random import _bits
+from dressi.ad.ops.pixel.random import _bits
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import (
     FLOAT,
     INT,
@@ -184,7 +184,7 @@ def test_reductions():
 
 
 def test_the_transpose_of_expand_sums_over_the_batch_for_any_number_of_views():
-    from dressi.ad.reduce import Sum
+    from dressi.ad.ops.image.reduce import Sum
 
     for batch in (1, 3):
         x = Variable(VEC3, (4, 1), data=np.ones((1, 1, 4, 3)))

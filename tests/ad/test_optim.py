@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dressi.ad import functional as F
-from dressi.ad import optim
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, MAT3, VEC3
 from dressi.errors import GraphError
 

@@ -8,11 +8,11 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.check import verify
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Access, Variable
+from dressi.ad.ops.image.raster import rasterize
 from dressi.ad.program import Program
-from dressi.ad.raster import rasterize
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC4
 from dressi.errors import GraphError
 
@@ -89,7 +89,7 @@ def test_random_triangles_agree_with_brute_force():
 def test_small_chunks_give_the_same_image(monkeypatch):
     ids = rasterize(positions(random_triangles(60, 2), 2), size=(24, 17))
     (whole,) = evaluate([ids])
-    monkeypatch.setattr("dressi.ad.raster.PAIRS", 50)
+    monkeypatch.setattr("dressi.ad.ops.image.raster.PAIRS", 50)
     assert np.array_equal(evaluate([ids])[0], whole)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
+from dressi.ad.ops.image.raster import rasterize
 from dressi.ad.program import Program
-from dressi.ad.raster import rasterize
 from dressi.ad.show import dot, listing, svg
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 

@@ -29,7 +29,7 @@ from dressi.errors import DressiError
 from dressi.render.drawing.draw import draw
 from dressi.render.io import save_mesh
 from dressi.render.mesh.primitives import octasphere
-from dressi.render.metrics import iou
+from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.plan import build_plan
 
@@ -38,7 +38,7 @@ TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1"
 
 @pytest.fixture
 def driver() -> None:
-    from dressi.vk.run.device import list_devices
+    from dressi.vk.run.device.device import list_devices
 
     try:
         list_devices()

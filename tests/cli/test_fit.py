@@ -49,7 +49,7 @@ def refuses(result: subprocess.CompletedProcess[str], *words: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def driver() -> None:
-    from dressi.vk.run.device import list_devices
+    from dressi.vk.run.device.device import list_devices
 
     try:
         list_devices()

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from dressi.ad import functional as F
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, IVEC2, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.vk.plan.limits import profile

@@ -15,20 +15,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from graphs import large_program, random_program
 
 from dressi.ad import functional as F
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
-from dressi.vk.plan.generate import generate
+from dressi.vk.plan.glsl.generate import generate
+from dressi.vk.plan.glsl.writer import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.null import NullExecutor
 from dressi.vk.plan.plan import BASELINE, Plan, PlanOptions, build_plan
 from dressi.vk.plan.show import plan_dot, plan_svg
 from dressi.vk.plan.substage import Binding, Mode
-from dressi.vk.plan.writer import stage_of
-from dressi.vk.run.pyglslang import compile_glsl
+from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"
 

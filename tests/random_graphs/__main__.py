@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import conftest
 
-from dressi.vk.run.device import Device
+from dressi.vk.run.device.device import Device
 
 from .check import Report, check
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.errors import DressiError
 from dressi.vk.plan.cost import CostModel

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dressi.ad import functional as F
-from dressi.ad import optim
-from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.errors import GraphError
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from dressi.ad import functional as F
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3, VEC4, list_size
 from dressi.render.forms.antialias import Antialiased
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force

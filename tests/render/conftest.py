@@ -7,7 +7,7 @@ import pytest
 
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.simplify import simplify
 from dressi.vk.run.executor import VulkanExecutor
 
 

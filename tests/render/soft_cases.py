@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from dressi.ad import functional as F
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import IVEC3, VEC4, list_image, list_size
-from dressi.render.hard_soft_ras import SoftLayers, hard_soft_ras
+from dressi.render.forms.hard_soft_ras import SoftLayers, hard_soft_ras
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force

@@ -12,12 +12,12 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import INT, VEC2, VEC4
 from dressi.errors import GraphError, InputError
-from dressi.render.forms.crossings import Crossing
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.edges.crossings import Crossing
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 
 sys.path.insert(0, str(Path(__file__).parent))
 import antialias_cases as ac

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.plan import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 

@@ -18,7 +18,7 @@ from dressi.render.io.colmap import read_model, rotation_of
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens, Undistortion
 from dressi.render.mesh import primitives
-from dressi.render.metrics import iou
+from dressi.render.objectives.metrics import iou
 
 
 @pytest.fixture(scope="module")

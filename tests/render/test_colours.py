@@ -11,13 +11,13 @@ from dressi.ad.types import IVEC3, VEC3
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.color import srgb_to_linear
 from dressi.render.fit import FitJob, FitOptions, Scene, Views
-from dressi.render.fit.colours import colour_term
+from dressi.render.fit.phases.colours import colour_term
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere
-from dressi.render.projection import to_clip
-from dressi.render.screen import DrawnMesh
+from dressi.render.surface.color import srgb_to_linear
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import DrawnMesh
 
 SIZE = (20, 16)
 

@@ -12,6 +12,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.errors import InputError
 from dressi.render.cameras.views import held_out_ring, ring
+from dressi.render.drawing.pictures import compare
 from dressi.render.fit import (
     FILES,
     FitJob,
@@ -25,15 +26,14 @@ from dressi.render.fit import (
     write_results,
 )
 from dressi.render.fit.disk.checkpoint import NAME, Checkpoint, task_key
-from dressi.render.fit.learned import round_size
+from dressi.render.fit.phases.learned import round_size
+from dressi.render.fit.phases.shape import ShapeRound
+from dressi.render.fit.phases.texture import filled, roughness, touched
 from dressi.render.fit.report import write_losses
 from dressi.render.fit.scene import photo_scene
-from dressi.render.fit.shape import ShapeRound
-from dressi.render.fit.texture import filled, roughness, touched
 from dressi.render.io import Photos, load_mesh
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.metrics import iou
-from dressi.render.pictures import compare
+from dressi.render.objectives.metrics import iou
 
 SIZE = (24, 24)
 TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16, colours=False)

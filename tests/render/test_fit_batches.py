@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
-from dressi.ad import optim
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.fit import FitJob, FitOptions, mesh_scene
-from dressi.render.fit.batches import ROUNDS, ViewBatches
-from dressi.render.fit.texture import TextureRound
+from dressi.render.fit.phases.batches import ROUNDS, ViewBatches
+from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.mesh.primitives import pear
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 sys.path.insert(0, str(Path(__file__).parent))
 

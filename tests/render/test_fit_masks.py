@@ -13,7 +13,6 @@ from dressi import DressiAD
 from dressi.errors import InputError
 from dressi.render.cameras.camera import Camera, Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.color import linear_to_srgb
 from dressi.render.fit import draw
 from dressi.render.fit.masks import box, clean, difference, mask_maker, otsu, threshold
 from dressi.render.io import encode_png, load_photos, read_image
@@ -21,7 +20,8 @@ from dressi.render.io.calibration import View
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.metrics import iou
+from dressi.render.objectives.metrics import iou
+from dressi.render.surface.color import linear_to_srgb
 
 pytestmark = pytest.mark.one_driver
 
@@ -154,7 +154,7 @@ def photographs(folder: Path, codes: list[np.ndarray], cameras: Cameras, bounds:
 
 
 def srgb(codes: np.ndarray) -> np.ndarray:
-    from dressi.render.color import srgb_to_linear
+    from dressi.render.surface.color import srgb_to_linear
 
     return srgb_to_linear(codes)
 

@@ -10,7 +10,7 @@ from dressi.render.fit import FitJob, FitOptions, draw, mesh_scene
 from dressi.render.fit.parts import Parts, regions
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere
-from dressi.render.metrics import iou
+from dressi.render.objectives.metrics import iou
 
 pytestmark = pytest.mark.one_driver
 

@@ -28,12 +28,12 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force

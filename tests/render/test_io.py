@@ -13,11 +13,11 @@ import trimesh
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render.color import linear_to_srgb
 from dressi.render.io import load_mesh, save_glb, save_mesh, save_obj, write_json
 from dressi.render.io.files import write_files
 from dressi.render.io.images import decode, encode_png, resize, save_gif, save_png
 from dressi.render.mesh import Mesh, primitives
+from dressi.render.surface.color import linear_to_srgb
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +270,7 @@ def test_read_only_folders_are_reported(tmp_path, pear):
 class TestImages:
     def test_png_keeps_code_values(self):
         codes = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
-        from dressi.render.color import srgb_to_linear
+        from dressi.render.surface.color import srgb_to_linear
 
         again = decode(encode_png(srgb_to_linear(codes / 255)), "x")
         np.testing.assert_array_equal((again * 255).round(), codes)

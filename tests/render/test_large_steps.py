@@ -8,17 +8,17 @@ import pytest
 from scipy.sparse.linalg import spsolve
 
 from dressi.ad import functional as F
-from dressi.ad import optim
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3, list_image, list_size
 from dressi.errors import GraphError, InputError
-from dressi.render.large_steps import large_steps, levels, spread
 from dressi.render.mesh.primitives import octasphere, torus
-from dressi.render.regularizers import Adjacency, adjacency, cotangent
+from dressi.render.objectives.large_steps import large_steps, levels, spread
+from dressi.render.objectives.regularizers import Adjacency, adjacency, cotangent
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dressi.errors import InputError
-from dressi.render import metrics
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.mesh import primitives
+from dressi.render.objectives import metrics
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 
 def test_srgb_is_exact_in_both_pieces_and_inverts():

@@ -9,12 +9,12 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.types import VEC3, VEC4
-from dressi.render.forms.segments import KnownEnds, SegmentEnds
-from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
+from dressi.render.forms.edges.segments import KnownEnds, SegmentEnds
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.surface.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force
@@ -188,7 +188,7 @@ def test_bad_corners_leave_everything_finite_on_devices(run, form):
 @pytest.mark.parametrize("form", ["face", "outer"])
 def test_a_mesh_cut_by_the_near_plane_is_drawn_as_one_function_a_pass(device, form):
     from dressi.ad.program import Program
-    from dressi.ad.simplify import simplify
+    from dressi.ad.transform.simplify import simplify
     from dressi.vk.plan.plan import BASELINE
     from dressi.vk.run.executor import VulkanExecutor
 

@@ -8,8 +8,9 @@ import pytest
 from dressi import DressiAD
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions, mesh_scene, openings
-from dressi.render.fit.openings import holes, opened
+from dressi.render.fit import FitJob, FitOptions, mesh_scene
+from dressi.render.fit.phases import openings
+from dressi.render.fit.phases.openings import holes, opened
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.volume import Grid, winding_numbers

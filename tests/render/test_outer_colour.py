@@ -9,11 +9,11 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3
 from dressi.errors import InputError
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 
 sys.path.insert(0, str(Path(__file__).parent))
 import outer_cases as oc

@@ -11,19 +11,19 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, list_values
 from dressi.errors import InputError
-from dressi.render.forms.edge_sides import edge_sides
-from dressi.render.forms.edges import HIDDEN, edge_list
+from dressi.render.forms.edges.edge_list import HIDDEN, edge_list
+from dressi.render.forms.edges.sides import edge_sides
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
-from dressi.render.hard_soft_ras import hard_soft_ras
-from dressi.render.screen import DrawnMesh, with_margin
-from dressi.render.silhouette import falloff, outside_distance, soft_target
+from dressi.render.forms.soft_target import falloff, outside_distance, soft_target
+from dressi.render.surface.screen import DrawnMesh, with_margin
 
 sys.path.insert(0, str(Path(__file__).parent))
 import outer_cases as oc

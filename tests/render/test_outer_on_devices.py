@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi.ad.optim import adam, exponential
+from dressi.ad.optim.optimizers import adam, exponential
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.plan import PlanOptions
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
@@ -72,7 +72,9 @@ def test_the_gradient_visits_the_band_alone(device, monkeypatch):
 
     Also where the image itself is wanted: it is made apart.
     """
-    monkeypatch.setattr("dressi.vk.plan.silent.PIXELS_PER_VERTEX", 0)  # worth it even on small images
+    monkeypatch.setattr(
+        "dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0
+    )  # worth it even on small images
     position, drawn = oc.outer(CASES["torus"])
     slope, image = oc.slopes(position, drawn)[0], drawn.silhouette
     found = []

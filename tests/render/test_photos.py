@@ -10,11 +10,11 @@ from reference import images_of
 
 from dressi.errors import InputError
 from dressi.render.cameras import views
-from dressi.render.hull import hull_iou
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.photos import Photos
 from dressi.render.mesh import primitives
-from dressi.render.metrics import iou
+from dressi.render.mesh.hull import hull_iou
+from dressi.render.objectives.metrics import iou
 
 SIZE = (48, 36)
 

@@ -6,10 +6,10 @@ from scipy.linalg import expm
 
 from dressi import DressiAD
 from dressi.ad import functional as F
-from dressi.ad import optim
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.errors import GraphError, InputError
 from dressi.render.cameras import Camera, Cameras
@@ -18,11 +18,11 @@ from dressi.render.cameras.rigid import exp_se3
 from dressi.render.cameras.rotations import exp_so3
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.lists import list_leaf
-from dressi.render.losses import l2
 from dressi.render.mesh.primitives import bumpy_ellipsoid
-from dressi.render.projection import to_clip
+from dressi.render.objectives.losses import l2
+from dressi.render.surface.projection import to_clip
 
 ANGLES = (0.0, 1e-9, 1e-4, 0.49, 0.51, 2.0, 3.1)
 AXIS = np.array([2.0, -1.0, 2.0]) / 3

@@ -18,9 +18,9 @@ from dressi.render.cameras.units import unit_cameras, unit_matrices, world_camer
 from dressi.render.cameras.views import ring
 from dressi.render.fit import FitJob, FitOptions, Round, Scene, mesh_scene
 from dressi.render.fit.cameras import cameras_file
-from dressi.render.fit.colours import Light
-from dressi.render.fit.moving import Moving
-from dressi.render.fit.shape import ShapeRound
+from dressi.render.fit.phases.colours import Light
+from dressi.render.fit.phases.moving import Moving
+from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import octasphere, pear
 

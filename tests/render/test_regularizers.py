@@ -9,15 +9,15 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
-from dressi.render import losses
-from dressi.render.forms.edges import edge_list
-from dressi.render.regularizers import (
+from dressi.render.forms.edges.edge_list import edge_list
+from dressi.render.objectives import losses
+from dressi.render.objectives.regularizers import (
     adjacency,
     bilaplacian_loss,
     cotangent,

@@ -8,7 +8,7 @@ import pytest
 from dressi import DressiAD, F, Variable
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3, list_image
 from dressi.errors import GraphError, InputError
 from dressi.render import (
@@ -20,7 +20,6 @@ from dressi.render import (
     Pixels,
     axis_angle_to_matrix,
     frame,
-    hard_soft_ras,
     join,
     list_leaf,
     look_at,
@@ -34,6 +33,7 @@ from dressi.render import (
     vertex_normals,
 )
 from dressi.render.drawing import pixels
+from dressi.render.forms import hard_soft_ras
 
 SIZE = (24, 18)
 CAMERA = Camera.perspective(45, SIZE, (1.5, 1.0, 4.0), (0, 0, 0))

@@ -10,16 +10,16 @@ import pytest
 from dressi import DressiAD
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.types import FLOAT, VEC2
 from dressi.errors import InputError
 from dressi.render.cameras.views import ring
 from dressi.render.fit import FitJob, FitOptions, Scene
 from dressi.render.fit.scene import Views
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.reach import check_reach, gap, marked
 from dressi.render.mesh.primitives import octasphere
-from dressi.render.reach import check_reach, gap, marked
-from dressi.render.schedule import Phase, run_phases
+from dressi.render.objectives.schedule import Phase, run_phases
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases as sc

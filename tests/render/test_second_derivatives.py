@@ -9,19 +9,19 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient, jvp
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
 from dressi.errors import GraphError
-from dressi.render import sparse
 from dressi.render.cameras import Camera, Cameras
 from dressi.render.cameras.pose import poses
-from dressi.render.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
+from dressi.render.forms.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
 from dressi.render.lists import list_leaf
-from dressi.render.losses import l2
-from dressi.render.projection import to_clip
-from dressi.render.shading import lambert, vertex_normals
-from dressi.render.texturing import texture_colour
+from dressi.render.objectives import sparse
+from dressi.render.objectives.losses import l2
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.shading import lambert, vertex_normals
+from dressi.render.surface.texturing import texture_colour
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "ad"))

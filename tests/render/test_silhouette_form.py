@@ -14,13 +14,13 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC4, list_size
 from dressi.errors import InputError
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.soft_target import band
 from dressi.render.mesh.primitives import torus
-from dressi.render.silhouette import band
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force

@@ -8,8 +8,8 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT
 from dressi.render.fit import Round
-from dressi.render.fit.shape import ShapeRound
-from dressi.render.fit.silhouettes import cut_off, least_distances, signed_distances, soft_target
+from dressi.render.fit.phases.shape import ShapeRound
+from dressi.render.fit.phases.silhouettes import cut_off, least_distances, signed_distances, soft_target
 from dressi.render.mesh.primitives import octasphere
 
 

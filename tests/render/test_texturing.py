@@ -9,12 +9,12 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
 from dressi.errors import InputError
-from dressi.render import projection, screen, shading
-from dressi.render.texturing import texture_colour, texture_uv
+from dressi.render.surface import projection, screen, shading
+from dressi.render.surface.texturing import texture_colour, texture_uv
 
 sys.path.insert(0, str(Path(__file__).parent))
 import brute_force

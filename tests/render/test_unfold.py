@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dressi.render.fit.unfold import unfolded
+from dressi.render.fit.phases.unfold import unfolded
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
 

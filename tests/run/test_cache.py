@@ -15,10 +15,10 @@ import pytest
 from dressi import Device, DressiAD, Variable
 from dressi.config import config, default_cache
 from dressi.errors import InputError
-from dressi.vk.run import pyglslang
-from dressi.vk.run.glsl_compilers import GlslangLibrary
 from dressi.vk.run.host import cache, link
-from dressi.vk.run.pyglslang import compile_glsl
+from dressi.vk.run.shaders import pyglslang
+from dressi.vk.run.shaders.compilers import GlslangLibrary
+from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="folders have no owners here")
 SHADER = "#version 450\nlayout(local_size_x = 64) in;\nvoid main() {}\n"
@@ -295,7 +295,7 @@ def test_why_a_library_cannot_be_used_is_said(static, monkeypatch):
 
 def test_two_processes_may_build_at_once(static, place):
     text = (
-        "from dressi.vk.run.pyglslang import compile_glsl\n"
+        "from dressi.vk.run.shaders.pyglslang import compile_glsl\n"
         f"for k in range(20): assert compile_glsl({SHADER!r} + '//' + str(k), 'compute', 'c')\n"
         "from dressi.vk.run.host import link\nfrom pathlib import Path\n"
         f"assert link.link_static(Path({str(static)!r})).is_file()\n"
@@ -312,7 +312,7 @@ def test_two_processes_may_build_at_once(static, place):
 
 
 def test_only_pipelines_of_this_device_reach_the_driver(device, place):
-    from dressi.vk.run.pipeline import PipelineCache
+    from dressi.vk.run.shaders.pipeline import PipelineCache
 
     with Device(device.physical, validation=device.instance.validation) as own:
 

@@ -12,8 +12,8 @@ from dressi import Device, DressiAD, F, Variable, evaluate
 from dressi.ad.graph import PixelFunction
 from dressi.config import config
 from dressi.errors import DressiError, GraphError, InputError, ShaderError
-from dressi.vk.run import pyglslang
-from dressi.vk.run.glsl_compilers import CompilerProgram
+from dressi.vk.run.shaders import pyglslang
+from dressi.vk.run.shaders.compilers import CompilerProgram
 
 
 class Scale(PixelFunction):

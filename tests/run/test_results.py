@@ -6,7 +6,7 @@ import vulkan
 
 from dressi import Device, DressiAD, Variable
 from dressi.errors import DeviceError, DeviceLostError, DressiError, OutOfMemoryError
-from dressi.vk.run.results import DEVICE_LOST, RESULTS, Binding
+from dressi.vk.run.device.results import DEVICE_LOST, RESULTS, Binding
 
 
 @pytest.fixture

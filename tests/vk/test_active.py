@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from graphs import masked_program
 
 from dressi.ad import functional as F
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, IVEC3, VEC4
 from dressi.config import shader_text
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import PlanOptions, build_plan

@@ -7,9 +7,9 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import RasterFunction, Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import IVEC3, VEC4
-from dressi.render.forms.edges import EdgeDistance
+from dressi.render.forms.edges.edge_list import EdgeDistance
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (40, 24)

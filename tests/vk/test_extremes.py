@@ -5,10 +5,10 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, VEC3
 from dressi.vk.run.executor import VulkanExecutor
 

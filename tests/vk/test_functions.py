@@ -12,8 +12,8 @@ from examples import EXAMPLES
 
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.program import Program
-from dressi.ad.raster import Rasterize
 from dressi.ad.traversal import leaves
 from dressi.vk.plan.plan import BASELINE
 from dressi.vk.run.executor import VulkanExecutor

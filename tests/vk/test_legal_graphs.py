@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dressi.vk.plan.analysis.dataflow.order import can_run
+from dressi.vk.plan.pack.functions.functions import LARGEST_SHADER
+from dressi.vk.plan.pack.functions.stages import pack_sub_stages
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.limits import PROFILES, profile
-from dressi.vk.plan.order import can_run
-from dressi.vk.plan.pack import LARGEST_SHADER
 from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
-from dressi.vk.plan.stages import pack_sub_stages
 from dressi.vk.plan.substage import Binding, Mode
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor

@@ -89,7 +89,7 @@ def results(scene, device, **options):
     ("faces", "batch", "mask_batch"), [(40, 1, 1), (40, 3, 1), (40, 1, 3), (SEGMENT + 77, 2, 2)]
 )
 def test_a_list_draws_what_the_mask_leaves(device, monkeypatch, faces, batch, mask_batch, kind):
-    monkeypatch.setattr("dressi.vk.plan.silent.PIXELS_PER_VERTEX", 0)  # scatters are drawn
+    monkeypatch.setattr("dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0)  # scatters are drawn
     scene = Scene(faces, batch, mask_batch, kind)
     plan, listed = results(scene, device)
     assert sum(s.mode is Mode.LIST for s in plan.sub_stages) == 1, "both rasters share a list"

@@ -6,7 +6,7 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction, Variable
-from dressi.ad.lookup import ScatterAdd, ScatterMax
+from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT
 from dressi.config import shader_text

@@ -16,10 +16,10 @@ from graphs import random_program
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.errors import DeviceError, GraphError
@@ -238,7 +238,7 @@ def test_a_device_belongs_to_its_thread(device):
 
 def test_a_failed_build_leaves_nothing(device, monkeypatch):
     before = device.live_objects()
-    monkeypatch.setattr("dressi.vk.run.pipeline.compile_many", lambda *_: 1 / 0)
+    monkeypatch.setattr("dressi.vk.run.shaders.pipeline.compile_many", lambda *_: 1 / 0)
     x = Variable(FLOAT, (4, 4), name="x", data=np.zeros((4, 4)))
     with pytest.raises(ZeroDivisionError):
         VulkanExecutor(Program({"y": F.sin(x)}), device)

@@ -11,8 +11,8 @@ import pytest
 
 from dressi.config import config
 from dressi.errors import ShaderError
-from dressi.vk.run import pyglslang
-from dressi.vk.run.glsl_compilers import (
+from dressi.vk.run.shaders import pyglslang
+from dressi.vk.run.shaders.compilers import (
     LIMITS,
     Compiler,
     CompilerProgram,
@@ -20,7 +20,7 @@ from dressi.vk.run.glsl_compilers import (
     Shader,
     ShadercLibrary,
 )
-from dressi.vk.run.pyglslang import compile_glsl, compile_many
+from dressi.vk.run.shaders.pyglslang import compile_glsl, compile_many
 
 VERTEX = """#version 450
 void main() { gl_Position = vec4(gl_VertexIndex & 1, gl_VertexIndex >> 1, 0.0, 1.0); }

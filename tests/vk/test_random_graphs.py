@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from random_graphs.check import check
 from random_graphs.programs import random_program
 
-from dressi.ad.simplify import simplify
+from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.plan import BASELINE, DEFAULT, build_plan

@@ -14,20 +14,20 @@ from graphs import random_program
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3, VEC4
 from dressi.errors import PlanError
 from dressi.vk.plan.plan import DEFAULT, PlanOptions
 from dressi.vk.plan.substage import Mode
 from dressi.vk.run import reactive
 from dressi.vk.run.built import BuiltPlan
+from dressi.vk.run.device.transfer import Readback
 from dressi.vk.run.engine import HISTORY, DressiAD
 from dressi.vk.run.executor import PLANS, VulkanExecutor
 from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
-from dressi.vk.run.transfer import Readback
 
 pytestmark = pytest.mark.vk
 UNCACHED = PlanOptions(cache_static=False)

@@ -10,13 +10,13 @@ import pytest
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
-from dressi.ad.optim import adam
+from dressi.ad.optim.optimizers import adam
 from dressi.ad.types import FLOAT, INT, MAT3, VEC3
 from dressi.errors import DeviceError, GraphError, InputError
-from dressi.vk.run.commands import Commands
-from dressi.vk.run.device import Device
+from dressi.vk.run.device.commands import Commands
+from dressi.vk.run.device.device import Device
+from dressi.vk.run.device.transfer import SLOTS
 from dressi.vk.run.engine import DressiAD
-from dressi.vk.run.transfer import SLOTS
 
 pytestmark = pytest.mark.vk
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi.vk.run.device import Device
+from dressi.vk.run.device.device import Device
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
 EXAMPLES = dict(

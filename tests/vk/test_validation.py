@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dressi.vk.run.device import Device
-from dressi.vk.run.pyglslang import compile_glsl
+from dressi.vk.run.device.device import Device
+from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 pytestmark = pytest.mark.vk
 

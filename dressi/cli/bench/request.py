@@ -10,8 +10,8 @@ from dressi.cli.bench import CASES
 from dressi.cli.bench.meshes import Model, load
 from dressi.cli.fitting import parse_size
 from dressi.errors import InputError
-from dressi.render.hard_soft_ras import SOFT_FORMS
-from dressi.render.texturing import GRADIENTS
+from dressi.render.forms.hard_soft_ras import SOFT_FORMS
+from dressi.render.surface.texturing import GRADIENTS
 from dressi.vk.plan.limits import profile
 
 TARGETS = ("hard", "soft")

@@ -8,12 +8,12 @@ import numpy as np
 
 from dressi import Device, Variable
 from dressi.ad.graph import ScatterFunction
-from dressi.vk.plan.fixed_point import accumulators_of
+from dressi.vk.plan.glsl.fixed_point import accumulators_of
 from dressi.vk.plan.lifetime import ImageSlot
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.substage import Stage
-from dressi.vk.run.commands import Commands
-from dressi.vk.run.memory import make_image
+from dressi.vk.run.device.commands import Commands
+from dressi.vk.run.device.memory import make_image
 
 COPIED = ImageSlot(4, False, 2048, 2048)
 COPIES = 8

@@ -10,26 +10,26 @@ import numpy as np
 
 from dressi import Device, DressiAD, Variable, adam
 from dressi.ad.evaluate import evaluate
-from dressi.ad.gradient import gradient
 from dressi.ad.graph import as_variable
-from dressi.ad.optim import Clocked, Optimizer, clock, cosine
+from dressi.ad.optim.optimizers import Clocked, Optimizer, clock, cosine
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.draw import draw, surface_uv
-from dressi.render.fit.silhouettes import signed_distances
-from dressi.render.fit.silhouettes import soft_target as layered_target
-from dressi.render.forms.edges import edge_list
-from dressi.render.hard_soft_ras import hard_soft_ras
+from dressi.render.fit.phases.silhouettes import signed_distances
+from dressi.render.fit.phases.silhouettes import soft_target as layered_target
+from dressi.render.forms.edges.edge_list import edge_list
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.soft_target import band, soft_target
 from dressi.render.lists import list_leaf
-from dressi.render.losses import l2
-from dressi.render.metrics import iou, psnr
-from dressi.render.projection import to_clip
-from dressi.render.screen import rasterize_hard
-from dressi.render.silhouette import band, soft_target
-from dressi.render.texturing import texture_colour
+from dressi.render.objectives.losses import l2
+from dressi.render.objectives.metrics import iou, psnr
+from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import rasterize_hard
+from dressi.render.surface.texturing import texture_colour
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.plan import DEFAULT, PlanOptions
 

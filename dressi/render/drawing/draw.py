@@ -12,9 +12,9 @@ from ..cameras.units import matrices_leaf, send_matrices, unit_matrices
 from ..engine import MakeEngine
 from ..lists import list_leaf
 from ..mesh import Mesh
-from ..projection import to_clip
-from ..screen import barycentric, corners, covered, interpolate, rasterize_hard
-from ..texturing import texture_colour, texture_uv
+from ..surface.projection import to_clip
+from ..surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
+from ..surface.texturing import texture_colour, texture_uv
 
 TILES = 12
 """Views drawn at once; more are drawn in turns by the same graph."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ad import traversal
-from ...ad.constant import Like
 from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
 from ...ad.types import MAT4, Size
 from ...errors import InputError
 from ..mesh import Mesh
-from ..scene import Scene
+from ..surface.scene import Scene
 from .inputs import Values, light_given, per_view, picture_of, shape_given, views_given
 from .make import Maker, check_batches, check_headlight, check_in_view, check_options, leaves, radius_given
 from .pixels import Pixels, Recipe

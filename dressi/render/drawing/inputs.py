@@ -15,7 +15,7 @@ from ..cameras import Camera, Cameras, Views
 from ..cameras.pose import Poses
 from ..cameras.views import frame
 from ..mesh import Mesh
-from ..scene import Scene
+from ..surface.scene import Scene
 from .point import Light
 
 

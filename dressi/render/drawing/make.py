@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.constant import Like
 from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError
-from ..hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
-from ..screen import CULLING, DrawnMesh
-from ..silhouette import Silhouette, fraction
+from ..forms.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
+from ..forms.soft_target import Silhouette, fraction
+from ..surface.screen import CULLING, DrawnMesh
 from .inputs import Given, Shape, Values, shape_of
 from .picture import Picture, hard_form
 from .pixels import NAMES

@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.constant import Like
 from ...ad.graph import Variable, as_variable
+from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError
+from ..forms.soft_target import Silhouette, falloff, outside_distance
 from ..lists import list_leaf
-from ..screen import DrawnMesh, Surface, barycentric, corners, covered
-from ..silhouette import Silhouette, falloff, outside_distance
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
 from .point import Geometry, Shader, SurfacePoint
 
 

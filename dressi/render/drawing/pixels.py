@@ -18,9 +18,9 @@ from ...ad import traversal
 from ...ad.graph import Variable
 from ...engines import default_engine
 from ...errors import InputError
-from ..color import linear_to_srgb
 from ..io.files import write_files
 from ..io.images import encode_png
+from ..surface.color import linear_to_srgb
 from .inputs import Values
 from .picture import Picture, attribute_leaf
 

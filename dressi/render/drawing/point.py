@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ...ad import functional as F
-from ...ad.constant import Like
 from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
-from ..screen import Surface, corners
-from ..shading import flat_normal, lambert, vertex_normals
-from ..texturing import texture_colour
+from ..surface.screen import Surface, corners
+from ..surface.shading import flat_normal, lambert, vertex_normals
+from ..surface.texturing import texture_colour
 
 
 class Light(NamedTuple):

@@ -16,20 +16,20 @@ from ..cameras import Cameras
 from ..cameras.alignment import align
 from ..cameras.units import unit_cameras, world_cameras
 from ..engine import Engine, MakeEngine
+from ..forms.reach import check_reach, marked
 from ..mesh import Mesh
-from ..reach import check_reach, marked
 from .disk import Checkpoint, Keeper, locked, task_key
 from .disk.checkpoint import MOST_BYTES
-from .learned import learned, round_size
-from .moving import Moving, with_views
-from .openings import opened
 from .options import FitOptions, Round
 from .parts import Parts
+from .phases.learned import learned, round_size
+from .phases.moving import Moving, with_views
+from .phases.openings import opened
+from .phases.shape import ShapeRound, outer_radius
+from .phases.texture import TextureRound
+from .phases.unfold import unfolded
 from .result import FitResult, Progress, Timing
 from .scene import Scene
-from .shape import ShapeRound, outer_radius
-from .texture import TextureRound
-from .unfold import unfolded
 
 CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped

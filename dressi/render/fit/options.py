@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import InputError
-from ..hard_soft_ras import SOFT_FORMS
-from ..texturing import GRADIENTS
+from ..forms.hard_soft_ras import SOFT_FORMS
+from ..surface.texturing import GRADIENTS
 
 STEPS = 720
 """Steps of a fit that is not told how many: five sixths for the shape."""

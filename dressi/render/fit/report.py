@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from .. import pictures
+from ..drawing import pictures
 from ..drawing.draw import draw
+from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
-from ..hull import hull_iou
 from ..io import Photos, save_gif, save_glb, save_png
 from ..io.cameras import NAME
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
-from ..metrics import chamfer, iou, psnr, ssim
-from ..turntable import render_turntable
+from ..mesh.hull import hull_iou
+from ..objectives.metrics import chamfer, iou, psnr, ssim
 from .cameras import cameras_file, moves
 from .disk import cannot_write, locked, temporary_prefix
 from .parts import Parts

@@ -14,9 +14,9 @@ from ..cameras.views import DISTANCE, FOV_Y, held_out_ring, ring
 from ..cameras.views import upward as guess_upward
 from ..drawing.draw import draw
 from ..engine import MakeEngine
-from ..hull import estimate_bounds, sphere_of
 from ..io import Photos
 from ..mesh import Mesh
+from ..mesh.hull import estimate_bounds, sphere_of
 from ..mesh.primitives import octasphere
 
 SMALLEST, LARGEST = 1e-6, 1e12

@@ -26,15 +26,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...ad import functional as F
-from ...ad.constant import Like
 from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
-from ..screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
-from ..silhouette import Silhouette
-from .around_edges import rasterize_edges
-from .crossings import GRID, Crossing, front
-from .edge_sides import edge_sides, ends_of, seen_ends
-from .edges import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
+from .edges.around_edges import rasterize_edges
+from .edges.crossings import GRID, Crossing, front
+from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
+from .edges.sides import edge_sides, ends_of, seen_ends
+from .soft_target import Silhouette
 
 
 @dataclass(frozen=True, eq=False)

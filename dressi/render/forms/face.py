@@ -29,15 +29,15 @@ from functools import cached_property
 from math import inf
 
 from ...ad import functional as F
-from ...ad.constant import Like
 from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size, list_size
 from ...errors import InputError
-from ..screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
-from ..silhouette import Silhouette, fraction
-from .point_distance import point_distance
-from .segments import segment
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, culling, pixel_centres
+from .edges.point_distance import point_distance
+from .edges.segments import segment
 from .soft_faces import Enlarge, Extremes, FaceSegments, NearestEdge, face_records
+from .soft_target import Silhouette, fraction
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ..screen import DrawnMesh, covered
-from ..silhouette import falloff
-from .around_edges import EdgeSilhouette, draw_edges
-from .edge_sides import edge_sides
-from .edges import EdgeDistance, EdgeList, edges_of
+from ..surface.screen import DrawnMesh, covered
+from .edges.around_edges import EdgeSilhouette, draw_edges
+from .edges.edge_list import EdgeDistance, EdgeList, edges_of
+from .edges.sides import edge_sides
+from .soft_target import falloff
 
 GRID = 0.1
 """In pixels. Vulkan lets a driver round corners to a grid of 1/16 pixel, by which outlines move by up to 0.045 pixel."""

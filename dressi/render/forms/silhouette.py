@@ -18,13 +18,13 @@ and gaps narrower than one have no outline. Drivers that place corners on a coar
 from __future__ import annotations
 
 from ...ad import functional as F
-from ...ad.constant import Like
 from ...ad.graph import Variable
-from ..screen import DrawnMesh, covered
-from ..silhouette import band, fraction
-from .around_edges import EdgeSilhouette, draw_edges
-from .edge_sides import edge_sides, seen_ends
-from .edges import HIDDEN, EdgeList, OutlineDistance, edges_of
+from ...ad.ops.pixel.constant import Like
+from ..surface.screen import DrawnMesh, covered
+from .edges.around_edges import EdgeSilhouette, draw_edges
+from .edges.edge_list import HIDDEN, EdgeList, OutlineDistance, edges_of
+from .edges.sides import edge_sides, seen_ends
+from .soft_target import band, fraction
 
 
 def silhouette_form(

@@ -14,7 +14,7 @@ from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
 from ...ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, VEC4, Access, Size, list_size
 from ..lists import at_points, read_list
-from ..screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cross
+from ..surface.screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cross
 
 
 class FaceSegments(Faces):

@@ -15,9 +15,9 @@ from PIL import Image
 from scipy import sparse
 
 from dressi.errors import InputError
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.io.files import read_bytes, write_files
 from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_size
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _KINDS = {
     ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".tif": "TIFF", ".tiff": "TIFF",

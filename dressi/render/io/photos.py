@@ -16,11 +16,11 @@ import numpy as np
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
-from dressi.render.hull import check_cameras, estimate_bounds, sphere_of
 from dressi.render.io.calibration import Calibration, View, read_calibration
 from dressi.render.io.files import usable
 from dressi.render.io.images import read_image, resize, to_linear_rgb
 from dressi.render.io.lens import Undistortion
+from dressi.render.mesh.hull import check_cameras, estimate_bounds, sphere_of
 
 Size = tuple[int, int]
 

@@ -22,8 +22,8 @@ from PIL import WebPImagePlugin as WebP
 
 from dressi.config import config
 from dressi.errors import InputError
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.io.files import reason, shown
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 INSTALL = "pip install 'dressi[images]'"
 _READERS = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dressi.render.color import srgb_to_linear
 from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.surface.color import srgb_to_linear
 
 _MARGIN = 0.5 / 256
 """Half a texel of a 256 texture."""

@@ -34,7 +34,7 @@ class CostModel:
     lanes: invocations that work at once.  fetch, store: operations in the time of reading or writing a texel.
     stage: operations that an invocation could do in the time that a render pass or dispatch takes by itself.
     compute: whether dispatches are much faster than fragments at the same work.  attachments: whether attachments are
-    much faster than storage images.
+    much faster than storage images.  longest_walk: texels that one invocation may visit in a loop.
     """
 
     lanes: int = 16
@@ -43,6 +43,7 @@ class CostModel:
     stage: float = 1e5
     compute: bool = False
     attachments: bool = True
+    longest_walk: int = 1 << 20
 
     def rounds(self, invocations: int) -> int:
         """How often the lanes are filled by so many invocations."""

@@ -9,9 +9,9 @@ import numpy as np
 from ...ad.graph import Variable
 from ...ad.program import Program
 from ...errors import GraphError
+from .glsl.writer import ShaderText
 from .limits import UNBOUNDED, DeviceLimits
 from .plan import DEFAULT, PlanOptions, build_plan
-from .writer import ShaderText
 
 
 class NullExecutor:

@@ -10,34 +10,34 @@ from functools import cached_property
 
 from ...ad.collecting import paused
 from ...ad.graph import Function, ScatterFunction, Variable
-from ...ad.merge import halve_scatter
 from ...ad.program import Program
+from ...ad.transform.merge import halve_scatter
 from ...ad.traversal import topological_order
-from .absorb import absorb_readers
-from .active import run_on_active_blocks
-from .analysis import Analysis
-from .channels import share_channels
+from .analysis.dataflow import Analysis
+from .analysis.dependencies import NOTHING, Sources, crossing, read_by, sources_of, worth_moving
+from .analysis.inlining import Free
+from .analysis.order import unless_stuck
+from .analysis.trivial import light_functions
+from .analysis.updates import Updates, effective_updates, snapshot_leaves
 from .cost import CostModel
-from .draws import draw_updates
-from .fixed_point import accumulator_bytes
-from .free import Free
-from .generate import generate
+from .glsl.fixed_point import accumulator_bytes
+from .glsl.generate import generate
+from .glsl.writer import Shaders, ShaderText
 from .lifetime import Images, assign_images
-from .light import light_functions
 from .limits import DeviceLimits
-from .lists import list_live_faces
-from .operands import kept_operands, store_operands
-from .order import unless_stuck
-from .pack import DoesNotFit, pack_functions
-from .part import part_scatters
-from .replace import prefer_dispatches, update_in_place
-from .riders import let_ride
-from .silent import draw_silent_scatters
-from .sources import NOTHING, Sources, crossing, read_by, sources_of, worth_moving
-from .stages import pack_sub_stages
+from .pack.functions import DoesNotFit, pack_functions
+from .pack.stages import pack_sub_stages
+from .passes.active_blocks import run_on_active_blocks
+from .passes.choose_lowering import draw_updates
+from .passes.compact_live_faces import list_live_faces
+from .passes.draw_scatters import draw_silent_scatters
+from .passes.fission import part_scatters
+from .passes.fuse_epilogues import absorb_readers
+from .passes.fuse_horizontally import let_ride
+from .passes.pack_channels import share_channels
+from .passes.store_operands import kept_operands, store_operands
+from .passes.update_in_place import prefer_dispatches, update_in_place
 from .substage import Stage, SubStage
-from .updates import Updates, effective_updates, snapshot_leaves
-from .writer import Shaders, ShaderText
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
-from ..plan.glsl_blocks import words_of
+from ..plan.glsl.blocks import words_of
 from ..plan.plan import Plan
 from ..plan.substage import Binding, Stage, SubStage
-from .memory import DeviceBuffer
-from .pipeline import PipelineMaker, Pipelines, make_pool
+from .device.memory import DeviceBuffer
 from .record import Target, record_copies, record_nothing, record_stage
-from .render_pass import DrawTarget, make_scatter_target, make_target
+from .shaders.pipeline import PipelineMaker, Pipelines, make_pool
+from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
 from .store import Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages

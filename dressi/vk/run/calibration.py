@@ -24,11 +24,11 @@ from ...config import config
 from ...errors import DressiError
 from ..plan.cost import CostModel
 from ..plan.plan import PlanOptions
-from .device import Device
+from .device.device import Device
 from .host import cache
 
 CPU = CostModel()
-GPU = CostModel(lanes=1 << 14, fetch=8.0, store=8.0, stage=2000.0, attachments=False)
+GPU = CostModel(lanes=1 << 14, fetch=8.0, store=8.0, stage=2000.0, attachments=False, longest_walk=256)
 """Guesses: of drivers that run on a CPU, and of all others."""
 WIDE: Size = (256, 256)
 LONG, SHORT = 256, 32  # operations of the chains that are timed
@@ -103,6 +103,7 @@ def measure(device: Device) -> CostModel:
         stage=_power(stage / operation),
         compute=wide > COMPUTE_GAIN * compute,
         attachments=stored > COMPUTE_GAIN * drawn,
+        longest_walk=(CPU if device.physical.type == "cpu" else GPU).longest_walk,
     )
 
 

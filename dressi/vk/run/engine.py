@@ -14,7 +14,7 @@ import numpy as np
 from ...ad.check import verify
 from ...ad.graph import Variable
 from ...ad.objective import HISTORY, Objective
-from ...ad.optimizer import Optimizer
+from ...ad.optim.optimizer import Optimizer
 from ...ad.program import Program
 from ...ad.traversal import leaves
 from ...ad.types import whole
@@ -22,12 +22,12 @@ from ...config import config
 from ...errors import DeviceError, GraphError, InputError
 from ..plan.limits import DeviceLimits
 from ..plan.plan import DEFAULT, Plan, PlanOptions
-from .device import Device
-from .dropped import note
+from .device.device import Device
+from .device.dropped import note
+from .device.transfer import Readback
 from .evaluations import Evaluations
 from .executor import VulkanExecutor, limits_of
 from .timing import profile
-from .transfer import Readback
 from .workspace import Workspace
 
 LOSS = "loss"

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...ad.graph import Variable
 from ...ad.program import Program
-from ...ad.rewrite import substitute
-from ...ad.simplify import simplify
+from ...ad.transform.rewrite import substitute
+from ...ad.transform.simplify import simplify
 from ...ad.traversal import leaves, structure
 from ...errors import GraphError
-from .device import Device
+from .device.device import Device
 from .executor import VulkanExecutor
 from .workspace import Workspace
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 
 from ...ad.graph import Variable
 from ...ad.program import Program
-from ...ad.simplify import simplify
+from ...ad.transform.simplify import simplify
 from ...ad.traversal import leaves, structure
+from .device.transfer import Readback
 from .executor import VulkanExecutor
-from .transfer import Readback
 
 KEPT = 8
 """Programs that are kept ready; the one that was not used for longest makes room."""

@@ -16,17 +16,17 @@ from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
 from ..plan.cost import CostModel
+from ..plan.glsl.writer import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.plan import DEFAULT, Plan, PlanOptions, build_plan
 from ..plan.show import plan_dot
-from ..plan.writer import stage_of
 from .built import BuiltPlan
 from .calibration import cost_of
-from .device import Device
-from .pyglslang import compile_glsl
+from .device.device import Device
+from .device.transfer import Readback
 from .reactive import Reactive
+from .shaders.pyglslang import compile_glsl
 from .store import Store
-from .transfer import Readback
 from .workspace import Workspace
 
 PLANS = 3  # kept ready: a pattern of sends that comes back finds its plan

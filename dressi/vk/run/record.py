@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, Variable
+from ..plan.glsl.writer import GROUP, blocks_across
 from ..plan.limits import DeviceLimits
 from ..plan.substage import ActiveBlocks, DrawList, Mode, Stage, SubStage
-from ..plan.writer import GROUP, blocks_across
-from .commands import Commands
-from .device import Device
-from .memory import DeviceBuffer, DeviceImage, to_planes
-from .pipeline import Pipelines
-from .render_pass import DrawTarget
+from .device.commands import Commands
+from .device.device import Device
+from .device.memory import DeviceBuffer, DeviceImage, to_planes
+from .shaders.pipeline import Pipelines
+from .shaders.render_pass import DrawTarget
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from ...ad.graph import Variable
 from ...ad.program import Program
 from ..plan.plan import Plan
 from ..plan.substage import SubStage
-from .memory import DeviceImage, make_image
+from .device.memory import DeviceImage, make_image
 from .workspace import Workspace
 
 Images = dict[Variable, list[DeviceImage]]

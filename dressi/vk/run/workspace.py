@@ -18,12 +18,12 @@ from ...errors import GraphError
 from ..plan.lifetime import ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.plan import Plan
-from .commands import Commands
-from .device import Device
-from .dropped import end_all
-from .memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
-from .pipeline import PipelineCache
-from .transfer import Readback, Transfers
+from .device.commands import Commands
+from .device.device import Device
+from .device.dropped import end_all
+from .device.memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
+from .device.transfer import Readback, Transfers
+from .shaders.pipeline import PipelineCache
 
 
 class Watcher(Protocol):

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.io.files import LARGEST_TEXT, beside, followed, read_bytes, shown, write_files
 from dressi.render.io.formats.sizes import check_counts
 from dressi.render.io.images import encode_png, linear_rgb
 from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 _LONGEST = 1 << 20

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.color import srgb_to_linear
 from dressi.render.io.files import read_bytes, usable
 from dressi.render.io.formats.sizes import check_counts
 from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.surface.color import srgb_to_linear
 
 
 def load_off(path: str | os.PathLike) -> Mesh:

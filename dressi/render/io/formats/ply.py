@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.color import linear_to_srgb, srgb_to_linear
 from dressi.render.io.files import beside, read_bytes, shown, usable, write_files
 from dressi.render.io.formats.ply_elements import Columns, Lists, read_elements, read_header
 from dressi.render.io.formats.sizes import check_counts
 from dressi.render.io.images import encode_png, linear_rgb
 from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _COLORS = (("red", "green", "blue"), ("diffuse_red", "diffuse_green", "diffuse_blue"), ("r", "g", "b"))
 _UVS = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))

@@ -1,0 +1,1 @@
+"""Families of Functions: what happens at one pixel, and what reads other texels."""

@@ -1,0 +1,1 @@
+"""Functions that read other texels: windows, reductions, lookups and scatters, textures, rasterization."""

@@ -1,0 +1,124 @@
+"""What runs in every fragment of a rasterization: a sub-graph over the face and the images it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ....errors import GraphError
+from ...graph import Domain, Function, PixelFunction, ReduceFunction, Variable
+from ...traversal import structure, topological_order
+from ...types import FLOAT, Access
+
+Fragment = Callable[[Variable], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentGraph:
+    """What runs in every fragment, over placeholders: leaf Variables that stand for the face and the externals.
+
+    face: INT, the number of the face.  formals: one leaf for each external input of the rasterization, in order.
+    depth: FLOAT in [0, 1].  keep: FLOAT mask, zero discards the fragment; None keeps all.
+    Graphs of the same structure are equal, whoever built them.
+    """
+
+    face: Variable
+    formals: tuple[Variable, ...]
+    depth: Variable
+    keep: Variable | None
+
+    @property
+    def roots(self) -> tuple[Variable, ...]:
+        return (self.depth,) if self.keep is None else (self.depth, self.keep)
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """The Functions inside, producers first."""
+        return tuple(topological_order(self.roots))
+
+    @cached_property
+    def fetched(self) -> tuple[bool, ...]:
+        """For each formal, whether any Function inside reads other texels of it than the fragment's own."""
+        found = {
+            x
+            for f in self.functions
+            for x, a in zip(f.inputs, f.access, strict=True)
+            if a is not Access.SAME_PIXEL
+        }
+        return tuple(x in found for x in self.formals)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        return structure(self.roots, (self.face, *self.formals))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FragmentGraph) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"FragmentGraph({len(self.functions)} functions, {len(self.formals)} externals)"
+
+
+def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[Variable, ...]]:
+    """The fragment graph of ``roots``, and the outer Variables its formals stand for."""
+    for root in roots:
+        if root.vtype is not FLOAT:
+            raise GraphError(f"depth and keep of a fragment are FLOAT, not {root} (at {root.where})")
+    order = topological_order(roots)
+    moving: set[Variable] = {face}
+    free: set[Variable] = set()
+    for f in order:
+        local = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction)
+        for x, access in zip(f.inputs, f.access, strict=True):
+            if x in moving and (access is not Access.SAME_PIXEL or not local):
+                raise f.fail("inside a fragment the face can only be used texel by texel, by PixelFunctions")
+        if not moving.isdisjoint(f.inputs):
+            moving.add(f.output)
+            continue
+        # Constants and coordinates are cheaper to compute in the fragment than to read.
+        if local and free.issuperset(f.inputs) and _movable(f, face.domain):
+            free.add(f.output)
+    inner = moving | free
+    needed: set[Variable] = set()
+    stack = [r for r in roots if r in inner]
+    while stack:
+        v = stack.pop()
+        if v not in needed and v is not face:
+            needed.add(v)
+            assert v.creator is not None
+            stack.extend(
+                x
+                for x, a in zip(v.creator.inputs, v.creator.access, strict=True)
+                if x in inner and a is Access.SAME_PIXEL
+            )
+    built: dict[Variable, Variable] = {face: face}
+    formals: dict[Variable, Variable] = {}
+
+    def formal(v: Variable) -> Variable:
+        if v not in formals:
+            formals[v] = Variable(v.vtype, v.size, v.batch, name=v.name or f"external{len(formals)}")
+        return formals[v]
+
+    for f in order:
+        if f.output in needed:
+            built[f.output] = f.rebuild(
+                *(
+                    built[x] if x in inner and a is Access.SAME_PIXEL else formal(x)
+                    for x, a in zip(f.inputs, f.access, strict=True)
+                )
+            ).output
+    depth, *keep = [built[r] if r in inner else formal(r) for r in roots]
+    return FragmentGraph(face, tuple(formals.values()), depth, keep[0] if keep else None), tuple(formals)
+
+
+def _movable(f: Function, domain: Domain) -> bool:
+    """Whether f gives the same values computed in a fragment of ``domain`` as in an image of its own."""
+    if any(a is not Access.SAME_PIXEL for a in f.access):
+        return False
+    own = f.output.domain
+    same_size = own.size == domain.size or ("pixel" not in f.places and own.size == (1, 1))
+    return same_size and (own.batch == domain.batch or ("tile" not in f.places and own.batch == 1))

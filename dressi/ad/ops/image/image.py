@@ -1,0 +1,344 @@
+"""Images: coordinates, windows, shifts, tiles, neighbourhoods."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....errors import GraphError
+from ... import functional as F
+from ...graph import Domain, PixelFunction, Variable, domain_of
+from ...types import INT, IVEC2, Access, Size, size_of, whole
+from ..pixel.constant import Like, integers, operands
+from ..pixel.vector import Linear
+from .reduce import fetch
+
+
+class Coordinates(PixelFunction):
+    """What a texel knows of itself; no inputs. A subclass says what."""
+
+    zero_derivative = True
+    fields = ("domain",)
+
+    def __init__(self, domain: Domain):
+        self.domain = domain
+        super().__init__()
+
+    def infer(self):
+        return INT, self.domain
+
+
+class PixelCoordinates(Coordinates):
+    """IVEC2: the texel inside its tile."""
+
+    glsl = "pixel"
+
+    def infer(self):
+        return IVEC2, self.domain
+
+    def evaluate(self, at, *x):
+        return np.stack(np.broadcast_arrays(at.x, at.y, at.tile)[:2], axis=-1)
+
+
+class LinearIndex(Coordinates):
+    """INT: y * W + x."""
+
+    glsl = "pixel.y * $size.x + pixel.x"
+
+    def evaluate(self, at, *x):
+        return at.y * self.domain.size[0] + at.x + 0 * at.tile
+
+
+class TileIndex(Coordinates):
+    """INT: the tile of the batch."""
+
+    glsl = "tile"
+
+    def evaluate(self, at, *x):
+        return at.tile + 0 * at.x + 0 * at.y
+
+
+class Fetching(Linear):
+    """A linear Function that reads its one input by FETCH."""
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,)
+
+
+class Window(Fetching):
+    """Texel p of the output is texel p + ``origin`` of the input, 0 outside: crop, pad, shift with zeros."""
+
+    fields = ("origin", "size")
+
+    def __init__(self, x: Variable, origin: tuple[int, int], size: Size):
+        self.origin, self.size = origin, size
+        super().__init__(x)
+
+    def infer(self):
+        x = self.inputs[0]
+        return x.vtype, Domain(self.size, x.batch)
+
+    @cached_property
+    def glsl(self) -> str:
+        return (
+            f"{{ ivec2 texel = pixel + ivec2({self.origin[0]}, {self.origin[1]});\n"
+            "$y = all(greaterThanEqual(texel, ivec2(0))) && all(lessThan(texel, $size0))"
+            " ? $0(texel, tile) : $type(0); }"
+        )
+
+    def evaluate(self, at, x):
+        (width, height), px, py = self.inputs[0].size, at.x + self.origin[0], at.y + self.origin[1]
+        inside = (px >= 0) & (px < width) & (py >= 0) & (py < height)
+        values = fetch(x, at, np.clip(px, 0, width - 1), np.clip(py, 0, height - 1))
+        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - 3)), values, 0)
+
+    def transpose(self, gy):
+        return Window(gy, (-self.origin[0], -self.origin[1]), self.inputs[0].size).output
+
+
+CORNER = 256
+"""Texels that one corner may stand for in a clamped shift; larger shifts move axis by axis, so that the sums of the
+transpose stay short."""
+
+
+class Shift(Fetching):
+    """Texel p of the output is texel p - ``by`` of the input, clamped or repeated at the border."""
+
+    fields = ("by", "border")
+
+    def __init__(self, x: Variable, by: tuple[int, int], border: str):
+        self.by, self.border = by, border
+        super().__init__(x)
+
+    def infer(self):
+        if self.border not in ("clamp", "repeat"):
+            raise self.fail(f"border is 'clamp', 'zero' or 'repeat', not {self.border!r}")
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    @cached_property
+    def glsl(self) -> str:
+        if self.border == "clamp":
+            offset = f"ivec2({self.by[0]}, {self.by[1]})"
+            return f"{{ $y = $0(clamp(pixel - {offset}, ivec2(0), $size0 - 1), tile); }}"
+        width, height = self.inputs[0].size
+        positive = f"ivec2({-self.by[0] % width}, {-self.by[1] % height})"
+        return f"{{ $y = $0((pixel + {positive}) % $size0, tile); }}"
+
+    def evaluate(self, at, x):
+        (width, height), px, py = self.inputs[0].size, at.x - self.by[0], at.y - self.by[1]
+        if self.border == "clamp":
+            return fetch(x, at, np.clip(px, 0, width - 1), np.clip(py, 0, height - 1))
+        return fetch(x, at, px % width, py % height)
+
+    def transpose(self, gy):
+        if self.border == "repeat":
+            return Shift(gy, (-self.by[0], -self.by[1]), "repeat").output
+        return ShiftTranspose(gy, self.by).output
+
+
+class ShiftTranspose(Fetching):
+    """Transpose of the clamped Shift: border texels add up all that were read from them."""
+
+    fields = ("by",)
+
+    def __init__(self, x: Variable, by: tuple[int, int]):
+        self.by = by
+        super().__init__(x)
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    @cached_property
+    def glsl(self) -> str:
+        return (
+            f"{{ ivec2 last = $size0 - 1; ivec2 from = pixel + ivec2({self.by[0]}, {self.by[1]});\n"
+            "ivec2 low = ivec2(pixel.x == 0 ? 0 : from.x, pixel.y == 0 ? 0 : from.y);\n"
+            "ivec2 high = ivec2(pixel.x == last.x ? last.x : from.x, pixel.y == last.y ? last.y : from.y);\n"
+            "low = max(low, ivec2(0)); high = min(high, last);\n"
+            "$y = $type(0);\n"
+            "for (int j = low.y; j <= high.y; ++j) for (int i = low.x; i <= high.x; ++i)"
+            " $y += $0(ivec2(i, j), tile); }"
+        )
+
+    @property
+    def iterations(self) -> int:
+        width, height = self.inputs[0].size
+        return min(abs(self.by[0]) + 1, width) * min(abs(self.by[1]) + 1, height)
+
+    def evaluate(self, at, x):
+        for axis, by, extent in ((2, self.by[0], x.shape[2]), (1, self.by[1], x.shape[1])):
+            onto = np.clip(np.arange(extent) - by, 0, extent - 1)
+            moved = np.zeros_like(np.swapaxes(x, 0, axis))
+            np.add.at(moved, onto, np.swapaxes(x, 0, axis))
+            x = np.swapaxes(moved, 0, axis)
+        return fetch(x, at)
+
+    def transpose(self, gy):
+        return Shift(gy, self.by, "clamp").output
+
+
+class Take(PixelFunction):
+    """Inputs (x, index): tile m of the output is tile index[m] of x, 0 where there is none."""
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL)
+
+    def infer(self):
+        x, index = self.inputs
+        if index.vtype is not INT or index.size != (1, 1):
+            raise self.fail("the index must be INT 1x1, one value a tile of its batch")
+        return x.vtype, Domain(x.size, index.batch)
+
+    glsl = "{ int from = $1; $y = from >= 0 && from < $batch0 ? $0(pixel, from) : $type(0); }"
+
+    def evaluate(self, at, x, index):
+        inside = (index >= 0) & (index < x.shape[0])
+        values = fetch(x, at, tile=np.where(inside, index, 0))
+        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - 3)), values, 0)
+
+    def vjp(self, gy, i):
+        x, index = self.inputs
+        return None if i == 1 or x.vtype.is_int else TakeTranspose(gy, index, x.batch).output
+
+    def jvp(self, tangents):
+        if tangents[0] is None or self.output.vtype.is_int:
+            return None
+        return Take(F.fit(tangents[0], self.inputs[0]), self.inputs[1]).output
+
+
+class TakeTranspose(PixelFunction):
+    """Inputs (g, index): tile n of the output is the sum of the tiles m of g with index[m] = n."""
+
+    fields = ("batch",)
+
+    def __init__(self, gy: Variable, index: Variable, batch: int):
+        self.batch = batch
+        super().__init__(gy, index)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        return self.inputs[0].vtype, Domain(self.inputs[0].size, self.batch)
+
+    glsl = (
+        "$y = $type(0);\nfor (int m = 0; m < $batch0; ++m) if ($1(ivec2(0), m) == tile) $y += $0(pixel, m);"
+    )
+
+    @property
+    def iterations(self) -> int:
+        return self.inputs[0].batch
+
+    def evaluate(self, at, gy, index):
+        total = np.zeros((self.batch, *gy.shape[1:]))
+        tiles = np.broadcast_to(index[:, 0, 0], gy.shape[:1])
+        inside = (tiles >= 0) & (tiles < self.batch)
+        np.add.at(total, tiles[inside], gy[inside])
+        return fetch(total, at)
+
+    def vjp(self, gy, i):
+        return Take(gy, self.inputs[1]).output if i == 0 else None
+
+    def jvp(self, tangents):
+        if tangents[0] is None:
+            return None
+        return TakeTranspose(F.fit(tangents[0], self.inputs[0]), self.inputs[1], self.batch).output
+
+
+def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
+    """IVEC2: the texel (x, y) inside its tile, for every texel of a size (W, H) and batch. Its centre is (x + 0.5, y + 0.5).
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.pixel_coordinates((2, 2)))[0].tolist()
+    [[[0, 0], [1, 0]], [[0, 1], [1, 1]]]
+    """
+    return PixelCoordinates(domain_of(size, batch)).output
+
+
+def linear_index(size: Size, batch: int = 1) -> Variable:
+    """INT: y * W + x, for every texel of a size (W, H) and batch; the entry of a list that an image holds row by row.
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.linear_index((3, 2)))[0].tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    return LinearIndex(domain_of(size, batch)).output
+
+
+def tile_index(size: Size, batch: int) -> Variable:
+    """INT: the number of the tile in the batch, for every texel of a size (W, H) and batch.
+
+    No derivative. Raises GraphError for sizes that are not whole and positive.
+
+    >>> evaluate(F.tile_index((2, 1), 3)).tolist()
+    [[[0, 0]], [[1, 1]], [[2, 2]]]
+    """
+    return TileIndex(domain_of(size, batch)).output
+
+
+def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
+    """The image moved by (dx, dy) texels: output (x, y) is input (x - dx, y - dy).
+
+    x: any type. border: what comes in from outside, "clamp" (the nearest texel), "zero" or "repeat". The result has the type
+    and domain of x. Differentiable. Raises GraphError where dx or dy is no whole number.
+
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    >>> evaluate(F.shift(x, 2, 0)).ravel().tolist(), evaluate(F.shift(x, -1, 0, "zero")).ravel().tolist()
+    ([1.0, 1.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 5.0, 0.0])
+    """
+    dx, dy = whole(dx, "a shift"), whole(dy, "a shift")
+    if border == "zero":
+        return Window(x, (-dx, -dy), x.size).output
+    if border == "clamp" and abs(dx) * abs(dy) > CORNER:
+        return Shift(Shift(x, (dx, 0), border).output, (0, dy), border).output
+    return Shift(x, (dx, dy), border).output
+
+
+def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
+    """The part of each tile that starts at texel (x0, y0) and has the given size (W, H).
+
+    x: any type; the result has its type and batch. Differentiable. Raises GraphError where the part is not inside the tile.
+
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
+    >>> evaluate(F.crop(x, 1, 1, (2, 1))).ravel().tolist()
+    [7.0, 8.0]
+    """
+    x0, y0, size = whole(x0, "x0"), whole(y0, "y0"), size_of(size)
+    if min(x0, y0) < 0 or x0 + size[0] > x.size[0] or y0 + size[1] > x.size[1]:
+        raise GraphError(f"{x} has no part of size {size[0]}x{size[1]} at ({x0}, {y0}); use F.pad to enlarge")
+    return Window(x, (x0, y0), size).output
+
+
+def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
+    """Each tile with that many texels of 0 around it.
+
+    x: any type; the result has its type and batch. left, top, right, bottom: whole, at least 0. Differentiable. Raises
+    GraphError.
+
+    >>> evaluate(F.pad(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0]]), 1, 0, 2, 0)).ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0]
+    """
+    left, top, right, bottom = (whole(n, "a padding") for n in (left, top, right, bottom))
+    if min(left, top, right, bottom) < 0:
+        raise GraphError(f"padding of {x} is not negative; use F.crop to cut")
+    size = (x.size[0] + left + right, x.size[1] + top + bottom)
+    return Window(x, (-left, -top), size).output
+
+
+def take(x: Variable, index: Like) -> Variable:
+    """Tiles picked from a batch: tile m of the result is tile index[m] of x, 0 where x has none.
+
+    x: any type. index: INT of one texel with batch M; the result has the type and size of x and batch M. Differentiable in x.
+    Raises GraphError.
+
+    >>> x = Variable.of([[10.0], [20.0], [30.0]], FLOAT, batched=True)
+    >>> evaluate(F.take(x, Variable(INT, batch=2, data=[[[2]], [[0]]]))).ravel().tolist()
+    [30.0, 10.0]
+    """
+    return Take(*operands(x), *integers(index)).output

@@ -1,0 +1,228 @@
+"""Reading a table at computed indices, and the exact transpose: scattering into one."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ... import functional as F
+from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
+from ...types import FLOAT, INT, IVEC2, Access, Size, size_of
+from ..pixel.constant import Like, integers, operands
+
+
+def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(x, y, inside) of indices INT (row by row) or IVEC2; x and y are 0 where outside."""
+    width, height = size
+    if scalar:
+        inside = (index >= 0) & (index < width * height)
+        index = np.where(inside, index, 0)
+        return index % width, index // width, inside
+    x, y = index[..., 0], index[..., 1]
+    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    return np.where(inside, x, 0), np.where(inside, y, 0), inside
+
+
+class Lookup(PixelFunction):
+    """Inputs (table, index): the texel of the table at an INT or IVEC2 index, 0 where that is outside.
+
+    A table with a batch is read in the tile that is being computed, one with batch 1 in its only tile. Linear in
+    the table; the index has no derivative.
+    """
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL)
+
+    def infer(self):
+        table, index = self.inputs
+        if index.vtype not in (INT, IVEC2):
+            raise self.fail("the index must be INT (row by row) or IVEC2 (texel); use F.to_int")
+        batches = {index.batch, table.batch} - {1}
+        if len(batches) > 1:
+            raise self.fail("batches of table and index must be equal or 1; use F.take")
+        return table.vtype, Domain(index.size, batches.pop() if batches else 1)
+
+    @cached_property
+    def glsl(self) -> str:
+        if self.inputs[1].vtype is INT:
+            return (
+                "{ int i = $1; ivec2 extent = $size0;\n"
+                "$y = i >= 0 && i < extent.x * extent.y ? $0(ivec2(i % extent.x, i / extent.x), tile) : $type(0); }"
+            )
+        return (
+            "{ ivec2 texel = $1;\n"
+            "$y = all(greaterThanEqual(texel, ivec2(0))) && all(lessThan(texel, $size0))"
+            " ? $0(texel, tile) : $type(0); }"
+        )
+
+    def settled(self, known):
+        if 1 not in known:
+            return None
+        outside = not np.any(
+            texel_of(np.asarray(known[1]), self.inputs[1].vtype.is_scalar, self.inputs[0].size)[2]
+        )
+        return np.zeros(self.output.vtype.shape) if outside else None
+
+    def evaluate(self, at, table, index):
+        size = self.inputs[0].size
+        x, y, inside = texel_of(index, self.inputs[1].vtype.is_scalar, size)
+        tile = at.tile if table.shape[0] > 1 else np.zeros_like(at.tile)
+        values = table[tile, y, x]
+        rank = values.ndim - 3
+        return np.where(inside.reshape(inside.shape + (1,) * rank), values, 0)
+
+    def vjp(self, gy, i):
+        table, index = self.inputs
+        if i == 1 or table.vtype.is_int:
+            return None
+        return scatter_add(gy, index, table.size, table.batch)
+
+    def jvp(self, tangents):
+        tangent = tangents[0]
+        if tangent is None or self.output.vtype.is_int:
+            return None
+        return Lookup(F.fit(tangent, self.inputs[0]), self.inputs[1]).output
+
+
+UNMEASURED = 1 << 17
+"""Scalars in a tile of a table up to which a scatter needs no bound: its accumulators are wide enough for all magnitudes."""
+
+
+class Scatter(ScatterFunction):
+    """What the two scatter Functions share; see ScatterFunction for inputs."""
+
+    def __init__(self, table: Domain, *inputs: Variable):
+        self.table = table
+        super().__init__(*inputs)
+
+    def infer(self):
+        bound, *rest = self.inputs
+        vtypes = {value.vtype for value in rest[0::2]}
+        if self.operation == "add" and any(v.is_int for v in vtypes):
+            raise self.fail("adds floats; use F.to_float")
+        if len(vtypes) != 1 or len(rest) % 2:
+            raise self.fail("needs pairs of values and indices, all values of one type")
+        if any(index.vtype not in (INT, IVEC2) for index in rest[1::2]):
+            raise self.fail("indices must be INT (row by row) or IVEC2 (texel); use F.to_int")
+        if bound.vtype is not FLOAT or bound.domain != Domain((1, 1), 1):
+            raise self.fail("the bound must be FLOAT 1x1, batch 1; use F.max(F.abs(values))")
+        source = self.source
+        if self.table.batch not in (1, source.batch):
+            raise self.fail(f"a table of batch {self.table.batch} cannot take values of batch {source.batch}")
+        return vtypes.pop(), self.table
+
+    def _gathered(self, x: tuple[np.ndarray, ...]):
+        """For each pair: (flat table position, values (count, components)), of the texels inside."""
+        (width, height), batch = self.table
+        source = self.source
+        shape = (source.batch, source.size[1], source.size[0])
+        tile = np.arange(source.batch)[:, None, None] if batch > 1 else 0
+        for k, (value, index) in enumerate(self.pairs):
+            tx, ty, inside = texel_of(x[2 + 2 * k], index.vtype.is_scalar, self.table.size)
+            where = np.broadcast_to((tile * height + ty) * width + tx, shape)
+            inside = np.broadcast_to(inside, shape)
+            values = np.broadcast_to(x[1 + 2 * k], shape + value.vtype.shape)
+            yield where[inside], values[inside].reshape(-1, value.vtype.components)
+
+
+class ScatterAdd(Scatter):
+    """Adds the values into a table of zeros: the exact transpose of ``Lookup``; linear in the values."""
+
+    fields = ("table", "operation")
+    operation = "add"
+
+    def eval(self, *x):
+        shape = self.output.shape
+        count = int(np.prod(shape[:3]))
+        total = np.zeros((count, self.output.vtype.components))
+        for where, values in self._gathered(x):
+            for c in range(values.shape[1]):
+                total[:, c] += np.bincount(where, values[:, c], count)
+        return total.reshape(shape)
+
+    def vjp(self, gy, i):
+        if i % 2 == 0:
+            return None
+        gathered = Lookup(gy, self.inputs[i + 1]).output
+        source = self.source
+        return gathered if gathered.domain == source else F.expand(gathered, source.batch, source.size)
+
+    def jvp(self, tangents):
+        total = None
+        for (value, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
+            if tangent is not None:
+                term = scatter_add(F.fit(tangent, value), index, self.table.size, self.table.batch)
+                total = term if total is None else total + term
+        return total
+
+
+class ScatterMax(Scatter):
+    """The largest value written to each texel of a table of -1; INT. No derivative."""
+
+    zero_derivative = True
+    fields = ("table", "operation")
+    operation = "max"
+
+    def infer(self):
+        vtype, table = super().infer()
+        if vtype is not INT:
+            raise self.fail("takes INT values; use F.to_int")
+        return vtype, table
+
+    def eval(self, *x):
+        table = np.full(int(np.prod(self.output.shape)), -1, np.int64)
+        for where, values in self._gathered(x):
+            np.maximum.at(table, where, values[:, 0])
+        return table.reshape(self.output.shape)
+
+
+def lookup(table: Variable, index: Like) -> Variable:
+    """The texel of a table at a computed index, 0 where the index is outside.
+
+    table: any type. index: INT, counted row by row (x = index % W), or IVEC2 (x, y). A table of batch N > 1 is read in the
+    tile being computed, one of batch 1 is shared. The result has the type of the table and the domain of the index, with the
+    batch of the table when that is larger. Differentiable in the table; the transpose is ``scatter_add``. Asking for the
+    derivative by an index raises GraphError, and so do types and batches that do not fit.
+
+    >>> table = Variable.of([10.0, 20.0, 30.0, 40.0, 50.0])
+    >>> evaluate(F.lookup(table, Variable.of([4, 0, 1, 9, -1]))).tolist()
+    [50.0, 10.0, 20.0, 0.0, 0.0]
+    """
+    return Lookup(*operands(table), *integers(index)).output
+
+
+def scatter_add(
+    values: Variable, index: Like, size: Size, batch: int = 1, bound: Variable | float | None = None
+) -> Variable:
+    """Adds each value at its index into a table of zeros; indices outside of it are ignored.
+
+    values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. size, batch:
+    of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch`` is that of the values and each tile has
+    its own. bound: FLOAT of one texel, at least the largest absolute value, the scale of fixed-point sums. When it is not
+    given, it is measured for large tables; small ones take sums of every magnitude (a bound of infinity). The result has the
+    type of the values. Differentiable in the values. Raises GraphError.
+
+    >>> values, index = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of([0, 0, 1, 2, 9])
+    >>> evaluate(F.scatter_add(values, index, (3, 1))).ravel().tolist()
+    [3.0, 3.0, 4.0]
+    """
+    (values,), (index,) = operands(values), integers(index)
+    size = size_of(size)
+    if bound is None:
+        entries = size[0] * size[1] * values.vtype.components  # of a tile: more views do not change the plan
+        bound = np.inf if entries <= UNMEASURED else F.max(F.max_component(F.abs(values)))
+    return ScatterAdd(domain_of(size, batch), *operands(bound), values, index).output
+
+
+def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:
+    """The largest value written to each texel of a table, -1 where there is none.
+
+    values: INT. index, size, batch: as for ``scatter_add``. The result is INT. No derivative. Raises GraphError.
+
+    >>> values, index = Variable.of([1, 2, 3, 4, 5]), Variable.of([0, 0, 1, 1, 0])
+    >>> evaluate(F.scatter_max(values, index, (3, 1))).ravel().tolist()
+    [5, 4, -1]
+    """
+    return ScatterMax(domain_of(size, batch), F.constant(1.0), *integers(values, index)).output

@@ -1,0 +1,225 @@
+"""Reductions over the axes of an image, and their transpose: broadcasting to a domain."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....errors import GraphError
+from ... import functional as F
+from ...graph import At, Domain, ReduceFunction, Variable, domain_of
+from ...types import Access, Size, VType
+from ..pixel.constant import Like, operands
+from ..pixel.vector import Linear
+
+AXES = "xyn"
+
+
+def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
+    """``values[tile, y, x]`` at the texels of ``at`` (or the given ones); axes of length 1 broadcast."""
+    indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
+    return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
+
+
+class Reduce(ReduceFunction):
+    """All texels along one axis brought down to one: "x", "y", or "n" for the tiles of the batch."""
+
+    fields = ("axis",)
+
+    def __init__(self, x: Variable, axis: str):
+        self.axis = axis
+        super().__init__(x)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,)
+
+    @property
+    def extent(self) -> int:
+        """How many texels make one."""
+        (width, height), batch = self.inputs[0].domain
+        return {"x": width, "y": height, "n": batch}[self.axis]
+
+    @property
+    def iterations(self) -> int:
+        return self.extent
+
+    def infer(self):
+        x = self.inputs[0]
+        (width, height), batch = x.domain
+        size = (1 if self.axis == "x" else width, 1 if self.axis == "y" else height)
+        return x.vtype, Domain(size, 1 if self.axis == "n" else batch)
+
+    def _read(self, i: str) -> str:
+        where = {"x": f"ivec2({i}, pixel.y), tile", "y": f"ivec2(pixel.x, {i}), tile", "n": f"pixel, {i}"}
+        return f"$0({where[self.axis]})"
+
+    def _loop(self, first: str, begin: int, update: str) -> str:
+        count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
+        return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ {update} }}"
+
+    @property
+    def _axis(self) -> int:
+        return {"n": 0, "y": 1, "x": 2}[self.axis]
+
+    def evaluate(self, at, x):
+        return fetch(self.eval(x), at)
+
+
+class Sum(Reduce, Linear):
+    """The sum, compensated on devices. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
+
+    @cached_property
+    def glsl(self) -> str:
+        if self.output.vtype.is_int:
+            return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
+        # Kahan: what an addition lost is given back to the next, so long sums are as exact as short ones.
+        step = f"precise $type t = {self._read('i')} - lost; precise $type sum = $y + t;"
+        return "precise $type lost = $type(0);\n" + self._loop(
+            "$type(0)", 0, f"{step} lost = (sum - $y) - t; $y = sum;"
+        )
+
+    def eval(self, x):
+        return x.sum(axis=self._axis, keepdims=True)
+
+    def transpose(self, gy):
+        return Expand(gy, self.inputs[0].domain).output
+
+
+class Expand(Linear):
+    """A size or batch of 1 broadcast to ``domain``.
+
+    The transpose sums over the batch even where the batch is 1 already: a plan for one view then has the same
+    passes as a plan for many.
+    """
+
+    exact = True
+    fields = ("domain",)
+    glsl = "$0"
+
+    def __init__(self, x: Variable, domain: Domain):
+        self.domain = domain
+        super().__init__(x)
+
+    def infer(self):
+        x = self.inputs[0]
+        for have, want in zip((*x.size, x.batch), (*self.domain.size, self.domain.batch), strict=True):
+            if have not in (1, want):
+                raise self.fail(f"{x.domain} does not broadcast to {self.domain}")
+        return x.vtype, self.domain
+
+    def eval(self, x):
+        return np.broadcast_to(x, self.output.shape)
+
+    def evaluate(self, at, x):
+        shape = np.broadcast_shapes(at.x.shape, at.y.shape, at.tile.shape)
+        return np.broadcast_to(x, shape + self.output.vtype.shape)
+
+    def transpose(self, gy):
+        x = self.inputs[0]
+        for axis, have, want in zip("xy", x.size, self.domain.size, strict=True):
+            if have != want:
+                gy = Sum(gy, axis).output
+        return Sum(gy, "n").output if x.batch == 1 else gy
+
+
+def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
+    """x reduced along the axes named, y before x before n. Raises GraphError for other names."""
+    if set(axes) - set(AXES):
+        raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
+    one_texel = x.size == (1, 1)
+    # Columns first: neighbouring invocations then read neighbouring texels.
+    for axis in "yxn":
+        if axis in axes:
+            function = kind(x, axis)
+            # An image's batch is reduced even when it is 1: one view takes the passes of many.
+            keep = function.extent > 1 or (axis == "n" and not one_texel)
+            x = function.output if keep else x
+    return x
+
+
+def sum(x: Like, axes: str = AXES) -> Variable:
+    """The sum of the texels along axes of an image.
+
+    x: any type, (W, H) with a batch. axes: letters of "xyn": "x" and "y" inside a tile, "n" over the batch; default: all. The
+    result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Differentiable. Raises
+    GraphError for other axes. Components stay apart: ``sum_components`` adds them.
+
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
+    >>> evaluate(F.sum(x)).item(), evaluate(F.sum(x, "x")).ravel().tolist()
+    (55.0, [15.0, 40.0])
+    """
+    (x,) = operands(x)
+    return reduce_axes(Sum, x, axes)
+
+
+def mean(x: Like, axes: str = AXES) -> Variable:
+    """The mean of the texels along axes of an image.
+
+    x: FLOAT, VECn or MATn. axes: as for ``sum``. The result has the type of x, and extent 1 along these axes. Differentiable.
+    Raises GraphError.
+
+    >>> evaluate(F.mean(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
+    3.0
+    """
+    (x,) = operands(x)
+    total = sum(x, axes)
+    (width, height), batch = x.domain
+    count = (width if "x" in axes else 1) * (height if "y" in axes else 1) * (batch if "n" in axes else 1)
+    return total if count == 1 else total * (1.0 / count)
+
+
+def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Variable:
+    """x repeated to a batch and a size: one value or image for many.
+
+    x: any type. batch, size: of the result, by default those of x; x has the same or 1 along each axis. Domains broadcast by
+    themselves; this states it. Differentiable: the gradient is summed over the axes, and over the batch in any case. Raises
+    GraphError.
+
+    >>> evaluate(F.expand(2.0, batch=2, size=(3, 1))).tolist()
+    [[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]
+    """
+    (x,) = operands(x)
+    return Expand(x, domain_of(x.size if size is None else size, x.batch if batch is None else batch)).output
+
+
+def fit(x: Variable, like: Variable) -> Variable:
+    """x with the type and domain of another Variable; x itself when it has them already.
+
+    x: the type of ``like``, or a scalar that fills it; each extent is that of ``like`` or 1. Differentiable. Raises GraphError
+    where x does not broadcast.
+
+    >>> evaluate(F.fit(Variable.of(2.0), Variable(VEC2, (2, 1)))).tolist()
+    [[[[2.0, 2.0], [2.0, 2.0]]]]
+    """
+    if x.vtype is not like.vtype:
+        x = F.fill(x, like.vtype)
+    return x if x.domain == like.domain else Expand(x, like.domain).output
+
+
+def zeros_like(x: Variable) -> Variable:
+    """Zeros of the type and domain of x. A constant: no derivative.
+
+    >>> F.zeros_like(Variable(VEC3, (4, 2)))
+    VEC3 Expand#... (4x2)
+    """
+    return zeros(x.vtype, x.domain)
+
+
+def zeros(vtype: VType, domain: Domain | tuple[Size, int]) -> Variable:
+    """Zeros of a type and a domain.
+
+    vtype: FLOAT, VEC3, INT, ...; domain: ((W, H), batch). A constant: no derivative. Raises GraphError for other domains.
+
+    >>> evaluate(F.zeros(FLOAT, ((3, 2), 1))).tolist()
+    [[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]
+    """
+    if not isinstance(domain, Domain):
+        try:
+            size, batch = domain
+        except (TypeError, ValueError):
+            raise GraphError(f"a domain is ((width, height), batch), not {domain!r}") from None
+        domain = domain_of(size, batch)
+    zero = F.constant(0, vtype)
+    return zero if domain == zero.domain else Expand(zero, domain).output

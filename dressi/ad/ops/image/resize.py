@@ -1,0 +1,140 @@
+"""Resizing: one sparse matrix an axis, and its transpose."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ...graph import Domain, Variable
+from ...types import Size, size_of
+from .image import Fetching
+from .reduce import fetch
+
+FILTERS = {"nearest": 0, "bilinear": 1, "area": 2}
+
+TAPS = 256
+"""Texels that one texel of the output, or of its transpose, may read in both axes at once; more are resized axis by
+axis. Loops stay short, and their sums exact."""
+
+
+def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
+    """The (count_out, count_in) matrix of one axis; rows add up to 1. Texel centres are at i + 0.5."""
+    p, q = np.arange(count_out)[:, None], np.arange(count_in)[None, :]
+    if kind == "nearest":
+        return (q == ((2 * p + 1) * count_in) // (2 * count_out)).astype(np.float64)
+    if kind == "bilinear":
+        centre = np.clip((p + 0.5) * count_in / count_out - 0.5, 0, count_in - 1)
+        return np.maximum(1.0 - np.abs(centre - q), 0.0)
+    # Area: overlap of [p, p + 1) / count_out and [q, q + 1) / count_in, in whole numbers until the division.
+    overlap = np.minimum((p + 1) * count_in, (q + 1) * count_out) - np.maximum(p * count_in, q * count_out)
+    return np.maximum(overlap, 0) / count_in
+
+
+def taps(count_in: int, count_out: int, kind: str) -> int:
+    """The most texels that a texel reads along one axis, forward or in the transpose."""
+    if count_in == count_out:
+        return 1
+    if kind == "nearest":
+        return -(-count_out // count_in) + 3  # the transpose alone has a loop
+    spare = 2 if kind == "bilinear" else 0
+    forward = min(-(-count_in // count_out) + spare + 1, count_in)
+    backward = min(-(-(1 + spare) * count_out // count_in) + 3, count_out)
+    return max(forward, backward)
+
+
+class Resize(Fetching):
+    """Each output texel is a weighted mean of input texels near it; or the transpose of that."""
+
+    fields = ("size", "filter", "transposed")
+    includes = ("resize.glsl",)
+
+    def __init__(self, x: Variable, size: Size, filter: str, transposed: bool = False):
+        self.size, self.filter, self.transposed = size, filter, transposed
+        super().__init__(x)
+
+    def infer(self):
+        if self.filter not in FILTERS:
+            raise self.fail(f"filter is one of {', '.join(FILTERS)}, not {self.filter!r}")
+        if self.inputs[0].vtype.is_int and (self.filter != "nearest" or self.transposed):
+            raise self.fail("integers can only be resized with filter 'nearest'")
+        return self.inputs[0].vtype, Domain(self.size, self.inputs[0].batch)
+
+    @cached_property
+    def glsl(self) -> str:
+        f = FILTERS[self.filter]
+        if f == 0 and not self.transposed:
+            return "$y = $0(((2 * pixel + 1) * $size0) / (2 * $size), tile);"
+        # p counts texels of the resized image, q those of the original. The transpose runs at q, over p.
+        name = "resize_users" if self.transposed else "resize_range"
+        axes = []
+        for c, i in (("y", "j"), ("x", "i")):
+            n_in, n_out = (f"$size.{c}", f"$size0.{c}") if self.transposed else (f"$size0.{c}", f"$size.{c}")
+            p, q = (i, f"pixel.{c}") if self.transposed else (f"pixel.{c}", i)
+            if self.size[c == "y"] == self.inputs[0].size[c == "y"]:
+                axes.append((f"ivec2(pixel.{c})", "1.0"))
+                continue
+            axes.append(
+                (f"{name}(pixel.{c}, {n_in}, {n_out}, {f})", f"resize_weight({p}, {q}, {n_in}, {n_out}, {f})")
+            )
+        (rows, row), (columns, column) = axes
+        term, lost = f"(row * {column}) * $0(ivec2(i, j), tile)", ""
+        add = f"$y += {term};"
+        if self.iterations > TAPS:  # a long axis: Kahan's sum, as F.sum
+            lost = "precise $type lost = $type(0);\n"
+            add = (
+                f"{{ precise $type t = {term} - lost; precise $type sum = $y + t; "
+                "lost = (sum - $y) - t; $y = sum; }"
+            )
+        return (
+            f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n$y = $type(0);\n{lost}"
+            f"for (int j = rows.x; j <= rows.y; ++j) {{ float row = {row};\n"
+            f"if (row != 0.0) for (int i = columns.x; i <= columns.y; ++i) {add} }} }}"
+        )
+
+    @property
+    def iterations(self) -> int:
+        """Loops of both axes, one inside of the other."""
+        (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
+        if self.transposed:
+            width_in, height_in, width_out, height_out = width_out, height_out, width_in, height_in
+        elif self.filter == "nearest":
+            return 0
+        return taps(width_in, width_out, self.filter) * taps(height_in, height_out, self.filter)
+
+    def evaluate(self, at, x):
+        (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
+        if self.transposed:
+            across = weights(width_out, width_in, self.filter).T
+            down = weights(height_out, height_in, self.filter).T
+        else:
+            across = weights(width_in, width_out, self.filter)
+            down = weights(height_in, height_out, self.filter)
+        if x.dtype.kind != "f":
+            across, down = across.astype(np.int64), down.astype(np.int64)
+        out = np.moveaxis(np.tensordot(across, x, (1, 2)), 0, 2)
+        return fetch(np.moveaxis(np.tensordot(down, out, (1, 1)), 0, 1), at)
+
+    def transpose(self, gy):
+        return Resize(gy, self.inputs[0].size, self.filter, not self.transposed).output
+
+
+def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
+    """Each tile at another size. Tiles stretch from edge to edge; texel centres are at i + 0.5.
+
+    x: any type; INT types with "nearest" only. size: (W, H). filter: "nearest"; "bilinear" (of the two nearest texels an
+    axis, clamped; for enlarging); "area" (mean of what the output texel covers; for shrinking). The result has the type and
+    batch of x. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.resize(Variable.of([[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]]), (3, 1), "area")).ravel().tolist()
+    [2.0, 6.0, 10.0]
+    """
+    size, (width, height) = size_of(size), x.size
+    if filter in FILTERS and taps(width, size[0], filter) * taps(height, size[1], filter) > TAPS:
+        # The axis that leaves fewer texels first; axes that keep their extent are not touched.
+        steps = [(size[0], height), size] if size[0] * height <= width * size[1] else [(width, size[1]), size]
+    else:
+        steps = [size]
+    for step in steps:
+        x = x if step == x.size else Resize(x, step, filter).output
+    return x

@@ -1,0 +1,351 @@
+"""Component-wise Functions of two or three inputs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....errors import GraphError
+from ... import functional as F
+from ...graph import Variable, user_line
+from .constant import Like, floats, operands
+from .pointwise import Pointwise, guarded
+
+
+class Add(Pointwise):
+    exact = True
+    expression, compute, integers, promote = "$0 + $1", np.add, True, False
+
+    def partials(self, a, b):
+        return F.constant(1.0), F.constant(1.0)
+
+
+class Sub(Pointwise):
+    exact = True
+    expression, compute, integers, promote = "$0 - $1", np.subtract, True, False
+
+    def partials(self, a, b):
+        return F.constant(1.0), F.constant(-1.0)
+
+
+class Mul(Pointwise):
+    """By components, for matrices too: the surface allows only FLOAT times matrix."""
+
+    exact = True
+    expression, compute, integers, promote = "$0 * $1", np.multiply, True, False
+
+    def settled(self, known):
+        return self._zero_with(known, 0, 1)
+
+    def partials(self, a, b):
+        return b, a
+
+
+class Div(Pointwise):
+    """By components. Integers truncate toward zero."""
+
+    expression, integers, promote = "$0 / $1", True, False
+
+    @staticmethod
+    def compute(a, b):
+        if a.dtype.kind == "f":
+            return np.divide(a, b)
+        return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+
+    def settled(self, known):
+        return self._zero_with(known, 0)
+
+    def partials(self, a, b):
+        return 1.0 / b, F.hadamard(-self.output, 1.0 / b)
+
+
+class Mod(Pointwise):
+    """Floats: a - b * floor(a / b). Integers: the rest of the division that truncates."""
+
+    expression, integers, promote = "mod($0, $1)", True, True
+
+    @cached_property
+    def glsl(self) -> str:
+        # GLSL leaves % undefined for negative integers, the division is not.
+        return "$0 - ($0 / $1) * $1" if self.output.vtype.is_int else super().glsl
+
+    @staticmethod
+    def compute(a, b):
+        return np.fmod(a, b) if a.dtype.kind != "f" else a - b * np.floor(a / b)
+
+    def partials(self, a, b):
+        return F.constant(1.0), -F.floor(a / b)
+
+
+class Pow(Pointwise):
+    """a to the power b, a >= 0. Where a is 0 both derivatives are 0."""
+
+    expression, compute = "pow($0, $1)", np.power
+
+    def partials(self, a, b):
+        positive = F.greater(a, 0.0)
+        by_a = guarded(positive, lambda a, y: F.hadamard(b, F.div(y, a)), a, self.output)
+        return by_a, guarded(positive, lambda a, y: F.hadamard(F.log(a), y), a, self.output)
+
+
+class Atan2(Pointwise):
+    """Angle of the point (x, y), inputs y and x. The derivative at the origin is 0."""
+
+    expression, compute = "atan($0, $1)", np.arctan2
+
+    def partials(self, y, x):
+        square = F.square(x) + F.square(y)
+        away = F.greater(square, 0.0)
+        return (
+            guarded(away, lambda square: F.div(x, square), square),
+            guarded(away, lambda square: -F.div(y, square), square),
+        )
+
+
+class Min(Pointwise):
+    """Equal inputs: the gradient goes to the first."""
+
+    exact = True
+    expression, compute, integers = "min($0, $1)", np.minimum, True
+
+    def partials(self, a, b):
+        return F.less_equal(a, b), F.less(b, a)
+
+
+class Max(Pointwise):
+    """Equal inputs: the gradient goes to the first."""
+
+    exact = True
+    expression, compute, integers = "max($0, $1)", np.maximum, True
+
+    def partials(self, a, b):
+        return F.greater_equal(a, b), F.greater(b, a)
+
+
+class Clamp(Pointwise):
+    """min(max(x, low), high). On the bounds the gradient goes to x."""
+
+    exact = True
+    expression, integers = "clamp($0, $1, $2)", True
+
+    @staticmethod
+    def compute(x, low, high):
+        return np.minimum(np.maximum(x, low), high)
+
+    def partials(self, x, low, high):
+        above = F.greater(x, high)
+        below = F.logical_and(F.less(x, low), F.logical_not(above))
+        return F.logical_and(F.less_equal(low, x), F.less_equal(x, high)), below, above
+
+
+class Mix(Pointwise):
+    """a * (1 - t) + b * t."""
+
+    expression = "mix($0, $1, $2)"
+
+    @staticmethod
+    def compute(a, b, t):
+        return a * (1.0 - t) + b * t
+
+    def partials(self, a, b, t):
+        return 1.0 - t, t, b - a
+
+
+class Step(Pointwise):
+    """0 where x < edge, else 1; inputs edge and x."""
+
+    exact = True
+    zero_derivative = True
+    expression = "step($0, $1)"
+
+    @staticmethod
+    def compute(edge, x):
+        return np.where(x < edge, 0.0, 1.0)
+
+
+def add(a: Like, b: Like) -> Variable:
+    """a + b by components; the operator ``+``.
+
+    a, b: one type, or one of them a FLOAT (INT), which broadcasts over the components of the other. Differentiable in both.
+    Raises GraphError where integers meet floats, or types or domains do not fit.
+
+    >>> evaluate(F.add((1.0, 2.0), 0.5)).ravel().tolist()
+    [1.5, 2.5]
+    """
+    return Add(*operands(a, b)).output
+
+
+def sub(a: Like, b: Like) -> Variable:
+    """a - b by components; the operator ``-``.
+
+    a, b: types as for ``add``. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.sub((1.0, 2.0), 0.5)).ravel().tolist()
+    [0.5, 1.5]
+    """
+    return Sub(*operands(a, b)).output
+
+
+def mul(a: Like, b: Like) -> Variable:
+    """a * b by components; the operator ``*``.
+
+    a, b: as for ``add``, but a matrix can only be scaled by a FLOAT. Differentiable in both. Raises GraphError, also for the
+    product of two matrices, or of a matrix and a vector: that is ``matmul`` or ``hadamard``.
+
+    >>> evaluate(F.mul((1.0, 2.0), (3.0, 4.0))).ravel().tolist()
+    [3.0, 8.0]
+    """
+    a, b = operands(a, b)
+    for m, other in ((a, b), (b, a)):
+        if m.vtype.is_matrix and not other.vtype.is_scalar:
+            raise GraphError(
+                f"{a} * {b} is ambiguous: use @ for matrix products, F.hadamard for products by components"
+                f" (at {user_line()})"
+            )
+    return Mul(a, b).output
+
+
+def hadamard(a: Like, b: Like) -> Variable:
+    """a * b by components, for two matrices too.
+
+    a, b: types as for ``add``. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.hadamard(np.eye(2), [[5.0, 6.0], [7.0, 8.0]]))[0, 0, 0].tolist()
+    [[5.0, 0.0], [0.0, 8.0]]
+    """
+    return Mul(*operands(a, b)).output
+
+
+def div(a: Like, b: Like) -> Variable:
+    """a / b by components; the operator ``/``. Integers truncate toward zero.
+
+    a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats). Raises GraphError.
+
+    >>> evaluate(F.div((1.0, 3.0), 2.0)).ravel().tolist()
+    [0.5, 1.5]
+    >>> evaluate(Variable.of(-7) / 2).item()
+    -3
+    """
+    return Div(*operands(a, b)).output
+
+
+def mod(a: Like, b: Like) -> Variable:
+    """The rest of a division by components; the operator ``%``.
+
+    a, b: types as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of
+    a. Derivatives 1 and -floor(a / b) (floats). Raises GraphError.
+
+    >>> evaluate(F.mod((5.5, -0.5), 2.0)).ravel().tolist()
+    [1.5, 1.5]
+    """
+    return Mod(*operands(a, b)).output
+
+
+def pow(a: Like, b: Like) -> Variable:
+    """a to the power b by components; the operator ``**``.
+
+    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0, except for exponents that are Python numbers and whole, from 0 to 8:
+    these multiply. Differentiable in both; at a = 0 the derivatives are 0 (exact where it multiplies). Raises GraphError.
+
+    >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
+    9.0
+    >>> round(evaluate(F.pow(2.0, 0.5)).item(), 4)
+    1.4142
+    """
+    if isinstance(b, (int, float)) and isinstance(a, Variable):
+        if b == 0.5:
+            return F.sqrt(a)
+        if b == int(b) and 0 <= b <= 8:
+            return _power(a, int(b))
+    return Pow(*floats(a, b)).output
+
+
+def _power(a: Variable, exponent: int) -> Variable:
+    if exponent == 0:
+        return F.add(F.zeros_like(a), 1 if a.vtype.is_int else 1.0)
+    if exponent == 1:
+        return a
+    half = _power(a, exponent // 2)
+    square = hadamard(half, half)
+    return hadamard(square, a) if exponent % 2 else square
+
+
+def atan2(y: Like, x: Like) -> Variable:
+    """The angle of the point (x, y) in radians, in (-pi, pi], by components.
+
+    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the origin. Raises
+    GraphError.
+
+    >>> round(evaluate(F.atan2(1.0, -1.0)).item(), 4)
+    2.3562
+    """
+    return Atan2(*floats(y, x)).output
+
+
+def minimum(a: Like, b: Like) -> Variable:
+    """The smaller of a and b by components.
+
+    a, b: types as for ``add``. The gradient goes to the smaller one, to a where they are equal. Raises GraphError.
+
+    >>> evaluate(F.minimum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
+    [1.0, 4.0]
+    """
+    return Min(*operands(a, b)).output
+
+
+def maximum(a: Like, b: Like) -> Variable:
+    """The larger of a and b by components.
+
+    a, b: types as for ``add``. The gradient goes to the larger one, to a where they are equal. Raises GraphError.
+
+    >>> evaluate(F.maximum((1.0, 5.0), (3.0, 4.0))).ravel().tolist()
+    [3.0, 5.0]
+    """
+    return Max(*operands(a, b)).output
+
+
+def clamp(x: Like, low: Like = 0.0, high: Like = 1.0) -> Variable:
+    """min(max(x, low), high) by components.
+
+    x, low, high: types as for ``add``. The gradient goes to x inside and on the bounds, else to the bound. Raises GraphError.
+
+    >>> evaluate(F.clamp([-0.5, 0.25, 2.0])).ravel().tolist()
+    [0.0, 0.25, 1.0]
+    """
+    return Clamp(*operands(x, low, high)).output
+
+
+def mix(a: Like, b: Like, t: Like) -> Variable:
+    """a * (1 - t) + b * t by components.
+
+    a, b, t: FLOAT, VECn or MATn as for ``add``. Differentiable in all three. Raises GraphError.
+
+    >>> evaluate(F.mix((0.0, 10.0), (1.0, 20.0), 0.25)).ravel().tolist()
+    [0.25, 12.5]
+    """
+    return Mix(*floats(a, b, t)).output
+
+
+def step(edge: Like, x: Like) -> Variable:
+    """A mask: 0 where x < edge, else 1, by components.
+
+    edge, x: FLOAT, VECn or MATn as for ``add``. Derivative zero. Raises GraphError.
+
+    >>> evaluate(F.step(0.5, [0.25, 0.5, 0.75])).ravel().tolist()
+    [0.0, 1.0, 1.0]
+    """
+    return Step(*floats(edge, x)).output
+
+
+def smoothstep(low: Like, high: Like, x: Like) -> Variable:
+    """t * t * (3 - 2 t) with t = clamp((x - low) / (high - low), 0, 1), by components.
+
+    low, high, x: FLOAT, VECn or MATn as for ``add``; low < high. Differentiable in all three. Raises GraphError.
+
+    >>> evaluate(F.smoothstep(0.0, 4.0, [-1.0, 1.0, 2.0])).ravel().tolist()
+    [0.0, 0.15625, 0.5]
+    """
+    low, high, x = floats(low, high, x)
+    t = clamp((x - low) / (high - low), 0.0, 1.0)
+    return hadamard(hadamard(t, t), 3.0 - 2.0 * t)

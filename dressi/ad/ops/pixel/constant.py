@@ -1,0 +1,193 @@
+"""Constants: values baked into the shader, and the rules that turn Python numbers into Variables."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ....errors import GraphError
+from ...graph import Domain, PixelFunction, Variable, user_line
+from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
+
+Like = Any
+"""What a Function accepts: a Variable, a number, a tuple of numbers, an array of its own size or smaller."""
+
+SINGLE = Domain((1, 1), 1)
+
+
+def float_literal(value: float) -> str:
+    """GLSL of a number whose value is exactly the nearest float32."""
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    if not np.isfinite(single) or (single != 0 and abs(single) < np.finfo(np.float32).tiny):
+        return f"uintBitsToFloat(0x{struct.unpack('<I', struct.pack('<f', single))[0]:08x}u)"
+    short = str(single)
+    text = short if np.float32(float(short)) == single else repr(float(single))
+    return text if "." in text or "e" in text else text + ".0"
+
+
+def int_literal(value: int) -> str:
+    """GLSL of a 32-bit integer."""
+    return str(value) if value > -(2**31) else "int(0x80000000u)"
+
+
+class Constant(PixelFunction):
+    """One value for all texels: 1x1, batch 1, no inputs, written into the shader as a literal.
+
+    ``value`` holds the components as a flat tuple, row by row for matrices. On the host they keep their float64
+    values, on devices they are the nearest float32.
+    """
+
+    zero_derivative = True
+    fields = ("vtype", "value")
+
+    def __init__(self, value: np.ndarray | tuple[float, ...], vtype: VType):
+        self.vtype = vtype
+        numbers = value if type(value) is tuple else np.asarray(value).ravel().tolist()
+        self.value = tuple(map(int if vtype.is_int else float, numbers))
+        super().__init__()
+
+    @property
+    def attributes(self) -> tuple[Any, ...]:
+        # Bytes, not numbers: 0.0 and -0.0 are different constants, and NaN is equal to itself.
+        return (self.vtype, np.asarray(self.value).tobytes())
+
+    @property
+    def array(self) -> np.ndarray:
+        """The value with the shape of the type."""
+        dtype = np.int64 if self.vtype.is_int else np.float64
+        return np.array(self.value, dtype).reshape(self.vtype.shape)
+
+    def settled(self, known):
+        return self.array
+
+    def infer(self):
+        return self.vtype, SINGLE
+
+    @cached_property
+    def glsl(self) -> str:
+        literal = int_literal if self.vtype.is_int else float_literal
+        numbers = [literal(v) for v in self.array.T.ravel()]  # GLSL counts a matrix column by column
+        if self.vtype.is_scalar:
+            return numbers[0]
+        if not self.vtype.is_matrix and len(set(numbers)) == 1:
+            numbers = numbers[:1]
+        return f"{self.vtype.glsl}({', '.join(numbers)})"
+
+    def eval(self):
+        return self.array.reshape((1, 1, 1) + self.vtype.shape)
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value[0] if len(set(self.value)) == 1 else self.value})"
+
+
+def constant(value: Like, vtype: VType | None = None) -> Variable:
+    """A constant of one texel, baked into the shader.
+
+    value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without ``vtype``
+    integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components of ``vtype``. No
+    derivative. Raises GraphError for other shapes. A value that changes is a leaf: ``Variable.of``.
+
+    >>> F.constant((1.0, 2.0, 3.0)), F.constant(7), F.constant(0.5, VEC2)
+    (VEC3 Constant#... (1x1), INT Constant#... (1x1), VEC2 Constant#... (1x1))
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise GraphError(f"a constant is made of numbers, not of {value!r} (at {user_line()})")
+    if vtype is None:
+        integer = array.dtype.kind in "iu"
+        if array.ndim == 0:
+            vtype = vector_type(1, integer=integer)
+        elif array.ndim == 1 and 2 <= len(array) <= 4:
+            vtype = vector_type(len(array), integer=integer)
+        elif array.shape in {(2, 2), (3, 3), (4, 4)}:
+            vtype = (MAT2, MAT3, MAT4)[len(array) - 2]
+        else:
+            raise GraphError(
+                f"a constant of shape {array.shape} has no type; send larger arrays as Variable(data=...)"
+                f" (at {user_line()})"
+            )
+    if vtype.is_int and array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
+        raise GraphError(f"{value!r} is not a constant of type {vtype} (at {user_line()})")
+    if array.shape != vtype.shape:
+        if array.ndim:
+            raise GraphError(f"{value!r} does not have the shape of {vtype} (at {user_line()})")
+        array = np.full(vtype.shape, array)
+    return Constant(array, vtype).output
+
+
+def constant_value(x: Variable) -> np.ndarray | None:
+    """The value of a constant, a NumPy array of the shape of its type; None when x is anything else. No part of the graph, so
+    it has no derivative.
+
+    >>> F.constant_value(F.constant((1.0, 2.0))), F.constant_value(Variable.of(1.0))
+    (array([1., 2.]), None)
+    """
+    return x.creator.array if isinstance(x.creator, Constant) else None
+
+
+def is_constant(x: Variable, number: float) -> bool:
+    """Whether x is a constant with every component equal to ``number``."""
+    return isinstance(x.creator, Constant) and all(v == number for v in x.creator.value)
+
+
+def operands(*values: Like, beside: Sequence[Variable] = ()) -> list[Variable]:
+    """Variables; numbers among them become constants, integer ones when they stand beside integer Variables.
+
+    Arrays as large as a Variable among the values or ``beside`` them become leaves."""
+    variables = [v for v in values if isinstance(v, Variable)]
+    integer = bool(variables) and all(v.vtype.is_int for v in variables)
+    forms = (*variables, *beside)
+    return [v if isinstance(v, Variable) else _literal(v, integer, forms) for v in values]
+
+
+def floats(*values: Like) -> list[Variable]:
+    """Variables; numbers among them become FLOAT constants."""
+    variables = [v for v in values if isinstance(v, Variable)]
+    return [v if isinstance(v, Variable) else _literal(v, False, variables) for v in values]
+
+
+def integers(*values: Like) -> list[Variable]:
+    """Variables; numbers among them become INT constants. Raises GraphError for fractions."""
+    return [v if isinstance(v, Variable) else constant(_whole(v)) for v in values]
+
+
+def _whole(value: Like) -> np.ndarray:
+    array = np.asarray(value)
+    if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
+        raise GraphError(f"{value!r} stands beside integers; convert them with F.to_float (at {user_line()})")
+    return array.astype(np.int64)
+
+
+def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Variable:
+    if type(value) is float and not integer:
+        return Constant((value,), FLOAT).output
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise GraphError(f"expected a Variable or numbers, not {value!r} (at {user_line()})")
+    if integer:
+        array = _whole(value)
+    elif array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    image = _image(array, beside)
+    return constant(array) if image is None else image
+
+
+def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
+    """A leaf that holds an array larger than a constant, in the form of a Variable that it stands beside."""
+    for v in beside:
+        for vtype in dict.fromkeys((v.vtype, vector_type(1, integer=array.dtype.kind == "i"))):
+            lead = array.shape[: array.ndim - len(vtype.shape)]
+            if lead + vtype.shape != array.shape or vtype.is_int != (array.dtype.kind == "i"):
+                continue
+            if len(lead) == 1 and (v.count, v.batch) == (lead[0], 1):
+                return Variable.of(array, vtype)
+            if len(lead) == 2 and v.count is not None and lead == (v.batch, v.count):
+                return Variable.of(array, vtype, batched=True)
+            if lead in ((v.size[1], v.size[0]), (v.batch, v.size[1], v.size[0])):
+                return Variable.of(array, vtype)
+    return None

@@ -1,0 +1,159 @@
+"""Roots, exponentials and logarithms, by components."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import functional as F
+from ...graph import Variable
+from .constant import Like, floats
+from .pointwise import Pointwise, guarded
+
+
+class Exp(Pointwise):
+    expression, compute = "exp($0)", np.exp
+
+    def partials(self, x):
+        return (self.output,)
+
+
+class Exp2(Pointwise):
+    expression, compute = "exp2($0)", np.exp2
+
+    def partials(self, x):
+        return (self.output * float(np.log(2.0)),)
+
+
+class Log(Pointwise):
+    """Derivative: 0 where the logarithm does not exist, so that a select that avoids it stays finite."""
+
+    expression, compute = "log($0)", np.log
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda x: 1.0 / x, x),)
+
+
+class Log2(Pointwise):
+    """Derivative: as for Log."""
+
+    expression, compute = "log2($0)", np.log2
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda x: float(1.0 / np.log(2.0)) / x, x),)
+
+
+class Sqrt(Pointwise):
+    """Derivative: 0 at 0, where it would be infinite."""
+
+    expression, compute = "sqrt($0)", np.sqrt
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda y: 0.5 / y, self.output),)
+
+
+class InverseSqrt(Pointwise):
+    """Derivative: 0 at 0, where it would be infinite."""
+
+    expression = "inversesqrt($0)"
+
+    @staticmethod
+    def compute(x):
+        return 1.0 / np.sqrt(x)
+
+    def partials(self, x):
+        return (guarded(F.greater(x, 0.0), lambda x, y: F.hadamard(-0.5 * y, 1.0 / x), x, self.output),)
+
+
+class Sigmoid(Pointwise):
+    """1 / (1 + exp(-x)). Neither the value nor the derivative overflows."""
+
+    # The argument of exp is never positive, so no infinity appears on the way.
+    expression = "mix(exp(-abs($0)), $operand(1.0), step(0.0, $0)) / (1.0 + exp(-abs($0)))"
+
+    @staticmethod
+    def compute(x):
+        small = np.exp(-np.abs(x))
+        return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+    def partials(self, x):
+        return (F.hadamard(self.output, 1.0 - self.output),)
+
+
+def exp(x: Like) -> Variable:
+    """e to the power x, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative exp(x).
+
+    >>> evaluate(F.exp(0.0)).item()
+    1.0
+    """
+    return Exp(*floats(x)).output
+
+
+def exp2(x: Like) -> Variable:
+    """2 to the power x, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative log(2) 2**x.
+
+    >>> evaluate(F.exp2([3.0, -1.0])).ravel().tolist()
+    [8.0, 0.5]
+    """
+    return Exp2(*floats(x)).output
+
+
+def log(x: Like) -> Variable:
+    """Natural logarithm of x > 0, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / x; 0 where x <= 0, so that a ``select`` which
+    avoids those values has a finite gradient.
+
+    >>> round(evaluate(F.log(10.0)).item(), 4)
+    2.3026
+    """
+    return Log(*floats(x)).output
+
+
+def log2(x: Like) -> Variable:
+    """Logarithm of x > 0 to base 2, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (x log(2)); 0 where x <= 0.
+
+    >>> evaluate(F.log2([8.0, 0.5])).ravel().tolist()
+    [3.0, -1.0]
+    """
+    return Log2(*floats(x)).output
+
+
+def sqrt(x: Like) -> Variable:
+    """Square root of x >= 0, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative 1 / (2 sqrt(x)); 0 at 0, where it would be
+    infinite.
+
+    >>> evaluate(F.sqrt([1.0, 4.0, 9.0])).ravel().tolist()
+    [1.0, 2.0, 3.0]
+    """
+    return Sqrt(*floats(x)).output
+
+
+def inversesqrt(x: Like) -> Variable:
+    """1 / sqrt(x) of x > 0, by components.
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative -1 / (2 x sqrt(x)); 0 where x <= 0.
+
+    >>> evaluate(F.inversesqrt([4.0, 16.0])).ravel().tolist()
+    [0.5, 0.25]
+    """
+    return InverseSqrt(*floats(x)).output
+
+
+def sigmoid(x: Like) -> Variable:
+    """1 / (1 + exp(-x)) by components, in [0, 1].
+
+    x: FLOAT, VECn or MATn. The result has its type and domain. Derivative y (1 - y). Neither the value nor the derivative
+    overflows for large x.
+
+    >>> evaluate(F.sigmoid([0.0, 100.0])).ravel().tolist()
+    [0.5, 1.0]
+    """
+    return Sigmoid(*floats(x)).output

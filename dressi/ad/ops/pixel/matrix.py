@@ -1,0 +1,325 @@
+"""Matrices: columns, products, inverse. NumPy holds [row, column]; GLSL builds and indexes by columns."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ... import functional as F
+from ...graph import PixelFunction, Variable
+from ...types import VType, matrix_type, vector_type
+from .constant import Like, floats
+from .vector import Bilinear, Construct, Linear
+
+
+class Columns(PixelFunction):
+    """The matrix with the given columns."""
+
+    exact = True
+
+    def infer(self):
+        order = len(self.inputs)
+        if order not in (2, 3, 4) or any(x.vtype is not vector_type(order) for x in self.inputs):
+            raise self.fail("a matrix of order n is made of n columns VECn")
+        return matrix_type(order), self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        return f"mat{len(self.inputs)}({', '.join(f'${j}' for j in range(len(self.inputs)))})"
+
+    def eval(self, *x):
+        return np.stack(np.broadcast_arrays(*x), axis=-1)
+
+    def vjp(self, gy, i):
+        return column(gy, i)
+
+    def jvp(self, tangents):
+        if all(t is None for t in tangents):
+            return None
+        parts = [
+            F.constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
+        ]
+        return F.fit(Columns(*parts).output, self.output)
+
+
+class Column(Linear):
+    """Column ``number`` of a matrix."""
+
+    exact = True
+    fields = ("number",)
+
+    def __init__(self, x: Variable, number: int):
+        self.number = number
+        super().__init__(x)
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        if not x.is_matrix or not 0 <= self.number < x.shape[1]:
+            raise self.fail(f"there is no column {self.number}")
+        return vector_type(x.shape[0]), self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        return f"$0[{self.number}]"
+
+    def eval(self, x):
+        return x[..., self.number]
+
+    def transpose(self, gy):
+        order = self.inputs[0].vtype.shape[1]
+        return Columns(*(gy if j == self.number else F.constant(0.0, gy.vtype) for j in range(order))).output
+
+
+class Fill(Linear):
+    """A matrix with the scalar in every element."""
+
+    exact = True
+    fields = ("vtype",)
+
+    def __init__(self, x: Variable, vtype: VType):
+        self.vtype = vtype
+        super().__init__(x)
+
+    def infer(self):
+        if not self.inputs[0].vtype.is_scalar or not self.vtype.is_matrix:
+            raise self.fail("fills a matrix with a scalar")
+        return self.vtype, self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        rows, columns = self.vtype.shape
+        return f"{self.vtype.glsl}({', '.join([f'vec{rows}($0)'] * columns)})"
+
+    def eval(self, x):
+        return np.broadcast_to(x[..., None, None], x.shape + self.vtype.shape)
+
+    def transpose(self, gy):
+        return F.sum_components(gy)
+
+
+class Transpose(Linear):
+    """Rows and columns exchanged."""
+
+    exact = True
+    glsl = "transpose($0)"
+
+    def infer(self):
+        if not self.inputs[0].vtype.is_matrix:
+            raise self.fail("takes a matrix")
+        return self.inputs[0].vtype, self.broadcast()
+
+    def eval(self, x):
+        return np.swapaxes(x, -1, -2)
+
+    def transpose(self, gy):
+        return transpose(gy)
+
+
+class MatMul(Bilinear):
+    """matrix @ matrix, or matrix @ vector."""
+
+    glsl = "$0 * $1"
+
+    def infer(self):
+        a, b = (x.vtype for x in self.inputs)
+        if not a.is_matrix or b.is_scalar or b.is_int or b.shape[0] != a.shape[1]:
+            raise self.fail("takes a matrix and a matrix or vector of the same order; use * for scalars")
+        return b, self.broadcast()
+
+    def eval(self, a, b):
+        return a @ b if self.inputs[1].vtype.is_matrix else np.einsum("...ij,...j->...i", a, b)
+
+    def vjp(self, gy, i):
+        a, b = self.inputs
+        if i == 1:
+            return matmul(transpose(a), gy)
+        return matmul(gy, transpose(b)) if b.vtype.is_matrix else Outer(gy, b).output
+
+
+class Outer(Bilinear):
+    """The matrix of products: element [i, j] is a[i] * b[j]."""
+
+    glsl = "outerProduct($0, $1)"
+
+    def infer(self):
+        a, b = (x.vtype for x in self.inputs)
+        if a != b or a.is_scalar or a.is_matrix or a.is_int:
+            raise self.fail("takes two vectors of one type")
+        return matrix_type(a.components), self.broadcast()
+
+    def eval(self, a, b):
+        return a[..., :, None] * b[..., None, :]
+
+    def vjp(self, gy, i):
+        a, b = self.inputs
+        return matmul(gy, b) if i == 0 else matmul(transpose(gy), a)
+
+
+class Inverse(PixelFunction):
+    """The inverse matrix; not finite where the matrix is singular."""
+
+    glsl = "inverse($0)"
+
+    def infer(self):
+        if not self.inputs[0].vtype.is_matrix:
+            raise self.fail("takes a matrix")
+        return self.inputs[0].vtype, self.broadcast()
+
+    def eval(self, x):
+        singular = np.linalg.det(x) == 0
+        safe = np.where(singular[..., None, None], np.eye(x.shape[-1]), x)
+        return np.where(singular[..., None, None], np.nan, np.linalg.inv(safe))
+
+    def vjp(self, gy, i):
+        turned = transpose(self.output)
+        return -(turned @ gy @ turned)
+
+    def jvp(self, tangents):
+        return None if tangents[0] is None else -(self.output @ tangents[0] @ self.output)
+
+
+class Determinant(PixelFunction):
+    """The determinant. The derivative at singular matrices is exact up to order 3."""
+
+    glsl = "determinant($0)"
+
+    def infer(self):
+        if not self.inputs[0].vtype.is_matrix:
+            raise self.fail("takes a matrix")
+        return vector_type(1), self.broadcast()
+
+    def eval(self, x):
+        return np.linalg.det(x)
+
+    def _cofactors(self) -> Variable:
+        x = self.inputs[0]
+        c = [column(x, j) for j in range(x.vtype.shape[1])]
+        if len(c) == 2:
+            return Columns(
+                Construct(vector_type(2), c[1].y, -c[1].x).output,
+                Construct(vector_type(2), -c[0].y, c[0].x).output,
+            ).output
+        if len(c) == 3:
+            return Columns(F.cross(c[1], c[2]), F.cross(c[2], c[0]), F.cross(c[0], c[1])).output
+        return self.output * transpose(inverse(x))
+
+    def vjp(self, gy, i):
+        return gy * self._cofactors()
+
+    def jvp(self, tangents):
+        (tangent,) = tangents
+        return None if tangent is None else F.sum_components(F.hadamard(tangent, self._cofactors()))
+
+
+def mat2(*columns: Like) -> Variable:
+    """MAT2 of two columns VEC2. Domains broadcast. Differentiable. Raises GraphError for other columns.
+
+    >>> evaluate(F.mat2((1.0, 2.0), (3.0, 4.0)))[0, 0, 0].tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    return Columns(*floats(*columns)).output
+
+
+def mat3(*columns: Like) -> Variable:
+    """MAT3 of three columns VEC3. Domains broadcast. Differentiable. Raises GraphError for other columns.
+
+    >>> evaluate(F.mat3((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (5.0, 6.0, 1.0)))[0, 0, 0].tolist()
+    [[1.0, 0.0, 5.0], [0.0, 1.0, 6.0], [0.0, 0.0, 1.0]]
+    """
+    return Columns(*floats(*columns)).output
+
+
+def mat4(*columns: Like) -> Variable:
+    """MAT4 of four columns VEC4. Domains broadcast. Differentiable. Raises GraphError for other columns.
+
+    >>> evaluate(F.mat4(*np.eye(4)))[0, 0, 0].tolist() == np.eye(4).tolist()
+    True
+    """
+    return Columns(*floats(*columns)).output
+
+
+def column(m: Variable, j: int) -> Variable:
+    """Column j of a matrix; the operator ``m[j]``.
+
+    m: MATn. j: 0 to n - 1; negative numbers count from the end. The result is a VECn. Differentiable. Raises GraphError.
+
+    >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
+    >>> evaluate(F.column(m, 1)).ravel().tolist()
+    [2.0, 4.0]
+    """
+    return Column(m, j + m.vtype.shape[-1] if j < 0 and m.vtype.is_matrix else j).output
+
+
+def matmul(a: Like, b: Like) -> Variable:
+    """The product of matrices and vectors; the operator ``@``.
+
+    a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector). Differentiable in both.
+    Raises GraphError where the orders differ.
+
+    >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
+    >>> evaluate(F.matmul(m, (1.0, 10.0))).ravel().tolist()
+    [21.0, 43.0]
+    """
+    a, b = floats(a, b)
+    if b.vtype.is_matrix and not a.vtype.is_matrix and not a.vtype.is_scalar:
+        return MatMul(transpose(b), a).output
+    return MatMul(a, b).output
+
+
+def transpose(m: Like) -> Variable:
+    """A matrix with rows and columns exchanged.
+
+    m: MATn. The result has its type and domain. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.transpose([[1.0, 2.0], [3.0, 4.0]]))[0, 0, 0].tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    return Transpose(*floats(m)).output
+
+
+def inverse(m: Like) -> Variable:
+    """The inverse of a matrix; not finite where the matrix is singular.
+
+    m: MATn. The result has its type and domain. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.inverse([[2.0, 0.0], [0.0, 4.0]]))[0, 0, 0].tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return Inverse(*floats(m)).output
+
+
+def determinant(m: Like) -> Variable:
+    """The determinant of a matrix.
+
+    m: MATn. The result is FLOAT, of its domain. Differentiable; at singular MAT4 the derivative is not finite. Raises
+    GraphError.
+
+    >>> evaluate(F.determinant([[1.0, 2.0], [3.0, 5.0]])).round(4).item()
+    -1.0
+    """
+    return Determinant(*floats(m)).output
+
+
+def outer(a: Like, b: Like) -> Variable:
+    """The matrix of products: element [i, j] is a[i] * b[j].
+
+    a, b: VECn of one type. The result is a MATn. Differentiable in both. Raises GraphError.
+
+    >>> evaluate(F.outer((1.0, 2.0), (3.0, 4.0)))[0, 0, 0].tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
+    return Outer(*floats(a, b)).output
+
+
+def fill(x: Variable, vtype: VType) -> Variable:
+    """The scalar x in every component of a type.
+
+    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises GraphError.
+
+    >>> evaluate(F.fill(Variable.of(2.0), VEC3)).ravel().tolist()
+    [2.0, 2.0, 2.0]
+    """
+    if vtype.is_scalar:
+        return x
+    return Fill(x, vtype).output if vtype.is_matrix else Construct(vtype, x).output

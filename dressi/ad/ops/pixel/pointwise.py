@@ -1,0 +1,106 @@
+"""Component-wise Functions: what they share. A subclass gives an expression, a NumPy meaning, its partials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ... import functional as F
+from ...graph import PixelFunction, Variable
+from ...transform.shortcut import shortcut
+from ...types import VType, vector_type
+from .constant import is_constant
+
+
+class Pointwise(PixelFunction):
+    """The same scalar operation on each component; a FLOAT (INT) broadcasts over vectors and matrices.
+
+    ``expression`` is GLSL over vectors and scalars of one type; matrices are done column by column.
+    ``$operand`` in it is the type of the operands, ``$type`` that of the result. ``vector_expression`` replaces
+    it where GLSL spells the operation differently for vectors. ``compute`` is the meaning in NumPy.
+    """
+
+    expression: ClassVar[str]
+    vector_expression: ClassVar[str | None] = None
+    compute: ClassVar[Callable[..., Any]]
+    integers: ClassVar[bool] = False  # INT and IVECn are allowed
+    mask: ClassVar[bool] = False  # integers give floats: comparisons
+    promote: ClassVar[bool] = True  # GLSL has no overload that mixes scalars and vectors
+
+    def infer(self):
+        operand = self.inputs[0].vtype
+        for x in self.inputs:
+            if x.vtype.is_int is not operand.is_int:
+                raise self.fail("integers and floats do not mix; convert with F.to_float or F.to_int")
+            if x.vtype is not operand and not x.vtype.is_scalar:
+                if not operand.is_scalar:
+                    raise self.fail(
+                        "types must be equal, or FLOAT (INT), which broadcasts over the components"
+                    )
+                operand = x.vtype
+        if operand.is_int and not self.integers:
+            raise self.fail("takes floats; convert with F.to_float")
+        return self.result(operand), self.broadcast()
+
+    def result(self, operand: VType) -> VType:
+        """Type of the output for the type all operands broadcast to."""
+        return vector_type(operand.components) if self.mask and operand.is_int else operand
+
+    @cached_property
+    def glsl(self) -> str:
+        vtype = self.output.vtype
+        if not vtype.is_matrix:
+            return self._spell(vtype, "")
+        column = vector_type(vtype.shape[0])
+        return f"{vtype.glsl}({', '.join(self._spell(column, f'[{j}]') for j in range(vtype.shape[1]))})"
+
+    def _spell(self, vtype: VType, column: str) -> str:
+        integer = any(x.vtype.is_int for x in self.inputs)
+        operand = vector_type(vtype.components, integer=integer).glsl
+
+        def token(match: re.Match[str]) -> str:
+            x = self.inputs[int(match[1])].vtype
+            if x.is_matrix:
+                return match[0] + column
+            if x.is_scalar and not vtype.is_scalar and self.promote:
+                return f"{operand}({match[0]})"
+            return match[0]
+
+        text = self.expression if vtype.is_scalar or not self.vector_expression else self.vector_expression
+        text = re.sub(r"\$(\d+)", token, text)
+        return text.replace("$operand", operand).replace("$type", vtype.glsl)
+
+    def eval(self, *x: np.ndarray) -> np.ndarray:
+        rank = len(self.output.vtype.shape)
+        lifted = [
+            a.reshape(a.shape + (1,) * rank) if v.vtype.is_scalar else a
+            for a, v in zip(x, self.inputs, strict=True)
+        ]
+        with np.errstate(all="ignore"):
+            return type(self).compute(*lifted)
+
+    def _scaled(self, x: Variable, partial: Variable) -> Variable:
+        return scaled(x, partial)
+
+
+def scaled(x: Variable, factor: Variable) -> Variable:
+    """x * factor by components (matrices too), without the multiplication when the factor is 1 or -1."""
+    if factor.vtype.is_scalar and is_constant(factor, 1.0):
+        return x
+    if factor.vtype.is_scalar and is_constant(factor, -1.0):
+        return F.neg(x)
+    return F.hadamard(x, factor)
+
+
+def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:
+    """value(*x) where the condition holds, else 0: keeps infinities out of derivatives.
+
+    Derivatives of the result are finite too where ``value`` of ones is: there x is replaced by 1 where the condition
+    does not hold. (A select alone makes 0 * inf of them.)
+    """
+    safe = value(*(F.select(condition, v, 1.0) for v in x))
+    return shortcut(F.select(condition, value(*x), 0.0), F.select(condition, safe, 0.0))

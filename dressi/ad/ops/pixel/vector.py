@@ -1,0 +1,342 @@
+"""Vectors: construction, components, the scalar product."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....errors import GraphError
+from ... import functional as F
+from ...graph import PixelFunction, Variable
+from ...types import VType, vector_type
+from .constant import Like, floats, operands
+
+XYZW = "xyzw"
+
+
+class Linear(PixelFunction):
+    """A linear Function of one input: jvp is itself, vjp is ``transpose``."""
+
+    def transpose(self, gy: Variable) -> Variable:
+        raise NotImplementedError
+
+    def vjp(self, gy, i):
+        return None if self.output.vtype.is_int else self.transpose(gy)
+
+    def jvp(self, tangents):
+        (tangent,) = tangents
+        if tangent is None or self.output.vtype.is_int:
+            return None
+        return self.rebuild(F.fit(tangent, self.inputs[0])).output
+
+
+class Bilinear(PixelFunction):
+    """A Function linear in each of its two inputs."""
+
+    def settled(self, known):
+        return self._zero_with(known, 0, 1)
+
+    def jvp(self, tangents):
+        a, b = self.inputs
+        ta, tb = tangents
+        terms = []
+        if ta is not None:
+            terms.append(type(self)(ta, b).output)
+        if tb is not None:
+            terms.append(type(self)(a, tb).output)
+        return F.fit(sum(terms[1:], terms[0]), self.output) if terms else None
+
+
+class Construct(PixelFunction):
+    """A vector of the components of the inputs in order; one scalar alone fills all components."""
+
+    exact = True
+    fields = ("vtype",)
+
+    def __init__(self, vtype: VType, *inputs: Variable):
+        self.vtype = vtype
+        super().__init__(*inputs)
+
+    @property
+    def fills(self) -> bool:
+        return len(self.inputs) == 1 and self.inputs[0].vtype.is_scalar
+
+    def infer(self):
+        width = 0
+        for x in self.inputs:
+            if x.vtype.is_matrix or x.vtype.is_int != self.vtype.is_int:
+                raise self.fail(f"{x} cannot be a part of {self.vtype}")
+            width += x.vtype.components
+        if not self.fills and width != self.vtype.components:
+            raise self.fail(f"{self.vtype} needs {self.vtype.components} components, not {width}")
+        return self.vtype, self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        return f"{self.vtype.glsl}({', '.join(f'${i}' for i in range(len(self.inputs)))})"
+
+    def eval(self, *x):
+        parts = [a[..., None] if v.vtype.is_scalar else a for a, v in zip(x, self.inputs, strict=True)]
+        if self.fills:
+            return np.repeat(parts[0], self.vtype.components, axis=-1)
+        shape = np.broadcast_shapes(*(a.shape[:-1] for a in parts))
+        return np.concatenate([np.broadcast_to(a, (*shape, a.shape[-1])) for a in parts], axis=-1)
+
+    def vjp(self, gy, i):
+        if self.vtype.is_int:
+            return None
+        if self.fills:
+            return F.sum_components(gy)
+        start = sum(x.vtype.components for x in self.inputs[:i])
+        return swizzle(gy, XYZW[start : start + self.inputs[i].vtype.components])
+
+    def jvp(self, tangents):
+        if self.vtype.is_int or all(t is None for t in tangents):
+            return None
+        parts = [
+            F.constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
+        ]
+        return F.fit(Construct(self.vtype, *parts).output, self.output)
+
+
+class Swizzle(Linear):
+    """Output component k is input component ``keys[k]``."""
+
+    exact = True
+    fields = ("keys",)
+
+    def __init__(self, x: Variable, keys: tuple[int, ...]):
+        self.keys = keys
+        super().__init__(x)
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        if x.is_matrix or x.is_scalar:
+            raise self.fail("only vectors have components; use F.column for matrices")
+        if not 1 <= len(self.keys) <= 4 or not all(0 <= k < x.components for k in self.keys):
+            raise self.fail(f"{x} has no components {self.keys}")
+        return vector_type(len(self.keys), integer=x.is_int), self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        return "$0." + "".join(XYZW[k] for k in self.keys)
+
+    def eval(self, x):
+        return x[..., self.keys[0]] if len(self.keys) == 1 else x[..., list(self.keys)]
+
+    def transpose(self, gy):
+        return Spread(gy, self.keys, self.inputs[0].vtype.components).output
+
+
+class Spread(Linear):
+    """Transpose of Swizzle: input component k is added to output component ``keys[k]``, others are 0."""
+
+    fields = ("keys", "width")
+
+    def __init__(self, x: Variable, keys: tuple[int, ...], width: int):
+        self.keys, self.width = keys, width
+        super().__init__(x)
+
+    def infer(self):
+        if self.inputs[0].vtype is not vector_type(len(self.keys)):
+            raise self.fail(f"needs a float input of {len(self.keys)} components")
+        return vector_type(self.width), self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        names = ["$0"] if len(self.keys) == 1 else [f"$0.{XYZW[k]}" for k in range(len(self.keys))]
+        parts = []
+        for c in range(self.width):
+            terms = [name for name, k in zip(names, self.keys, strict=True) if k == c]
+            parts.append(" + ".join(terms) or "0.0")
+        return f"{vector_type(self.width).glsl}({', '.join(parts)})"
+
+    def eval(self, x):
+        x = x[..., None] if len(self.keys) == 1 else x
+        out = np.zeros((*x.shape[:-1], self.width), x.dtype)
+        for c, k in enumerate(self.keys):
+            out[..., k] += x[..., c]
+        return out
+
+    def transpose(self, gy):
+        return Swizzle(gy, self.keys).output
+
+
+class SumComponents(Linear):
+    """All components of a vector or matrix added to a scalar."""
+
+    def infer(self):
+        x = self.inputs[0].vtype
+        return vector_type(1, integer=x.is_int), self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        x = self.inputs[0].vtype
+        if x.is_scalar:
+            return "$0"
+        if x.is_matrix:
+            rows, columns = x.shape
+            return " + ".join(f"$0[{j}].{XYZW[i]}" for j in range(columns) for i in range(rows))
+        return " + ".join(f"$0.{c}" for c in XYZW[: x.components])
+
+    def eval(self, x):
+        return x.sum(axis=tuple(range(3, x.ndim)))
+
+    def transpose(self, gy):
+        return F.fill(gy, self.inputs[0].vtype)
+
+
+def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
+    variables = operands(*parts) if any(isinstance(p, Variable) for p in parts) else floats(*parts)
+    convert = F.to_int if vtype.is_int else F.to_float
+    variables = [convert(v) for v in variables]
+    if len(variables) == 1 and not variables[0].vtype.is_scalar:
+        (x,) = variables
+        if not x.vtype.is_matrix and x.vtype.components >= vtype.components:
+            return x if x.vtype is vtype else swizzle(x, XYZW[: vtype.components])
+    return Construct(vtype, *variables).output
+
+
+def vec2(*parts: Like) -> Variable:
+    """VEC2 of scalars, as in GLSL.
+
+    parts: two scalars, one that fills both components, or one longer vector that is cut. Integers are converted. Domains
+    broadcast. Differentiable in float parts. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.vec2(1.0, 2.0)).ravel().tolist()
+    [1.0, 2.0]
+    """
+    return _vector(vector_type(2), parts)
+
+
+def vec3(*parts: Like) -> Variable:
+    """VEC3 of scalars and vectors, as in GLSL.
+
+    parts: three components in all, one scalar that fills them, or a VEC4 that is cut. Integers are converted. Domains
+    broadcast. Differentiable in float parts. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.vec3((1.0, 2.0), 3.0)).ravel().tolist()
+    [1.0, 2.0, 3.0]
+    """
+    return _vector(vector_type(3), parts)
+
+
+def vec4(*parts: Like) -> Variable:
+    """VEC4 of scalars and vectors, as in GLSL.
+
+    parts: four components in all, or one scalar that fills them. Integers are converted. Domains broadcast. Differentiable
+    in float parts. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.vec4((1.0, 2.0, 3.0), 1.0)).ravel().tolist()
+    [1.0, 2.0, 3.0, 1.0]
+    """
+    return _vector(vector_type(4), parts)
+
+
+def ivec2(*parts: Like) -> Variable:
+    """IVEC2 of scalars and vectors, as in GLSL; floats are truncated toward zero.
+
+    parts: as for ``vec2``. No derivative. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.ivec2(1.75, -2.5)).ravel().tolist()
+    [1, -2]
+    """
+    return _vector(vector_type(2, integer=True), parts)
+
+
+def ivec3(*parts: Like) -> Variable:
+    """IVEC3 of scalars and vectors, as in GLSL; floats are truncated toward zero.
+
+    parts: as for ``vec3``. No derivative. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.ivec3((1, 2), 3)).ravel().tolist()
+    [1, 2, 3]
+    """
+    return _vector(vector_type(3, integer=True), parts)
+
+
+def ivec4(*parts: Like) -> Variable:
+    """IVEC4 of scalars and vectors, as in GLSL; floats are truncated toward zero.
+
+    parts: as for ``vec4``. No derivative. Raises GraphError where the components do not add up.
+
+    >>> evaluate(F.ivec4(7)).ravel().tolist()
+    [7, 7, 7, 7]
+    """
+    return _vector(vector_type(4, integer=True), parts)
+
+
+def swizzle(x: Like, names: str) -> Variable:
+    """Components of a vector by name, in any order and repeated; the attribute ``x.zyx``.
+
+    x: VECn or IVECn; a scalar has ``"x"`` only. names: 1 to 4 letters of ``"xyzw"`` or of ``"rgba"``. The result is a vector
+    of as many components, of the domain of x. Differentiable. Raises GraphError for components that x lacks.
+
+    >>> evaluate(F.swizzle((1.0, 2.0, 3.0), "zzx")).ravel().tolist()
+    [3.0, 3.0, 1.0]
+    """
+    (x,) = floats(x)
+    keys = tuple((XYZW if n in XYZW else "rgba").find(n) for n in names)
+    if x.vtype.is_scalar and set(keys) == {0}:
+        if len(keys) == 1:
+            return x
+        return Construct(vector_type(len(keys), integer=x.vtype.is_int), x).output
+    return (
+        x if keys == tuple(range(x.vtype.components)) and not x.vtype.is_matrix else Swizzle(x, keys).output
+    )
+
+
+def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
+    """A part of a vector or matrix by number; the operator ``x[key]``.
+
+    x: a vector: key is a number (a scalar results) or a slice (a shorter vector). x: a matrix: key is the number of a column
+    (VECn), or (row, column) of an element. Negative numbers count from the end. Differentiable. Raises GraphError.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0])
+    >>> evaluate([F.component(x, -1), x[0]])[0].item(), evaluate(x[:2]).ravel().tolist()
+    (3.0, [1.0, 2.0])
+    """
+    if x.vtype.is_matrix:
+        if isinstance(key, tuple):
+            row, j = key
+            return component(F.column(x, j), row)
+        if isinstance(key, int):
+            return F.column(x, key)
+    elif isinstance(key, slice):
+        keys = tuple(range(x.vtype.components))[key]
+        return swizzle(x, "".join(XYZW[k] for k in keys))
+    elif isinstance(key, int) and -x.vtype.components <= key < x.vtype.components:
+        return swizzle(x, XYZW[range(x.vtype.components)[key]])
+    raise GraphError(f"{x} has no component {key!r}")
+
+
+def sum_components(x: Variable) -> Variable:
+    """All components of a vector or matrix added up.
+
+    x: any type. The result is FLOAT (INT), of the domain of x. Differentiable.
+
+    >>> evaluate(F.sum_components(Variable.of([1.0, 2.0, 3.0]))).item()
+    6.0
+    """
+    return x if x.vtype.is_scalar else SumComponents(x).output
+
+
+def max_component(x: Variable) -> Variable:
+    """The largest component of a vector or matrix.
+
+    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of equal ones.
+
+    >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0]))).item()
+    3.0
+    """
+    if x.vtype.is_matrix:
+        columns = [F.column(x, j) for j in range(x.vtype.shape[1])]
+        best = columns[0]
+        for c in columns[1:]:
+            best = F.maximum(best, c)
+        return max_component(best)
+    best = component(x, 0) if not x.vtype.is_scalar else x
+    for k in range(1, x.vtype.components):
+        best = F.maximum(best, component(x, k))
+    return best

@@ -1,0 +1,136 @@
+"""What an optimizer is: an object without state of its own that adds updates of state leaves to a program."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import GraphError
+from .. import functional as F
+from ..graph import Variable
+from ..types import INT
+
+State = dict[str, Variable]
+
+STEP = "step"
+
+VANISHED = 1e-36
+"""What moments are taken to be zero below: far under every eps, and still a normal number in float32."""
+
+
+class Built(NamedTuple):
+    """What an optimizer adds to a program.
+
+    parameters: the new value of each parameter, a Variable of its type. updates: pairs (state leaf, new value).
+
+    >>> built = sgd(0.25).build([Variable.of(5.0, name="x")], [Variable.of(2.0)])
+    >>> [leaf.name for leaf, _ in built.updates]
+    ['step']
+    """
+
+    parameters: list[Variable]
+    updates: list[tuple[Variable, Variable]]
+
+
+class Optimizer(ABC):
+    """Turns gradients into directions that are *added* to the parameters. Stateless itself; states are leaf Variables.
+
+    A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states); see ``Stateless`` for a part
+    without state. ``DressiAD.set_optimizer`` calls ``build``.
+
+    >>> x, slope = Variable.of(5.0, name="x"), Variable.of(2.0)
+    >>> sorted(adam(0.25).states([x]))
+    ['step', 'x.adam_m', 'x.adam_v']
+    >>> evaluate(adam(0.25).build([x], [slope]).parameters)[0].round(4).item()
+    4.75
+    """
+
+    @abstractmethod
+    def init(self, parameters: Sequence[Variable]) -> State:
+        """New state leaves, by name: "<parameter>.<state>", where the state is one word. The step counter is not among
+        them."""
+
+    @abstractmethod
+    def update(
+        self, gradients: Sequence[Variable], state: State, parameters: Sequence[Variable]
+    ) -> tuple[list[Variable], State]:
+        """(directions, new values of this part's state leaves); ``state`` holds every leaf and ``"step"``."""
+
+    def build(
+        self, parameters: Sequence[Variable], gradients: Sequence[Variable], state: State | None = None
+    ) -> Built:
+        """New parameters, and the updates of all state including the step counter.
+
+        parameters: float Variables with different names (unnamed ones are called parameter0, ...).  gradients: of
+        the same types; sizes and batches may broadcast.  state: leaves to go on from (of an earlier ``states``
+        call); absent, they are made. Raises GraphError.
+        """
+        if len(parameters) != len(gradients):
+            raise GraphError(f"{len(parameters)} parameters but {len(gradients)} gradients")
+        state = self.states(parameters) if state is None else state
+        directions, new = self.update(gradients, state, parameters)
+        new = {**new, STEP: state[STEP] + 1}
+        moved = [_like(p + d, p) for p, d in zip(parameters, directions)]
+        return Built(moved, [(state[name], _like(value, state[name])) for name, value in new.items()])
+
+    def states(self, parameters: Sequence[Variable]) -> State:
+        """All state leaves by name, with ``"step"``: an INT of one texel, 0 at first."""
+        names(parameters)
+        for p in parameters:
+            if p.vtype.is_int:
+                raise GraphError(f"{p} holds integers and cannot be optimized")
+        return {**self.init(parameters), STEP: clock()}
+
+
+def clock() -> Variable:
+    """A leaf that counts steps: INT of one texel, 0 at first, called "step".
+
+    >>> evaluate(optim.clock()).item()
+    0
+    """
+    return Variable(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
+
+
+def names(parameters: Sequence[Variable]) -> list[str]:
+    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError when two have the same one.
+
+    >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
+    ['vertices', 'parameter1']
+    """
+    found = [p.name or f"parameter{i}" for i, p in enumerate(parameters)]
+    for name in found:
+        if found.count(name) > 1:
+            raise GraphError(
+                f"two parameters are called {name!r}; give them different names, their state is saved by it"
+            )
+    return found
+
+
+def owner(state: str) -> str:
+    """The name of the parameter that a state leaf belongs to: states are called "<parameter>.<state>"."""
+    return state.rpartition(".")[0]
+
+
+def moment(parameter: Variable, name: str) -> Variable:
+    """A state leaf like the parameter, 0 at first."""
+    return Variable(
+        parameter.vtype, parameter.size, parameter.batch, name=name, data=np.zeros(parameter.shape)
+    )
+
+
+def flushed(moment: Variable) -> Variable:
+    """Zero where a component is below VANISHED: where the gradient has become zero, moments would fade into subnormal
+    numbers and stay there, and these take processors several times as long."""
+    return F.select(F.less(F.abs(moment), VANISHED), 0.0, moment)
+
+
+def _like(value: Variable, leaf: Variable) -> Variable:
+    return value if value.domain == leaf.domain else F.expand(value, leaf.batch, leaf.size)
+
+
+def clock_of(state: State) -> Variable:
+    """The step counter as FLOAT."""
+    return F.to_float(state[STEP])

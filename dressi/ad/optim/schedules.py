@@ -1,0 +1,151 @@
+"""Schedules: from the step counter to a learning rate or the weight of a term, on the device.
+
+Every number of a schedule may be a FLOAT Variable of one texel instead: then it is data, and a ``send`` changes it
+without a new plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+from ...errors import GraphError
+from .. import functional as F
+from ..graph import Domain, Variable, as_variable
+from ..types import FLOAT
+
+Schedule = Callable[[Variable], Variable]
+"""From the step counter (FLOAT, one texel; 0 in the first step) to a FLOAT of one texel."""
+
+Number = float | Variable
+Rate = float | Variable | Schedule
+
+
+def rate_at(rate: Rate, step: Variable) -> Any:
+    """The value of a rate in a step: a number, or a FLOAT Variable of one texel.
+
+    rate: a number, a FLOAT Variable of one texel, or a schedule. step: the step counter, FLOAT, or INT as ``optim.clock``
+    makes it. Raises GraphError for other rates.
+
+    >>> evaluate(optim.rate_at(optim.linear(0.0, 1.0, 4), Variable.of(3))).item()
+    0.75
+    """
+    check_rate(rate)
+    if callable(rate) and not isinstance(rate, Variable):
+        rate = rate(F.to_float(step) if step.vtype.is_int else step)
+        check_rate(rate, "what a schedule gives")
+    return rate
+
+
+def check_rate(rate: Any, what: str = "a rate or weight") -> None:
+    """Raises GraphError where a rate is neither a finite number, nor a FLOAT Variable of one texel, nor a schedule."""
+    if isinstance(rate, Variable):
+        if rate.vtype is not FLOAT or rate.domain != Domain((1, 1), 1):
+            raise GraphError(f"{what} is a number or a FLOAT of one texel, not {rate}")
+    elif not callable(rate) and not (isinstance(rate, Real) and math.isfinite(rate)):
+        raise GraphError(f"{what} is a number, a FLOAT Variable of one texel, or a schedule, not {rate!r}")
+
+
+def constant(value: Number) -> Schedule:
+    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel.
+
+    >>> evaluate(optim.constant(0.5)(Variable.of(3.0))).item()
+    0.5
+    """
+    return lambda step: as_variable(value)
+
+
+def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
+    """The schedule start * factor ** (step / steps): it changes by the factor in every ``steps`` steps.
+
+    start, factor, steps: numbers or FLOAT Variables of one texel; factor > 0. Raises GraphError.
+
+    >>> evaluate(optim.exponential(8.0, 0.5, 10.0)(Variable.of(20.0))).round(4).item()
+    2.0
+    """
+    if isinstance(factor, Variable):
+        power = F.log2(factor)
+    elif factor <= 0:
+        raise GraphError(f"the factor of an exponential schedule is positive, not {factor}")
+    else:
+        power = math.log2(factor)
+    return lambda step: F.exp2(step * (power / _length(steps))) * start
+
+
+def linear(start: Number, end: Number, steps: Number) -> Schedule:
+    """A schedule from start to end in equal differences in ``steps`` steps, then end.
+
+    start, end, steps: numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
+
+    >>> [evaluate(optim.linear(1.0, 0.0, 4)(Variable.of(step))).item() for step in (0.0, 1.0, 9.0)]
+    [1.0, 0.75, 0.0]
+    """
+    return lambda step: F.min(step * (1.0 / _length(steps)), 1.0) * (end - start) + start
+
+
+def cosine(start: Number, end: Number, steps: Number) -> Schedule:
+    """A schedule from start to end along half a cosine in ``steps`` steps, then end.
+
+    start, end, steps: numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
+
+    >>> evaluate(optim.cosine(1.0, 0.0, 4)(Variable.of(2.0))).round(4).item()
+    0.5
+    """
+    half = 0.5 * (start - end)
+    return lambda step: F.cos(F.min(step * (1.0 / _length(steps)), 1.0) * math.pi) * half + (end + half)
+
+
+def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
+    """A schedule of constant pieces.
+
+    pieces: [(first step, value), ...] in rising order, numbers or FLOAT Variables of one texel. Before the first piece its
+    value holds. Raises GraphError where the order is not rising.
+
+    >>> evaluate(optim.piecewise([(0, 1.0), (10, 0.5)])(Variable.of(10.0))).item()
+    0.5
+    """
+    return joined([(first, constant(value)) for first, value in pieces])
+
+
+def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
+    """Schedules one after the other, each counting from its own first step.
+
+    pieces: [(first step, schedule), ...] in rising order; first steps are numbers or FLOAT Variables of one texel. Before the
+    first piece that one's value at 0 holds. Raises GraphError where the order is not rising.
+
+    >>> both = optim.joined([(0, optim.constant(1.0)), (10, optim.linear(1.0, 0.0, 4))])
+    >>> evaluate(both(Variable.of(11.0))).item()
+    0.75
+    """
+    starts = [first for first, _ in pieces if not isinstance(first, Variable)]
+    if not pieces or starts != sorted(starts):
+        raise GraphError("a schedule of pieces needs them as (first step, value) in rising order")
+
+    def schedule(step: Variable) -> Variable:
+        first, piece = pieces[0]
+        value = piece(F.max(step - first, 0.0))
+        for first, piece in pieces[1:]:
+            value = F.select(F.less(step, first), value, piece(F.max(step - first, 0.0)))
+        return value
+
+    return schedule
+
+
+def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
+    """A rate that grows in equal differences to its full value in the first ``steps`` steps: 1 / steps of it first.
+
+    rate: a number, a FLOAT Variable of one texel, or a schedule. steps > 0. Raises GraphError.
+
+    >>> evaluate(optim.warm_up(1.0, 4)(Variable.of(0.0))).item()
+    0.25
+    """
+    return lambda step: F.min((step + 1.0) * (1.0 / _length(steps)), 1.0) * rate_at(rate, step)
+
+
+def _length(steps: Number) -> Number:
+    """Raises GraphError."""
+    if not isinstance(steps, Variable) and not steps > 0:
+        raise GraphError(f"a schedule takes a positive number of steps, not {steps}")
+    return steps

@@ -1,0 +1,254 @@
+"""The backward graph (gradient) and the forward one (jvp), built from the local derivatives of each Function.
+
+Both are graphs of Functions and can be differentiated again. Where a docstring says that a Function is
+differentiable, derivatives of every order exist, or it says which do not and raise GraphError. Derivatives are those
+almost everywhere: comparisons, rounding and integers have the derivative zero, and jumps are not known.
+
+Gradients keep the small domain they are born with: the gradient of a mean is one texel, not an image. Wherever
+values broadcast, the gradient is summed over the axes on which its input had extent 1; an axis on which the
+gradient itself has extent 1 is "summed" by a factor.
+
+    y = a + b, a one texel, b 4x4, loss = sum(y):  gy = 1 (one texel);  d/da = 16 * gy,  d/db = gy (broadcasts)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...errors import GraphError
+from .. import functional as F
+from ..graph import Domain, Function, PixelFunction, ScatterFunction, Variable
+from ..ops.image.reduce import Expand, Sum
+from ..ops.pixel.constant import Like, operands
+from ..traversal import topological_order
+from ..types import FLOAT, Access, VType
+
+
+def gradient(
+    loss: Variable,
+    wrt: Variable | Sequence[Variable],
+    seed: Variable | None = None,
+    *,
+    allow_unused: bool = True,
+) -> list[Variable]:
+    """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its Variable.
+
+    loss: FLOAT, one texel, batch 1; with ``seed`` of the same type and domain (or one that broadcasts to it) the
+    loss may be any image and the result is the gradient of sum(seed * loss). Zeros where the loss does not depend
+    on a Variable, or, without ``allow_unused``, an error. Integer Variables have no gradient and none flows through
+    them, nor through Functions whose derivative is declared to be zero. Gradients of gradients, and ``jvp`` of
+    gradients, are second derivatives. Raises GraphError, also where the loss depends on a Variable through a Function
+    that declares no derivative.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> (slope,) = gradient(F.sum(F.square(x)), [x])
+    >>> evaluate(slope).tolist()
+    [2.0, 4.0, 6.0, 8.0, 10.0]
+    """
+    wrt = _variables(wrt, "the gradient is taken by Variables")
+    _variables(loss, "the gradient is taken of a Variable", one=True)
+    if seed is None:
+        if loss.vtype is not FLOAT or loss.domain != Domain((1, 1), 1):
+            raise GraphError(
+                f"the gradient needs a FLOAT loss of one texel, not {loss}; reduce it with F.sum or F.mean"
+                f"{'' if loss.vtype.is_scalar else ' of F.sum_components'}, or give a seed"
+            )
+        seed = F.constant(1.0)
+    elif loss.vtype.is_int or seed.vtype is not loss.vtype:
+        raise GraphError(
+            f"the seed {seed} of the gradient must have the type of the loss {loss}, and not be integer"
+        )
+    for x in wrt:
+        if x.vtype.is_int:
+            raise GraphError(f"{x} holds integers: there is no gradient by it")
+    order = topological_order([loss])
+    active = _depending(order, wrt)
+    parts: dict[Variable, list[Variable]] = {loss: [seed]} if loss in active else {}
+    totals: dict[Variable, Variable] = {}
+    for function in reversed(order):
+        if function.output in parts:
+            gy = totals[function.output] = _total(parts.pop(function.output))
+            for x, g in _pull(function, gy, active):
+                parts.setdefault(x, []).append(g)
+    totals.update((x, _total(g)) for x, g in parts.items())
+    unused = [x for x in wrt if x not in totals]
+    if unused and not allow_unused:
+        raise GraphError(
+            f"the loss {loss} (made at {loss.where}) does not depend on {', '.join(map(str, unused))}; leave out what is "
+            "not to be optimised, and look for integers, comparisons or F.stop_gradient on the way"
+        )
+    found = [F.fit(totals[x], x) if x in totals else F.zeros_like(x) for x in wrt]
+    for x, g in zip(wrt, found, strict=True):
+        g.count = g.count if x.count is None else x.count  # of a list, the gradient is a list
+    return found
+
+
+def jvp(
+    outputs: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    tangents: Like | Sequence[Like],
+) -> list[Variable]:
+    """Derivative of each output along ``tangents`` of ``inputs``; types and domains are those of the outputs.
+
+    outputs, inputs: Variables, or one. tangents: one for each input, a Variable, number or array of its type and domain or
+    one that broadcasts to them; None is zero. Applied to a ``gradient`` this is the product of the Hessian with the
+    tangents. Raises GraphError, also where an output depends on an input through a Function that declares no derivative.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> evaluate(jvp([F.square(x)], [x], [0.5])[0]).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0]
+    """
+    known: dict[Variable, Variable] = {}
+    outputs = _variables(outputs, "the forward derivative is taken of Variables")
+    inputs = _variables(inputs, "the forward derivative is taken by Variables")
+    tangents = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
+    if len(inputs) != len(tangents):
+        raise GraphError(
+            f"{len(inputs)} inputs but {len(tangents)} tangents; give one for each input, None for zero"
+        )
+    for x, tangent in zip(inputs, tangents, strict=True):
+        t = None if tangent is None else operands(tangent, beside=(x,))[0]
+        if x.vtype.is_int or (t is not None and t.vtype not in (x.vtype, FLOAT)):
+            raise GraphError(f"{t} cannot be the tangent of {x}")
+        if t is not None:
+            known[x] = t
+    order = topological_order(outputs)
+    needed = _needed(order, outputs)
+    for function in order:
+        if (
+            function.output in known
+            or function.output not in needed
+            or known.keys().isdisjoint(function.inputs)
+        ):
+            continue
+        if _is_constant(function):
+            continue
+        local = [known.get(x) for x in function.inputs]
+        if not _is_local(function):
+            local = [None if t is None else F.fit(t, x) for t, x in zip(local, function.inputs)]
+        tangent = function.jvp(local)
+        if tangent is not None:
+            known[function.output] = _widen(tangent, function.output.vtype)
+    return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
+
+
+def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequence[Like]) -> list[Variable]:
+    """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each of ``wrt``.
+
+    It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along:
+    as the tangents of ``jvp``, None for zero. Raises GraphError that names a Function without second derivative.
+
+    >>> x = Variable.of(2.0)
+    >>> evaluate(hvp(x**3, [x], [1.0]))[0].item()
+    12.0
+    """
+    return jvp(gradient(loss, wrt), wrt, along)
+
+
+def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:
+    """One Variable, or (without ``one``) several, as a list. Raises GraphError, which begins with the purpose."""
+    found = (
+        [given]
+        if one or isinstance(given, Variable)
+        else list(given)
+        if isinstance(given, Iterable)
+        else [given]
+    )
+    for x in found:
+        if not isinstance(x, Variable):
+            raise GraphError(f"{purpose}, not {x!r}")
+    return found
+
+
+def _is_constant(function: Function) -> bool:
+    """Whether no derivative passes through the Function: its output is integer, or its derivative declared zero."""
+    return function.output.vtype.is_int or function.zero_derivative
+
+
+def _needed(order: Sequence[Function], outputs: Sequence[Variable]) -> set[Variable]:
+    """The Variables through which a derivative reaches the outputs."""
+    needed = set(outputs)
+    for function in reversed(order):
+        if function.output in needed and not _is_constant(function):
+            needed.update(function.inputs)
+    return needed
+
+
+def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variable]:
+    """The Variables through which a gradient has to flow to reach ``wrt``."""
+    active = set(wrt)
+    for function in order:
+        if not _is_constant(function) and not active.isdisjoint(function.inputs):
+            active.add(function.output)
+    return active
+
+
+def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple[Variable, Variable]]:
+    """(input, contribution to its gradient) for the active inputs, in the order of the inputs."""
+    gy = _widen(gy, function.output.vtype)
+    if not _is_local(function) and not isinstance(function, Sum):
+        gy = F.fit(gy, function.output)
+    wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
+    if isinstance(function, Sum):
+        found = [(i, gy) for i in wanted]  # what its transpose, an Expand, would make of it, but still small
+    elif type(function).vjp is Function.vjp:
+        # The same as calling vjp for each input, but the partials are built once.
+        partials = function.partials(*function.inputs)
+        found = [(i, None if p is None else function._scaled(gy, p)) for i in wanted for p in (partials[i],)]
+    else:
+        found = [(i, function.vjp(gy, i)) for i in wanted]
+    ran_over = function.source if isinstance(function, ScatterFunction) else function.output.domain
+    result = []
+    for i, g in found:
+        if g is not None:
+            x = function.inputs[i]
+            if function.access[i] is Access.SAME_PIXEL and not isinstance(function, Expand):
+                g = _unbroadcast(g, x, ran_over)
+            elif g.vtype is not x.vtype:
+                raise function.fail(f"the gradient {g} of its input {x} has another type")
+            result.append((x, g))
+    return result
+
+
+def _is_local(function: Function) -> bool:
+    """Whether each texel depends on the same texel of the inputs alone, so that derivatives may stay small."""
+    if isinstance(function, Expand) or not isinstance(function, PixelFunction):
+        return False
+    return all(a is Access.SAME_PIXEL for a in function.access)
+
+
+def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
+    """Sums ``g``, the gradient at every texel of ``ran_over``, over all that ``x`` was broadcast to."""
+    if x.vtype is FLOAT and g.vtype is not FLOAT:
+        g = F.sum_components(g)
+    factor, axes = 1, ""
+    for axis, whole, own, extent in zip(
+        "xyn", (*ran_over.size, ran_over.batch), (*x.size, x.batch), (*g.size, g.batch), strict=True
+    ):
+        if own == 1 and whole > 1:
+            if extent == 1:
+                factor *= whole
+            else:
+                axes += axis
+    if axes:
+        g = F.sum(g, axes)
+    if factor > 1:
+        g = g * float(factor)
+    return _widen(g, x.vtype)
+
+
+def _widen(g: Variable, vtype: VType) -> Variable:
+    """A FLOAT that stands for all components of a vector or matrix, as one."""
+    if g.vtype is vtype:
+        return g
+    if g.vtype is not FLOAT:
+        raise GraphError(f"the derivative {g} must be of type {vtype} or FLOAT (at {g.where})")
+    return F.fill(g, vtype)
+
+
+def _total(parts: Sequence[Variable]) -> Variable:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -1,0 +1,125 @@
+"""Passes that make one Function of several which do the same work side by side, where nothing else needs them, and
+the way back for a device that cannot read so much in one pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+
+from .. import functional as F
+from ..graph import Function, ScatterFunction, Variable
+from ..ops.image.extremes import ReduceMax
+from ..ops.image.lookup import ScatterAdd
+from ..ops.image.reduce import Reduce, Sum
+from ..ops.pixel.arithmetic import Add, Max
+from ..ops.pixel.constant import is_constant
+from ..program import Program
+from .rewrite import mapped, rewrite
+
+Key = Callable[[Variable], Hashable | None]
+"""Terms of equal keys can be merged; None: leave alone."""
+
+
+def merge_scatters(program: Program) -> Program:
+    """A sum of scatters from one source domain into tables of one type and domain -> one scatter of all their pairs.
+
+    scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j); the bound becomes the largest of the bounds, so
+    that every single addition still fits. Scatters of different source domains stay apart: a pair of one texel
+    would broadcast over the larger source and be added once for every texel of it.
+    """
+
+    def key(v: Variable) -> Hashable | None:
+        s = v.creator
+        return (v.vtype, v.domain, s.source) if isinstance(s, ScatterAdd) else None
+
+    return _merge(program, Add, key, _one_scatter)
+
+
+def halve_scatter(program: Program, f: ScatterFunction) -> Program:
+    """A scatter of several pairs -> the sum (the maximum) of two scatters, each of half of them."""
+    bound, *rest = f.inputs
+    half = 2 * (len(f.pairs) // 2)
+    parts = [f.rebuild(bound, *some).output for some in (rest[:half], rest[half:])]
+    kind = Add if f.operation == "add" else Max
+    return mapped(program, rewrite(program.roots, (), {f.output: kind(*parts).output}))
+
+
+def merge_reductions(program: Program) -> Program:
+    """sum(a) + sum(b) -> sum(a + b), and the same for the maximum, over one axis of images of one type and domain."""
+
+    def key(v: Variable) -> Hashable | None:
+        r = v.creator
+        return (r.axis, r.inputs[0].vtype, r.inputs[0].domain) if isinstance(r, Reduce) else None
+
+    for _ in "nyx":  # a reduction over three axes is three Functions; the last one is met first
+        for kind, reduction in ((Add, Sum), (Max, ReduceMax)):
+            program = _merge(
+                program,
+                kind,
+                lambda v, reduction=reduction: key(v) if type(v.creator) is reduction else None,
+                lambda parts, kind=kind: _one_reduction(kind, parts),
+            )
+    return program
+
+
+def _merge(
+    program: Program, kind: type[Function], key: Key, merge: Callable[[list[Variable]], Variable]
+) -> Program:
+    """Replaces trees of ``kind``, an associative Function of two inputs, by trees over merged terms."""
+    if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
+        return program
+    replace: dict[Variable, Variable] = {}
+    for root, terms, single in _trees(program, kind):
+        groups: dict[Hashable, list[Variable]] = {}
+        for k, v in enumerate(terms):
+            together = key(v) if v in single else None
+            groups.setdefault(k if together is None else (together,), []).append(v)
+        if len(groups) < len(terms):
+            parts = [merge(group) if len(group) > 1 else group[0] for group in groups.values()]
+            replace[root] = _tree(kind, parts)
+    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+
+
+def _trees(
+    program: Program, kind: type[Function]
+) -> Iterator[tuple[Variable, list[Variable], set[Variable]]]:
+    """(root, terms in order, the terms nothing else reads) of every largest tree of ``kind``."""
+    uses = Counter(x for f in program.functions for x in f.inputs) + Counter(program.roots)
+    operands = {x for f in program.functions if isinstance(f, kind) for x in f.inputs if uses[x] == 1}
+    for function in program.functions:
+        root = function.output
+        if not isinstance(function, kind) or root in operands:
+            continue
+        terms: list[Variable] = []
+        stack = [root]
+        while stack:
+            v = stack.pop()
+            if v is root or (isinstance(v.creator, kind) and v in operands):
+                assert v.creator is not None
+                stack.extend(reversed(v.creator.inputs))
+            else:
+                terms.append(v)
+        yield root, terms, {v for v in terms if uses[v] == 1}
+
+
+def _tree(kind: type[Function], terms: list[Variable]) -> Variable:
+    total = terms[0]
+    for v in terms[1:]:
+        total = kind(total, v).output
+    return total
+
+
+def _one_scatter(parts: list[Variable]) -> Variable:
+    scatters = [v.creator for v in parts if isinstance(v.creator, ScatterAdd)]
+    bounds = list(dict.fromkeys(s.inputs[0] for s in scatters))
+    unbounded = [b for b in bounds if is_constant(b, float("inf"))]
+    bound, others = (unbounded[0], []) if unbounded else (bounds[0], bounds[1:])
+    for other in others:
+        bound = F.maximum(bound, other)
+    return ScatterAdd(scatters[0].table, bound, *(x for s in scatters for x in s.inputs[1:])).output
+
+
+def _one_reduction(kind: type[Function], parts: list[Variable]) -> Variable:
+    reductions = [v.creator for v in parts if isinstance(v.creator, Reduce)]
+    first = reductions[0]
+    return first.rebuild(_tree(kind, [r.inputs[0] for r in reductions])).output

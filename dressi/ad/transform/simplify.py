@@ -1,0 +1,55 @@
+"""Simplification: passes over a finished program, in order."""
+
+from __future__ import annotations
+
+import sys
+
+from ...config import config
+from ..check import verify
+from ..collecting import paused
+from ..ops.image.reduce import Expand
+from ..program import Program
+from .algebra import COMMUTATIVE, RULES
+from .covering import covering_rasters
+from .merge import merge_reductions, merge_scatters
+from .rewrite import Pass, mapped, rewrite
+
+
+def algebra(program: Program) -> Program:
+    """Constants, duplicates and identities: all of RULES, to the end."""
+    rewriting = rewrite(program.roots, RULES, commutative=COMMUTATIVE)
+    if config.debug >= 2 and rewriting.fired:
+        counts = ", ".join(f"{name} {n}" for name, n in rewriting.fired.most_common())
+        print(f"dressi: rewrites: {counts}", file=sys.stderr)
+    return mapped(program, rewriting)
+
+
+def merging(program: Program) -> Program:
+    """Scatters and reductions side by side become one, and what that makes possible is simplified again."""
+    merged = merge_reductions(merge_scatters(program))
+    return program if merged is program else algebra(merged)
+
+
+def copied_outputs(program: Program) -> Program:
+    """Outputs that have become a leaf which the step updates are copied: an output is what it was before the update."""
+    updated = {leaf for leaf, _ in program.updates}
+    if updated.isdisjoint(program.outputs.values()):
+        return program
+    outputs = {name: Expand(v, v.domain).output if v in updated else v for name, v in program.outputs.items()}
+    return Program(outputs, program.updates)
+
+
+PASSES: tuple[Pass, ...] = (algebra, merging, covering_rasters, copied_outputs)
+
+
+def simplify(program: Program) -> Program:
+    """The same program with fewer and simpler Functions; names, and the leaves it updates, stay.
+
+    With DRESSI_CHECK=1 the graph is verified after every pass, with DRESSI_DEBUG=2 the rewrites are shown.
+    """
+    with paused():
+        for simplification in PASSES:
+            program = simplification(program)
+            if config.check:
+                verify(program)
+    return program

@@ -1,0 +1,49 @@
+"""Pictures for people: targets beside results, and losses as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..surface.color import linear_to_srgb, srgb_to_linear
+
+COLUMNS = 6
+"""Most views on one sheet."""
+
+
+def compare(targets: np.ndarray, results: np.ndarray, gap: int = 2) -> np.ndarray:
+    """One linear image (H', W', 3): rows target, result, difference; a column for each of N views.
+
+    targets, results: (N, H, W, 3) linear. The difference is that of the sRGB codes, absolute, as it is seen.
+    """
+    difference = np.abs(linear_to_srgb(targets) - linear_to_srgb(results))
+    rows = [np.asarray(targets), np.asarray(results), srgb_to_linear(difference)]
+    count, height, width = targets.shape[:3]
+    sheet = np.full((3 * (height + gap) - gap, count * (width + gap) - gap, 3), 0.18)
+    for row, images in enumerate(rows):
+        for column, image in enumerate(images):
+            y, x = row * (height + gap), column * (width + gap)
+            sheet[y : y + height, x : x + width] = image
+    return sheet
+
+
+def save_losses(path: Path, losses: Sequence[tuple[str, float]]) -> None:
+    """PNG of the losses of each phase by step, on a logarithmic scale."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), dpi=100)
+    for phase in dict.fromkeys(phase for phase, _ in losses):
+        steps = [step for step, (name, _) in enumerate(losses) if name == phase]
+        axes.plot(steps, [max(losses[step][1], 1e-12) for step in steps], label=phase)
+    axes.set(xlabel="step", ylabel="loss", yscale="log")
+    if losses:
+        axes.legend()
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, format="png")
+    pyplot.close(figure)

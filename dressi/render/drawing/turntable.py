@@ -1,0 +1,30 @@
+"""A mesh from all sides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cameras.views import turntable
+from ..engine import MakeEngine
+from ..mesh import Mesh
+from .draw import draw
+
+BACKGROUND = 0.18
+"""Linear grey behind the object, so that dark parts show."""
+
+
+def render_turntable(
+    mesh: Mesh,
+    up: np.ndarray,
+    make_engine: MakeEngine,
+    *,
+    frames: int = 36,
+    size: tuple[int, int] = (256, 256),
+) -> np.ndarray:
+    """(frames, H, W, 3) linear: once around the mesh, which is drawn without light, on grey.
+
+    >>> frames = render_turntable(primitives.cube(), np.array([0, 1, 0]), DressiAD, frames=4)  # doctest: +SKIP
+    """
+    center, radius = mesh.bounding_sphere()
+    masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine)
+    return np.where(masks[..., None] > 0, colors, BACKGROUND)

@@ -1,0 +1,73 @@
+"""What colours say about a shape: the same point of the surface looks alike in all pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.types import FLOAT, VEC3
+from ...io.images import resize
+from ...lists import list_leaf
+from ...objectives.losses import l2
+from ...surface.color import linear_to_srgb
+from ...surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
+
+PACE = 0.05
+"""Step of Adam, in codes."""
+
+
+class Light:
+    """How bright each view sees a surface by where it faces: spherical harmonics up to the second degree, times the
+    colours. Explains lights that stand still while the object turns, or move with the camera, and exposures."""
+
+    def __init__(self, normals: np.ndarray, views: int):
+        x, y, z = np.asarray(normals, np.float64).T
+        bands = (x, y, z), (x * y, y * z, z * x), (x * x - y * y, 3 * z * z - 1, np.ones_like(x))
+        self.parameters = [
+            Variable(VEC3, (1, 1), views, name=f"light {i}", data=np.zeros((views, 1, 1, 3)))
+            for i in range(3)
+        ]
+        total = F.constant(1.0)
+        for i, (band, leaf) in enumerate(zip(bands, self.parameters, strict=True)):
+            basis = F.expand(list_leaf(f"harmonics {i}", VEC3, np.stack(band, axis=1)), views)
+            total = F.dot(basis, leaf) + total
+        self.shade = total
+        """FLOAT list of vertices, N tiles."""
+
+
+def colour_term(
+    drawn: DrawnMesh,
+    colors: np.ndarray,
+    masks: np.ndarray,
+    size: tuple[int, int],
+    margin: int,
+    count: int,
+    pick: Callable[[Variable], Variable] = lambda views: views,
+    light: Light | None = None,
+) -> tuple[Variable, Variable]:
+    """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
+
+    colors (N, H, W, 3) linear and masks (N, H, W) are compared at ``size``, with a margin, as sRGB codes, in which
+    errors are judged: the distance is the squared difference over the pixels of the masks that the mesh covers, their
+    mean over all pixels of the masks. It is differentiable in the colours, and in the positions as far as colours vary
+    over the surface; the outline, and what hides what, is held fixed.  pick: those of the N views that are drawn.
+    """
+    around = ((margin, margin), (margin, margin))
+    codes, inside = [], []
+    for color, mask in zip(linear_to_srgb(colors), masks, strict=True):
+        share = resize(mask.astype(np.float32), size)
+        mean = resize((color * mask[..., None]).astype(np.float32), size)
+        codes.append(np.pad(mean / np.maximum(share, 1e-6)[..., None], (*around, (0, 0))))
+        inside.append(np.pad((share > 0.99).astype(np.float32), around))
+    weight, total = np.stack(inside), max(float(np.sum(inside)), 1.0)
+    target = Variable(VEC3, drawn.size, len(masks), name="colours", data=np.stack(codes))
+    within = Variable(FLOAT, drawn.size, len(masks), name="inside", data=weight)
+    colour = list_leaf("colour", VEC3, np.full((count, 3), 0.5))
+    at = corners(drawn.face, drawn.faces)
+    lit = colour if light is None else F.expand(colour, drawn.position.batch) * pick(light.shade)
+    shown = interpolate(lit, at, barycentric(drawn.position, at, drawn.size))
+    difference = l2(shown, pick(target), pick(within) * covered(drawn.face), "sum")
+    return colour, difference * (len(masks) / (3 * total * drawn.position.batch))

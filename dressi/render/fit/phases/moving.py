@@ -1,0 +1,56 @@
+"""Views of a fit whose poses are learned along with the shape, or are what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....ad.graph import Variable
+from ....ad.optim import optimizers as optim
+from ...cameras import Cameras
+from ...cameras.pose import poses
+from ...cameras.units import matrices_leaf
+from ...engine import Engine
+from ..options import BETAS
+
+
+class Moving:
+    """Poses of cameras in units of the scene, as parameters of one round of ``steps`` steps.
+
+    turn, shift: learning rates of Adam from the first to the last step, of turns about the scene's centre in radians
+    and of shifts in radii of the scene.
+    """
+
+    def __init__(self, cameras: Cameras, turn: tuple[float, float], shift: tuple[float, float], steps: int):
+        self.poses = poses(cameras, np.zeros(3))
+        self.optimizers: dict[Variable, optim.Optimizer] = {
+            leaf: optim.adam(optim.cosine(*rate, steps), BETAS)
+            for leaf, rate in ((self.poses.rotation, turn), (self.poses.translation, shift))
+            if rate[0] > 0
+        }
+
+    @property
+    def matrices(self) -> Variable:
+        """MAT4 1x1, N tiles."""
+        return self.poses.matrices
+
+    def found(self, engine: Engine) -> Cameras:
+        """As the steps so far have moved them."""
+        return self.poses.found(engine.recv)
+
+
+def matrices_of(views: np.ndarray | Moving) -> Variable:
+    """MAT4 1x1, N tiles, of matrices (N, 4, 4) or of poses that are learned."""
+    return views.matrices if isinstance(views, Moving) else matrices_leaf(views)
+
+
+def optimizers_of(views: np.ndarray | Moving) -> dict[Variable, optim.Optimizer]:
+    """Those of the parameters that views add to a round."""
+    return dict(views.optimizers) if isinstance(views, Moving) else {}
+
+
+def with_views(cameras: Cameras, views: np.ndarray) -> Cameras:
+    """The cameras with other poses: (N, 4, 4) world to camera."""
+    pairs = zip(cameras, views, strict=True)
+    return Cameras([replace(c, rotation=view[:3, :3], translation=view[:3, 3]) for c, view in pairs])

@@ -1,0 +1,159 @@
+"""The first phase: a mesh is moved until its soft silhouettes are those of the masks, and its colours those of the
+pictures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.optim import optimizers as optim
+from ....ad.optim.optimizers import per_parameter
+from ....ad.types import FLOAT, IVEC3, VEC3, list_values
+from ...engine import Engine
+from ...forms.hard_soft_ras import hard_soft_ras
+from ...forms.soft_target import band, falloff
+from ...io.images import resize
+from ...lists import list_leaf
+from ...mesh import Mesh
+from ...objectives.large_steps import large_steps
+from ...objectives.losses import l2
+from ...objectives.regularizers import Adjacency, adjacency, laplacian, laplacian_loss
+from ...surface.projection import to_clip
+from ...surface.screen import with_margin
+from ..options import BETAS, Round
+from .batches import ViewBatches
+from .colours import PACE, Light, colour_term
+from .moving import Moving, matrices_of, optimizers_of
+from .silhouettes import cut_off, least_distances, signed_distances, soft_target
+
+
+class ShapeRound:
+    """One round at one size and one topology: L2 of silhouettes, and of colours, plus a Laplacian, by Adam or by large
+    steps.
+
+    mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
+    compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``, so that
+    what is far is reached first.
+    rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
+    those of the face form.  known: (N, H, W) bool, where the masks mean something; None is everywhere.
+    batch: how many random views each step learns from, 0 for all; by the seed.
+    colors: (N, H, W, 3) linear, for a round that compares them, too, with colours of the vertices that it learns.
+
+    What a mask that reaches the border of what is known hides beyond it may be covered or not: the outer form is held
+    between the silhouettes of both, and free from one to the other.
+    """
+
+    name = "shape"
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        matrices: np.ndarray | Moving,
+        masks: np.ndarray,
+        size: tuple[int, int],
+        plan: Round,
+        layers: int,
+        rest: np.ndarray | None = None,
+        form: str = "outer",
+        known: np.ndarray | None = None,
+        colors: np.ndarray | None = None,
+        batch: int = 0,
+        seed: int = 0,
+    ):
+        self.mesh, self.round, self.steps = mesh, plan, plan.steps
+        self.moving = matrices if isinstance(matrices, Moving) else None
+        self.position = list_leaf("position", VEC3, mesh.positions)
+        self.radius = Variable(FLOAT, name="radius")
+        # What the border cuts off the soft margin of the outer form would push the mesh outward.
+        self.radii = tuple(outer_radius(r, size) for r in plan.radius) if form == "outer" else plan.radius
+        margin = math.ceil(self.radii[0] * size[1]) if form == "outer" else 0
+        counter = optim.clock()
+        pick = (
+            ViewBatches(len(masks), batch, counter, seed) if 0 < batch < len(masks) else lambda views: views
+        )
+        clip, wide = with_margin(to_clip(self.position, pick(matrices_of(matrices))), size, margin)
+        soft = hard_soft_ras(
+            clip,
+            list_leaf("faces", IVEC3, mesh.faces),
+            size=wide,
+            radius=self.radius * (size[1] / wide[1]),
+            face_count=len(mesh.faces),
+            layers=layers if form == "face" else None,
+            form=form,
+        )
+        outline = pick(
+            Variable(FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin))
+        )
+        weight = None
+        if form == "outer":
+            target = falloff(F.maximum(-outline, 0.0), self.radius)
+            if cut_off(masks, known).any():
+                nearest = least_distances(masks, size, margin, known)
+                most = pick(Variable(FLOAT, wide, len(masks), name="nearest", data=nearest))
+                most = falloff(F.maximum(-most, 0.0), self.radius)
+                target = F.maximum(target, F.minimum(soft.silhouette, most))
+        else:
+            sigma = self.radius * (1 / 7)
+            target = (
+                soft_target(outline, sigma, layers) if form == "face" else band(outline, self.radius, sigma)
+            )
+            if known is not None:
+                told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
+                weight = pick(Variable(FLOAT, wide, len(masks), name="known", data=told))
+        # The margin is no part of the mean.
+        pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
+        # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
+        smoothness = plan.smoothness * len(mesh.positions) ** 2
+        moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
+        neighbours = adjacency(mesh.faces, len(mesh.positions))
+        bend = laplacian_loss(moved, neighbours)
+        self.loss = pictures + bend * smoothness
+        rate = optim.cosine(plan.rate[0], plan.rate[1], plan.steps)
+        if plan.spread:
+            moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
+        else:
+            moves = optim.chain(smoothed(neighbours), optim.adam(rate, BETAS))
+        others = optimizers_of(matrices)
+        if plan.colour and colors is not None:
+            light = None if self.moving is None else Light(mesh.vertex_normals(), len(masks))
+            colour, distance = colour_term(
+                soft.mesh, colors, masks, size, margin, len(mesh.positions), pick, light
+            )
+            self.loss = self.loss + distance * plan.colour
+            others[colour] = optim.adam(PACE, BETAS)
+            if light is not None:
+                others |= {leaf: optim.adam(0.02, BETAS) for leaf in light.parameters}
+        self.parameters = [self.position, *others]
+        if others:
+            moves = per_parameter({self.position: moves, **others})
+        self.optimizer = optim.Clocked(moves, counter)
+
+    def before(self, engine: Engine, step: int) -> None:
+        """What changes with the step and is data."""
+        start, end = self.radii
+        done = step / max(self.steps, 1)
+        engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
+
+    def result(self, state: dict[str, np.ndarray]) -> Mesh:
+        """The mesh of a state of the engine."""
+        return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
+
+
+def outer_radius(radius: float, size: tuple[int, int]) -> float:
+    """At least three pixels: with less the outline settles too far inside, a tenth of a pixel at one and a half."""
+    return max(radius, min(3 / size[1], 0.5))
+
+
+def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:
+    """Averages the gradients of neighbouring vertices before Adam makes them all of one length: without this a
+    single vertex that some far pixels pull at, such as those of a thin stem, leaves the others as a spike."""
+
+    def average(gradient: Variable, state: optim.State, parameter: Variable) -> Variable:
+        for _ in range(times):
+            gradient = gradient + laplacian(gradient, mesh) * 0.5
+        return gradient
+
+    return optim.Stateless(average)

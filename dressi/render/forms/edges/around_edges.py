@@ -1,0 +1,154 @@
+"""What the forms that draw edges share: the nearest edge at every pixel, the distance to it, the surface seen there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.ops.image.raster import Fragment
+from ....ad.ops.pixel.constant import Like
+from ....errors import InputError
+from ...surface.screen import (
+    Corners,
+    DrawnMesh,
+    Surface,
+    barycentric,
+    corners,
+    covered,
+    culling,
+    pixel_centres,
+)
+from ..soft_target import Silhouette
+from .edge_list import HIDDEN, OUTWARD, EdgeList, EdgeQuads
+from .point_distance import point_distance
+from .sides import EdgeFront, ends_of, seen_ends
+
+
+class NearestPoint(NamedTuple):
+    """The nearest point of the edges drawn, at every pixel that one of them reaches."""
+
+    edge: Variable
+    """INT: the edge, -1 for none. No derivative."""
+    found: Variable
+    """FLOAT mask: there is one."""
+    ends: Variable
+    """IVEC2: its two vertices, -1 where there is none."""
+    place: Variable
+    """FLOAT in [0, 1]: how far along the part of the edge that is seen the point lies on the screen; differentiable."""
+    distance: Variable
+    """FLOAT: of the pixel centre to the point, in image heights; differentiable. Without meaning where there is none."""
+
+
+def rasterize_edges(
+    mesh: DrawnMesh, edges: EdgeList, sides: Variable, reach: Variable, fragment: Fragment
+) -> Variable:
+    """INT: of the edges whose ``sides`` are not HIDDEN, that of the winning fragment at each pixel, -1 for none. Their
+    fragments cover all within ``reach`` (FLOAT 1x1, image heights)."""
+    quads = EdgeQuads(reach, seen_ends(mesh, edges), sides, edges.count, mesh.size).output
+    return F.rasterize(
+        quads,
+        size=mesh.size,
+        triangles=2 * edges.count,
+        triangles_per_face=2,
+        live=F.not_equal(sides, HIDDEN),
+        fragment=fragment,
+        disjoint=True,
+    )
+
+
+def draw_edges(
+    mesh: DrawnMesh,
+    edges: EdgeList,
+    sides: Variable,
+    radius: Variable,
+    distance: Callable[[Variable, Variable], Variable],
+) -> NearestPoint:
+    """The nearest of the edges whose ``sides`` are not HIDDEN, within the radius.
+
+    distance(ends, edge): FLOAT, the distance of the pixel to the edge of that number, with its ends (a, b) on the
+    screen, or BEYOND where it does not count; edges are chosen by it.
+    """
+    size, ends = mesh.size, seen_ends(mesh, edges)
+
+    def fragment(edge: Variable) -> tuple[Variable, Variable]:
+        away = distance(F.lookup(ends, edge), edge)
+        return away, F.less_equal(away, radius)
+
+    nearest = rasterize_edges(mesh, edges, sides, radius + OUTWARD / size[1], fragment)
+    pair, at = ends_of(mesh, edges, nearest)
+    a, b = at.xy, at.zw
+    centres = pixel_centres(size)
+    along, offset = b - a, centres - a
+    place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
+    return NearestPoint(nearest, covered(nearest), pair, place, point_distance(centres, a, b, place))
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeSilhouette(Silhouette):
+    """What the outer and the silhouette form return; images of the batch of the positions."""
+
+    edges: EdgeList
+    face: Variable
+    """INT: the nearest face at the pixel, -1 for none. No derivative."""
+    nearest: NearestPoint
+    """Of the edges that may be silhouettes, within the radius."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """One: where a face covers the pixel, that face at the pixel centre; else, within the radius, the nearest point
+        of the edges, on the face in front there. Differentiable in position.
+
+        Attributes that are continuous over the mesh stay so across the outline. They jump, and their derivative does
+        not know of it, where a contour inside of the outline hides what is behind it, and in the margin of a face that
+        turns away from the viewer: the outline passes from one of its edges to the others at once.
+        """
+        mesh, edges, near = self.mesh, self.edges, self.nearest
+        lists = edges.list, seen_ends(mesh, edges), edges.around, edges.faces
+        front = EdgeFront(*lists, mesh.points.vertex, culling(mesh.cull))
+        inside = covered(self.face)
+        beside = F.select(near.found, F.lookup(front.output, near.edge), -1)
+        face = F.select(inside, self.face, beside)
+        at = corners(face, mesh.faces)
+        # Beside the mesh a face seen edge-on may lie, in which the pixel has no place.
+        covering = Corners(*(F.select(inside, number, -1) for number in at))
+        weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), self._on_edge(at))
+        return (Surface(mesh.faces, face, weights),)
+
+    def _on_edge(self, at: Corners) -> Variable:
+        """VEC3: perspective-correct weights of a face's corners at the nearest point of one of its edges."""
+        near = self.nearest
+        a, b = (F.lookup(self.mesh.position, F.component(near.ends, i)) for i in range(2))
+        (w, moved), (other, back) = _reached(a, b), _reached(b, a)
+        # Linear on the screen are the weights over w.
+        start, end = (1.0 - near.place) * other, near.place * w
+        total = start + end
+        end = F.select(F.greater(total, 0.0), end / total, 0.0)
+        end = moved + end * (1.0 - moved - back)  # of the whole edge
+
+        def weight(corner: Variable) -> Variable:
+            of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
+            return F.select(F.equal(corner, near.ends.x), 1.0 - end, of_end)
+
+        # A face that uses a vertex twice is a line; each vertex counts once.
+        first, second, third = at
+        again = (F.equal(second, first), F.logical_or(F.equal(third, first), F.equal(third, second)))
+        rest = [F.select(known, 0.0, weight(c)) for known, c in zip(again, at[1:], strict=True)]
+        return F.select(near.found, F.vec3(weight(first), *rest), 0.0)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """The shaded surface (one float image) over the background (a colour or an image, default black), with the
+        silhouette as opacity. Differentiable in the colour, positions and background. Raises InputError."""
+        if len(colours) != 1:
+            raise InputError(f"blending needs a colour of the one surface, not {len(colours)}")
+        return F.mix(0.0 if background is None else background, colours[0], self.silhouette)
+
+
+def _reached(a: Variable, b: Variable) -> tuple[Variable, Variable]:
+    """w of the end a of an edge behind the near plane, and how far it is from a to b, as a fraction of the edge."""
+    cut = F.logical_and(F.less(a.z, 0.0), F.greater_equal(b.z, 0.0))
+    moved = F.select(cut, a.z / F.select(cut, a.z - b.z, 1.0), 0.0)
+    return a.w + moved * (b.w - a.w), moved

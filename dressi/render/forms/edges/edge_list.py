@@ -1,0 +1,244 @@
+"""Edges of a mesh: the list made once per topology, quads around those that may be silhouettes, distances to them.
+
+None of the Functions has a derivative: they choose an edge, and what depends smoothly on the vertices is computed
+from the choice by ordinary Functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_size
+from ....errors import InputError
+from ...lists import at_points, list_leaf, read_list
+from ...surface.screen import DrawnMesh, common_batch, face_cross
+from ..soft_faces import squared_distance
+
+HIDDEN = 2
+"""The side of an edge that is not drawn."""
+INWARD = 0.75
+"""How far quads of silhouettes reach over the mesh, in pixels: drivers cover pixel centres differently."""
+OUTWARD = 0.5
+"""What quads reach beyond the radius, in pixels."""
+BEYOND = 2.0
+"""A distance that nothing has."""
+LOOK = 0.75
+"""How far beyond an edge the mesh must have ended for the edge to be part of the outline, in pixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeList:
+    """The edges of a topology, made by ``edge_list``."""
+
+    count: int
+    list: Variable
+    """IVEC4 list (a, b, c, d) of vertices, a <= b, ascending: the edge from a to b, the third corner c of the face
+    that runs along it from a to b, and d of the one that runs from b to a; -1 where there is none."""
+    around: Variable
+    """IVEC2 list like ``list``: the first of the faces that meet at the edge, of ``faces``, and how many they are."""
+    faces: Variable
+    """IVEC3 list: a face's number, its third corner, 1 when it runs along the edge from a to b, else -1."""
+    closed: bool
+    """Whether faces meet two by two, oriented alike. From outside of such a mesh whatever covers a pixel does so with
+    a front face as well: silhouettes may cull the back faces."""
+
+
+def edge_list(faces: np.ndarray) -> EdgeList:
+    """The edges of ``faces`` (F, 3), vertex numbers. Raises InputError.
+
+    An edge of two faces that run along it in opposite directions is one entry. Open edges, those of three faces or
+    more, and those of faces that disagree on their orientation have an entry for each face, as if it were alone: they
+    are drawn whenever the face is. A face that uses a vertex twice is a line, and is drawn as one.
+
+        faces 0-1-2 and 2-1-3:   (0, 1, 2, -1), (0, 2, -1, 1), (1, 2, 0, 3), (1, 3, 2, -1), (2, 3, -1, 1)
+
+    >>> edge_list(primitives.cube().faces).count
+    18
+    """
+    faces = np.asarray(faces)
+    if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
+        raise InputError(f"faces are an array (F, 3) of at least one triangle, not {faces.shape}")
+    if faces.min() < 0:
+        raise InputError(f"faces use vertex {faces.min()}")
+    start, end, third = (faces[:, k].reshape(-1) for k in ([0, 1, 2], [1, 2, 0], [2, 0, 1]))
+    number, real = np.repeat(np.arange(len(faces)), 3), start != end
+    start, end, third, number = start[real], end[real], third[real], number[real]
+    if len(start) == 0:
+        raise InputError("no face has an edge: each uses one vertex three times")
+    low, high, back = np.minimum(start, end), np.maximum(start, end), start > end
+    order = np.lexsort((third, back, high, low))
+    low, high, back, third, number = low[order], high[order], back[order], third[order], number[order]
+    _, first, uses = np.unique(np.stack([low, high], axis=1), axis=0, return_index=True, return_counts=True)
+    around = np.repeat(np.stack([first, uses], axis=1), uses, axis=0)
+    pair = first[(uses == 2)]
+    pair = pair[back[pair] != back[pair + 1]]  # sorted: the one that runs forward comes first
+    edges = np.stack([low, high, np.where(back, -1, third), np.where(back, third, -1)], axis=1)
+    edges[pair, 3] = third[pair + 1]
+    edges, around = np.delete(edges, pair + 1, axis=0), np.delete(around, pair + 1, axis=0)
+    incident = np.stack([number, third, np.where(back, -1, 1)], axis=1)
+    return EdgeList(
+        len(edges),
+        list_leaf("edges", IVEC4, edges),
+        list_leaf("around edges", IVEC2, around),
+        list_leaf("faces at edges", IVEC3, incident),
+        bool((edges[:, 2:] >= 0).all()),
+    )
+
+
+def edges_of(mesh: DrawnMesh) -> EdgeList:
+    """``edge_list`` of the data of the faces. Raises InputError when they have none."""
+    faces = mesh.faces
+    if faces.data is None or faces.batch != 1:
+        raise InputError(
+            f"this form needs the edges, and {faces} has no data to make them of; give edges=edge_list(faces)"
+        )
+    return edge_list(faces.data.reshape(-1, 3)[: mesh.face_count])
+
+
+class EdgeQuads(PixelFunction):
+    """Inputs (reach FLOAT, ends VEC4 list, sides INT list): six clip-space corners an edge, VEC4 list.
+
+    ends: (a, b) on the screen.  The two triangles cover everything within ``reach`` (image heights) of the edge, ends
+    included; on the side where the mesh is only within INWARD pixels. Edges that are HIDDEN collapse.
+    """
+
+    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
+    fields = ("count", "size")
+    includes = ("face.glsl", "edge.glsl")
+
+    def __init__(self, reach: Variable, ends: Variable, sides: Variable, count: int, size: Size):
+        self.count, self.size = count, size
+        super().__init__(reach, ends, sides)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        reach, ends, sides = self.inputs
+        if ends.vtype is not VEC4 or sides.vtype is not INT or ends.size != sides.size:
+            raise self.fail("ends are a VEC4 list and sides an INT list of the same size")
+        if reach.vtype is not FLOAT or reach.size != (1, 1):
+            raise self.fail("the reach is FLOAT 1x1, a fraction of the image height")
+        if not 1 <= self.count <= ends.size[0] * ends.size[1]:
+            raise self.fail(f"cannot draw {self.count} edges of a list of {ends.size[0] * ends.size[1]}")
+        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        width, height = self.size
+        return (
+            "int index = pixel.y * $size.x + pixel.x;\n"
+            f"ivec2 edge = face_texel(min(index / 6, {self.count - 1}), $size1);\n"
+            "$y = edge_corner($1(edge, tile), $2(edge, tile), index % 6, $0, "
+            f"{INWARD / height!r}, {width / height!r});"
+        )
+
+    def evaluate(self, at, reach, ends, sides):
+        x, y, tile = at_points(at)
+        index = y * self.output.size[0] + x
+        edge, corner = np.minimum(index // 6, self.count - 1), index % 6
+        ends, side = read_list(ends, tile, edge), read_list(sides, tile, edge)
+        a, b = ends[..., :2], ends[..., 2:]
+        extent = np.linalg.norm(b - a, axis=-1)[..., None]
+        along = np.divide(b - a, extent, out=np.zeros_like(a), where=extent > 0)
+        along = np.where(extent > 0, along, (1.0, 0.0))
+        across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
+        reach, inward = np.broadcast_to(reach, x.shape), INWARD / self.size[1]
+        right, up = (np.isin(corner, corners)[..., None] for corners in ((1, 2, 4), (2, 4, 5)))
+        high = np.where(side < 0, inward, reach)[..., None]
+        low = np.where(side > 0, inward, reach)[..., None]
+        place = np.where(right, b + along * reach[..., None], a - along * reach[..., None])
+        place = place + across * np.where(up, high, -low)
+        place = np.where((side == HIDDEN)[..., None], 0.0, place / (self.size[0] / self.size[1], 1.0) * 2 - 1)
+        return np.concatenate([place, np.broadcast_to((0.5, 1.0), place.shape)], axis=-1)
+
+
+class EdgeDistance(PixelFunction):
+    """Inputs (face INT, ends VEC4): distance of the pixel centre to the edge from ``ends.xy`` to ``ends.zw``, in image
+    heights, and BEYOND where a face covers the pixel (``face`` >= 0).
+
+    Beyond its ends the distance is exactly that to the end, so that edges which meet there tie.
+    """
+
+    no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
+    includes = ("face.glsl",)
+    glsl = f"$0 >= 0 ? {BEYOND} : sqrt(face_edge((vec2(pixel) + 0.5) / float($size.y), $1.xy, $1.zw))"
+
+    @property
+    def signs(self):
+        return (0,)
+
+    def infer(self):
+        if [x.vtype for x in self.inputs] != [INT, VEC4]:
+            raise self.fail("needs an INT face and VEC4 ends of an edge")
+        return FLOAT, self.broadcast()
+
+    def evaluate(self, at, face, ends):
+        x, y, _ = at_points(at)
+        p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
+        return np.where(face >= 0, BEYOND, np.sqrt(squared_distance(p, ends[..., :2], ends[..., 2:])))
+
+
+class OutlineDistance(PixelFunction):
+    """Inputs (face INT, ends VEC4, side INT): signed distance of the pixel centre to the edge from ``ends.xy`` to
+    ``ends.zw``, in image heights, positive over the mesh; -BEYOND where the edge is not the outline seen from there.
+
+    side: of ``EdgeSides``; beside the edge it tells the sign, so that the sign does not depend on how a driver covers
+    pixels. Near the ends, and where it is 0, the pixel tells: covered or not. The edge is the outline when the mesh has
+    ended LOOK beyond its nearest point, and the pixel itself, if farther than that, is covered on the side of the mesh
+    alone. Outside of the image things are as at its border.
+    """
+
+    no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
+    includes = ("face.glsl", "edge.glsl")
+
+    @property
+    def signs(self):
+        return (0,)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL, Access.SAME_PIXEL)
+
+    def infer(self):
+        if [x.vtype for x in self.inputs] != [INT, VEC4, INT]:
+            raise self.fail("needs an INT face, VEC4 ends of an edge and its INT side")
+        face = self.inputs[0]
+        return FLOAT, Domain(face.size, common_batch(self))
+
+    glsl = (
+        "vec2 p = (vec2(pixel) + 0.5) / float($size.y);\n"
+        "float away = sqrt(face_edge(p, $1.xy, $1.zw));\n"
+        "bool covered = $0(pixel, tile) >= 0;\n"
+        f"vec4 look = edge_look(p, $1, $2, covered, {LOOK} / float($size.y));\n"
+        "ivec2 beyond = clamp(ivec2(floor(look.xy * float($size.y))), ivec2(0), $size - 1);\n"
+        f"bool outline = $0(beyond, tile) < 0 && (covered == (look.z > 0.0) || away * float($size.y) <= {LOOK});\n"
+        f"$y = outline ? look.z * away : {-BEYOND};"
+    )
+
+    def evaluate(self, at, face, ends, side):
+        x, y, tile = at_points(at)
+        width, height = self.output.size
+        tile = tile if len(face) > 1 else np.zeros_like(tile)
+        p = (np.stack([x, y], axis=-1) + 0.5) / height
+        a, b, side = ends[..., :2], ends[..., 2:], np.broadcast_to(side, x.shape)
+        away = np.sqrt(squared_distance(p, a, b))
+        covered = face[tile, y, x] >= 0
+        u, q = b - a, p - a
+        t = (q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
+        within = (t > 0) & (t < 1) & (np.abs(side) == 1)
+        sign = np.where(np.where(within, face_cross(u, q) * side > 0, covered), 1, -1)
+        place = np.where((t <= 0)[..., None], a, np.where((t >= 1)[..., None], b, a + t[..., None] * u))
+        across = np.stack([-u[..., 1], u[..., 0]], axis=-1) * side[..., None]
+        out = np.where(within[..., None], across, (place - p) * sign[..., None])
+        out = out / np.maximum(np.linalg.norm(out, axis=-1, keepdims=True), 1e-30)
+        look = np.floor((place + out * (LOOK / height)) * height).astype(np.int64)
+        look = np.clip(look, 0, (width - 1, height - 1))
+        free = face[tile, look[..., 1], look[..., 0]] < 0
+        agrees = (covered == (sign > 0)) | (away * height <= LOOK)
+        return np.where(free & agrees, sign * away, -BEYOND)

@@ -1,0 +1,196 @@
+"""How the edges of a mesh are seen: clipped at the near plane, which may be silhouettes, the faces in front beside them.
+
+An edge is a silhouette when all faces drawn at it lie on one side of its projection. Distances from outside may be
+taken to any superset of the silhouettes: from a point that the mesh does not cover, the way to an edge inside the
+mesh leads across its outline, which is nearer. So whatever is in doubt is drawn, on both sides.
+
+The sides do not care where a face ends: the part of it behind the near plane lies beside the edge on the side that
+the sign of the homogeneous area tells, wherever the third corner is.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....ad import functional as F
+from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access
+from ...lists import at_points, read_list
+from ...surface.projection import FARTHEST
+from ...surface.screen import AREA_MINIMUM, DrawnMesh, common_batch, covered, culling, face_cross, present
+from .edge_list import HIDDEN, EdgeList
+from .segments import KnownEnds, ListEnds
+
+NOWHERE = 1e30
+"""What no face beside an edge rises by."""
+
+
+def seen_ends(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+    """VEC4 list like ``edges.list``: the ends (a, b) of the edges on the screen. No derivative."""
+    return ListEnds(edges.list, mesh.points.vertex).output
+
+
+def ends_of(mesh: DrawnMesh, edges: EdgeList, edge: Variable) -> tuple[Variable, Variable]:
+    """IVEC2 and VEC4: the two vertices of the edge of a number (INT) at each pixel, and its ends on the screen, which are
+    differentiable in position. Where there is none, -1, the vertices are -1: nothing is added to any."""
+    pair = F.select(covered(edge), F.lookup(edges.list, edge).xy, -1)
+    a, b = (F.lookup(mesh.points.smooth, F.component(pair, i)) for i in range(2))
+    return pair, KnownEnds(F.lookup(seen_ends(mesh, edges), edge), a, b).output
+
+
+def edge_sides(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+    """``EdgeSides`` of the edges of a mesh."""
+    return EdgeSides(edges.list, seen_ends(mesh, edges), mesh.points.vertex, culling(mesh.cull)).output
+
+
+class EdgeFunction(PixelFunction):
+    """What Functions over a list of edges share: inputs (edges IVEC4, ends VEC4, both same-pixel, ..., vertex VEC4)."""
+
+    fields = ("cull",)
+    includes = ("face.glsl", "edge.glsl")
+
+    def check_lists(self) -> None:
+        edges, ends, *_, vertex = self.inputs
+        if edges.vtype is not IVEC4:
+            raise self.fail("edges are IVEC4; use edge_list()")
+        if ends.vtype is not VEC4 or ends.size != edges.size:
+            raise self.fail("ends are VEC4, a list like the edges; use seen_ends()")
+        if vertex.vtype is not VEC4:
+            raise self.fail("vertices are VEC4 (x, y, depth, w); use project()")
+
+
+class EdgeSides(EdgeFunction):
+    """Inputs (edges IVEC4 list, ends VEC4 list, vertex VEC4 list): INT list like ``edges``, where the mesh lies beside
+    each edge.
+
+    1 or -1: on the side where face_cross(b - a, x - a) has that sign.  0: on both, or who knows: faces seen edge-on,
+    or without area.  HIDDEN: nowhere, or the faces lie on different sides; no silhouette. Faces with a corner that is
+    not there, and with ``cull`` 1 those turned away, are not drawn: the edge is that of the rest. ends: ``seen_ends``.
+    """
+
+    zero_derivative = True
+
+    def __init__(self, edges: Variable, ends: Variable, vertex: Variable, cull: int):
+        self.cull = cull
+        super().__init__(edges, ends, vertex)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.SAME_PIXEL, Access.FETCH)
+
+    def infer(self):
+        self.check_lists()
+        return INT, Domain(self.inputs[0].size, common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        read = "$2(face_texel(e.%s, $size2), tile)"
+        face = "e.{0} < 0 ? EDGE_HIDDEN : edge_face(ends, $2(face_texel(e.{0}, $size2), tile), {1}.0)"
+        return (
+            "ivec4 e = $0;\nvec4 ends = $1;\n"
+            f"int first = {face.format('z', self.cull)};\nint second = {face.format('w', -self.cull)};\n"
+            f"$y = edge_seen({read % 'x'}, {read % 'y'}, ends) ? edge_side(first, second) : EDGE_HIDDEN;"
+        )
+
+    def evaluate(self, at, edges, ends, vertex):
+        tile = at_points(at)[2]
+        a, b, c, d = (read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(4))
+        first = np.where(edges[..., 2] < 0, HIDDEN, _face_side(ends, c, self.cull))
+        second = np.where(edges[..., 3] < 0, HIDDEN, _face_side(ends, d, -self.cull))
+        one = (first == HIDDEN) | (second == HIDDEN)
+        both = np.where(first == second, first, np.where(first * second < 0, HIDDEN, 0))
+        side = np.where(one, np.minimum(first, second), both)
+        return np.where(_seen(a, b, ends), side, HIDDEN)
+
+
+def _seen(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    near = (np.abs(ends) < FARTHEST).all(-1)
+    return present(a) & present(b) & (np.maximum(a[..., 2], b[..., 2]) >= 0) & near
+
+
+def _spanned(ends: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(area, w, offset of the corner from the first end) of faces at edges, times w of a corner in front."""
+    w = np.where(c[..., 2] < 0, c[..., 3], 1.0)
+    offset = c[..., :2] - w[..., None] * ends[..., :2]
+    return face_cross(ends[..., 2:] - ends[..., :2], offset), w, offset
+
+
+def _face_side(ends: np.ndarray, c: np.ndarray, facing: int) -> np.ndarray:
+    area, w, _ = _spanned(ends, c)
+    far = np.maximum(np.abs(ends).max(-1) * np.abs(w), np.abs(c[..., :2]).max(-1))
+    length = np.linalg.norm(ends[..., 2:] - ends[..., :2], axis=-1)
+    doubt = AREA_MINIMUM + 1e-5 * (np.abs(w) + far) * length
+    side = np.where(np.abs(area) > doubt, np.sign(area), 0)
+    gone = ~present(c)
+    if facing:
+        gone |= area * facing <= AREA_MINIMUM
+    return np.where(gone, HIDDEN, side).astype(np.int64)
+
+
+class EdgeFront(EdgeFunction):
+    """Inputs (edges IVEC4, ends VEC4, around IVEC2, faces IVEC3, vertex VEC4, all lists): INT list like ``edges``.
+
+    The number of the face in front beside each edge: of those drawn at it, the one that rises fastest toward the
+    viewer with the distance to the edge, first of all those that have an area. -1 when none is drawn.
+    """
+
+    zero_derivative = True
+
+    def __init__(
+        self, edges: Variable, ends: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int
+    ):
+        self.cull = cull
+        super().__init__(edges, ends, around, faces, vertex)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL,) * 3 + (Access.FETCH,) * 2
+
+    def infer(self):
+        edges, _, around, faces, _ = self.inputs
+        self.check_lists()
+        if [around.vtype, faces.vtype] != [IVEC2, IVEC3] or edges.size != around.size:
+            raise self.fail("needs the lists of edge_list()")
+        return INT, Domain(edges.size, common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        read = "$4(face_texel(%s, $size4), tile)"
+        return (
+            f"ivec4 e = $0;\nvec4 a = {read % 'e.x'}, b = {read % 'e.y'}, ends = $1;\n"
+            "vec2 depths = max(vec2(a.z, b.z), 0.0);\n"
+            "float nearest = EDGE_NOWHERE;\n$y = -1;\n"
+            "if (edge_seen(a, b, ends)) for (int k = $2.x; k < $2.x + $2.y; ++k) {\n"
+            "  ivec3 f = $3(face_texel(k, $size3), tile);\n"
+            f"  float rise = edge_rise(ends, depths, {read % 'f.y'}, {self.cull}.0 * float(f.z));\n"
+            "  if (rise < nearest) { nearest = rise; $y = f.x; }\n}"
+        )
+
+    def evaluate(self, at, edges, ends, around, faces, vertex):
+        tile = at_points(at)[2]
+        a, b = (read_list(vertex, tile, np.broadcast_to(edges[..., i], tile.shape)) for i in range(2))
+        front, nearest = np.full(tile.shape, -1), np.full(tile.shape, NOWHERE)
+        depths = np.maximum(a[..., 2], 0), np.maximum(b[..., 2], 0)
+        for k in range(int(around[..., 1].max(initial=0))):
+            index = np.broadcast_to(around[..., 0] + k, tile.shape)
+            face = read_list(faces, tile, index)
+            c = read_list(vertex, tile, face[..., 1])
+            rise = _rise(ends, depths, c, self.cull * face[..., 2])
+            closer = (k < around[..., 1]) & (rise < nearest) & _seen(a, b, ends)
+            front, nearest = np.where(closer, face[..., 0], front), np.where(closer, rise, nearest)
+        return front
+
+
+def _rise(
+    ends: np.ndarray, depths: tuple[np.ndarray, np.ndarray], c: np.ndarray, facing: np.ndarray
+) -> np.ndarray:
+    area, w, offset = _spanned(ends, c)
+    u = ends[..., 2:] - ends[..., :2]
+    foot = (u * offset).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
+    height = c[..., 2] - w * depths[0] - foot * (depths[1] - depths[0])
+    flat = np.abs(area) <= AREA_MINIMUM
+    rise = np.where(flat, NOWHERE / 2, height / np.maximum(np.abs(area), AREA_MINIMUM))
+    gone = ~present(c) | ((facing != 0) & (area * facing <= AREA_MINIMUM))
+    return np.where(gone, NOWHERE, rise)

@@ -1,0 +1,150 @@
+"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of four estimators.
+
+- "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``forms.face``).
+- "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative is that of the picture drawn again.
+- "silhouette": soft on both sides of the outline (``forms.silhouette``).
+- "antialias": the hard picture with analytic antialiasing (``forms.antialias``), whose derivative reaches one pixel.
+
+The last three draw the edges that may be silhouettes: their work is that of the margin around them, not of the image.
+
+The face form has the modes of the paper (figure 6) as presets, ``mode``; what is given beside it counts instead:
+
+    "aa"        K = 1, r and delta one pixel: about what antialiasing does, on all pixels along the outline
+    "default"   K = 3, r = 0.01: sharp inside, soft around the outline
+    "softras"   K = 5, r = 0.1, sigma = 0.0285, E = 1 everywhere: soft inside of the outline too
+"""
+
+from __future__ import annotations
+
+import inspect
+from math import inf
+from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
+
+from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
+from ...ad.types import IVEC3, Size
+from ...errors import InputError
+from ..lists import as_list
+from ..surface.projection import clip_list
+from ..surface.screen import DrawnMesh
+from .antialias import Antialiased, antialias_form
+from .edges.around_edges import EdgeSilhouette
+from .edges.edge_list import EdgeList
+from .face import SoftLayer, SoftLayers, face_form
+from .outer import outer_form
+from .silhouette import silhouette_form
+from .soft_target import Silhouette, fraction
+
+FORMS = {
+    "face": face_form,
+    "outer": outer_form,
+    "silhouette": silhouette_form,
+    "antialias": antialias_form,
+}
+"""Estimators of the silhouette and of its derivative."""
+SOFT_FORMS = tuple(name for name, draw in FORMS.items() if "radius" in inspect.signature(draw).parameters)
+"""Those whose derivative reaches as far as a radius says."""
+MODES = ("aa", "default", "softras")
+"""Presets of the face form."""
+
+
+class Drawing(TypedDict):
+    """What all forms take."""
+
+    size: Size
+    face_count: int
+    cull: NotRequired[str]
+
+
+@overload
+def hard_soft_ras(
+    position: Variable, faces: Variable, *, form: Literal["face"] = "face", radius: Like | None = None,
+    mode: str | None = None, layers: int | None = None, sigma: Like | None = None, delta: Like | None = None,
+    **drawing: Unpack[Drawing],
+) -> SoftLayers: ...  # fmt: skip
+@overload
+def hard_soft_ras(
+    position: Variable, faces: Variable, *, form: Literal["outer"], radius: Like, edges: EdgeList | None = None,
+    **drawing: Unpack[Drawing],
+) -> EdgeSilhouette: ...  # fmt: skip
+@overload
+def hard_soft_ras(
+    position: Variable, faces: Variable, *, form: Literal["silhouette"], radius: Like, sigma: Like | None = None,
+    edges: EdgeList | None = None, **drawing: Unpack[Drawing],
+) -> EdgeSilhouette: ...  # fmt: skip
+@overload
+def hard_soft_ras(
+    position: Variable, faces: Variable, *, form: Literal["antialias"], edges: EdgeList | None = None,
+    **drawing: Unpack[Drawing],
+) -> Antialiased: ...  # fmt: skip
+@overload
+def hard_soft_ras(position: Variable, faces: Variable, *, form: str, **options: Any) -> Silhouette: ...
+def hard_soft_ras(
+    position: Variable,
+    faces: Variable,
+    *,
+    size: Size,
+    face_count: int,
+    cull: str = "none",
+    form: str = "face",
+    mode: str | None = None,
+    **options: Any,
+) -> Silhouette:
+    """The soft silhouette of a mesh (Dressi, section 3.4) by one of four estimators, and what is seen of it in colour.
+
+    form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), "antialias" (``Antialiased``), defined in
+    the modules named above.
+    position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
+    size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
+
+    Options of some forms; one that is None, or left out, has its default:
+    radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
+    layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
+    sigma (face, silhouette): softness, radius / 7.
+    edges (outer, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
+
+    radius, sigma and delta are numbers or FLOAT 1x1 Variables: as leaves they can be sent between steps without a new
+    build. The form and the layers are the graph itself: ``dressi.render.objectives.schedule`` changes them from phase to phase.
+
+    Images have size ``size`` and batch N. Differentiable in position, and again: second derivatives hold fixed what a
+    pixel has chosen, its faces and its nearest edge, as first ones do. Faces are clipped at the near plane; those
+    with a corner that is no number are dropped. Raises InputError for options, GraphError for types.
+
+    >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
+    >>> clip = to_clip(cube.positions, camera.world_to_clip)
+    >>> soft = hard_soft_ras(clip, cube.faces, size=(32, 32), face_count=12, form="outer", radius=0.1)
+    >>> soft.silhouette.shape
+    (1, 32, 32)
+    """
+    if form not in FORMS:
+        raise InputError(f"form is one of {', '.join(FORMS)}, not {form!r}")
+    draw: Any = FORMS[form]
+    size = (int(size[0]), int(size[1]))
+    given = {name: value for name, value in options.items() if value is not None}
+    if mode is not None:
+        if form != "face":
+            raise InputError(f"mode has no meaning in the {form} form; leave it out")
+        given = {**preset(mode, size), **given}
+    for name in given:
+        if name not in inspect.signature(draw).parameters:
+            raise InputError(f"{name} has no meaning in the {form} form; leave it out")
+    if form in SOFT_FORMS:
+        if "radius" not in given:
+            raise InputError(f"the {form} form needs a radius, a fraction of the image height such as 0.01")
+        given["radius"] = fraction("radius", given["radius"])
+    position, faces = clip_list(position), as_list("faces", IVEC3, faces)
+    return draw(DrawnMesh(position, faces, size, face_count, cull), **given)
+
+
+def preset(mode: str, size: Size) -> dict[str, Any]:
+    """Options of the face form for a mode of the paper (section 3.4.3, figure 6) in images of a size. Raises InputError."""
+    if mode not in MODES:
+        raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+    if mode == "aa":
+        return {"layers": 1, "radius": 1 / size[1], "delta": 1 / size[1]}
+    if mode == "default":
+        return {"layers": 3, "radius": 0.01}
+    return {"layers": 5, "radius": 0.1, "sigma": 0.0285, "delta": inf}
+
+
+__all__ = ["FORMS", "MODES", "SOFT_FORMS", "SoftLayer", "SoftLayers", "hard_soft_ras", "preset"]

@@ -1,0 +1,67 @@
+"""Whether a soft silhouette feels its target at all.
+
+The gradient of a silhouette loss pulls two shapes together only where their soft margins overlap: about two radii apart,
+and for good from one radius on. Beyond that the loss still has a gradient, but it knows nothing of the target: coverage
+that lies where nothing is wanted is made smaller, and the mesh collapses where it stands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import InputError
+from .soft_target import outside_distance
+
+
+def gap(masks: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """(N,) how far the silhouettes ``masks`` (N, H, W) and their targets are apart, in image heights.
+
+    From outline to outline; 0 where they overlap, and where one of them is empty: there is nothing to reach. Covered is
+    0.5 or more. Raises InputError.
+    """
+    masks, targets = np.asarray(masks), np.asarray(targets)
+    if masks.shape != targets.shape or masks.ndim != 3:
+        raise InputError(
+            f"silhouettes and targets are two stacks (N, H, W) of one size, not {masks.shape} and {targets.shape}"
+        )
+    found = np.zeros(len(masks))
+    for k, (mask, target) in enumerate(zip(masks >= 0.5, targets >= 0.5, strict=True)):
+        if mask.any() and target.any():
+            # Both are pixels: their outlines lie half a pixel before the centres.
+            found[k] = max(outside_distance(target)[mask].min() - 0.5 / len(mask), 0.0)
+    return found
+
+
+def check_reach(masks: np.ndarray, targets: np.ndarray, radius: float) -> str | None:
+    """None when every silhouette reaches its target with soft margins of ``radius`` (image heights), else a sentence that
+    names the views it does not. Raises InputError when it is so in every view that shows both.
+
+    masks, targets: (N, H, W), hard silhouettes at the start. The margins overlap up to two radii.
+    """
+    apart = gap(masks, targets)
+    shown = np.array([(m >= 0.5).any() and (t >= 0.5).any() for m, t in zip(masks, targets, strict=True)])
+    missed = np.flatnonzero(apart >= 2 * radius)
+    if len(missed) == 0:
+        return None
+    wanted = min(float(apart.max()), 1.0)
+    cure = f"start nearer to the target, or with a radius of {wanted:.2g} or more"
+    reach = f"the silhouette and its target lie {apart.max():.2g} image heights apart, and a radius of {radius:.2g} reaches {2 * radius:.2g}"
+    if len(missed) == shown.sum():
+        raise InputError(f"nothing would pull the mesh to its target: {reach}; {cure}")
+    views = ", ".join(str(k) for k in missed[:8]) + (", ..." if len(missed) > 8 else "")
+    return f"in {len(missed)} of {len(masks)} views (number {views}) {reach}: they pull at nothing; {cure}"
+
+
+def marked(matrices: np.ndarray, points: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """(N, H, W) the pixels that hold a point (P, 3) in each view (N, 4, 4 to clip space): about a silhouette, where the
+    points are the vertices of a fine mesh. shape: (H, W). Points behind the viewer or outside of the picture are not there.
+    """
+    height, width = shape
+    found = np.zeros((len(matrices), height, width), bool)
+    clip = np.concatenate([points, np.ones((len(points), 1))], axis=1) @ np.swapaxes(matrices, 1, 2)
+    for image, view in zip(found, clip, strict=True):
+        view = view[view[:, 3] > 1e-6]
+        place = np.floor((view[:, :2] / view[:, 3:] * 0.5 + 0.5) * (width, height))
+        x, y = place[(place >= 0).all(1) & (place < (width, height)).all(1)].astype(int).T
+        image[y, x] = True
+    return found

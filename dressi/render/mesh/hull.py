@@ -1,0 +1,296 @@
+"""Visual hulls of silhouettes: how far masks alone determine a shape.
+
+The hull of some masks is the largest shape that fits into all of them. Its silhouettes in other views are the
+yardstick of a fit from silhouettes: whoever does better has used more than the masks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import binary_dilation, distance_transform_edt, label
+
+from dressi.errors import InputError
+from dressi.render.cameras import Camera, Cameras
+from dressi.render.objectives.metrics import iou
+
+_CELLS = 128
+"""Cells along each side of the grid that tells where the hull can be: 16 times a power of two."""
+
+
+def hull_iou(
+    train_masks: np.ndarray,
+    train_cameras: Cameras,
+    held_out_masks: np.ndarray,
+    held_out_cameras: Cameras,
+    bounds: np.ndarray,
+    *,
+    largest: bool = True,
+    train_known: np.ndarray | None = None,
+    held_out_known: np.ndarray | None = None,
+) -> float:
+    """IoU, mean over the held-out views, of the hull's silhouettes against masks (M, H, W), where those are known. See
+    `hull_masks`."""
+    masks = hull_masks(
+        train_masks, train_cameras, held_out_cameras, bounds, largest=largest, known=train_known
+    )
+    return iou(masks, held_out_masks, held_out_known)
+
+
+def hull_masks(
+    masks: np.ndarray,
+    cameras: Cameras,
+    views: Cameras,
+    bounds: np.ndarray,
+    *,
+    largest: bool = True,
+    step: float = 0.5,
+    known: np.ndarray | None = None,
+) -> np.ndarray:
+    """(M, H, W) 0 or 1: silhouettes of the hull of masks (N, H', W') in other views.
+
+    A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every
+    mask. Rays are sampled so densely that a point moves by `step` mask pixels; a grid only says where that is
+    not needed. A point outside a mask's image, or where it is not known (N, H', W'), is unknown there and is not
+    carved; a point that no camera sees is not in the hull.
+
+    largest: leave out what is not connected to the largest part. A hull of few masks has phantoms, apart from
+    the object, where the cones of the masks happen to meet, and how many depends on the bounds.
+    """
+    masks = np.asarray(masks) >= 0.5
+    known = _known(masks, known)
+    bounds = np.asarray(bounds, dtype=np.float64)
+    grid = _grid(masks, known, cameras, bounds, largest)
+    return np.stack([_silhouette(masks, known, cameras, grid, view, bounds, step) for view in views])
+
+
+def inside_masks(
+    masks: np.ndarray,
+    cameras: Cameras,
+    points: np.ndarray,
+    least_seen: int = 1,
+    known: np.ndarray | None = None,
+) -> np.ndarray:
+    """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras where those
+    are known."""
+    alive = np.arange(len(points))
+    seen = np.zeros(len(points), dtype=np.int64)
+    for mask, told, camera in zip(masks, _known(masks, known), cameras, strict=True):
+        sees, covered = _look_up(mask, told, camera, points[alive])
+        seen[alive] += sees
+        alive = alive[covered | ~sees]
+    inside = np.zeros(len(points), dtype=bool)
+    inside[alive] = True
+    return inside & (seen >= least_seen)
+
+
+def estimate_bounds(
+    masks: np.ndarray, cameras: Cameras, grid: int = 64, known: np.ndarray | None = None
+) -> np.ndarray:
+    """(2, 3) box of the object that masks (N, H, W) show where they are known, from its coarse hull.
+
+    The search starts from the point nearest to the rays through the masks' centroids. Raises InputError
+    naming the view when a camera looks away from the object or stands inside it, and when fewer than two
+    views are given.
+    """
+    if len(cameras) < 2:
+        raise InputError(
+            "one photograph does not say where the object is; give at least two, or a bounding box"
+        )
+    masks = np.asarray(masks) >= 0.5
+    center = _nearest_point(masks, cameras)
+    extents = []
+    for mask, camera in zip(masks, cameras, strict=True):
+        pixel, depth = camera.project(center)
+        if depth <= 0:
+            raise InputError(f"the camera of '{camera.name}' looks away from the object; check its matrices")
+        y, x = np.nonzero(mask)
+        reach = np.hypot(
+            (x + 0.5 - pixel[0]) / camera.intrinsics[0, 0], (y + 0.5 - pixel[1]) / camera.intrinsics[1, 1]
+        )
+        extents.append(reach.max() * depth)
+    distances = np.linalg.norm(cameras.centers - center, axis=1)
+    typical = float(np.median(extents))
+    if (distances < typical).any():
+        name = cameras[int(np.argmin(distances))].name
+        raise InputError(f"the camera of '{name}' is inside the object; check its matrices")
+    # Half of the distance is a bound, too: an object cannot reach behind most of its cameras.
+    half = 1.25 * min(max(extents), float(np.median(distances)))
+    axis = (np.arange(grid) + 0.5) / grid * 2 - 1
+    points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
+    found = inside_masks(masks, cameras, points, (len(cameras) + 1) // 2, known)
+    if not found.any():
+        return np.stack([center - typical, center + typical])
+    # Parts within a cell of each other belong together: thin ones fall between the points of a coarse grid.
+    near = binary_dilation(found.reshape((grid,) * 3), np.ones((3, 3, 3)))
+    found = points[found & _largest(near).reshape(-1)]
+    cell = 2 * half / grid
+    return np.stack([found.min(0) - cell, found.max(0) + cell])
+
+
+def check_cameras(cameras: Cameras, bounds: np.ndarray) -> None:
+    """Raise InputError naming the views whose cameras are inside the box, look away from it, or miss it."""
+    center, radius = sphere_of(bounds)
+    wrong: dict[str, list[str]] = {}
+    for camera in cameras:
+        pixel, depth = camera.project(center)
+        if ((camera.center > bounds[0]) & (camera.center < bounds[1])).all():
+            wrong.setdefault("inside the object's box", []).append(f"'{camera.name}'")
+        elif depth <= 0:
+            wrong.setdefault("turned so that the object is behind it", []).append(f"'{camera.name}'")
+        else:
+            reach = radius / depth * np.array([camera.intrinsics[0, 0], camera.intrinsics[1, 1]])
+            if (pixel + reach < 0).any() or (pixel - reach > camera.size).any():
+                wrong.setdefault("placed so that it does not see the object", []).append(f"'{camera.name}'")
+    if wrong:
+        text = "; ".join(f"the camera of {', '.join(names)} is {how}" for how, names in wrong.items())
+        raise InputError(f"{text}; check its matrices and the object's box")
+
+
+def sphere_of(bounds: np.ndarray) -> tuple[np.ndarray, float]:
+    """Centre and radius of the sphere through the corners of a box (2, 3)."""
+    return bounds.mean(0), float(np.linalg.norm(bounds[1] - bounds[0]) / 2)
+
+
+def _known(masks: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    return np.ones(masks.shape, dtype=bool) if known is None else np.asarray(known) > 0
+
+
+def _look_up(
+    mask: np.ndarray, told: np.ndarray, camera: Camera, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each point falls into the image where it is told, and whether the mask's pixel there is set."""
+    matrix = (camera.intrinsics @ camera.view[:3]).astype(points.dtype)
+    image = points @ matrix[:, :3].T + matrix[:, 3]
+    front = image[:, 2] > 0
+    depth = np.where(front, image[:, 2], 1)
+    # Clipped before the conversion: far outside, pixel numbers do not fit into an integer.
+    x = np.floor(np.clip(image[:, 0] / depth, -1, camera.size[0])).astype(np.int32)
+    y = np.floor(np.clip(image[:, 1] / depth, -1, camera.size[1])).astype(np.int32)
+    within = front & (x >= 0) & (y >= 0) & (x < camera.size[0]) & (y < camera.size[1])
+    place = np.where(within, y, 0), np.where(within, x, 0)
+    sees = within & told[place]
+    return sees, mask[place] & sees
+
+
+def _grid(
+    masks: np.ndarray, known: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
+) -> np.ndarray:
+    """(_CELLS,) * 3 bool: the cells in which a point of the hull can be, found from coarse to fine."""
+    distances = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
+    cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
+    while True:
+        centers = bounds[0] + (cells + 0.5) / side * (bounds[1] - bounds[0])
+        reach = np.full(len(cells), np.linalg.norm(bounds[1] - bounds[0]) / side / 2)
+        cells = cells[_possible(distances, cameras, centers.astype(np.float32), reach)]
+        if side == _CELLS:
+            break
+        children = np.indices((2, 2, 2)).reshape(3, -1).T
+        cells, side = (2 * cells[:, None] + children).reshape(-1, 3), 2 * side
+    grid = np.zeros((_CELLS,) * 3, dtype=bool)
+    grid[tuple(cells.T)] = True
+    if largest:
+        grid = _largest(grid)
+    return grid
+
+
+def _largest(grid: np.ndarray) -> np.ndarray:
+    """The connected part with the most cells of a bool grid."""
+    labels = np.zeros(grid.shape, dtype=np.int32)
+    label(grid, np.ones((3, 3, 3)), output=labels)
+    return grid & (labels == 1 + np.argmax(np.bincount(labels.reshape(-1), minlength=2)[1:]))
+
+
+def _silhouette(
+    masks: np.ndarray,
+    known: np.ndarray,
+    cameras: Cameras,
+    grid: np.ndarray,
+    view: Camera,
+    bounds: np.ndarray,
+    step: float,
+) -> np.ndarray:
+    width, height = view.size
+    origin, directions = view.rays()
+    directions = directions.reshape(-1, 3)
+    with np.errstate(divide="ignore"):
+        near, far = ((bounds[k] - origin) / directions for k in (0, 1))
+    start = np.maximum(np.minimum(near, far).max(1), 0)
+    length = np.maximum(near, far).min(1) - start
+    pixels = np.nonzero(length > 0)[0]
+    covered = np.zeros(width * height, dtype=np.float32)
+    scale = _CELLS / (bounds[1] - bounds[0])
+    flat = grid.reshape(-1)
+    count = _samples(cameras, bounds, step)
+    # From coarse to fine: few samples settle most covered pixels, and only the rest is looked at closely.
+    for samples in sorted({max(count // 16, 8), count}):
+        fractions = (np.arange(samples) + 0.5) / samples
+        chunk = max(1, 1_000_000 // samples)
+        for i in range(0, len(pixels), chunk):
+            rays = pixels[i : i + chunk]
+            depth = (start[rays, None] + fractions * length[rays, None]).astype(np.float32)
+            # One axis after the other keeps the arrays small and in the cache.
+            place = np.zeros(depth.shape, dtype=np.int32)
+            for k in range(3):
+                offset = ((origin[k] - bounds[0, k]) * scale[k]).astype(np.float32)
+                slope = (directions[rays, k] * scale[k]).astype(np.float32)
+                place *= _CELLS
+                place += np.clip(depth * slope[:, None] + offset, 0, _CELLS - 1).astype(np.int32)
+            row, column = np.nonzero(flat[place])
+            points = (origin + depth[row, column, None] * directions[rays[row]]).astype(np.float32)
+            covered[rays[row[inside_masks(masks, cameras, points, known=known)]]] = 1
+        pixels = pixels[covered[pixels] == 0]
+    return covered.reshape(height, width)
+
+
+def _possible(
+    distances: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: np.ndarray
+) -> np.ndarray:
+    """(P,) bool, False where nothing within `reach` of a point (P, 3) can lie in the hull."""
+    alive = np.arange(len(points))
+    for distance, camera in zip(distances, cameras, strict=True):
+        local = points[alive] @ camera.rotation.T.astype(np.float32) + camera.translation.astype(np.float32)
+        depth = local[:, 2]
+        plane = local[:, :2] / np.where(depth > 0, depth, 1)[:, None]
+        k = camera.intrinsics
+        x = np.floor(np.clip(plane @ k[0, :2] + k[0, 2], -1, camera.size[0])).astype(np.int32) + 1
+        y = np.floor(np.clip(plane @ k[1, :2] + k[1, 2], -1, camera.size[1])).astype(np.int32) + 1
+        # An offset d moves (X, Y) / Z by at most |d| (1 + |(X, Y) / Z|) / (Z - |d|); 1.5 pixels are for the
+        # rounding of both places to pixels.
+        room = depth - reach[alive]
+        moved = reach[alive] * (1 + np.linalg.norm(plane, axis=1)) / np.where(room > 0, room, 1)
+        near = distance[y, x] <= moved * np.linalg.norm(k[:2, :2], 2) + 1.5
+        alive = alive[near | (room <= 0)]
+    possible = np.zeros(len(points), dtype=bool)
+    possible[alive] = True
+    return possible
+
+
+def _distances(mask: np.ndarray) -> np.ndarray:
+    """(H + 2, W + 2) pixels to the nearest one that is set or outside the image: what is outside is
+    unknown."""
+    return np.asarray(distance_transform_edt(~np.pad(mask, 1, constant_values=True)), dtype=np.float32)
+
+
+def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:
+    """Samples for a ray through the whole box so that no image sees two of them further apart than `step`
+    pixels."""
+    center, radius = sphere_of(bounds)
+    most = 0.0
+    for camera in cameras:
+        distance = max(float(np.linalg.norm(camera.center - center)) - radius / 2, 1e-9)
+        most = max(most, 2 * radius * camera.intrinsics[:2, :2].max() / distance)
+    return int(np.clip(np.ceil(most / step), 16, 4096))
+
+
+def _nearest_point(masks: np.ndarray, cameras: Cameras) -> np.ndarray:
+    """(3,) the point with the least squared distance to the rays through the masks' centroids."""
+    system, right = np.zeros((3, 3)), np.zeros(3)
+    for mask, camera in zip(masks, cameras, strict=True):
+        y, x = np.nonzero(mask)
+        pixel = np.array([x.mean() + 0.5, y.mean() + 0.5, 1.0])
+        direction = camera.rotation.T @ np.linalg.inv(camera.intrinsics) @ pixel
+        direction /= np.linalg.norm(direction)
+        across = np.eye(3) - np.outer(direction, direction)
+        system += across
+        right += across @ camera.center
+    return np.linalg.lstsq(system, right, rcond=None)[0]

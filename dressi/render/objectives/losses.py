@@ -1,0 +1,47 @@
+"""Distances between images, as one number."""
+
+from __future__ import annotations
+
+from ...ad import functional as F
+from ...ad.graph import Variable, as_variable
+from ...ad.ops.pixel.constant import Like
+from ...errors import InputError
+
+
+def l1(image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: absolute differences of all components of all texels and tiles.
+
+    target: of the type of the image, or FLOAT; batch 1 is shared.  weight: FLOAT, multiplies each texel.
+    reduction: "sum", or "mean" over components, texels and tiles (weights do not change the count).
+    Differentiable everywhere but where image and target agree (there 0). Raises InputError.
+
+    >>> l1(Variable.of(np.zeros((4, 4, 3))), 0.5).shape
+    (1, 1, 1)
+    """
+    return _reduced(F.sum_components(F.abs(F.sub(image, target))), image, weight, reduction)
+
+
+def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: squared differences of all components of all texels and tiles; arguments as in ``l1``.
+
+    >>> l2(Variable.of(np.zeros((4, 4, 3))), 0.5).shape
+    (1, 1, 1)
+    """
+    difference = F.sub(image, target)
+    if difference.vtype.is_scalar:
+        squares = F.square(difference)
+    else:
+        squares = F.dot(difference, difference)
+    return _reduced(squares, image, weight, reduction)
+
+
+def _reduced(values: Variable, image: Variable, weight: Like | None, reduction: str) -> Variable:
+    if reduction not in ("sum", "mean"):
+        raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
+    if weight is not None:
+        values = values * as_variable(weight)
+    total = F.sum(values)
+    if reduction == "sum":
+        return total
+    (width, height), batch = values.domain
+    return total * (1.0 / (width * height * batch * image.vtype.components))

@@ -1,0 +1,121 @@
+"""How close a result is to its target: silhouettes, colours, surfaces."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import correlate1d
+from scipy.spatial import KDTree
+
+from dressi.errors import InputError
+from dressi.render.mesh import Mesh
+from dressi.render.mesh.surface import sample_surface
+from dressi.render.surface.color import linear_to_srgb
+
+
+def iou(masks: np.ndarray, targets: np.ndarray, known: np.ndarray | None = None) -> float:
+    """Intersection over union of silhouettes (N, H, W), mean over the views; >= 0.5 counts as covered.
+
+    known: (N, H, W), pixels that count; all without it. A view that is empty in both counts as 1.
+
+    >>> float(iou(np.ones((1, 4, 4)), np.ones((1, 4, 4))))
+    1.0
+    """
+    return float(np.mean(iou_per_view(masks, targets, known)))
+
+
+def iou_per_view(masks: np.ndarray, targets: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """(N,) intersection over union of each view."""
+    a, b = np.asarray(masks) >= 0.5, np.asarray(targets) >= 0.5
+    if a.shape != b.shape or a.ndim != 3 or (known is not None and np.shape(known) != a.shape):
+        raise InputError(f"silhouettes must be two stacks (N, H, W) of one size, not {a.shape} and {b.shape}")
+    if known is not None:
+        a, b = a & (np.asarray(known) > 0), b & (np.asarray(known) > 0)
+    both, either = (a & b).sum((1, 2)), (a | b).sum((1, 2))
+    return np.where(either == 0, 1.0, both / np.maximum(either, 1))
+
+
+def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
+    """Peak signal to noise ratio in dB of linear images (N, H, W, 3) against linear targets, as people see
+    them.
+
+    Both are converted to sRGB in [0, 1]; the squared error is pooled over the pixels of the target masks (N,
+    H, W), all views and channels. Pixels that a result does not cover must be black in `images`. Equal images
+    give inf.
+
+    >>> images = np.full((1, 4, 4, 3), 0.5)
+    >>> bool(psnr(images + 0.001, images, np.ones((1, 4, 4))) > 40)
+    True
+    """
+    inside = _inside(images, targets, masks)
+    images, targets = np.asarray(images), np.asarray(targets)
+    difference = linear_to_srgb(images[inside].astype(np.float64)) - linear_to_srgb(
+        targets[inside].astype(np.float64)
+    )
+    error = float(np.mean(difference**2))
+    return float("inf") if error == 0 else -10 * float(np.log10(error))
+
+
+def ssim(
+    images: np.ndarray, targets: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None
+) -> float:
+    """Structural similarity of linear images (N, H, W, 3) and linear targets (Wang et al. 2004, equation 13), at most 1.
+
+    Both are converted to sRGB in [0, 1]. Means, variances and covariances of each channel are weighted by a Gaussian
+    of 11x11 pixels and sigma 1.5; C1 = 0.01^2, C2 = 0.03^2. Where the window reaches beyond the picture, or to
+    pixels that are not known (N, H, W), the weights that are left sum to 1. Averaged over the pixels of the target
+    masks (N, H, W), all views and channels. Pixels that a result does not cover must be black in `images`.
+
+    >>> images = np.random.default_rng(0).uniform(size=(1, 16, 16, 3))
+    >>> round(float(ssim(images, images, np.ones((1, 16, 16)))), 3)
+    1.0
+    """
+    inside = _inside(images, targets, masks)
+    told = np.ones(inside.shape, dtype=bool) if known is None else np.asarray(known) > 0
+    total = 0.0
+    for image, target, mask, weight in zip(images, targets, inside & told, told, strict=True):
+        x, y = (linear_to_srgb(np.asarray(picture, dtype=np.float64)) for picture in (image, target))
+        total += float(_similarity(x, y, weight.astype(np.float64)[..., None])[mask].sum())
+    return total / (3 * int((inside & told).sum()))
+
+
+_WINDOW = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
+
+
+def _similarity(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(H, W, C) SSIM of codes (H, W, C), each window weighted by weight (H, W, 1) besides."""
+
+    def blurred(values: np.ndarray) -> np.ndarray:
+        rows = correlate1d(values * weight, _WINDOW, axis=0, mode="constant")
+        return correlate1d(rows, _WINDOW, axis=1, mode="constant")
+
+    share = np.maximum(blurred(np.ones_like(weight)), 1e-12)
+    mean_x, mean_y, xx, yy, xy = (blurred(values) / share for values in (x, y, x * x, y * y, x * y))
+    c1, c2 = 0.01**2, 0.03**2
+    structure = (2 * (xy - mean_x * mean_y) + c2) / (xx - mean_x**2 + yy - mean_y**2 + c2)
+    return (2 * mean_x * mean_y + c1) / (mean_x**2 + mean_y**2 + c1) * structure
+
+
+def _inside(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """(N, H, W) bool of masks that fit the images and are not empty. Raises InputError."""
+    shape, inside = np.shape(images), np.asarray(masks) >= 0.5
+    if shape != np.shape(targets) or shape[:3] != inside.shape:
+        raise InputError(
+            f"images, targets and masks must be of one size, not {shape}, {np.shape(targets)} and {inside.shape}"
+        )
+    if not inside.any():
+        raise InputError("the target masks are empty, so there is nothing to compare; check the masks")
+    return inside
+
+
+def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, seed: int = 0) -> float:
+    """Mean distance from each surface to the other, averaged over both directions, in the units of the
+    meshes.
+
+    Meshes are sampled with `count` points; arrays (P, 3) are taken as points.
+
+    >>> bool(chamfer(primitives.cube(), primitives.cube(), count=5000) < 0.1)
+    True
+    """
+    first = sample_surface(a, count, seed) if isinstance(a, Mesh) else np.asarray(a)
+    second = sample_surface(b, count, seed + 1) if isinstance(b, Mesh) else np.asarray(b)
+    return 0.5 * float(KDTree(second).query(first)[0].mean() + KDTree(first).query(second)[0].mean())

@@ -1,0 +1,265 @@
+"""Priors on shapes: Laplacians of a mesh, and energies made of them, of its edges and of its normals.
+
+    dirichlet_loss     squared differences along edges: pulls towards small, even shapes; "Laplacian energy"
+    laplacian_loss     squared Laplacian: thin plates; "bi-Laplacian energy"
+    bilaplacian_loss   squared Laplacian of the Laplacian: lets curvature be, evens out how it changes
+    edge_length_loss   deviation of edge lengths from a target
+    normal_consistency 1 - cos of the angle between normals of neighbouring faces
+
+All take meshes that are open or not manifold; each says what it leaves out there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ...ad import functional as F
+from ...ad.graph import Variable, as_variable
+from ...ad.ops.pixel.constant import Like
+from ...ad.types import FLOAT, IVEC2
+from ...errors import InputError
+from ..forms.edges.edge_list import EdgeList
+from ..lists import list_data, list_leaf
+from .sparse import Matrix, SparseMatrix, differences, sparse_matrix
+
+SHARPEST = 1e3
+"""Cotangents count up to this: those of angles below 0.06 degrees are not finite enough to be weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Which vertices share an edge and how strongly; made once per topology by ``adjacency`` or ``cotangent``."""
+
+    count: int
+    """How many vertices."""
+    pairs: np.ndarray
+    """(E, 2) int64: every edge once, the lower number first, ascending."""
+    weights: SparseMatrix
+    """Symmetric, (count, count): the weight of each edge; nothing on the diagonal."""
+    inverse_mass: Variable
+    """FLOAT list: what sums of weighted differences are multiplied by; 0 where a vertex has no Laplacian."""
+    measure: Variable | None = None
+    """FLOAT list: how much a vertex counts in sums; None: each 1."""
+
+    @cached_property
+    def edges(self) -> Variable:
+        """IVEC2 list of ``pairs``; what fills it up is (0, 0)."""
+        return list_leaf("edge ends", IVEC2, self.pairs)
+
+    @cached_property
+    def edge_weights(self) -> Variable:
+        """FLOAT list: the weights of ``edges`` that the matrix was made with."""
+        upper = sparse.triu(self.weights.array, 1).tocsr()
+        return list_leaf("edge weights", FLOAT, upper.data)
+
+    def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
+        """What to send, leaf by leaf, to go on with the weights of another ``cotangent`` of the same faces, such as that
+        of the present shape. Raises InputError.
+        """
+        if self.count != other.count or not np.array_equal(self.pairs, other.pairs):
+            raise InputError("these are weights of other faces; make a new graph for them")
+        found = self.weights.data(other.weights.array)
+        for mine, new in ((self.inverse_mass, other.inverse_mass), (self.measure, other.measure)):
+            if mine is not None and new is not None:
+                found[mine] = list_data(new).reshape(mine.shape)
+        return found
+
+    def lengths(self, positions: np.ndarray) -> np.ndarray:
+        """(E,) lengths of the edges ``pairs`` for vertices (V, 3)."""
+        return np.linalg.norm(positions[self.pairs[:, 0]] - positions[self.pairs[:, 1]], axis=1)
+
+
+def _matrix(pairs: np.ndarray, weights: np.ndarray, count: int) -> Matrix:
+    rows, columns = np.concatenate([pairs, pairs[:, ::-1]]).T
+    return sparse.csr_array((np.tile(weights, 2), (rows, columns)), shape=(count, count))
+
+
+def _pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges (E, 2), how many faces each has, and the edge opposite to each corner (F, 3), -1 for a loop at a vertex.
+
+    Raises InputError.
+    """
+    faces = np.asarray(faces)
+    if faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
+        raise InputError(f"faces are an array (F, 3) of at least one triangle, not {faces.shape}")
+    if faces.min() < 0 or faces.max() >= vertex_count:
+        raise InputError(f"faces use vertices {faces.min()} to {faces.max()} of {vertex_count}")
+    ends = np.sort(faces[:, [[1, 2], [2, 0], [0, 1]]].reshape(-1, 2), axis=1)
+    real = ends[:, 0] != ends[:, 1]
+    pairs, inverse, uses = np.unique(ends[real], axis=0, return_inverse=True, return_counts=True)
+    opposite = np.full(len(ends), -1)
+    opposite[real] = inverse.reshape(-1)
+    return pairs.reshape(-1, 2).astype(np.int64), uses, opposite.reshape(-1, 3)
+
+
+def _inverse(mass: np.ndarray, pairs: np.ndarray, uses: np.ndarray, borders: bool) -> Variable:
+    inverse = np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+    if not borders:
+        inverse[pairs[uses != 2]] = 0
+    return list_leaf("inverse mass", FLOAT, inverse)
+
+
+def adjacency(faces: np.ndarray, vertex_count: int, *, borders: bool = True) -> Adjacency:
+    """Uniform weights: the Laplacian is the mean of the neighbours minus the vertex.
+
+    faces: (F, 3) numbers of ``vertex_count`` vertices.  borders: False leaves out the Laplacian of vertices at edges
+    that do not have exactly two faces; with them, open borders are drawn inward. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> near = adjacency(cube.faces, len(cube.positions))
+    """
+    pairs, uses, _ = _pairs(faces, vertex_count)
+    degree = np.bincount(pairs.reshape(-1), minlength=vertex_count)
+    matrix = sparse_matrix(_matrix(pairs, np.ones(len(pairs)), vertex_count), "neighbours")
+    return Adjacency(vertex_count, pairs, matrix, _inverse(degree, pairs, uses, borders))
+
+
+def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True) -> Adjacency:
+    """Cotangent weights of a shape (V, 3): the Laplacian is that of the surface, whatever its triangulation.
+
+    w_ij = (cot a + cot b) / 2 over the angles opposite to the edge, summed over all of its faces where they are more or
+    less than two; the mass of a vertex is its mixed Voronoi area. The Laplacian of the positions themselves is twice the
+    mean curvature times the normal (Meyer et al., Discrete Differential-Geometry Operators, 2003). Weights are data, of a rest
+    shape or refreshed now and then by ``Adjacency.data``; they have no derivative. borders: see ``adjacency``. Raises
+    InputError.
+
+    >>> cube = primitives.cube()
+    >>> near = cotangent(cube.faces, cube.positions)
+    """
+    faces, positions = np.asarray(faces), np.asarray(positions, np.float64)
+    pairs, uses, opposite = _pairs(faces, len(positions))
+    corner = positions[faces]
+    doubled = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1)
+    u, v = np.roll(corner, -1, axis=1) - corner, np.roll(corner, -2, axis=1) - corner
+    cosine = (u * v).sum(2)
+    large = SHARPEST * doubled[:, None] <= np.abs(cosine)
+    cot = np.where(large, SHARPEST * np.sign(cosine), cosine / np.where(large, 1.0, doubled[:, None]))
+    real = opposite >= 0
+    weights = np.bincount(opposite[real], cot[real] / 2, len(pairs))
+    # A vertex has what of its faces is nearest to it; faces with an obtuse corner are shared in halves and quarters.
+    across = cot * ((u - v) ** 2).sum(2) / 8
+    near = np.roll(across, -1, axis=1) + np.roll(across, -2, axis=1)
+    obtuse = np.where(cot < 0, 0.5, 0.25) * doubled[:, None] / 2
+    share = np.where(cot.min(1, keepdims=True) < 0, obtuse, near)
+    areas = np.bincount(faces.reshape(-1), share.reshape(-1), len(positions))
+    return Adjacency(
+        len(positions),
+        pairs,
+        sparse_matrix(_matrix(pairs, weights, len(positions)), "cotangents"),
+        _inverse(areas, pairs, uses, borders),
+        list_leaf("areas", FLOAT, areas),
+    )
+
+
+def laplacian(position: Variable, mesh: Adjacency) -> Variable:
+    """List like ``position``: weighted differences to the neighbours over the vertex' mass; 0 where there are none.
+
+    Differentiable in position (any float list of ``mesh.count`` entries).
+    """
+    return differences(mesh.weights, position) * mesh.inverse_mass
+
+
+def laplacian_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: squared lengths of the Laplacian, by default their mean over the vertices, or over the area.
+
+    reduction: "mean" or "sum". Differentiable in position. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> laplacian_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
+    """
+    return _squares(laplacian(position, mesh), mesh, reduction)
+
+
+def bilaplacian_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: squared lengths of the Laplacian of the Laplacian; see ``laplacian_loss``.
+
+    >>> cube = primitives.cube()
+    >>> bilaplacian_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
+    """
+    return _squares(laplacian(laplacian(position, mesh), mesh), mesh, reduction)
+
+
+def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: squared lengths of the edges times their weights, summed or their mean over the edges.
+
+    Weights are those that ``mesh`` was made with. Differentiable in position. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> dirichlet_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
+    """
+    a, b = _ends(position, mesh)
+    return _reduced(_squared(a - b) * mesh.edge_weights, len(mesh.pairs), reduction)
+
+
+def edge_length_loss(
+    position: Variable, mesh: Adjacency, target: Like | None = None, reduction: str = "mean"
+) -> Variable:
+    """FLOAT 1x1: squares of (length / target - 1) over the edges, of which each counts once whatever its faces are.
+
+    target: a number, a FLOAT 1x1, or a FLOAT list of ``mesh.pairs`` (``mesh.lengths`` of a rest shape); positive.
+    Without it, the mean of the present lengths: then the loss does not depend on the size of the shape.
+    Differentiable in position (an edge without length gives 0) and target. Raises InputError.
+
+    >>> cube = primitives.cube()
+    >>> edge_length_loss(Variable.of(cube.positions), adjacency(cube.faces, 8)).shape
+    (1, 1, 1)
+    """
+    a, b = _ends(position, mesh)
+    real = F.not_equal(mesh.edges.x, mesh.edges.y)
+    length = F.length(a - b)
+    target = F.sum(length, "xy") * (1.0 / len(mesh.pairs)) if target is None else as_variable(target)
+    away = length / F.select(real, target, 1.0) - 1.0
+    return _reduced(F.square(F.select(real, away, 0.0)), len(mesh.pairs), reduction)
+
+
+def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "mean") -> Variable:
+    """FLOAT 1x1: 1 - cos of the angle between the normals of the two faces at an edge; 0 flat, 2 folded over.
+
+    edges: ``edge_list`` of the faces. Open edges, those of three faces or more and those of faces that disagree on
+    their orientation are left out, and while a face has no area its edges are. Differentiable in position. Raises
+    InputError.
+
+    >>> cube = primitives.cube()
+    >>> normal_consistency(Variable.of(cube.positions), edge_list(cube.faces)).shape
+    (1, 1, 1)
+    """
+    assert edges.list.data is not None
+    at = edges.list
+    a, b, c, d = (F.lookup(position, F.component(at, k)) for k in range(4))
+    first, second = F.cross(b - a, c - a), F.cross(a - b, d - b)
+    there = F.logical_and(F.greater_equal(F.min(at.z, at.w), 0), F.not_equal(at.x, at.y))
+    area = F.logical_and(F.greater(F.dot(first, first), 0.0), F.greater(F.dot(second, second), 0.0))
+    # |m - n|^2 / 2 is 1 - m n for unit vectors, and exact where they are nearly the same.
+    fold = 0.5 * _squared(F.normalize(first) - F.normalize(second))
+    pairs = int((edges.list.data[..., 2:].min(-1) >= 0).reshape(-1)[: edges.count].sum())
+    return _reduced(F.select(F.logical_and(there, area), fold, 0.0), max(pairs, 1), reduction)
+
+
+def _ends(position: Variable, mesh: Adjacency) -> tuple[Variable, Variable]:
+    return F.lookup(position, mesh.edges.x), F.lookup(position, mesh.edges.y)
+
+
+def _squared(values: Variable) -> Variable:
+    return F.square(values) if values.vtype.is_scalar else F.dot(values, values)
+
+
+def _squares(vectors: Variable, mesh: Adjacency, reduction: str) -> Variable:
+    squares = _squared(vectors)
+    if mesh.measure is None:
+        return _reduced(squares, mesh.count, reduction)
+    total = _reduced(squares * mesh.measure, 1, reduction)
+    return total if reduction == "sum" else total / F.sum(mesh.measure)
+
+
+def _reduced(values: Variable, count: int, reduction: str) -> Variable:
+    if reduction not in ("sum", "mean"):
+        raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
+    total = F.sum(values)
+    return total if reduction == "sum" else total * (1.0 / count)

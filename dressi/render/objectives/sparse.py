@@ -1,0 +1,228 @@
+"""Sparse matrices as lists for the device, and their products with a list of values.
+
+A matrix is stored by rows: the entries of row i are number ``offsets[i]`` to ``offsets[i + 1]``, each a VEC2
+(column, value). Single precision counts columns exactly up to 2^24.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import INT, VEC2, Access, list_size
+from ...errors import InputError
+from ..lists import at_points, list_data, list_leaf, read_list
+
+Matrix = Any
+"""A SciPy sparse array, of which type checkers know little."""
+MOST = 1 << 24
+"""Columns that a matrix can have."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """The rows of a matrix as leaves."""
+
+    offsets: Variable
+    """INT list, one more than there are rows."""
+    entries: Variable
+    """VEC2 list: (column, value)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseMatrix:
+    """Made by ``sparse_matrix``; its pattern is fixed, its values are data."""
+
+    shape: tuple[int, int]
+    by_rows: Rows
+    by_columns: Rows
+    """The rows of the transposed matrix; the same lists when the matrix is symmetric."""
+
+    @property
+    def T(self) -> SparseMatrix:
+        """Transposed."""
+        rows, columns = self.shape
+        return SparseMatrix((columns, rows), self.by_columns, self.by_rows)
+
+    @property
+    def symmetric(self) -> bool:
+        return self.by_rows is self.by_columns
+
+    @property
+    def array(self) -> Matrix:
+        """The matrix that it was made of, as a SciPy CSR array."""
+        offsets = list_data(self.by_rows.offsets)[: self.shape[0] + 1]
+        entries = list_data(self.by_rows.entries)[: offsets[-1]]
+        return sparse.csr_array(
+            (entries[:, 1], entries[:, 0].astype(np.int64), offsets.copy()), shape=self.shape
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.shape[0]}x{self.shape[1]}"
+
+    def data(self, matrix: Matrix) -> dict[Variable, np.ndarray]:
+        """What to send, leaf by leaf, for other values at the same places. Raises InputError."""
+        found = {}
+        for mine, other in ((self.by_rows, matrix), (self.by_columns, matrix.T)):
+            new = _rows(other, "")
+            if not all(
+                np.array_equal(_places(a), _places(b))
+                for a, b in ((mine.offsets, new.offsets), (mine.entries, new.entries))
+            ):
+                raise InputError("the matrix has entries at other places; make a new sparse_matrix of it")
+            found[mine.entries] = list_data(new.entries).reshape(mine.entries.shape)
+        return found
+
+
+def _places(leaf: Variable) -> np.ndarray:
+    return list_data(leaf)[:, 0] if leaf.vtype is VEC2 else list_data(leaf)
+
+
+def sparse_matrix(matrix: Matrix, name: str = "matrix") -> SparseMatrix:
+    """A SciPy sparse matrix as leaves; whatever is stored is kept, zeros too. Raises InputError."""
+    rows: Matrix = sparse.csr_array(matrix)
+    if max(rows.shape) > MOST or not np.isfinite(rows.data).all():
+        raise InputError(f"a matrix has finite values and at most {MOST} columns; this one is {rows.shape}")
+    by_rows = _rows(rows, name)
+    symmetric = rows.shape[0] == rows.shape[1] and abs(rows - rows.T).max() == 0
+    return SparseMatrix(
+        (int(rows.shape[0]), int(rows.shape[1])),
+        by_rows,
+        by_rows if symmetric else _rows(rows.T, f"{name} transposed"),
+    )
+
+
+def _rows(matrix: Matrix, name: str) -> Rows:
+    rows: Matrix = sparse.csr_array(matrix, copy=True)
+    rows.sum_duplicates()
+    entries = np.stack([rows.indices, rows.data], axis=1) if rows.nnz else np.zeros((1, 2))
+    offsets = rows.indptr.astype(np.int64)
+    return Rows(
+        list_leaf(f"{name} offsets", INT, offsets),
+        list_leaf(name, VEC2, entries),
+    )
+
+
+class SparseRows(PixelFunction):
+    """What the two Functions below share. Inputs (values list, offsets INT list, entries VEC2 list): those of the rows
+    of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the entries raises GraphError.
+    """
+
+    fields = ("matrix",)
+    term: str
+
+    def __init__(self, values: Variable, matrix: SparseMatrix):
+        self.matrix = matrix
+        super().__init__(values, matrix.by_rows.offsets, matrix.by_rows.entries)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,) * 3
+
+    def infer(self):
+        values, offsets, entries = self.inputs
+        if values.vtype.is_int or values.vtype.is_matrix:
+            raise self.fail("takes a list of FLOAT or vectors")
+        if offsets.vtype is not INT or entries.vtype is not VEC2 or offsets.batch * entries.batch != 1:
+            raise self.fail("offsets are an INT list, entries a VEC2 list, of batch 1")
+        rows, columns = self.matrix.shape
+        if values.size[0] * values.size[1] < columns:
+            raise self.fail(f"{values} does not hold {columns} entries, one for each column")
+        size = values.size if rows == columns else list_size(rows)
+        return values.vtype, Domain(size, values.batch)
+
+    @cached_property
+    def glsl(self) -> str:
+        def at(table: int, index: str) -> str:
+            return f"${table}(ivec2(({index}) % $size{table}.x, ({index}) / $size{table}.x), tile)"
+
+        return (
+            "int row = pixel.y * $size.x + pixel.x;\n"
+            f"$y = $type(0.0);\nif (row < {self.matrix.shape[0]}) {{\n"
+            f"  int end = {at(1, 'row + 1')};\n"
+            f"  for (int k = {at(1, 'row')}; k < end; ++k) {{\n"
+            f"    vec2 entry = {at(2, 'k')};\n    int column = int(entry.x);\n"
+            f"    $y += {self.term.format(other=at(0, 'column'), own=at(0, 'row'))};\n  }}\n}}"
+        )
+
+    def evaluate(self, at, values, offsets, entries):
+        x, y, tile = at_points(at)
+        flat = values.reshape(len(values), -1, *values.shape[3:])
+        rows = self.matrix.shape[0]
+        offsets = offsets.reshape(-1)[: rows + 1]
+        entries = entries.reshape(-1, 2)[: offsets[-1]]
+        row = np.repeat(np.arange(rows), np.diff(offsets))
+        size = self.output.size
+        total = np.zeros((len(values), size[0] * size[1], *flat.shape[2:]))
+        for sums, own in zip(total, flat, strict=True):
+            np.add.at(sums, row, self.terms(own, row, entries[:, 0].astype(np.int64), entries[:, 1]))
+        return read_list(total.reshape(len(values), size[1], size[0], *flat.shape[2:]), tile, y * size[0] + x)
+
+    def terms(
+        self, values: np.ndarray, row: np.ndarray, column: np.ndarray, weight: np.ndarray
+    ) -> np.ndarray:
+        """What each entry adds to its row."""
+        raise NotImplementedError
+
+    def _only_values(self, asked: bool) -> None:
+        if not asked:
+            raise self.fail("has no derivative by the entries of the matrix, only by the values")
+
+    def vjp(self, gy, i):
+        self._only_values(i == 0)
+        return type(self)(gy, self.matrix.T).output
+
+    def jvp(self, tangents):
+        self._only_values(tangents[2] is None)
+        if tangents[0] is None:
+            return None
+        return type(self)(F.fit(tangents[0], self.inputs[0]), self.matrix).output
+
+
+class SparseProduct(SparseRows):
+    """The matrix times the values: at entry i the sum of m_ij x_j."""
+
+    term = "entry.y * {other}"
+
+    def terms(self, values, row, column, weight):
+        return values[column] * weight.reshape(-1, *[1] * (values.ndim - 1))
+
+
+class SparseDifference(SparseRows):
+    """Of a symmetric matrix: at entry i the sum of m_ij (x_j - x_i). Its own transpose; nothing cancels that is not
+    there, however far from the origin the values are.
+
+        weights 1 along a triangle 0-1-2:   y0 = (x1 - x0) + (x2 - x0),   d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
+    """
+
+    term = "entry.y * ({other} - {own})"
+
+    def infer(self):
+        if not self.matrix.symmetric:
+            raise self.fail("needs a symmetric matrix")
+        return super().infer()
+
+    def terms(self, values, row, column, weight):
+        return (values[column] - values[row]) * weight.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def product(matrix: SparseMatrix, values: Variable) -> Variable:
+    """List (of ``values``' size when the matrix is square): matrix times values, a list of FLOAT or vectors.
+
+    Differentiable in the values. Raises GraphError when the list is shorter than the matrix has columns.
+    """
+    return SparseProduct(values, matrix).output
+
+
+def differences(matrix: SparseMatrix, values: Variable) -> Variable:
+    """List like ``values``: at i the sum over j of m_ij (x_j - x_i), for a symmetric matrix. Differentiable in values.
+
+    Raises GraphError.
+    """
+    return SparseDifference(values, matrix).output

@@ -1,0 +1,1 @@
+"""From projected vertices to colours: visibility, barycentric coordinates, textures, shading."""

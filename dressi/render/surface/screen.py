@@ -1,0 +1,281 @@
+"""What is seen of projected vertices: visible faces, the hard raster, barycentric coordinates.
+
+Lengths on the screen are in units of the image height: x in [0, W / H], y in [0, 1], y down; the centre of pixel
+(x, y) is ((x + 0.5) / H, (y + 0.5) / H). Lists (vertices, faces) are images that wrap, counted row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Domain, Function, PixelFunction, Variable
+from ...ad.types import INT, IVEC3, VEC4, Access, Size
+from ...errors import InputError
+from ..lists import as_list, at_points, read_list
+from .projection import Projected, clip_list, finite, project
+
+AREA_MINIMUM = 1e-10
+"""Faces with twice the projected area at most this, in square image heights, are dropped."""
+CULLING = {"none": 0, "back": 1}
+
+
+def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, Size]:
+    """Clip positions and size for images with ``margin`` more pixels on every side.
+
+    What was seen stays where it was: ``F.crop(image, margin, margin, size)`` is the picture without the margin. The
+    unit of lengths on the screen is the height of the larger image. Differentiable in position (VEC4).
+
+    >>> with_margin(Variable.of(np.ones((8, 4))), (32, 32), 4)[1]
+    (40, 40)
+    """
+    if margin < 0:
+        raise InputError(f"a margin is a number of pixels, not {margin}")
+    width, height = size[0] + 2 * margin, size[1] + 2 * margin
+    return F.hadamard(position, (size[0] / width, size[1] / height, 1.0, 1.0)), (width, height)
+
+
+def pixel_centres(size: Size) -> Variable:
+    """VEC2 of ``size``: the centres of the pixels, in units of the image height."""
+    return (F.to_float(F.pixel_coordinates(size)) + 0.5) * (1.0 / size[1])
+
+
+def common_batch(f: Function) -> int:
+    """The batch that the inputs of a Function share, those of batch 1 aside. Raises GraphError."""
+    batches = {x.batch for x in f.inputs} - {1}
+    if len(batches) > 1:
+        raise f.fail("batches must be equal or 1")
+    return max(batches, default=1)
+
+
+class Faces(PixelFunction):
+    """What Functions that read whole faces share: inputs (..., faces IVEC3 list, vertex VEC4 list) by FETCH."""
+
+    includes = ("face.glsl",)
+
+    def check_lists(self, faces: Variable, vertex: Variable) -> None:
+        if faces.vtype is not IVEC3:
+            raise self.fail("faces are IVEC3, three numbers of vertices each")
+        if vertex.vtype is not VEC4:
+            raise self.fail("vertices are VEC4 (x, y, depth, w); use project()")
+
+    @staticmethod
+    def fetch_corners(f: str, faces: int, vertex: int) -> str:
+        """GLSL arguments: the three corners of the face ``f`` (ivec3)."""
+        read = f"${vertex}(face_texel({f}.%s, $size{vertex}), tile)"
+        return ", ".join(read % c for c in "xyz")
+
+
+def face_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """u.y v.x - u.x v.y: twice the area spanned, positive when counter-clockwise for the viewer (y down)."""
+    return u[..., 1] * v[..., 0] - u[..., 0] * v[..., 1]
+
+
+def present(v: np.ndarray) -> np.ndarray:
+    """Which projected vertices are there."""
+    return (v[..., 2] < 0) | (v[..., 3] > 0)
+
+
+def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarray:
+    """Which faces are not drawn: a corner that is not there, all in front, no area, turned away with ``cull`` 1."""
+    corners = np.stack([a, b, c])
+    front = corners[..., 2] < 0
+    area = face_cross(b[..., :2] - a[..., :2], c[..., :2] - a[..., :2])
+    # Homogeneous: the sign is that of the part behind the near plane, wherever the other corners are.
+    over = np.where(front, 1.0, corners[..., 3])
+    x, y, w = corners[..., 0] * over, corners[..., 1] * over, corners[..., 3]
+    crossing = -(
+        np.cross(np.stack([x[1], y[1], w[1]], -1), np.stack([x[2], y[2], w[2]], -1))
+        * np.stack([x[0], y[0], w[0]], -1)
+    ).sum(-1)
+    area, least = np.where(front.any(0), crossing, area), np.where(front.any(0), 0.0, AREA_MINIMUM)
+    return ~(present(corners).all(0) & ~front.all(0) & ((area if cull else np.abs(area)) > least))
+
+
+class ShownFaces(Faces):
+    """Inputs (faces, vertex): INT list like ``faces``, 1 for those that are drawn, 0 for the others."""
+
+    zero_derivative = True
+    fields = ("cull",)
+
+    def __init__(self, faces: Variable, vertex: Variable, cull: int):
+        self.cull = cull
+        super().__init__(faces, vertex)
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH)
+
+    def infer(self):
+        faces, vertex = self.inputs
+        self.check_lists(faces, vertex)
+        return INT, Domain(faces.size, common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        corners = self.fetch_corners("f", 0, 1)
+        return f"ivec3 f = $0;\n$y = face_dropped({corners}, {self.cull}) ? 0 : 1;"
+
+    def evaluate(self, at, faces, vertex):
+        tile = at_points(at)[2]
+        a, b, c = (read_list(vertex, tile, np.broadcast_to(faces[..., i], tile.shape)) for i in range(3))
+        return np.where(dropped(a, b, c, self.cull), 0, 1)
+
+
+def culling(cull: str) -> int:
+    """The number of a way of culling. Raises InputError."""
+    if cull not in CULLING:
+        raise InputError(f"cull is one of {', '.join(CULLING)}, not {cull!r}")
+    return CULLING[cull]
+
+
+def rasterize_hard(
+    position: Variable, faces: Variable, *, size: Size, face_count: int, cull: str = "none"
+) -> Variable:
+    """The nearest face at every pixel, -1 for none; INT of ``size``, batch of the positions, no derivative.
+
+    position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull: "none"
+    or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
+    or with a corner that is not there (``project``), are dropped whole.
+
+    >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
+    >>> rasterize_hard(to_clip(cube.positions, camera.world_to_clip), cube.faces, size=(32, 32), face_count=12).shape
+    (1, 32, 32)
+    """
+    return DrawnMesh(clip_list(position), as_list("faces", IVEC3, faces), size, face_count, cull).face
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMesh:
+    """A mesh and how it is drawn: what every form of HardSoftRas starts from."""
+
+    clip: Variable
+    """VEC4 list of positions in clip space, batch N (views)."""
+    faces: Variable
+    """IVEC3 list."""
+    size: Size
+    """Of the images."""
+    face_count: int
+    """How many faces of the list are drawn."""
+    cull: str = "none"
+    """"none" or "back"."""
+
+    @cached_property
+    def points(self) -> Projected:
+        return project(self.clip, self.size)
+
+    @cached_property
+    def position(self) -> Variable:
+        """The positions, ``finite``."""
+        return finite(self.clip)
+
+    @cached_property
+    def face(self) -> Variable:
+        """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
+        shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
+        return F.rasterize(self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown)
+
+
+class Corners(NamedTuple):
+    """The numbers of the three corners of a face, INT; -1 where there is no face, so that lookups give 0."""
+
+    first: Variable
+    second: Variable
+    third: Variable
+
+
+def corners(face: Variable, faces: Variable) -> Corners:
+    """Corners of the face number at each pixel (INT, -1 for none) in a list of faces (IVEC3).
+
+    >>> len(corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]])))
+    3
+    """
+    numbers = F.lookup(as_list("faces", IVEC3, faces), face)
+    numbers = F.select(F.less(face, 0), -1, numbers)
+    return Corners(numbers.x, numbers.y, numbers.z)
+
+
+def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = False) -> Variable:
+    """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
+
+    position: VEC4 clip-space list (vertices behind the viewer are allowed). Outside of the face weights are
+    negative and extrapolate; with ``clamp`` they are cut at 0 and normalised, which stays on the face. (0, 0, 0)
+    where there is no face. Differentiable in position.
+
+    >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
+    >>> barycentric(clip, corners(face, np.array([[0, 1, 2]])), (32, 32)).vtype
+    VEC3
+    """
+    # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners
+    # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
+    table = F.swizzle(position, "xyw")
+    rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
+    w = F.column(rows, 2)
+    ray = pixel_centres(size) * (2.0 * size[1] / size[0], 2.0) - 1.0
+    areas = F.cross(F.column(rows, 0) - w * ray.x, F.column(rows, 1) - w * ray.y)
+    if clamp:
+        areas = F.maximum(areas * F.sign(F.stop_gradient(F.sum_components(areas))), 0.0)
+    total = F.sum_components(areas)
+    return areas / F.select(F.not_equal(total, 0.0), total, 1.0)
+
+
+def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:
+    """The attribute in ``table`` (list, FLOAT or vectors) of the three corners, weighted; 0 where there is no face.
+
+    ``at`` may come from another list of faces than the weights: texture coordinates with indices of their own.
+    Differentiable in the table and the weights.
+
+    >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
+    >>> at = corners(face, np.array([[0, 1, 2]]))
+    >>> interpolate(Variable.of(np.ones((3, 2))), at, barycentric(clip, at, (32, 32))).vtype
+    VEC2
+    """
+    parts = [F.lookup(table, index) * F.component(weights, i) for i, index in enumerate(at)]
+    return parts[0] + parts[1] + parts[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """A point of a mesh at every pixel: what is shaded there."""
+
+    faces: Variable
+    """IVEC3 list."""
+    face: Variable
+    """INT: the face it lies on, -1 where there is none. No derivative."""
+    weights: Variable
+    """VEC3: how much of each corner of the face, 0 where there is none; differentiable in the positions."""
+
+    def interpolate(self, table: Variable, faces: Variable | None = None) -> Variable:
+        """The attribute in ``table`` (list, FLOAT or vectors) at the point, 0 where there is none.
+
+        faces: IVEC3 list of the corners' entries in the table, such as those of texture coordinates; by default the
+        mesh's own. Differentiable in the table and the positions.
+        """
+        return interpolate(table, corners(self.face, self.faces if faces is None else faces), self.weights)
+
+
+def covered(face: Variable) -> Variable:
+    """FLOAT mask: 1 where there is a face.
+
+    >>> covered(Variable(INT, (32, 32), name="face")).vtype
+    FLOAT
+    """
+    return F.greater_equal(face, 0)
+
+
+__all__ = [
+    "Corners",
+    "DrawnMesh",
+    "Surface",
+    "barycentric",
+    "corners",
+    "covered",
+    "interpolate",
+    "pixel_centres",
+    "rasterize_hard",
+    "with_margin",
+]

@@ -1,0 +1,54 @@
+"""Textures on surfaces: colour of a texture at each pixel, with the exact gradient or that of inverse UV."""
+
+from __future__ import annotations
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.types import INT
+from ...errors import InputError
+from .screen import Corners, covered, interpolate
+
+GRADIENTS = ("exact", "inverse_uv")
+
+
+def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
+    """VEC2: texture coordinates at each pixel, from a VEC2 list and the corners in the list of UV faces.
+
+    ``weights`` are those of ``barycentric``, perspective-correct. Differentiable in both.
+
+    >>> at = corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]]))
+    >>> texture_uv(Variable.of(np.ones((3, 2))), at, Variable(VEC3, (32, 32))).vtype
+    VEC2
+    """
+    return interpolate(uvs, at, weights)
+
+
+def texture_colour(
+    texture: Variable,
+    uv: Variable,
+    face: Variable,
+    *,
+    gradient: str = "exact",
+    step: Variable | None = None,
+    wrap: str = "repeat",
+) -> Variable:
+    """The texture (float list of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
+
+    Bilinear in both ways of differentiating by the texture; (0, 0) is the corner of the first texel, v grows
+    downward.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
+    "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it, chosen anew by a
+    Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up. Raises InputError.
+
+    >>> texture_colour(Variable(VEC3, (64, 64)), Variable(VEC2, (32, 32)), Variable(INT, (32, 32))).shape
+    (1, 32, 32, 3)
+    """
+    if gradient not in GRADIENTS:
+        raise InputError(f"gradient is one of {', '.join(GRADIENTS)}, not {gradient!r}")
+    mask = covered(face)
+    if gradient == "exact":
+        return F.select(mask, F.sample(texture, uv, "bilinear", wrap), 0.0)
+    if wrap != "repeat":
+        raise InputError(f"gradient='inverse_uv' wraps by 'repeat', not {wrap!r}; use gradient='exact'")
+    if step is None or step.vtype is not INT:
+        raise InputError("gradient='inverse_uv' needs step, an INT 1x1 Variable that counts the steps")
+    return F.select(mask, F.sample_inverse_uv(texture, uv, mask, F.sobol2(step)), 0.0)

@@ -1,0 +1,164 @@
+"""What packing needs to know of a graph: order, users, which Functions consumers recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from ....ad.graph import Domain, Function, Variable
+from ....ad.traversal import topological_order
+from ....ad.types import Access
+from ..cost import CostModel
+from ..substage import Mode, iteration_domain, mode_of
+from .inlining import Free
+from .rematerialization import Recomputing
+
+
+class Analysis:
+    """Functions between ``given`` (Variables that have values already) and ``roots``.
+
+    ``free`` Functions depend on nothing stored (constants, coordinates and what is made of them): they are
+    recomputed in each consumer and only stored where somebody needs an image of them.  ``recomputed`` are those
+    that a cost model finds cheaper to make again, at whatever texel a consumer needs, than to store, and ``light``
+    ones; not those in ``stored``.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Variable],
+        given: Iterable[Variable] = (),
+        *,
+        recompute: bool = True,
+        cost: CostModel | None = None,
+        light: AbstractSet[Function] = frozenset(),
+        stored: Iterable[Function] = (),
+    ):
+        self.roots = tuple(dict.fromkeys(roots))
+        self.given = set(given)
+        self.order = [f for f in topological_order(self.roots) if f.output not in self.given]
+        if self.given:
+            self.order = self._needed()
+        self.position = {f: k for k, f in enumerate(self.order)}
+        self.mode = {f: mode_of(f) for f in self.order}
+        self.recomputed: set[Function] = set()
+        free = Free(self.order, recompute)
+        self.free, self.inlined = free.functions, free.inlined
+        self._find_stored()
+        if cost is not None:
+            kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
+            choice = Recomputing(self.packed, self.levels, self.mode, kept, light, self.inlined, cost)
+            self.recomputed = choice.run()
+            if self.recomputed:
+                self._find_stored()
+
+    def recompute_also(self, functions: Iterable[Function]) -> None:
+        """These too are made again by whoever needs them; they have to be clonable."""
+        self.recomputed = self.recomputed.union(functions)
+        self._find_stored()
+
+    def _needed(self) -> list[Function]:
+        needed: set[Function] = set()
+        stack = [r.creator for r in self.roots if r.creator and r not in self.given]
+        while stack:
+            function = stack.pop()
+            if function in needed:
+                continue
+            needed.add(function)
+            stack.extend(x.creator for x in function.inputs if x.creator and x not in self.given)
+        return [f for f in self.order if f in needed]
+
+    def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
+        """What must lie in images for the Function: its inputs, or what they are recomputed from; with accesses."""
+        found = self._stored_inputs.get(function)
+        if found is None:
+            plain = self.recomputed.isdisjoint(x.creator for x in function.inputs)
+            find = self._not_inlined if plain else self._beyond_recomputed
+            found = self._stored_inputs[function] = find(function, iteration_domain(function))
+        return found
+
+    def _not_inlined(self, function: Function, domain: Domain) -> list[tuple[Variable, Access]]:
+        pairs = zip(function.inputs, function.access, strict=True)
+        return list(
+            dict.fromkeys(
+                p for p in pairs if p[1] is not Access.SAME_PIXEL or not self.inlined(p[0].creator, domain)
+            )
+        )
+
+    def _beyond_recomputed(self, function: Function, domain: Domain) -> list[tuple[Variable, Access]]:
+        """What a Function over ``domain`` reads where some of its inputs are recomputed."""
+        reached: dict[tuple[Variable, Access], None] = {}
+        for x, access in zip(function.inputs, function.access, strict=True):
+            same = access is Access.SAME_PIXEL
+            if same and self.inlined(x.creator, domain):
+                continue
+            here = access if same else _elsewhere(Access.SAME_PIXEL, access)
+            if x.creator not in self.recomputed:
+                reached[x, here] = None
+                continue
+            if x.domain != domain:
+                here = _elsewhere(here, Access.FETCH)
+            for v, how in self._reached[x.creator]:
+                reached[v, here if how is Access.SAME_PIXEL else _elsewhere(here, how)] = None
+        return list(reached)
+
+    def _find_stored(self) -> None:
+        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers; ``levels``: distance
+        from the end in SubStages, 0 for what nothing reads, +1 across every edge that cannot be fused."""
+        self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
+        self._reached: dict[Function, list[tuple[Variable, Access]]] = {}  # what a recomputed Function reads
+        for f in self.order:
+            if f in self.recomputed:
+                self._reached[f] = self._beyond_recomputed(f, f.output.domain)
+        wanted: set[Function] = {r.creator for r in self.roots if r.creator in self.position}
+        self.users: dict[Function, list[Function]] = {f: [] for f in self.order}
+        self.levels = dict.fromkeys(self.order, 0)
+        for f in reversed(self.order):
+            if f not in wanted:
+                continue
+            level = self.levels[f]
+            joins = iteration_domain(f) if self.mode[f] in (Mode.FRAGMENT, Mode.SCATTER) else None
+            for x, access in self.stored_inputs(f):
+                maker = x.creator
+                if maker not in self.position:
+                    continue
+                wanted.add(maker)
+                users = self.users[maker]
+                if not users or users[-1] is not f:
+                    users.append(f)
+                same = access is Access.SAME_PIXEL and x.domain == joins
+                fusable = same and self.mode[maker] is Mode.FRAGMENT
+                self.levels[maker] = max(self.levels[maker], level if fusable else level + 1)
+        self.packed = [f for f in self.order if f in wanted]
+
+    def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
+        """The Functions and those recomputed for them at the same pixel over ``domain``, producers first."""
+        found: set[Function] = set()
+        for f in functions:
+            found |= self.body_of(f, domain, found)
+        return tuple(sorted(found, key=self.position.__getitem__))
+
+    def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
+        """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known`` ones."""
+        found: set[Function] = set()
+        stack = [function]
+        while stack:
+            f = stack.pop()
+            if f in found or f in known:
+                continue
+            found.add(f)
+            for x, access in zip(f.inputs, f.access, strict=True):
+                maker = x.creator
+                again = maker in self.recomputed or maker in self.free
+                if again and access is Access.SAME_PIXEL and self._here(maker, domain):
+                    stack.append(maker)
+        return found
+
+    def _here(self, function: Function, domain: Domain) -> bool:
+        """Whether a shader over ``domain`` makes the value of a Function at its own pixel."""
+        here = function in self.recomputed and function.output.domain == domain
+        return here or self.inlined(function, domain)
+
+
+def _elsewhere(how: Access, access: Access) -> Access:
+    """How something is read that is read in the way ``access`` by somebody who is made in the way ``how``."""
+    return Access.PULL if how is Access.PULL or access is Access.PULL else Access.FETCH

@@ -1,0 +1,76 @@
+"""What follows at a pixel from values that some images are known to have there: rasters that hit nothing, mostly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ....ad.graph import Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+
+HIT_NOTHING = np.array(-1)
+"""The value of a raster where no primitive is drawn."""
+
+
+def adds_nothing(f: ScatterFunction, known: Mapping[Variable, np.ndarray]) -> bool:
+    """Whether all values of a scatter are zero."""
+    return f.operation == "add" and all(v in known and not known[v].any() for v, _ in f.pairs)
+
+
+def values_where(
+    functions: Iterable[Function], assumed: Mapping[Variable, np.ndarray]
+) -> dict[Variable, np.ndarray]:
+    """What Functions (producers first) make at a pixel where Variables have the values assumed, as far as it is
+    settled; as devices store it."""
+    known = dict(assumed)
+    drawn: list[RasterFunction] = []
+    with np.errstate(all="ignore"):
+        for f in functions:
+            if isinstance(f, RasterFunction):
+                if f.output in known:
+                    drawn.append(f)
+                elif any(_hits_within(f, other) for other in drawn):
+                    known[f.output] = HIT_NOTHING
+                continue
+            here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
+            if f.output in known or not isinstance(f, PixelFunction) or (f.inputs and not here):
+                continue
+            found = f.settled(here)
+            if found is not None:
+                value = np.asarray(found, f.output.vtype.dtype)
+                if np.isfinite(value).all():
+                    known[f.output] = value.astype(np.int64 if f.output.vtype.is_int else np.float64)
+    return known
+
+
+def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
+    """Whether ``f`` hits nothing where ``other`` hits nothing: the same primitives with the same depths, and of
+    their fragments it keeps no more."""
+    a, b = f.fragment, other.fragment
+    shape = [(r.indexed, r.masked, r.size, r.batch, r.triangles, r.triangles_per_face) for r in (f, other)]
+    if a is None or b is None or shape[0] != shape[1]:
+        return False
+    if f.inputs[: f.pulled] != other.inputs[: f.pulled]:
+        return False
+    numbers: dict[tuple, int] = {}
+    mine, theirs = _structure(f, numbers), _structure(other, numbers)
+    if mine[a.depth] != theirs[b.depth]:
+        return False
+    if b.keep is None:
+        return True
+    same = {v: np.zeros(()) for v, number in mine.items() if number == theirs[b.keep]}
+    kept = None if a.keep is None else values_where(a.functions, same).get(a.keep)
+    return kept is not None and not kept.any()
+
+
+def _structure(f: RasterFunction, numbers: dict[tuple, int]) -> dict[Variable, int]:
+    """A number for each Variable of the fragment sub-graph: equal ones have equal values in the same fragment."""
+    graph = f.fragment
+    found = {graph.face: -1}
+    keys = [(v, ("read", x.id)) for v, x in zip(graph.formals, f.externals, strict=True)]
+    for v, key in keys:
+        found[v] = numbers.setdefault(key, len(numbers))
+    for g in graph.functions:
+        key = (*g.identity, *(found[x] for x in g.inputs))
+        found[g.output] = numbers.setdefault(key, len(numbers))
+    return found

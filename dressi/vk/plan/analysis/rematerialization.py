@@ -1,0 +1,211 @@
+"""Store or recompute (decision 8): which values every consumer makes for itself instead of reading an image.
+
+A value that another shader reads has to be stored, unless that shader computes it again from what is stored before:
+at its own pixel, or at any texel that it fetches. Recomputed are the *cone* of a value, the Functions over the same
+pixels that it is made of, and of the cone's own inputs only the fetches remain. It pays where the cone is small or
+rarely evaluated, and most of all where it makes a whole pass unnecessary: passes over lists of vertices or over
+single texels cost far more than their arithmetic. A cone ends at what others need as well, unless that is small.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+
+from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ....ad.types import Access
+from ..cost import CostModel, fetches, operations
+from ..substage import Mode, iteration_domain
+
+LARGEST_CONE = 48
+"""Functions of a cone that is recomputed; more make shaders that take long to compile."""
+
+
+LONGEST_LOOP = 8192
+"""Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed: nested loops
+multiply, and drivers end what runs too long."""
+
+
+class Recomputing:
+    """Finds the Functions to recompute among ``order`` (producers first).
+
+    levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
+    any case.  light: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
+    """
+
+    def __init__(
+        self,
+        order: list[Function],
+        levels: dict[Function, int],
+        mode: dict[Function, Mode],
+        kept: Iterable[Function],
+        light: AbstractSet[Function],
+        constant: Callable[[Function | None, Domain], bool],
+        model: CostModel,
+    ):
+        self.order, self.levels, self.mode, self.kept = order, levels, mode, set(kept)
+        self.light, self.constant, self.model = light, constant, model
+        self.position = {f: k for k, f in enumerate(order)}
+        self.users: dict[Function, list[Function]] = {f: [] for f in order}
+        for f in order:
+            for x in dict.fromkeys(f.inputs):
+                if x.creator in self.users:
+                    self.users[x.creator].append(f)
+        self.clonable = {f for f in order if self._clonable(f)}
+        self.operations = {f: operations(f) for f in self.clonable}
+        self.inputs = {f: self._over_same_pixels(f) for f in order if f in self.clonable}
+        self.chain = self._chains()
+        self.near: set[Function] = set()  # what shares a shader with a user
+        self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
+        self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
+        self.cones: dict[Function, tuple[tuple[Function, ...], float, list[tuple[Function, float]]]] = {}
+
+    def run(self) -> set[Function]:
+        """The Functions that consumers recompute; closed: of a cone all or none."""
+        chosen: set[Function] = set()
+        for f in reversed(self.order):
+            evaluations = self.far[f]
+            if f in chosen:
+                self._fetch(f, evaluations)
+            elif evaluations and self._pays(f, evaluations):
+                chosen.update(self._cone(f)[0])
+                self._fetch(f, evaluations)
+            else:
+                self._consume(f)
+        return chosen
+
+    # ---- the decision
+    def _pays(self, f: Function, evaluations: float) -> bool:
+        if f not in self.clonable or math.isinf(evaluations):
+            return False
+        cone, cost, _ = self._cone(f)
+        loops = sum(g.iterations for g in cone)
+        if loops and loops * self.repeats[f] > LONGEST_LOOP:
+            return False
+        if f in self.light:
+            return True
+        if len(cone) > LARGEST_CONE or math.isinf(cost):
+            return False
+        planes = len(f.output.vtype.planes)
+        rounds = self._rounds(f)
+        stored = rounds * planes * self.model.store
+        if f not in self.near:
+            stored += rounds * cost + self.model.stage
+        return evaluations * (cost - planes * self.model.fetch) <= stored
+
+    def _clonable(self, f: Function) -> bool:
+        return (
+            self.mode[f] is Mode.FRAGMENT
+            and f not in self.kept
+            and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
+        )
+
+    def _rounds(self, f: Function) -> int:
+        (width, height), _ = f.output.domain
+        return self.model.rounds(width * height)
+
+    def _over_same_pixels(self, f: Function) -> list[tuple[int, Variable, Function | None, bool]]:
+        """Inputs that cost something: (number, Variable, who makes it, whether at the same pixel, recomputably)."""
+        found = []
+        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+            if access is Access.SAME_PIXEL and self.constant(x.creator, f.output.domain):
+                continue
+            maker = x.creator if x.creator in self.users else None
+            same = access is Access.SAME_PIXEL and x.domain == f.output.domain
+            found.append((k, x, maker, same and maker in self.clonable))
+        return found
+
+    def _chains(self) -> dict[Function, float]:
+        """Operations of a value and of everything over the same pixels that makes it."""
+        chain: dict[Function, float] = {}
+        for f, inputs in self.inputs.items():
+            total = self.operations[f]
+            for _, _, maker, joins in inputs:
+                total += chain[maker] if joins and maker is not None else self.model.fetch
+            chain[f] = total
+        return chain
+
+    def _cone(self, f: Function) -> tuple[tuple[Function, ...], float, list[tuple[Function, float]]]:
+        """(Functions, operations of one evaluation, what it reads of other Functions and how many texels)."""
+        if f in self.cones:
+            return self.cones[f]
+        found: dict[Function, None] = {}
+        reads: list[tuple[Function, float]] = []
+        cost = 0.0
+        heap = [(-self.position[f], f)]
+        queued = {f}
+        while heap and len(found) <= LARGEST_CONE:  # users before their makers
+            g = heapq.heappop(heap)[1]
+            small = self._rounds(g) * self.chain[g] <= self.model.stage
+            if g is not f and not small and not all(u in found for u in self.users[g]):
+                cost += self.model.fetch * len(g.output.vtype.planes)
+                reads.append((g, 1.0))
+                continue
+            found[g] = None
+            cost += self.operations[g]
+            for k, x, maker, joins in self.inputs[g]:
+                if joins and maker is not None:
+                    if maker not in queued:
+                        queued.add(maker)
+                        heapq.heappush(heap, (-self.position[maker], maker))
+                    continue
+                count = 1.0 if g.access[k] is Access.SAME_PIXEL else fetches(g, k)
+                cost += count * self.model.fetch * len(x.vtype.planes)
+                if maker is not None:
+                    reads.append((maker, count))
+        self.cones[f] = tuple(found), cost, reads
+        return self.cones[f]
+
+    # ---- who evaluates what how often
+    def _fetch(self, f: Function, evaluations: float) -> None:
+        for maker, count in self._cone(f)[2]:
+            self.far[maker] += evaluations * count
+            self.repeats[maker] = max(self.repeats[maker], self.repeats[f] * count)
+
+    def _consume(self, f: Function) -> None:
+        """A Function that is packed reads its inputs."""
+        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+            maker = x.creator
+            if maker not in self.users:
+                continue
+            if self._near(maker, f, access):
+                self.near.add(maker)
+            else:
+                self.far[maker] += self._evaluations(f, k, x, access)
+                self.repeats[maker] = max(self.repeats[maker], self._repeats(f, k, access))
+
+    def _repeats(self, f: Function, k: int, access: Access) -> float:
+        """How often one invocation of a packed Function asks for input ``k``."""
+        if isinstance(f, RasterFunction):
+            functions = f.fragment.functions if f.fragment is not None else ()
+            return max([1.0, *(float(g.iterations) for g in functions)])
+        return max(fetches(f, k), f.iterations) if access is Access.FETCH else 1.0
+
+    def _near(self, maker: Function, f: Function, access: Access) -> bool:
+        """Whether both will share a shader."""
+        return (
+            access is Access.SAME_PIXEL
+            and self.mode[maker] is Mode.FRAGMENT
+            and self.mode[f] in (Mode.FRAGMENT, Mode.SCATTER)
+            and maker.output.domain == iteration_domain(f)
+            and self.levels[maker] == self.levels[f]
+        )
+
+    def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
+        """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
+        (width, height), _ = iteration_domain(f)
+        invocations, count = width * height, 1.0
+        if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
+            return math.inf  # made once a face, not once a vertex
+        if isinstance(f, RasterFunction):
+            pulled = access is Access.PULL or x.size == (1, 1)
+            invocations = 3 * f.triangles if pulled else max(3 * f.triangles, invocations)
+        elif isinstance(f, ScatterFunction) and k == 0:
+            return math.inf  # the bound is read where it is resolved, too
+        elif access is Access.FETCH:
+            count = fetches(f, k)
+        elif access is not Access.SAME_PIXEL:
+            return math.inf
+        return self.model.rounds(invocations) * count

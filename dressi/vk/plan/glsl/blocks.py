@@ -1,0 +1,44 @@
+"""GLSL that lists active blocks: one invocation looks at the pixels of one block, no workgroup waits for another."""
+
+from __future__ import annotations
+
+from ..limits import DeviceLimits
+from ..substage import ActiveBlocks, DrawList, SubStage
+from .writer import BLOCK, GROUP, Shaders, ShaderText, Writer, blocks_across, declare_blocks
+
+
+def words_of(listed: ActiveBlocks | DrawList, limits: DeviceLimits) -> int:
+    """32-bit words of a list."""
+    if isinstance(listed, DrawList):
+        return listed.words
+    tiling = limits.tiling(listed.domain)
+    return 4 + blocks_across(tiling.width) * blocks_across(tiling.height)
+
+
+def block_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """``compute`` appends the numbers of the active blocks in any order; the buffer starts as (0, 0, 1, 0)."""
+    assert s.active is not None
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    declare_blocks(w)
+    width, height = w.tiling.width, w.tiling.height
+    across, down = blocks_across(width), blocks_across(height)
+    hit = " || ".join(
+        f"{w.load(v, 'ivec2(x, y)')} != {int(value) if v.vtype.is_int else float(value)!r}"
+        for v, value in s.active.quiet
+    )
+    most = limits.max_workgroup_count
+    main = [
+        "ivec2 block = ivec2(gl_GlobalInvocationID.xy);",
+        f"if (block.x >= {across} || block.y >= {down}) return;",
+        f"ivec2 first = block * {BLOCK}, end = min(first + {BLOCK}, ivec2({width}, {height}));",
+        "bool hit = false;",
+        "for (int y = first.y; y < end.y && !hit; ++y)",
+        f"  for (int x = first.x; x < end.x; ++x) hit = hit || {hit};",
+        "if (!hit) return;",
+        "uint number = atomicAdd(count, 1u);",
+        f"blocks[number] = block.y * {across} + block.x;",
+        f"atomicMax(groups_x, min(number + 1u, {most}u));",
+        f"atomicMax(groups_y, number / {most}u + 1u);",
+    ]
+    return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={GROUP}) in;"])})

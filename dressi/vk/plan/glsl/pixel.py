@@ -1,0 +1,67 @@
+"""GLSL of SubStages that work on each pixel by itself: subpasses over the whole framebuffer, and dispatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....ad.graph import Variable
+from ..limits import DeviceLimits
+from ..substage import SubStage
+from .writer import Shaders, ShaderText, Writer, color_outputs, invocation
+
+FULL_SCREEN = """#version 450
+void main() {
+  // One triangle that covers the framebuffer.
+  gl_Position = vec4(gl_VertexIndex == 1 ? 3.0 : -1.0, gl_VertexIndex == 2 ? 3.0 : -1.0, 0.0, 1.0);
+}
+"""
+
+
+def fragment_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    layouts = work(w, s, declare_outputs(w, s))
+    main = ["ivec2 place = ivec2(gl_FragCoord.xy);", *w.place(), *w.lines]
+    return Shaders(tuple(w.resources), {"vertex": FULL_SCREEN, "fragment": w.text(main, layouts)})
+
+
+def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    work(w, s, declare_outputs(w, s))
+    layout, start = invocation(w)
+    return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines], [layout])})
+
+
+def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:
+    """Storage images for what is not written as attachments; their names."""
+    names = {}
+    for k, v in enumerate(s.outputs):
+        if v in s.colors:
+            continue
+        leaf = s.replaces.get(v)
+        name = names[v] = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
+        w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
+    return names
+
+
+def work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
+    """Statements of a draw or a dispatch: its own work at ``place``, then that of its riders. Returns layouts."""
+
+    def store(outputs: Iterable[Variable]) -> list[str]:
+        return [f"imageStore({names[v]}_{p}, place, {e});" for v in outputs for p, e in w.planes(v)]
+
+    riding = {v for rider in s.riders for v in rider.outputs}
+    for f in s.body:
+        w.emit(f)
+    layouts, colors = color_outputs(w, s)
+    w.lines += colors or store(v for v in s.outputs if v not in riding)
+    for rider in s.riders:
+        outer = dict(w.names)
+        w.lines.append("if (place == ivec2(0)) {")
+        for f in rider.body:
+            if f.output not in w.names:
+                w.emit(f)
+        w.lines += [*store(rider.outputs), "}"]
+        w.names = outer
+    return layouts

@@ -1,0 +1,111 @@
+"""GLSL of a draw: vertex pulling, and the fragment sub-graph of ``F.rasterize``.
+
+What the sub-graph computes from the face alone (its corners, say) is passed on flat by the vertex shader.
+"""
+
+from __future__ import annotations
+
+from ....ad.graph import RasterFunction, Variable
+from ..limits import DeviceLimits
+from ..substage import Binding, DrawList, SubStage
+from .flat import Flat, find_flat, needed
+from .lists import declare_list, find_vertex
+from .writer import Resource, Shaders, ShaderText, Writer, color_outputs
+
+
+def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a fragment shader
+    that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
+    (f,) = s.functions
+    assert isinstance(f, RasterFunction)
+    graph, flat = f.fragment, Flat()
+    actual = dict(zip(graph.formals, f.externals, strict=True)) if graph else {}
+    if graph is not None and f.size != (1, 1):
+        single = [v for v, image in actual.items() if image.size == (1, 1)]
+        flat = find_flat(graph.functions, graph.face, single, graph.roots)
+    vertex_source = _vertex(s, f, limits, shader_text, actual, flat)
+    fragment, source = _fragment(s, f, limits, shader_text, actual, flat)
+    return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
+
+
+def _vertex(
+    s: SubStage,
+    f: RasterFunction,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    actual: dict[Variable, Variable],
+    flat: Flat,
+) -> str:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    w.leave_out(lambda r: r.kind == "attachment")
+    if s.listed is not None:
+        declare_list(w)
+    if f.fragment is not None:
+        w.names[f.fragment.face] = "face"
+    main, ends = pull(w, f, s.listed), flat.send(w, "face", "tile", actual)
+    return w.text([*main, *w.lines, *ends], flat.layouts("out"))
+
+
+def pull(w: Writer, f: RasterFunction, listed: DrawList | None) -> list[str]:
+    """Statements of a vertex shader that fetch the corner of gl_VertexIndex; ``face`` and ``tile`` are set."""
+    position = f.inputs[0]
+    main = [*find_vertex(listed), "int triangle = number / 3;"]
+    if f.indexed:
+        faces = f.inputs[1]
+        main.append(f"ivec3 corners = {w.fetch(faces)}({_texel('triangle', faces)}, tile);")
+        main.append("int corner = number - 3 * triangle;")
+        main.append("int vertex = corner == 0 ? corners.x : corner == 1 ? corners.y : corners.z;")
+    else:
+        main.append("int vertex = number;")
+    main += [
+        f"gl_Position = {w.fetch(position)}({_texel('vertex', position)}, tile);",
+        f"int face = triangle / {f.triangles_per_face};",
+    ]
+    if f.covering:
+        # What a depth test would leave out: depths that are 1 when rounded.
+        main.append("gl_Position.z *= 1.00000012;")
+    if f.live is not None and listed is None:
+        dead = f"{w.fetch(f.live)}({_texel('face', f.live)}, tile) == 0"
+        main.append(f"if ({dead}) gl_Position = vec4(0.0, 0.0, 0.5, 1.0);  // a point inside of the view")
+    return main
+
+
+def _fragment(
+    s: SubStage,
+    f: RasterFunction,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    actual: dict[Variable, Variable],
+    flat: Flat,
+) -> tuple[Writer, str]:
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
+    w.leave_out(lambda r: r.variable in pulled)
+    w.resources += [Resource("list")] * (s.listed is not None)
+    start, ends = flat.receive(w, actual), []
+    graph = f.fragment
+    if graph is not None:
+        w.names[graph.face] = "face"
+        for g in s.body:
+            if g is not f:
+                w.emit(g)
+        for g in needed(graph.functions, graph.roots, flat.values):
+            w.emit(g, actual)
+        if graph.keep is not None:
+            ends.append(f"if ({w.names[graph.keep]} == 0.0) discard;")
+        ends.append(f"gl_FragDepth = {w.names[graph.depth]};")
+    w.names[f.output] = "0" if f.covering else "face"
+    layouts, stores = color_outputs(w, s)
+    return w, w.text([*start, *fragment_place(w), *w.lines, *ends, *stores], layouts + flat.layouts("in"))
+
+
+def fragment_place(w: Writer) -> list[str]:
+    """Statements that set ``place`` and ``pixel`` of a fragment drawn in its own tile."""
+    return ["ivec2 place = ivec2(gl_FragCoord.xy);", f"ivec2 pixel = place - {w.tile_corner()};"]
+
+
+def _texel(index: str, table: Variable) -> str:
+    width, height = table.size
+    return f"ivec2({index}, 0)" if height == 1 else f"ivec2({index} % {width}, {index} / {width})"

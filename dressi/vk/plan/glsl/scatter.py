@@ -1,0 +1,185 @@
+"""GLSL of a scatter: each texel of the source adds into accumulators, which are then resolved into the table.
+
+Where one buffer cannot hold the accumulators of the table both are done for one *band* of its cells after the other,
+by the same shaders; ``first`` is the first cell of the band. A sum has the same bits in any number of bands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....ad.graph import ScatterFunction, Variable
+from ..limits import DeviceLimits
+from ..passes.compact_live_faces import vertices_expected
+from ..substage import Mode, SubStage
+from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
+from .flat import Flat, find_flat, needed
+from .lists import declare_list
+from .pixel import FULL_SCREEN, declare_outputs, work
+from .raster import fragment_place, pull
+from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, invocation
+
+EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
+
+
+FLAT_PIXELS = 32
+"""Pixels for each vertex from which on vertices fetch what fragments share; measured on CPU drivers, where all edges of
+a mesh are vertices and a band of pixels around a few of them is shaded."""
+
+
+def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
+    from it."""
+    f = s.scatter
+    assert f is not None
+    sums = accumulators_of(f)
+    bands = sums.bands(limits)
+    accumulate, binding, _ = _writer(s, f, limits, shader_text)
+    flat = _flat(s, f)
+    source = _accumulate(s, f, sums, bands, accumulate, binding, flat)
+    over_table = replace(s, mode=Mode.COMPUTE, domain=f.output.domain)
+    resolve, _, outputs = _writer(over_table, f, limits, shader_text)
+    sources = _resolve(f, sums, bands, resolve, binding, outputs)
+    if s.drawn is None:
+        return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
+    vertex, *_ = _writer(s, f, limits, shader_text)
+    vertex.leave_out(lambda r: r.kind == "storage")
+    vertex.names[s.drawn.output] = "face"
+    if s.listed is not None:
+        declare_list(vertex)
+        accumulate.resources.append(Resource("list"))
+    main, ends = pull(vertex, s.drawn, s.listed), flat.send(vertex, "face", "tile")
+    pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
+    return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
+
+
+def _flat(s: SubStage, f: ScatterFunction) -> Flat:
+    """What a scatter that draws passes on: a fragment that adds anything is of the raster's face at its pixel."""
+    pixels = s.domain.size[0] * s.domain.size[1]
+    if s.drawn is None or vertices_expected(s.drawn, s.listed) * FLAT_PIXELS > pixels:
+        return Flat()
+    single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
+    functions = [g for g in s.body if g is not f]
+    return find_flat(functions, s.drawn.output, single, f.inputs)
+
+
+def _writer(
+    s: SubStage, f: ScatterFunction, limits: DeviceLimits, shader_text: ShaderText
+) -> tuple[Writer, int, dict[Variable, str]]:
+    """A writer with reads, outputs and buffers declared; the binding of the accumulators; the names of outputs."""
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    names = declare_outputs(w, s)
+    binding = len(w.resources)
+    w.resources += [Resource("buffer"), Resource("status")]
+    return w, binding, names
+
+
+def _accumulate(
+    s: SubStage, f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, flat: Flat
+) -> str:
+    if s.drawn is not None:
+        winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face) discard;"
+        w.names[s.drawn.output] = "face"
+        received = flat.receive(w)
+    w.leave_out(lambda r: r.kind == "attachment")  # of what is done then
+    later = set() if s.then is None else set(s.then.outputs)
+    made = [v for v in s.outputs if v is not f.output and v not in later]
+    for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
+        w.emit(g)
+    lines = []
+    long = sums.adding and w.limits.int64_atomics
+    if sums.adding:
+        w.includes["fixed_point.glsl"] = None
+        w.head.append(put_text(sums, long=long))
+    bound = f", {w.value(f.inputs[0])}" if sums.bits else ""
+    wide, high = f.table.size
+    for value, index in f.pairs:
+        v, i = w.value(value), w.value(index)
+        if index.vtype.components == 2:
+            cell = f"{i}.y * {wide} + {i}.x"
+            inside = f"uint({i}.x) < {wide}u && uint({i}.y) < {high}u"
+        else:
+            cell, inside = i, f"uint({i}) < {wide * high}u"
+        if f.table.batch > 1:
+            cell += f" + tile * {wide * high}"
+        if len(bands) > 1:
+            cell = f"{cell} - first"
+            inside += f" && uint({cell}) < {bands.step}u"
+        lines.append(f"if ({inside}) {{ int slot = ({cell}) * {sums.components * sums.slots};")
+        if sums.adding and sums.components > 1 and not value.vtype.is_matrix:
+            # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a branch.
+            held = " : ".join(f"{v}[{k}] != 0.0 ? {k + 1}" for k in reversed(range(sums.components)))
+            lines.append(f"  int held = {held} : 0;")
+            lines.append(f"  for (int k = 0; k < held; ++k) put(slot + k * {sums.slots}, {v}[k]{bound});")
+        else:
+            for k in range(sums.components):
+                part, slot_k = component(v, value.vtype, k), f"slot + {k * sums.slots}"
+                if sums.adding:
+                    lines.append(f"  put({slot_k}, {part}{bound});")
+                else:
+                    lines.append(f"  atomicMin(totals[{slot_k}], ~{part});")
+        lines.append("}")
+    for v in made:
+        name = f"output{s.outputs.index(v)}"
+        lines += [f"imageStore({name}_{p}, place, {e});" for p, e in w.planes(v)]
+    if s.drawn is not None:
+        # Every pixel is worked on once: by the fragment of its winner.
+        w.leave_out(lambda r: r.kind == "storage")
+        start = [*received, *fragment_place(w), winner]
+        layouts = [*_buffers(binding, bands, long=long), *flat.layouts("in"), EARLY]
+        return w.text([*start, *w.lines, *lines], layouts)
+    layout, start = invocation(w)
+    return w.text([*start, *w.place(), *w.lines, *lines], [*_buffers(binding, bands, long=long), layout])
+
+
+def _resolve(
+    f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, names: dict[Variable, str]
+) -> dict[str, str]:
+    """The table from its accumulators, or what the SubStage does ``then`` with each texel of it."""
+    wide, high = f.table.size
+    draws = w.s.then is not None and w.s.then.draws
+    t = w.tiling
+    slots = [f"slot + {k * sums.slots}" for k in range(sums.components)]
+    cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
+    banded = len(bands) > 1
+    long = sums.adding and w.limits.int64_atomics
+    w.head.append(total_text(sums, long=long))
+    main = [
+        f"ivec2 place = ivec2({'gl_FragCoord' if draws else 'gl_GlobalInvocationID'}.xy);",
+        f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
+        f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
+        f"if (tile >= {f.table.batch}) return;",
+        *([f"int cell = {cell};", f"if (uint(cell - first) >= {bands.step}u) return;"] if banded else []),
+        f"int slot = ({'cell - first' if banded else cell}) * {sums.components * sums.slots};",
+        f"{f.output.vtype.glsl} texel = {f.output.vtype.glsl}({', '.join(f'total({k})' for k in slots)});",
+        *(_unit(w, f) if sums.bits else []),
+    ]
+    w.names[f.output], w.lines = "texel", []
+    layouts = _buffers(binding, bands, long=long)
+    if w.s.then is None:
+        main += [f"imageStore({names[f.output]}_{p}, place, {e});" for p, e in w.planes(f.output)]
+    else:
+        layouts += work(w, w.s.then, names)
+        main += [f"ivec2 pixel = ivec2(place.x % {wide}, place.y % {high});", *w.lines]
+    if draws:
+        return {"resolve.vertex": FULL_SCREEN, "resolve.fragment": w.text(main, layouts)}
+    return {"resolve": w.text(main, [*layouts, f"layout(local_size_x={GROUP}) in;"])}
+
+
+def _buffers(binding: int, bands: range, *, long: bool) -> list[str]:
+    return [
+        *([ATOMIC_EXTENSIONS] if long else []),
+        buffer_text(binding, long=long),
+        f"layout(set=0, binding={binding + 1}, std430) buffer Status {{ int saturated; }};",
+        *(["layout(push_constant) uniform Band { int first; };"] if len(bands) > 1 else []),
+    ]
+
+
+def _unit(w: Writer, f: ScatterFunction) -> list[str]:
+    """Statements that multiply by the power of two above the bound; undefined bounds must not look like a sum."""
+    w.includes["fixed_point.glsl"] = None
+    return [
+        f"int exponent = last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
+        "texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
+    ]

@@ -1,0 +1,373 @@
+"""GLSL of per-pixel SubStages, and the writer that all modes share. Switches on access, binding and mode, never on which Function it sees.
+
+Every temporary is ``precise``: a value does not depend on which other Functions share the shader, so a packed plan
+gives the bits of the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ....ad.graph import Function, Variable
+from ....ad.includes import included_files
+from ....ad.types import Access, VType
+from ..limits import DeviceLimits
+from ..substage import ONE, Binding, SubStage
+from .source import ShaderSource, template_of
+
+ShaderText = Callable[[str], str]
+"""Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""
+
+GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
+BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One descriptor of a shader set: an image plane, or the scatter buffer."""
+
+    kind: str  # "texture", "attachment", "storage", "buffer", "status", "blocks", "list"
+    variable: Variable | None = None
+    plane: int = 0
+
+
+def stage_of(part: str) -> str:
+    """The stage of a shader by its key among ``Shaders.sources``."""
+    return "compute" if part == "resolve" else part.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Shaders:
+    """The shaders of one SubStage with their shared descriptor set, bindings numbered by position."""
+
+    resources: tuple[Resource, ...]
+    sources: dict[
+        str, str
+    ]  # "vertex", "fragment", "compute", "resolve" or "resolve.vertex", "resolve.fragment"
+    bands: range = range(1)  # of a scatter: the first cells of the bands that run one after the other
+
+
+_FORMATS = {
+    (1, False): "r32f",
+    (2, False): "rg32f",
+    (3, False): "rgba32f",
+    (4, False): "rgba32f",
+    (1, True): "r32i",
+    (2, True): "rg32i",
+    (3, True): "rgba32i",
+    (4, True): "rgba32i",
+}
+
+
+def storage_format(vtype: VType) -> str:
+    """GLSL name of the format that stores each plane of the type."""
+    return _FORMATS[vtype.planes[0], vtype.is_int]
+
+
+class Writer:
+    """Collects declarations and statements of one shader, names Variables in the order of use."""
+
+    def __init__(self, s: SubStage, limits: DeviceLimits, shader_text: ShaderText):
+        self.s, self.limits, self.shader_text = s, limits, shader_text
+        self.tiling = limits.tiling(s.domain)
+        self.names: dict[Variable, str] = {}  # Variables available as expressions
+        self.images: dict[Variable, str] = {}  # prefix of image names
+        self.fetches: dict[Variable, str] = {}
+        self.binding = {r.variable: r.binding for r in s.reads}
+        self.resources: list[Resource] = []
+        self.declared: dict[int, str] = {}  # by binding: what declares it
+        self.head: list[str] = []
+        self.includes: dict[str, None] = {}
+        self.statements: dict[str, Function] = {}  # the Function behind each
+        self.lines: list[str] = []
+        self.locals = 0
+        self.domain = s.domain  # of the pixels that statements are written for
+        self.inside = False  # whether these are inside of a function that recomputes a value
+
+    # ---- declarations
+    def declare_reads(self) -> None:
+        attachment = 0
+        for k, read in enumerate(self.s.reads):
+            v = read.variable
+            overwritten = v in self.s.replaces.values() and read.binding is not Binding.ATTACHMENT
+            name = self.images[v] = f"image{k}"
+            prefix = "i" if v.vtype.is_int else ""
+            for plane in range(len(v.vtype.planes)):
+                slot = len(self.resources)
+                full = f"{name}_{plane}"
+                if overwritten:
+                    continue  # declared with the outputs, as a storage image
+                if read.binding is Binding.ATTACHMENT:
+                    self.declared[slot] = (
+                        f"layout(input_attachment_index={attachment}, set=0, binding={slot}) uniform "
+                        f"{prefix}subpassInput {full};"
+                    )
+                    attachment += 1
+                    self.resources.append(Resource("attachment", v, plane))
+                else:
+                    self.declared[slot] = f"layout(set=0, binding={slot}) uniform {prefix}texture2D {full};"
+                    self.resources.append(Resource("texture", v, plane))
+
+    def declare_storage(self, v: Variable, name: str, access: str = "") -> None:
+        """A storage image of each plane."""
+        prefix = "i" if v.vtype.is_int else ""
+        for plane in range(len(v.vtype.planes)):
+            slot = len(self.resources)
+            self.declared[slot] = (
+                f"layout(set=0, binding={slot}, {storage_format(v.vtype)}) uniform {access} "
+                f"{prefix}image2D {name}_{plane};"
+            )
+            self.resources.append(Resource("storage", v, plane))
+
+    def leave_out(self, which: Callable[[Resource], bool]) -> None:
+        """Do not declare these images: other shaders of the set use them."""
+        self.declared = {k: text for k, text in self.declared.items() if not which(self.resources[k])}
+
+    # ---- reading
+    def texel(self, v: Variable, tile: str, texel: str) -> str:
+        """Coordinates in the image of a texel of a tile."""
+        tiling = self.limits.tiling(v)
+        if v.batch == 1:
+            return texel
+        width, height = v.size
+        if tiling.columns == 1:
+            return f"{texel} + ivec2(0, {tile} * {height})"
+        return f"{texel} + ivec2({tile} / {tiling.rows} * {width}, {tile} % {tiling.rows} * {height})"
+
+    def load(self, v: Variable, coordinates: str) -> str:
+        """An expression that reads all planes of a texel."""
+        swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
+        name = self.images[v]
+        parts = []
+        for plane in range(len(v.vtype.planes)):
+            full = f"{name}_{plane}"
+            if self.binding[v] is Binding.ATTACHMENT:
+                call = f"subpassLoad({full})"
+            elif v in self.s.replaces.values():
+                call = f"imageLoad({full}, {coordinates})"
+            else:
+                call = f"texelFetch({full}, {coordinates}, 0)"
+            parts.append(call + swizzle)
+        return f"{v.vtype.glsl}({', '.join(parts)})" if v.vtype.is_matrix else parts[0]
+
+    def fetch(self, v: Variable) -> str:
+        """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable, or makes its value."""
+        if v not in self.fetches:
+            if v in self.s.parts:
+                return self._part(v)
+            if v not in self.images:
+                return self._recompute(v)
+            name = self.fetches[v] = f"fetch_{self.images[v]}"
+            body = self.load(v, self.texel(v, "tile", "texel"))
+            self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
+        return self.fetches[v]
+
+    def value(self, v: Variable) -> str:
+        """The value of a Variable at this pixel, loaded or made once."""
+        if v in self.names:
+            return self.names[v]
+        if v in self.s.parts:
+            whole, first = self.s.parts[v]
+            name = self.names[v] = f"{self.value(whole)}.{_channels(v, first)}"
+            return name
+        wide, high = v.size
+        x = "0" if wide == 1 else "pixel.x"
+        y = "0" if high == 1 else "pixel.y"
+        texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
+        if v in self.images:
+            whole = v.domain == self.s.domain and not self.inside
+            text = self.load(v, "place" if whole else self.texel(v, "tile", texel))
+        else:
+            cone = self._cone(v) if v.domain in (self.domain, ONE) else []
+            if v.domain == self.domain or (cone and not any(f.places for f in cone)):
+                for f in cone:
+                    self.emit(f)
+                return self.names[v]
+            text = f"{self.fetch(v)}({texel}, tile)"
+        name = self.names[v] = f"x{self._next()}"
+        self.lines.append(f"{v.vtype.glsl} {name} = {text};")
+        return name
+
+    def _part(self, v: Variable) -> str:
+        """A GLSL function that reads some channels of an image."""
+        whole, first = self.s.parts[v]
+        name = self.fetches[v] = f"part{len(self.fetches)}"
+        body = f"{self.fetch(whole)}(texel, tile).{_channels(v, first)}"
+        self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
+        return name
+
+    def _at_hand(self, v: Variable) -> bool:
+        return v in self.images or v in self.names or v in self.s.parts
+
+    # ---- recomputing
+    def _recompute(self, v: Variable) -> str:
+        """A GLSL function that makes the value of any texel."""
+        name = self.fetches[v] = f"make{len(self.fetches)}"
+        outer = self.names, self.lines, self.domain, self.inside
+        self.names, self.lines, self.domain, self.inside = {}, [], v.domain, True
+        result = self.value(v)
+        lines = ["tile = 0;"] * (v.batch == 1) + self.lines
+        self.names, self.lines, self.domain, self.inside = outer
+        body = "\n".join("  " + line for line in lines)
+        self.head.append(f"{v.vtype.glsl} {name}(ivec2 pixel, int tile) {{\n{body}\n  return {result};\n}}")
+        return name
+
+    def _cone(self, v: Variable) -> list[Function]:
+        """The Functions over the pixels of ``v`` that make it from what is stored or named, producers first."""
+        order: dict[Function, None] = {}
+        stack: list[tuple[Function | None, bool]] = [(v.creator, False)]
+        while stack:
+            f, ready = stack.pop()
+            assert f is not None, f"nothing makes {v}"
+            if ready:
+                order[f] = None
+            elif f not in order:
+                stack.append((f, True))
+                for x, access in zip(f.inputs, f.access, strict=True):
+                    near = access is Access.SAME_PIXEL and x.domain == v.domain
+                    if near and x.creator not in order and x.creator is not None and not self._at_hand(x):
+                        stack.append((x.creator, False))
+        return list(order)
+
+    def _next(self) -> int:
+        self.locals += 1
+        return self.locals - 1
+
+    # ---- statements
+    def emit(self, f: Function, actual: dict[Variable, Variable] | None = None) -> None:
+        """The snippet of a Function; ``actual`` maps formal inputs of a fragment sub-graph to images."""
+        inputs = [actual.get(x, x) for x in f.inputs] if actual else f.inputs
+        if f.includes:
+            self.includes.update(dict.fromkeys(included_files(f)))
+        names = self.names
+        read = [
+            self.fetch(x) if access is not Access.SAME_PIXEL else names[x] if x in names else self.value(x)
+            for x, access in zip(inputs, f.access, strict=True)
+        ]
+        name = f"x{self._next()}"
+        template = template_of(f.glsl)
+        if template.most >= len(inputs):
+            raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
+        if template.inputs is not None:
+            gaps = [read[k] for k in template.inputs]
+        else:
+            gaps = [
+                name
+                if kind == "y"
+                else _PROPERTY[kind](f.output if k is None else inputs[k])
+                if kind
+                else read[k or 0]
+                for kind, k in template.words
+            ]
+        filled = template.text % tuple(gaps)
+        declared = f"precise {f.output.vtype.glsl} {name}"
+        text = f"{declared};\n  {{ {filled} }}" if template.statements else f"{declared} = {filled};"
+        self.lines.append(text)
+        self.statements[text] = f
+        names[f.output] = name
+
+    def tile_corner(self) -> str:
+        """The first texel of ``tile`` in the framebuffer."""
+        (width, height), t = self.s.domain.size, self.tiling
+        if t.columns == 1:
+            return f"ivec2(0, tile * {height})"
+        return f"ivec2(tile / {t.rows} * {width}, tile % {t.rows} * {height})"
+
+    def place(self) -> list[str]:
+        """Statements that set ``pixel`` and ``tile`` from ``place``, the texel of the framebuffer."""
+        (width, height), t = self.s.domain.size, self.tiling
+        if t.columns == 1:
+            tile = f"place.y / {height}" if self.s.domain.batch > 1 else "0"
+            pixel = f"ivec2(place.x, place.y - tile * {height})"
+        else:
+            tile = f"place.y / {height} + place.x / {width} * {t.rows}"
+            pixel = f"ivec2(place.x % {width}, place.y % {height})"
+        return [f"int tile = {tile};", f"ivec2 pixel = {pixel};"]
+
+    def planes(self, v: Variable) -> Iterator[tuple[int, str]]:
+        """What is written into each plane of an output: four-component vectors."""
+        name, n, zero = self.names[v], v.vtype.planes[0], "ivec4" if v.vtype.is_int else "vec4"
+        for plane in range(len(v.vtype.planes)):
+            part = f"{name}[{plane}]" if len(v.vtype.planes) > 1 else name
+            if v.vtype is VType.MAT2:
+                part = f"{name}[0], {name}[1]"
+            yield plane, f"{zero}({', '.join([part] + ['0'] * (4 - n))})"
+
+    def text(self, main: list[str], layouts: list[str]) -> str:
+        extension = "#extension GL_EXT_samplerless_texture_functions : require"
+        body = "\n".join("  " + line for line in main if line)
+        included = {name: self.shader_text(name) for name in self.includes}
+        head = "\n".join([*layouts, *included.values(), *self.declared.values(), *self.head])
+        source = f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
+        return ShaderSource.of(source, self.statements, included)
+
+
+def component(name: str, vtype: VType, k: int) -> str:
+    """An expression of a component of a value; those of matrices count column by column."""
+    if vtype.is_matrix:
+        return f"{name}[{k // vtype.shape[0]}][{k % vtype.shape[0]}]"
+    return name if vtype.is_scalar else f"{name}[{k}]"
+
+
+def _channels(v: Variable, first: int) -> str:
+    return "xyzw"[first : first + v.vtype.components]
+
+
+def ivec2_text(size: tuple[int, int]) -> str:
+    return f"ivec2({size[0]}, {size[1]})"
+
+
+_PROPERTY: dict[str, Callable[[Variable], str]] = {
+    "size": lambda v: ivec2_text(v.size),
+    "batch": lambda v: str(v.batch),
+    "type": lambda v: v.vtype.glsl,
+}
+
+
+def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
+    layouts, stores = [], []
+    for v in s.colors:
+        for _, expression in w.planes(v):
+            k = len(layouts)
+            layouts.append(f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} color{k};")
+            stores.append(f"color{k} = {expression};")
+    return layouts, stores
+
+
+def blocks_across(width: int) -> int:
+    return -(-width // BLOCK)
+
+
+def declare_blocks(w: Writer) -> None:
+    """The list of active blocks: arguments of an indirect dispatch over them, how many there are, their numbers."""
+    w.head.append(
+        f"layout(set=0, binding={len(w.resources)}, std430) buffer Blocks "
+        "{ uint groups_x, groups_y, groups_z, count; int blocks[]; };"
+    )
+    w.resources.append(Resource("blocks"))
+
+
+def invocation(w: Writer) -> tuple[str, list[str]]:
+    """Layout and statements of a compute shader: one invocation a texel, in rows, or in the active blocks."""
+    t, domain = w.tiling, w.s.domain
+    layout = f"layout(local_size_x={GROUP}) in;"
+    lines = ["ivec2 place = ivec2(gl_GlobalInvocationID.xy);"]
+    if w.s.active is not None:
+        declare_blocks(w)
+        across = blocks_across(t.width)
+        lines = [
+            f"uint number = gl_WorkGroupID.y * {w.limits.max_workgroup_count}u + gl_WorkGroupID.x;",
+            "if (number >= count) return;",
+            "int block = blocks[number], inside = int(gl_LocalInvocationIndex);",
+            f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "
+            f"block / {across} * {BLOCK} + inside / {BLOCK});",
+        ]
+    lines += [
+        f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
+    ]
+    if t.rows * t.columns > domain.batch:
+        column = f"place.x / {domain.size[0]}"
+        row = f"place.y / {domain.size[1]}"
+        lines.append(f"if ({row} + {column} * {t.rows} >= {domain.batch}) return;")
+    return layout, lines

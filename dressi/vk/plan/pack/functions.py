@@ -1,0 +1,238 @@
+"""Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits of a device."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Set as AbstractSet
+
+from ....ad.graph import Domain, Function, ReduceFunction, ScatterFunction, Variable
+from ....ad.types import Access
+from ....errors import PlanError
+from ..analysis.dataflow import Analysis
+from ..limits import DeviceLimits
+from ..substage import Binding, Mode, Read, SubStage, iteration_domain, resources
+
+LARGEST_SHADER = 256
+"""Functions of one shader, those that are made again included. Drivers compile a shader in a time that grows with the
+square of its length: up to this many they need 2 to 5 ms for a Function (the sine of a vector), for four times as many
+10 to 15 ms. The shaders of fits have fewer than 200."""
+
+FIRST_FIT = 1000
+"""Functions that are refused one after the other before a SubStage is closed."""
+
+
+Entry = tuple[int, int, Function]
+"""A ready Function behind its level and its place in the order, which say when its turn comes."""
+
+
+class DoesNotFit(PlanError):
+    """A Function exceeds a limit even alone."""
+
+    def __init__(self, function: Function, sentence: str):
+        super().__init__(f"{function!r} made at {function.where} cannot run on this device: {sentence}")
+        self.function = function
+
+
+def pack_functions(
+    analysis: Analysis,
+    limits: DeviceLimits,
+    *,
+    fuse: bool = True,
+    dispatch: bool = True,
+    updates: AbstractSet[Variable] = frozenset(),
+) -> list[SubStage]:
+    """SubStages in the order of execution. ``fuse=False`` is the baseline: one Function a SubStage.
+
+    ``dispatch``: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have
+    more images, instead of being split; one that makes any of ``updates``, which overwrites a leaf, may always, and
+    so may one of a single Function, which cannot be split.
+
+    A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
+    mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
+    when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
+    nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
+    """
+    levels = analysis.levels
+    pending = {f: len(analysis.users[f]) for f in analysis.packed}
+    ready: dict[tuple, list[Entry]] = {}
+
+    def push(f: Function) -> None:
+        entry = (levels[f], -analysis.position[f], f)
+        heapq.heappush(ready.setdefault(_key(analysis, f), []), entry)
+
+    for f in analysis.packed:
+        if pending[f] == 0:
+            push(f)
+
+    def newcomers(group: _Group, key: tuple) -> list[Entry]:
+        """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its values."""
+        keys = [key] if group.mode is not Mode.SCATTER else [key, (Mode.FRAGMENT.value, group.domain)]
+        return [entry for k in keys for entry in ready.pop(k, [])]
+
+    roots = set(analysis.roots)
+    closed: list[SubStage] = []
+    while ready:
+        key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
+        heap = ready.pop(key)
+        group = _Group(analysis, limits, roots, updates, dispatch)
+        refused: list[Entry] = []
+        in_a_row = 0
+        while heap and not group.full and in_a_row < FIRST_FIT:
+            entry = heapq.heappop(heap)
+            if not group.accept(entry[2]):
+                refused.append(entry)
+                in_a_row += 1
+                continue
+            in_a_row = 0
+            for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(entry[2])):
+                maker = x.creator
+                if maker in pending:
+                    pending[maker] -= 1
+                    if pending[maker] == 0:
+                        push(maker)
+            if not fuse or group.mode is Mode.RASTER:
+                break
+            for entry in newcomers(group, key):
+                heapq.heappush(heap, entry)
+        for entry in _put_back(ready, key, heap, group.mode) + refused:
+            heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
+        closed.append(group.close())
+    return closed[::-1]
+
+
+def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mode: Mode) -> list[Entry]:
+    """Makes what a closed SubStage did not look at ready again; what cannot be put back as a whole is returned."""
+    if not heap or mode is Mode.SCATTER:
+        return heap
+    others = ready.pop(key, [])
+    ready[key], others = (heap, others) if len(heap) >= len(others) else (others, heap)
+    return others
+
+
+def _texels(domain: Domain) -> tuple[int, int]:
+    """Of a tile before tiles: the order of one view is that of many."""
+    return domain.size[0] * domain.size[1], domain.batch
+
+
+def _key(analysis: Analysis, f: Function) -> tuple:
+    mode = analysis.mode[f]
+    domain = iteration_domain(f)
+    return (mode.value, domain) if mode is Mode.FRAGMENT else (mode.value, domain, analysis.position[f])
+
+
+class _Group:
+    """The open SubStage: which images it reads and writes, counted up and down as Functions join."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        limits: DeviceLimits,
+        roots: set[Variable],
+        updates: AbstractSet[Variable],
+        dispatch: bool,
+    ):
+        self.analysis, self.limits, self.roots = analysis, limits, roots
+        self.updates, self.dispatch = updates, dispatch
+        self.members: dict[Function, None] = {}
+        self.reads: dict[Variable, Binding] = {}
+        self.outputs: dict[Variable, None] = {}
+        self.count = dict.fromkeys(Binding, 0)
+        self.written = 0
+        self.looping = 0  # iterations of all loops of an invocation
+        self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
+        self.axes: set[str] = set()
+        self.fetched: set[Variable] = set()
+        self.mode = Mode.FRAGMENT
+        self.domain = Domain((1, 1), 1)
+
+    def accept(self, f: Function) -> bool:
+        """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
+        if not self.members:
+            self.mode, self.domain = self.analysis.mode[f], iteration_domain(f)
+        if f.output in self.fetched or (self.members and f.output.domain != self.domain):
+            return False  # a member reads other texels of it
+        body = self.analysis.body_of(f, self.domain, self.body)
+        if self.members and len(self.body) + len(body) > LARGEST_SHADER:
+            return False
+        own = self.reads.get(f.output)
+        if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
+            return False  # one view and many must pack alike: over the batch apart from inside a tile
+        changed: dict[Variable, Binding] = {}
+        count = dict(self.count)
+        if own is not None:
+            count[own] -= len(f.output.vtype.planes)
+        for x, access in self.analysis.stored_inputs(f):
+            before = changed.get(x, self.reads.get(x))
+            after = _wider(before, self._binding(x, access))
+            if after is not before:
+                planes = len(x.vtype.planes)
+                count[after] += planes
+                if before is not None:
+                    count[before] -= planes
+                changed[x] = after
+        leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
+        written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
+        mode = self.mode
+        looping = self.looping + sum(g.iterations for g in body)
+
+        def violation() -> str | None:
+            used = resources(mode, count, written)
+            return self.limits.violation_of({**used, "loop_iterations": looping})
+
+        sentence = violation()
+        dispatch = self.dispatch or f.output in self.updates
+        if sentence and mode is Mode.FRAGMENT and (dispatch or not self.members):
+            count[Binding.TEXTURE] += count.pop(Binding.ATTACHMENT)
+            count[Binding.ATTACHMENT] = 0
+            mode = Mode.COMPUTE
+            sentence = violation()
+        if sentence and self.members:
+            return False
+        if sentence:
+            raise DoesNotFit(f, sentence)
+        self.members[f] = None
+        self.body |= body
+        self.dispatch = dispatch
+        if isinstance(f, ReduceFunction):
+            self.axes.add(f.axis)
+        self.reads.pop(f.output, None)
+        self.reads.update(changed)
+        if mode is not self.mode:
+            self.mode = mode
+            self.reads = dict.fromkeys(self.reads, Binding.TEXTURE)
+        self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
+        if isinstance(f, ScatterFunction):
+            self.fetched.add(f.inputs[0])  # resolving needs the bound too
+        self.count, self.written, self.looping = count, written, looping
+        if leaves_group:
+            self.outputs[f.output] = None
+        return True
+
+    @property
+    def full(self) -> bool:
+        return len(self.body) >= LARGEST_SHADER
+
+    def _binding(self, x: Variable, access: Access) -> Binding:
+        if access is Access.PULL:
+            return Binding.VERTEX
+        same = access is Access.SAME_PIXEL and x.domain == self.domain
+        return Binding.ATTACHMENT if same and self.mode in (Mode.FRAGMENT, Mode.RASTER) else Binding.TEXTURE
+
+    def close(self) -> SubStage:
+        functions = tuple(sorted(self.members, key=self.analysis.position.__getitem__))
+        return SubStage(
+            self.mode,
+            self.domain,
+            functions,
+            self.analysis.body(functions, self.domain),
+            tuple(
+                Read(v, b, v in self.fetched)
+                for v, b in sorted(self.reads.items(), key=lambda item: item[0].id)
+            ),
+            tuple(sorted(self.outputs, key=lambda v: v.id)),
+        )
+
+
+def _wider(a: Binding | None, b: Binding) -> Binding:
+    """One binding for two uses of an image: a texture serves both."""
+    return b if a is None or a is b else Binding.TEXTURE

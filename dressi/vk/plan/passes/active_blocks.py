@@ -1,0 +1,306 @@
+"""Work on active blocks: per-pixel SubStages that have nothing to do where a raster hit nothing.
+
+A raster's value is -1 where no primitive covers a pixel. Where that alone settles what a SubStage makes (by
+``Function.settled``: through selects, products with zero, lookups out of range), its images are filled with those
+values and it is dispatched over the blocks of 8x8 pixels that hold a hit; a list of them is made on the device. A
+scatter of zeros needs no filling, and neither does an image that is only read under the same list. Images are those
+of the dense plan to the bit, but for the sign of zeros.
+
+To have it in a graph of one's own, say what holds outside: ``F.select(F.greater_equal(face, 0), value, 0.0)`` with
+a constant, and the gradient of that is sparse as well. A Function of one's own whose value is known there declares
+it by ``settled``.
+
+Of a SubStage that is settled in part, the rest (a residual, wanted everywhere) is made apart from what is settled.
+Two rasters of the same primitives can share a list: peeled layers, of which the later keep fewer fragments. Whether
+it pays is decided by the planner's estimate of work, with half of the blocks active.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+
+from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ..analysis.dataflow import Analysis
+from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
+from ..cost import CostModel, operations, planes
+from ..limits import DeviceLimits
+from ..substage import ActiveBlocks, Binding, Mode, Read, SubStage
+from .fission import only
+
+ACTIVE = 0.5
+"""The share of blocks that is expected to be active."""
+
+
+def run_on_active_blocks(
+    sub_stages: Sequence[SubStage],
+    functions: Sequence[Function],
+    given: Iterable[Variable],
+    roots: Iterable[Variable],
+    analysis: Analysis,
+    limits: DeviceLimits,
+    cost: CostModel | None = None,
+) -> list[SubStage]:
+    """The SubStages, some of them with ``active`` blocks, and those that make the lists.
+
+    functions: all of the program, producers first.  given: images that are there before these SubStages run.
+    roots: images that somebody reads after them.
+    """
+    if not any(isinstance(f, RasterFunction) for f in functions):
+        return list(sub_stages)
+    known, roots, given = {}, set(roots), set(given)
+
+    def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:
+        now = [p for s in sub_stages for p in parts.get(s, (s,))]
+        return _Choice(now, functions, given, roots, limits, cost or CostModel(), known)
+
+    work = choice({})
+    parts = {s: pair for s in sub_stages if (pair := work.parts(s, analysis)) is not None}
+    if parts:
+        work = choice(parts)
+        work.choose()
+        worth = {s: pair for s, pair in parts.items() if work.worth_parting(*pair)}
+        work = choice(worth)
+    return work.done() if work.choose() else list(sub_stages)
+
+
+class _Choice:
+    """Which SubStages run on which list."""
+
+    def __init__(
+        self,
+        sub_stages: Sequence[SubStage],
+        functions: Sequence[Function],
+        given: AbstractSet[Variable],
+        roots: AbstractSet[Variable],
+        limits: DeviceLimits,
+        cost: CostModel,
+        known: dict[ActiveBlocks, dict[Variable, np.ndarray]],
+    ):
+        self.sub_stages, self.functions, self.limits, self.cost = list(sub_stages), functions, limits, cost
+        self.given, self.roots = given, roots
+        self.maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
+        self.readers: dict[Variable, list[tuple[SubStage, bool]]] = {}
+        for s in sub_stages:
+            for read in s.reads:
+                self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
+        self.known = known
+        self.lists: dict[Domain, list[ActiveBlocks]] = {}
+        self.chosen: dict[SubStage, ActiveBlocks] = {}
+
+    def choose(self) -> bool:
+        """Whether any SubStage runs on active blocks."""
+        for k, s in enumerate(self.sub_stages):
+            if self._saves(s) > 0 and self.limits.violation(_as_dispatch(s)) is None:
+                found = next((b for b in self._lists(s.domain) if self._settled(k, b)), None)
+                if found is not None:
+                    self.chosen[s] = found
+        for s in reversed(self.sub_stages):
+            self._follow_readers(s)
+        # Those that gain nothing are dropped one by one, as each may leave images of others to be filled.
+        while self.chosen:
+            gains = {s: self._saves(s) - self._fills(s) for s in self.chosen}
+            worst = min(gains, key=lambda s: gains[s])
+            if gains[worst] <= 0:
+                del self.chosen[worst]
+                continue
+            lost = [b for b in dict.fromkeys(self.chosen.values()) if self._total(b, gains) <= 0]
+            if not lost:
+                return True
+            self.chosen = {s: b for s, b in self.chosen.items() if b not in lost}
+        return False
+
+    def done(self) -> list[SubStage]:
+        """The SubStages as chosen; a list is made in front of its first user."""
+        result: list[SubStage] = []
+        made: set[ActiveBlocks] = set()
+        for s in self.sub_stages:
+            blocks = self.chosen.get(s)
+            if blocks is None:
+                result.append(s)
+                continue
+            if blocks not in made:
+                made.add(blocks)
+                reads = tuple(Read(v, Binding.TEXTURE) for v, _ in blocks.quiet)
+                result.append(SubStage(Mode.BLOCKS, s.domain, (), (), reads, (), active=blocks))
+            fill = {v: self.known[blocks][v] for v in self._filled(s)}
+            result.append(replace(_as_dispatch(s), active=blocks, fill=fill))
+        return result
+
+    # ---- lists
+    def _lists(self, domain: Domain) -> list[ActiveBlocks]:
+        """Lists that could be made over a domain: of each raster, or of an image that was made from it and is
+        there; last of all rasters together."""
+        if domain not in self.lists:
+            lists, available = [], []
+            for f in self.functions:
+                if not isinstance(f, RasterFunction) or f.output.domain != domain:
+                    continue
+                if f.output in self.given or f.output in self.maker:
+                    available.append((f.output, -1))
+                    lists.append(ActiveBlocks(domain, ((f.output, -1),)))
+                else:
+                    lists += self._derived(f)
+            if len(available) > 1:
+                lists.append(ActiveBlocks(domain, tuple(available)))
+            self.lists[domain] = lists
+        return self.lists[domain]
+
+    def _derived(self, f: RasterFunction) -> list[ActiveBlocks]:
+        known = values_where(self.functions, {f.output: HIT_NOTHING})
+        scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
+        return [
+            ActiveBlocks(v.domain, ((v, known[v].item()),)) for v in scalars if v.domain == f.output.domain
+        ]
+
+    def _settled(self, k: int, blocks: ActiveBlocks) -> bool:
+        """Whether all that SubStage ``k`` makes is settled outside of the blocks, which do not depend on it."""
+        settled = self._settled_outputs(self.sub_stages[k], blocks)
+        return len(settled) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
+
+    def _settled_outputs(self, s: SubStage, blocks: ActiveBlocks) -> list[Variable]:
+        known = self._values(blocks)
+        return [
+            v
+            for v in s.outputs
+            if (adds_nothing(v.creator, known) if isinstance(v.creator, ScatterFunction) else v in known)
+        ]
+
+    def _values(self, blocks: ActiveBlocks) -> dict[Variable, np.ndarray]:
+        """What is settled outside of the blocks."""
+        if blocks not in self.known:
+            quiet = {v: np.array(value) for v, value in blocks.quiet}
+            self.known[blocks] = values_where(self.functions, quiet)
+        return self.known[blocks]
+
+    def _independent(self, k: int, blocks: ActiveBlocks) -> bool:
+        """Whether the list can be made before SubStage ``k`` runs."""
+        stack, seen = [v for v, _ in blocks.quiet], set()
+        while stack:
+            n = self.maker.get(stack.pop())
+            if n == k:
+                return False
+            if n is None or n in seen:
+                continue
+            seen.add(n)
+            s = self.sub_stages[n]
+            stack += [r.variable for r in s.reads]
+            stack += [v for v, _ in self.chosen[s].quiet] if s in self.chosen else []
+        return True
+
+    # ---- parts
+    def parts(self, s: SubStage, analysis: Analysis) -> tuple[SubStage, SubStage] | None:
+        """What is settled of a SubStage's outputs, with what the others hang on, and the rest; None where a part
+        would be empty."""
+        if self._saves(s) <= 0 or len(s.functions) < 2:
+            return None
+        for blocks in self._lists(s.domain):
+            settled = self._settled_outputs(s, blocks)
+            if len(settled) == len(s.outputs):
+                return None
+            rest = tuple(v for v in s.outputs if v not in settled)
+            if any(isinstance(v.creator, ScatterFunction) for v in rest):
+                continue
+            between = self._between(s, rest, blocks)
+            outputs = tuple(dict.fromkeys((*settled, *between)))
+            if not outputs or not self._independent(self.maker[s.outputs[0]], blocks):
+                continue
+            mode = Mode.SCATTER if s.mode is Mode.SCATTER else Mode.COMPUTE
+            first = only(s, analysis, outputs, mode)
+            second = only(s, analysis, rest, Mode.FRAGMENT, {*between, *settled})
+            if self.limits.violation(second) is not None:
+                second = _as_dispatch(second)
+            if self.limits.violation(first) is None and self.limits.violation(second) is None:
+                return first, second
+        return None
+
+    def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
+        """Values made in the SubStage, settled outside of the blocks, that the outputs are made of."""
+        known, inside, found = self._values(blocks), {f.output for f in s.functions}, dict[Variable, None]()
+        stack, seen = list(outputs), set[Variable]()
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v in known and v in inside:
+                found[v] = None
+            elif v.creator in s.body:
+                stack.extend(v.creator.inputs)
+        return list(found)
+
+    def worth_parting(self, first: SubStage, second: SubStage) -> bool:
+        """Whether the first part runs on blocks, and saves more than it costs to start the second apart."""
+        if first not in self.chosen:
+            return False
+        extra = self._work(second) * self._rounds(second.domain) + self.cost.stage
+        return self._saves(first) - self._fills(first) > extra
+
+    def _follow_readers(self, s: SubStage) -> None:
+        """What is only read under one list is only made there; what else the SubStage makes is settled outside."""
+        if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_as_dispatch(s)) is not None:
+            return
+        users = (self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ()))
+        for blocks in dict.fromkeys(users):
+            if blocks is None or blocks.domain != s.domain:
+                continue
+            settled = self._settled_outputs(s, blocks)
+            if all(v in settled or self._read_under(v, blocks) for v in s.outputs) and self._independent(
+                self.sub_stages.index(s), blocks
+            ):
+                self.chosen[s] = blocks
+                return
+
+    def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
+        """Whether an image is only read in the blocks, at the reader's own pixel; rasters that hit nothing outside of
+        them may read it there in fragments that they drop."""
+        if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
+            return False
+        known = self._values(blocks)
+        return all(
+            not elsewhere
+            and (self.chosen.get(s) is blocks or (s.mode is Mode.RASTER and s.functions[0].output in known))
+            for s, elsewhere in self.readers.get(v, ())
+        )
+
+    # ---- what it costs
+    def _filled(self, s: SubStage) -> list[Variable]:
+        """Outputs that somebody reads outside of the blocks."""
+        table = None if s.scatter is None else s.scatter.output
+        return [v for v in s.outputs if v is not table and not self._read_under(v, self.chosen[s])]
+
+    def _saves(self, s: SubStage) -> float:
+        """Time, in operations, that is not spent where blocks are quiet."""
+        if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE, Mode.SCATTER) or s.drawn or s.replaces or s.riders:
+            return 0.0
+        return (1 - ACTIVE) * self._work(s) * self._rounds(s.domain) - self.cost.stage
+
+    def _work(self, s: SubStage) -> float:
+        """Of one invocation."""
+        read = [r.variable for r in s.reads if r.variable.domain == s.domain]
+        moved = self.cost.fetch * planes(read) + self.cost.store * planes(s.outputs)
+        return moved + sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
+
+    def _fills(self, s: SubStage) -> float:
+        known = self.known[self.chosen[s]]
+        filled = self._filled(s)
+        if any(v not in known for v in filled):
+            return math.inf
+        return self.cost.store * self._rounds(s.domain) * planes(filled)
+
+    def _total(self, blocks: ActiveBlocks, gains: Mapping[SubStage, float]) -> float:
+        read = [v for v, _ in blocks.quiet]
+        made = self.cost.fetch * self._rounds(blocks.domain) * planes(read) + self.cost.stage
+        return sum(gains[s] for s, b in self.chosen.items() if b is blocks) - made
+
+    def _rounds(self, domain: Domain) -> int:
+        # Of one tile: a plan for one view has the passes of a plan for many.
+        return self.cost.rounds(domain.size[0] * domain.size[1])
+
+
+def _as_dispatch(s: SubStage) -> SubStage:
+    return s if s.mode is Mode.SCATTER else s.as_dispatch()

@@ -1,0 +1,64 @@
+"""Scatters that have nothing to add where a raster hit nothing: they are drawn instead of dispatched.
+
+A raster's value is -1 where no primitive covers a pixel. If that alone makes every scattered value zero (through
+selects, products, lookups out of range), only pixels under the primitives matter, and drawing the same primitives
+again visits just these: a fragment works where its own number is the winner's. What a soft silhouette costs is then
+its band, not the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....ad.graph import RasterFunction, ScatterFunction, Variable
+from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
+from ..limits import DeviceLimits
+from ..substage import Binding, DrawList, Mode, Read, SubStage
+from .compact_live_faces import vertices_expected
+
+PIXELS_PER_VERTEX = 8
+"""What a vertex costs, measured in pixels of a scatter over the whole image on CPU drivers."""
+
+
+def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
+    """The SubStages, with ``drawn`` set for scatters that a raster of the same schedule bounds."""
+    rasters = {
+        f.output: (f, s)
+        for s in sub_stages
+        for f in s.functions
+        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint and _worth_it(f, s.listed)
+    }
+    return [_drawn(s, rasters, limits) for s in sub_stages]
+
+
+def _worth_it(f: RasterFunction, listed: DrawList | None) -> bool:
+    """Many primitives on a small image: then visiting every pixel is cheaper than drawing them again."""
+    return vertices_expected(f, listed) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
+
+
+def _drawn(
+    s: SubStage, rasters: dict[Variable, tuple[RasterFunction, SubStage]], limits: DeviceLimits
+) -> SubStage:
+    if s.mode is not Mode.SCATTER or len(s.outputs) > 1 or not limits.fragment_atomics:
+        return s
+    for read in s.reads:
+        raster, drawing = rasters.get(read.variable, (None, s))
+        if raster is not None and read.variable.domain == s.domain and _silent(s, read.variable):
+            known = {r.variable for r in s.reads}
+            # Whatever the vertex shader of the raster needs.
+            pulled = [
+                r.variable
+                for r in drawing.reads
+                if r.binding is not Binding.ATTACHMENT and r.variable not in known
+            ]
+            reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
+            candidate = replace(s, drawn=raster, reads=reads, listed=drawing.listed)
+            return s if limits.violation(candidate) else candidate
+    return s
+
+
+def _silent(s: SubStage, raster: Variable) -> bool:
+    """Whether all values of the scatter are zero wherever the raster is -1."""
+    known = values_where(s.body, {raster: HIT_NOTHING})
+    return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)

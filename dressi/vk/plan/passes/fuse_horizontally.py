@@ -1,0 +1,63 @@
+"""Counters and the like: work on a single texel rides along in a larger dispatch instead of being one by itself.
+
+A pass over one texel costs as much as a pass over thousands. What nobody waits for within the step, the new value of
+a step counter for example, is computed by the first invocation of a dispatch that runs anyway. Its images are its
+own: the old value stays readable to everybody else, and is replaced by a copy at the end of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....ad.graph import Variable
+from ..analysis.order import can_run
+from ..limits import DeviceLimits
+from ..substage import ONE, Binding, Mode, Read, SubStage
+
+Copies = list[tuple[Variable, Variable]]
+
+
+def let_ride(
+    sub_stages: Sequence[SubStage], copies: Copies, limits: DeviceLimits
+) -> tuple[list[SubStage], Copies]:
+    """The SubStages, with those over one texel that nobody reads moved into dispatches, and the copies."""
+    sub_stages, copies = list(sub_stages), list(copies)
+    read = {r.variable for s in sub_stages for r in s.reads}
+    for rider in [s for s in sub_stages if _may_ride(s, read)]:
+        overwritten = {leaf for s in sub_stages if s is not rider for leaf in s.replaces.values()}
+        if any(r.variable in overwritten for r in rider.reads):
+            continue
+        for k in reversed(range(len(sub_stages))):
+            together = _together(sub_stages[k], rider)
+            ready = not {v for s in sub_stages[k:] for v in s.outputs} & {r.variable for r in rider.reads}
+            if sub_stages[k] is rider or together is None or not ready or limits.violation(together):
+                continue
+            host = sub_stages[k]
+            sub_stages[k] = together
+            if not can_run([s for s in sub_stages if s is not rider]):
+                sub_stages[k] = host  # it waits for somebody who overwrites what the host reads
+                continue
+            sub_stages.remove(rider)
+            copies += [(leaf, new) for new, leaf in rider.replaces.items()]
+            break
+    return sub_stages, copies
+
+
+def _may_ride(s: SubStage, read: set[Variable]) -> bool:
+    return s.domain == ONE and s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and read.isdisjoint(s.outputs)
+
+
+def _together(host: SubStage, rider: SubStage) -> SubStage | None:
+    """The host with the rider, None where it cannot carry one."""
+    if host.mode is not Mode.COMPUTE:
+        return None
+    known = {r.variable for r in host.reads}
+    more = tuple(Read(r.variable, Binding.TEXTURE, True) for r in rider.reads if r.variable not in known)
+    return replace(
+        host,
+        functions=host.functions + rider.functions,
+        reads=host.reads + more,
+        outputs=host.outputs + rider.outputs,
+        riders=(*host.riders, replace(rider, replaces={})),
+    )

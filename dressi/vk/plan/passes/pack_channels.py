@@ -1,0 +1,92 @@
+"""Values that are made together and read by the same shaders share the channels of one image.
+
+Two scalars in one image of two channels are one attachment and one fetch instead of two; a vector of three leaves a
+channel of its image unused, which a scalar can have. Only what fits without more bytes is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ....ad.graph import Variable
+from ....ad.ops.pixel.vector import Construct
+from ....ad.types import VType
+from ..substage import Binding, Mode, Read, SubStage
+
+_TYPES = {
+    (2, False): VType.VEC2,
+    (4, False): VType.VEC4,
+    (2, True): VType.IVEC2,
+    (4, True): VType.IVEC4,
+}
+
+
+def share_channels(
+    sub_stages: Sequence[SubStage], own: Iterable[Variable]
+) -> tuple[list[SubStage], dict[Variable, tuple[Variable, ...]]]:
+    """The SubStages, and the members of each Variable that is new. ``own``: those that keep images of their own."""
+    readers: dict[Variable, list[int]] = {}
+    fixed = set(own)
+    for k, s in enumerate(sub_stages):
+        for read in s.reads:
+            readers.setdefault(read.variable, []).append(k)
+            if s.mode is Mode.RASTER or s.drawn is not None:
+                fixed.add(read.variable)
+        if s.scatter is not None:
+            fixed.add(s.scatter.inputs[0])
+    shared: dict[Variable, tuple[Variable, ...]] = {}
+    found = list(sub_stages)
+    for k, s in enumerate(found):
+        if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE) or s.active is not None or len(s.outputs) < 2:
+            continue
+        groups: dict[tuple, list[Variable]] = {}
+        for v in s.outputs:
+            if v not in fixed and v in readers and v.domain == s.domain and len(v.vtype.planes) == 1:
+                groups.setdefault((tuple(readers[v]), v.vtype.is_int), []).append(v)
+        for (_, is_int), members in groups.items():
+            for together in _fitting(members):
+                width = sum(v.vtype.components for v in together)
+                made = Construct(_TYPES[width, is_int], *together)
+                shared[made.output] = together
+                found[k] = _making(found[k], made, together)
+    for new, members in shared.items():
+        for k in readers[members[0]]:
+            found[k] = _reading(found[k], new, members)
+    return found, shared
+
+
+def _fitting(members: list[Variable]) -> list[tuple[Variable, ...]]:
+    """Disjoint sets of Variables that fill an image of two or four channels with no more bytes than apart."""
+    one, two, three = ([v for v in members if v.vtype.components == n] for n in (1, 2, 3))
+    sets: list[tuple[Variable, ...]] = []
+    while three and one:
+        sets.append((three.pop(), one.pop()))
+    while len(two) > 1:
+        sets.append((two.pop(), two.pop()))
+    if two and len(one) > 1:
+        sets.append((two.pop(), one.pop(), one.pop()))
+    while len(one) > 3:
+        sets.append(tuple(one.pop() for _ in range(4)))
+    if len(one) > 1:
+        sets.append((one.pop(), one.pop()))
+    return sets
+
+
+def _making(s: SubStage, made: Construct, members: tuple[Variable, ...]) -> SubStage:
+    outputs = (*(v for v in s.outputs if v not in members), made.output)
+    return replace(s, functions=(*s.functions, made), body=(*s.body, made), outputs=outputs)
+
+
+def _reading(s: SubStage, new: Variable, members: tuple[Variable, ...]) -> SubStage:
+    mine = [r for r in s.reads if r.variable in members]
+    binding = mine[0].binding if len({r.binding for r in mine}) == 1 else Binding.TEXTURE
+    parts, first = dict(s.parts), 0
+    for v in members:
+        parts[v] = new, first
+        first += v.vtype.components
+    reads = (
+        *(r for r in s.reads if r.variable not in members),
+        Read(new, binding, any(r.elsewhere for r in mine)),
+    )
+    return replace(s, reads=reads, parts=parts)

@@ -1,0 +1,201 @@
+"""The Vulkan instance: loader, drivers, validation messages. One a process and kind (validated or not)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ....errors import DeviceError, NoDriverError, OutOfMemoryError
+from ..host.platforms import current
+from .results import Binding
+
+VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+_ENABLE_SYNCHRONIZATION_VALIDATION = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+
+
+def load_vulkan() -> ModuleType:
+    """The Vulkan binding; raises NoDriverError where there is no loader."""
+    try:
+        import vulkan
+    except OSError as error:
+        system = current()
+        raise NoDriverError(f"the Vulkan loader ({system.loader}) is missing; {system.driver}") from error
+    return vulkan
+
+
+_used_in: int | None = None  # the process that loaded the drivers
+
+
+def _check_fork() -> None:
+    """Drivers live on threads, which a fork does not copy: a device that is opened in the child waits for ever."""
+    global _used_in
+    if _used_in is None:
+        _used_in = os.getpid()
+    elif _used_in != os.getpid():
+        raise DeviceError(
+            "this process was forked from one that has used Vulkan, and drivers do not survive a fork; start processes "
+            "with the 'spawn' method (multiprocessing.get_context(\"spawn\")), or fork before the first Device is opened"
+        )
+
+
+@dataclass(frozen=True)
+class PhysicalDevice:
+    """One entry of the list of devices."""
+
+    index: int
+    name: str
+    type: str  # "discrete", "integrated", "virtual", "cpu", "other"
+    driver: str
+    driver_version: str
+    api_version: str
+    vendor_id: int
+    device_id: int
+    handle: Any
+
+    def as_dict(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "handle"}
+
+
+class Instance:
+    """A Vulkan instance and its physical devices. ``messages`` collects what the validation layer says."""
+
+    _shared: dict[bool, Instance] = {}
+
+    def __init__(self, validation: bool = False):
+        _check_fork()
+        vk = self.vk = Binding(load_vulkan(), "Vulkan")
+        self.validation = validation
+        self.abandoned = False  # a device of it was given up while it worked: nothing may be destroyed
+        self.messages: list[str] = []
+        available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
+        extensions, layers, flags, chain = [], [], 0, None
+        if "VK_KHR_portability_enumeration" in available:
+            extensions.append("VK_KHR_portability_enumeration")
+            flags = 1
+        self.names = "VK_EXT_debug_utils" in available
+        if validation:
+            if VALIDATION_LAYER not in {layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()}:
+                raise DeviceError(
+                    "the Vulkan validation layer is not installed; set VK_LAYER_PATH to its manifest"
+                )
+            os.environ.setdefault("VK_LAYER_SYNCVAL_SHADER_ACCESSES_HEURISTIC", "1")
+            layers.append(VALIDATION_LAYER)
+            extensions.append("VK_EXT_validation_features")
+            chain = vk.VkValidationFeaturesEXT(
+                enabledValidationFeatureCount=1,
+                pEnabledValidationFeatures=[_ENABLE_SYNCHRONIZATION_VALIDATION],
+            )
+        if self.names:
+            extensions.append("VK_EXT_debug_utils")
+        application = vk.VkApplicationInfo(pApplicationName="dressi", apiVersion=vk.VK_MAKE_VERSION(1, 1, 0))
+        info = vk.VkInstanceCreateInfo(
+            pNext=chain,
+            flags=flags,
+            pApplicationInfo=application,
+            enabledLayerCount=len(layers),
+            ppEnabledLayerNames=layers,
+            enabledExtensionCount=len(extensions),
+            ppEnabledExtensionNames=extensions,
+        )
+        try:
+            self.handle = vk.vkCreateInstance(info, None)
+        except OutOfMemoryError:
+            raise
+        except DeviceError as error:
+            raise _no_driver() from error
+        self._messenger = self._listen() if validation and self.names else None
+
+    @classmethod
+    def shared(cls, validation: bool = False) -> Instance:
+        """The process's instance, made on first use. Raises DeviceError in a fork of a process that has used one."""
+        _check_fork()
+        if validation not in cls._shared:
+            cls._shared[validation] = cls(validation)
+        return cls._shared[validation]
+
+    def binding(self, subject: str, on_error: Callable[[int], None]) -> Binding:
+        """The binding for a device of this instance; see ``Binding``."""
+        return Binding(self.vk.module, subject, on_error)
+
+    def procedure(self, name: str) -> Any:
+        """An extension's function."""
+        return self.vk.vkGetInstanceProcAddr(self.handle, name)
+
+    def _listen(self) -> Any:
+        vk = self.vk
+
+        def callback(severity: int, kind: int, data: Any, user: Any) -> int:
+            text = vk.ffi.string(data.pMessage).decode(errors="replace")
+            self.messages.append(text)
+            return 0
+
+        info = vk.VkDebugUtilsMessengerCreateInfoEXT(
+            messageSeverity=vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
+            | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+            messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+            pfnUserCallback=callback,
+        )
+        return self.procedure("vkCreateDebugUtilsMessengerEXT")(self.handle, info, None)
+
+    def physical_devices(self) -> list[PhysicalDevice]:
+        """All devices of all drivers, in the loader's order. Raises NoDriverError when there is none."""
+        vk = self.vk
+        try:
+            handles = list(vk.vkEnumeratePhysicalDevices(self.handle))
+        except OutOfMemoryError:
+            raise
+        except DeviceError as error:
+            raise _no_driver() from error
+        if not handles:
+            raise _no_driver()
+        return [self._describe(k, handle) for k, handle in enumerate(handles)]
+
+    def _describe(self, index: int, handle: Any) -> PhysicalDevice:
+        vk = self.vk
+        p = vk.vkGetPhysicalDeviceProperties(handle)
+        kinds = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
+        driver, info = "", ""
+        if p.apiVersion >= vk.VK_MAKE_VERSION(1, 2, 0):
+            details = vk.VkPhysicalDeviceDriverProperties()
+            both = vk.VkPhysicalDeviceProperties2(pNext=details)
+            vk.vkGetPhysicalDeviceProperties2(handle, both)
+            driver = vk.ffi.string(details.driverName).decode()
+            info = vk.ffi.string(details.driverInfo).decode()
+        version = _version(p.driverVersion)
+        return PhysicalDevice(
+            index,
+            p.deviceName,
+            kinds.get(p.deviceType, "other"),
+            driver or p.deviceName,
+            info or version,
+            _version(p.apiVersion),
+            p.vendorID,
+            p.deviceID,
+            handle,
+        )
+
+    def close(self) -> None:
+        """Idempotent. Does nothing in a fork of the process that made it, or after a device was given up."""
+        if self.handle is None or self.abandoned or _used_in != os.getpid():
+            return
+        if self._messenger is not None:
+            self.procedure("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)
+        self.vk.vkDestroyInstance(self.handle, None)
+        self.handle = None
+        Instance._shared = {k: v for k, v in Instance._shared.items() if v is not self}
+
+
+def _version(number: int) -> str:
+    return f"{number >> 22}.{number >> 12 & 1023}.{number & 4095}"
+
+
+def _no_driver() -> NoDriverError:
+    system = current()
+    hint = ""
+    if listed := system.driver_files():
+        missing = [name for name in listed if not os.path.isfile(name)]
+        hint = f" (VK_DRIVER_FILES names {', '.join(missing or listed)}{', not a file' if missing else ''})"
+    return NoDriverError(f"no Vulkan driver answers on this machine{hint}; {system.driver}")

@@ -1,0 +1,161 @@
+"""Images and buffers on a device, and the NumPy form of what lies in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....ad.graph import Variable
+from ...plan.lifetime import ImageSlot
+from ...plan.limits import Tiling
+from .device import Device
+
+
+def image_format(device: Device, slot: ImageSlot) -> int:
+    vk = device.vk
+    return {
+        (1, False): vk.VK_FORMAT_R32_SFLOAT,
+        (2, False): vk.VK_FORMAT_R32G32_SFLOAT,
+        (4, False): vk.VK_FORMAT_R32G32B32A32_SFLOAT,
+        (1, True): vk.VK_FORMAT_R32_SINT,
+        (2, True): vk.VK_FORMAT_R32G32_SINT,
+        (4, True): vk.VK_FORMAT_R32G32B32A32_SINT,
+    }[slot.components, slot.is_int]
+
+
+@dataclass
+class DeviceImage:
+    """A VkImage with its memory and view, always in the layout GENERAL."""
+
+    slot: ImageSlot
+    format: int
+    handle: Any
+    view: Any
+    memory: Any
+
+    def destroy(self, device: Device) -> None:
+        for handle in (self.view, self.handle, self.memory):
+            device.destroy(handle)
+
+
+def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
+    """An image for attachments, textures, storage and copies; or for what its slot says."""
+    vk = device.vk
+    if slot.depth:
+        fmt, aspect = vk.VK_FORMAT_D32_SFLOAT, vk.VK_IMAGE_ASPECT_DEPTH_BIT
+        usage = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT
+    else:
+        fmt, aspect = image_format(device, slot), vk.VK_IMAGE_ASPECT_COLOR_BIT
+        usage = vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
+        if not slot.passing:
+            usage |= (
+                vk.VK_IMAGE_USAGE_SAMPLED_BIT
+                | vk.VK_IMAGE_USAGE_STORAGE_BIT
+                | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
+                | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
+            )
+    wishes = [vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0]
+    if slot.passing:
+        usage |= vk.VK_IMAGE_USAGE_TRANSIENT_ATTACHMENT_BIT
+        wishes.insert(0, vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT)
+    handle = device.create(
+        "Image",
+        vk.VkImageCreateInfo(
+            imageType=vk.VK_IMAGE_TYPE_2D,
+            format=fmt,
+            extent=vk.VkExtent3D(slot.width, slot.height, 1),
+            mipLevels=1,
+            arrayLayers=1,
+            samples=vk.VK_SAMPLE_COUNT_1_BIT,
+            tiling=vk.VK_IMAGE_TILING_OPTIMAL,
+            usage=usage,
+            sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE,
+            initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
+        ),
+        name,
+    )
+    needs = vk.vkGetImageMemoryRequirements(device.handle, handle)
+    kind = device.memory_type(needs.memoryTypeBits, *wishes)
+    memory = device.create(
+        "Memory", vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind), name
+    )
+    vk.vkBindImageMemory(device.handle, handle, memory, 0)
+    view = device.create(
+        "ImageView",
+        vk.VkImageViewCreateInfo(
+            image=handle,
+            viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
+            format=fmt,
+            subresourceRange=vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1),
+        ),
+        name,
+    )
+    return DeviceImage(slot, fmt, handle, view, memory)
+
+
+class DeviceBuffer:
+    """A buffer; ``mapped`` is its memory when it is visible to the host."""
+
+    def __init__(self, device: Device, size: int, name: str, *, host: bool):
+        vk = device.vk
+        self.device, self.size = device, size
+        usage = (
+            vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
+            | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+            | vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+            | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
+        )
+        info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
+        self.handle = device.create("Buffer", info, name)
+        needs = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
+        visible = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+        if host:
+            cached = visible | vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+            kind = device.memory_type(needs.memoryTypeBits, cached, visible)
+        else:
+            kind = device.memory_type(needs.memoryTypeBits, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0)
+        info = vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind)
+        self.memory = device.create("Memory", info, name)
+        vk.vkBindBufferMemory(device.handle, self.handle, self.memory, 0)
+        self.mapped = np.empty(0, np.uint8)
+        if host:
+            self.mapped = np.frombuffer(vk.vkMapMemory(device.handle, self.memory, 0, size, 0), np.uint8)
+
+    def destroy(self) -> None:
+        if self.mapped.size:
+            self.mapped = np.empty(0, np.uint8)
+            self.device.vk.vkUnmapMemory(self.device.handle, self.memory)
+        self.device.destroy(self.handle)
+        self.device.destroy(self.memory)
+
+
+def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: Iterable[np.ndarray]) -> None:
+    """Sets the texels of each plane, (height, width, components of the slot), from an array of the Variable's shape."""
+    n = variable.vtype.planes[0]
+    if variable.vtype.is_matrix:
+        values = np.moveaxis(values, -1, -2)  # GLSL stores columns
+    values = values.reshape(*values.shape[:3], -1)
+    w, h = variable.size
+    for k, texels in enumerate(planes):
+        if n < texels.shape[-1] or variable.batch < tiling.rows * tiling.columns:
+            texels[:] = 0
+        for tile in range(variable.batch):
+            x, y = tiling.offset(tile)
+            texels[y : y + h, x : x + w, :n] = values[tile, ..., k * n : (k + 1) * n]
+
+
+def from_planes(variable: Variable, planes: list[np.ndarray], tiling: Tiling) -> np.ndarray:
+    """The inverse of ``to_planes``: an array of the Variable's shape."""
+    n = variable.vtype.planes[0]
+    (w, h), tiles = variable.size, []
+    for tile in range(variable.batch):
+        x, y = tiling.offset(tile)
+        tiles.append(np.concatenate([p[y : y + h, x : x + w, :n] for p in planes], axis=-1))
+    texels = np.stack(tiles)
+    if variable.vtype.is_matrix:
+        rows, columns = variable.vtype.shape
+        return np.ascontiguousarray(np.moveaxis(texels.reshape(*texels.shape[:3], columns, rows), -1, -2))
+    return np.ascontiguousarray(texels.reshape(variable.shape))

@@ -1,0 +1,125 @@
+"""The Vulkan binding with sentences instead of result codes: whatever a call returns, users see a DressiError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple, NoReturn
+
+from ....errors import DeviceError, DeviceLostError, OutOfMemoryError
+
+_SMALLER = "use smaller images, smaller batches or fewer views at a time, or close other Devices and programs"
+_DRIVER = "install or update the driver of this device (`dressi devices` lists what there is)"
+_LIMITS = "make the graph smaller, or compute its parts one after the other"
+_REPORT = "update the driver; if that does not help, report it with the output of DRESSI_DEBUG=3"
+_AGAIN = (
+    "open another Device and build again; values that were not read back are gone. Work that takes seconds in one "
+    "shader is a common cause: make it smaller"
+)
+
+
+class Result(NamedTuple):
+    """A Vulkan result code in words."""
+
+    name: str
+    what: str
+    cure: str
+    kind: type[DeviceError] = DeviceError
+
+
+DEVICE_LOST = -4
+# The surface and display codes cannot come from what dressi calls; layers and viewers in the process may return them.
+RESULTS = {
+    1: Result("VK_NOT_READY", "the result is not there yet", "wait for the work first"),
+    2: Result("VK_TIMEOUT", "the work did not end in time", "wait longer, or make the work smaller"),
+    5: Result("VK_INCOMPLETE", "the list of results changed while it was read", "try again"),
+    -1: Result("VK_ERROR_OUT_OF_HOST_MEMORY", "the host is out of memory", _SMALLER, OutOfMemoryError),
+    -2: Result("VK_ERROR_OUT_OF_DEVICE_MEMORY", "the device is out of memory", _SMALLER, OutOfMemoryError),
+    -3: Result("VK_ERROR_INITIALIZATION_FAILED", "the driver did not start", _DRIVER),
+    DEVICE_LOST: Result("VK_ERROR_DEVICE_LOST", "the driver lost the device", _AGAIN, DeviceLostError),
+    -5: Result("VK_ERROR_MEMORY_MAP_FAILED", "memory cannot be mapped", _SMALLER, OutOfMemoryError),
+    -6: Result(
+        "VK_ERROR_LAYER_NOT_PRESENT", "a Vulkan layer is missing", "unset VK_INSTANCE_LAYERS, or install it"
+    ),
+    -7: Result("VK_ERROR_EXTENSION_NOT_PRESENT", "the driver lacks an extension", _DRIVER),
+    -8: Result("VK_ERROR_FEATURE_NOT_PRESENT", "the driver lacks a feature", _DRIVER),
+    -9: Result("VK_ERROR_INCOMPATIBLE_DRIVER", "no driver speaks this version of Vulkan", _DRIVER),
+    -10: Result("VK_ERROR_TOO_MANY_OBJECTS", "too many objects exist", _LIMITS, OutOfMemoryError),
+    -11: Result("VK_ERROR_FORMAT_NOT_SUPPORTED", "the driver lacks an image format", _DRIVER),
+    -12: Result("VK_ERROR_FRAGMENTED_POOL", "a pool of descriptors is fragmented", _LIMITS, OutOfMemoryError),
+    -13: Result("VK_ERROR_UNKNOWN", "the driver failed for a reason it does not name", _REPORT),
+    -1000000000: Result(
+        "VK_ERROR_SURFACE_LOST_KHR", "the surface of a window is gone", "make the window again"
+    ),
+    -1000000001: Result(
+        "VK_ERROR_NATIVE_WINDOW_IN_USE_KHR", "the window has another surface", "close the other viewer first"
+    ),
+    -1000001004: Result(
+        "VK_ERROR_OUT_OF_DATE_KHR", "the surface of a window has changed", "make its swapchain again"
+    ),
+    -1000012000: Result("VK_ERROR_INVALID_SHADER_NV", "the driver refuses a shader", _REPORT),
+    -1000069000: Result(
+        "VK_ERROR_OUT_OF_POOL_MEMORY", "a pool of descriptors is full", _LIMITS, OutOfMemoryError
+    ),
+    -1000161000: Result(
+        "VK_ERROR_FRAGMENTATION", "a pool of descriptors is fragmented", _LIMITS, OutOfMemoryError
+    ),
+    -1000174001: Result(
+        "VK_ERROR_NOT_PERMITTED", "the system does not permit this", "run with the rights to use the device"
+    ),
+}
+
+
+def result(code: int) -> Result:
+    """A code in words, unknown codes included."""
+    return RESULTS.get(code) or Result(f"VkResult {code}", "the driver failed", _REPORT)
+
+
+def sentence(subject: str, failed: str, found: Result) -> DeviceError:
+    """The error for a user: what failed, why, and the cure."""
+    return found.kind(f"{subject} {failed}: {found.what} ({found.name}); {found.cure}")
+
+
+class Binding:
+    """The module ``vulkan``, whose calls raise DressiErrors. Constants, structures, ``ffi`` and ``lib`` pass through.
+
+    subject: the start of the sentences, the name of the device.  on_error: told the code before an error is raised.
+    """
+
+    def __init__(self, module: Any, subject: str, on_error: Callable[[int], None] = lambda code: None):
+        self.module, self._subject, self._on_error = module, subject, on_error
+        # The binding has some codes with the wrong sign and lacks others: it raises KeyErrors for those.
+        self._codes = {error: code for code, error in module.exception_codes.items() if code is not None}
+        self._errors = (module.VkError, module.VkException, KeyError)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.module, name)
+        if name.startswith("vk") and not name.startswith("vkCmd") and isinstance(found, FunctionType):
+            found = self._speaking(name)
+        self.__dict__[name] = found
+        return found
+
+    def _speaking(self, name: str) -> Callable[..., Any]:
+        return lambda *arguments: self.call(name, f"failed in {name}", *arguments)
+
+    def call(self, name: str, failed: str, *arguments: Any) -> Any:
+        """A Vulkan function by name; ``failed`` is what the sentence of an error says before the reason."""
+        try:
+            return getattr(self.module, name)(*arguments)
+        except self._errors as error:
+            code = self._code(error)
+            if code is None:
+                raise
+            self.fail(code, failed, error)
+
+    def _code(self, error: BaseException) -> int | None:
+        if isinstance(error, KeyError):
+            key = error.args[0] if error.args else None
+            return key if isinstance(key, int) else None
+        code = self._codes.get(type(error), -13)
+        return -abs(code) if isinstance(error, self.module.VkError) else code
+
+    def fail(self, code: int, failed: str, error: BaseException | None = None) -> NoReturn:
+        """Raises the DressiError for a result code."""
+        self._on_error(code)
+        raise sentence(self._subject, failed, result(code)) from error

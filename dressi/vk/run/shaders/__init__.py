@@ -1,0 +1,1 @@
+"""From GLSL to pipelines: compilers, descriptor sets, pipelines and render passes."""

@@ -1,0 +1,273 @@
+"""The compilers of GLSL that `pyglslang` chooses from, behind one small class each.
+
+All of them make unoptimised SPIR-V 1.0 for Vulkan 1.0: drivers optimise, and `precise` survives.
+"""
+
+import ctypes
+import os
+import subprocess
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from dressi.vk.run.host.link import fingerprint
+from dressi.vk.run.shaders.errors import Shader as Shader
+from dressi.vk.run.shaders.errors import shader_error
+
+_EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
+
+
+class Compiler(ABC):
+    """Turns GLSL into SPIR-V. `identity` changes whenever the result might; `in_process` is False for programs."""
+
+    in_process = True
+
+    def __init__(self, kind: str, files: Sequence[Path]):
+        self.kind = kind
+        self.identity = f"{kind} {fingerprint(files)}"
+        self.path = files[0]
+
+    @abstractmethod
+    def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
+        """SPIR-V of each shader, in order. Raises ShaderError for the first one that does not compile."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.path})"
+
+
+# glslang's C interface ------------------------------------------------------------------------------------------
+
+# glslang's DefaultTBuiltInResource, for libraries that do not export it: 102 limits, then nine "true" switches. The
+# tail of ones lets a later release put further limits between them and still read sensible numbers.
+LIMITS = [
+    int(number)
+    for number in """
+32 6 32 32 64 4096 64 32 80 32 4096 32 128 8 16 16 15 -8 7 8 65535 65535 65535 1024 1024 64 1024 16
+8 8 1 60 64 64 128 128 8 8 8 0 0 0 0 0 8 8 16 256 1024 1024 64 128 128 16 1024 4096 128 128 16 1024
+120 32 64 16 0 0 0 0 8 8 1 0 0 0 0 1 1 16384 4 64 8 8 4 256 512 32 1 1 32 1 1 4 256 256 128 128 128
+128 128 128 4 1
+""".split()
+]
+
+
+class _Input(ctypes.Structure):
+    """glslang_input_t. Later releases append callbacks for #include; zeros mean that there are none."""
+
+    _fields_ = [
+        ("language", ctypes.c_int),
+        ("stage", ctypes.c_int),
+        ("client", ctypes.c_int),
+        ("client_version", ctypes.c_int),
+        ("target_language", ctypes.c_int),
+        ("target_language_version", ctypes.c_int),
+        ("code", ctypes.c_char_p),
+        ("default_version", ctypes.c_int),
+        ("default_profile", ctypes.c_int),
+        ("force_default_version_and_profile", ctypes.c_int),
+        ("forward_compatible", ctypes.c_int),
+        ("messages", ctypes.c_int),
+        ("resource", ctypes.c_void_p),
+        ("later", ctypes.c_void_p * 16),
+    ]
+
+
+_GLSL, _VULKAN, _SPV, _NO_PROFILE = 1, 1, 1, 1
+_VULKAN_1_0, _SPV_1_0 = 1 << 22, 1 << 16
+_MESSAGES = 1 << 3 | 1 << 4  # the rules of SPIR-V and of Vulkan
+_LANGUAGE = {"vertex": 0, "fragment": 4, "compute": 5}
+
+_pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
+_SIGNATURES = {
+    "initialize_process": (_int, []),
+    "shader_create": (_pointer, [ctypes.POINTER(_Input)]),
+    "shader_delete": (None, [_pointer]),
+    "shader_preprocess": (_int, [_pointer, ctypes.POINTER(_Input)]),
+    "shader_parse": (_int, [_pointer, ctypes.POINTER(_Input)]),
+    "shader_get_info_log": (_text, [_pointer]),
+    "program_create": (_pointer, []),
+    "program_delete": (None, [_pointer]),
+    "program_add_shader": (None, [_pointer, _pointer]),
+    "program_link": (_int, [_pointer, _int]),
+    "program_get_info_log": (_text, [_pointer]),
+    "program_SPIRV_generate": (None, [_pointer, _int]),
+    "program_SPIRV_get_size": (_size, [_pointer]),
+    "program_SPIRV_get_ptr": (_pointer, [_pointer]),
+}
+
+
+class GlslangLibrary(Compiler):
+    """glslang's C interface in a shared library. OSError or AttributeError when `path` is not one."""
+
+    def __init__(self, path: Path, identity_files: Sequence[Path] | None = None):
+        super().__init__("glslang", identity_files or [path])
+        self.path = path
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, f"glslang_{name}")
+            function.restype, function.argtypes = result, arguments
+        self._library = library
+        self._resource = self._default_resource(library, path)
+        if not library.glslang_initialize_process():
+            raise OSError(f"glslang in {path} does not initialise")
+
+    def _default_resource(self, library: ctypes.CDLL, path: Path) -> int:
+        for candidate in (
+            library,
+            path.with_name(path.name.replace("glslang", "glslang-default-resource-limits", 1)),
+        ):
+            with suppress(OSError, AttributeError):
+                loaded = candidate if isinstance(candidate, ctypes.CDLL) else ctypes.CDLL(str(candidate))
+                loaded.glslang_default_resource.restype = ctypes.c_void_p
+                self._keep = loaded
+                return loaded.glslang_default_resource()
+        numbers = (ctypes.c_int * len(LIMITS))(*LIMITS)
+        self._keep = ctypes.create_string_buffer(bytes(numbers) + b"\x01" * 64)
+        return ctypes.addressof(self._keep)
+
+    def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
+        # A call leaves the interpreter's lock, so that two threads compile on two cores; few shaders are not worth it.
+        if len(shaders) < 8:
+            return [self._one(shader) for shader in shaders]
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+            return list(pool.map(self._one, shaders))
+
+    def _one(self, shader: Shader) -> bytes:
+        stage = _LANGUAGE[shader.stage]
+        job = _Input(
+            language=_GLSL,
+            stage=stage,
+            client=_VULKAN,
+            client_version=_VULKAN_1_0,
+            target_language=_SPV,
+            target_language_version=_SPV_1_0,
+            code=shader.source.encode(),
+            default_version=100,
+            default_profile=_NO_PROFILE,
+            messages=_MESSAGES,
+            resource=self._resource,
+        )
+        glslang = self._library
+        unit = glslang.glslang_shader_create(job)
+        program = None
+        try:
+            if not glslang.glslang_shader_preprocess(unit, job) or not glslang.glslang_shader_parse(
+                unit, job
+            ):
+                raise shader_error(shader, glslang.glslang_shader_get_info_log(unit).decode(errors="replace"))
+            program = glslang.glslang_program_create()
+            glslang.glslang_program_add_shader(program, unit)
+            if not glslang.glslang_program_link(program, _MESSAGES):
+                raise shader_error(
+                    shader, glslang.glslang_program_get_info_log(program).decode(errors="replace")
+                )
+            glslang.glslang_program_SPIRV_generate(program, stage)
+            words = glslang.glslang_program_SPIRV_get_size(program)
+            if not words:
+                raise shader_error(shader, "glslang generated no SPIR-V")
+            return ctypes.string_at(glslang.glslang_program_SPIRV_get_ptr(program), 4 * words)
+        finally:
+            if program:  # before the shader: it refers to the shader's tree
+                glslang.glslang_program_delete(program)
+            glslang.glslang_shader_delete(unit)
+
+
+_SHADERC_KINDS = {"vertex": 0, "fragment": 1, "compute": 2}
+
+
+class ShadercLibrary(Compiler):
+    """shaderc's C interface in a shared library (glslang inside). OSError or AttributeError when `path` is not one."""
+
+    def __init__(self, path: Path):
+        super().__init__("shaderc", [path])
+        self._library = library = ctypes.CDLL(str(path))
+        for name, result, arguments in (
+            ("compiler_initialize", _pointer, []),
+            ("compile_options_initialize", _pointer, []),
+            ("compile_options_set_target_env", None, [_pointer, _int, ctypes.c_uint32]),
+            ("compile_options_set_optimization_level", None, [_pointer, _int]),
+            ("compile_into_spv", _pointer, [_pointer, _text, _size, _int, _text, _text, _pointer]),
+            ("result_get_compilation_status", _int, [_pointer]),
+            ("result_get_error_message", _text, [_pointer]),
+            ("result_get_length", _size, [_pointer]),
+            ("result_get_bytes", _pointer, [_pointer]),
+            ("result_release", None, [_pointer]),
+        ):
+            function = getattr(library, f"shaderc_{name}")
+            function.restype, function.argtypes = result, arguments
+        self._compiler = library.shaderc_compiler_initialize()
+        self._options = library.shaderc_compile_options_initialize()
+        library.shaderc_compile_options_set_target_env(self._options, 0, _VULKAN_1_0)
+        library.shaderc_compile_options_set_optimization_level(self._options, 0)
+
+    def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
+        return [self._one(shader) for shader in shaders]
+
+    def _one(self, shader: Shader) -> bytes:
+        code, library = shader.source.encode(), self._library
+        kind, name = _SHADERC_KINDS[shader.stage], shader.name.encode()
+        result = library.shaderc_compile_into_spv(
+            self._compiler, code, len(code), kind, name, b"main", self._options
+        )
+        try:
+            if library.shaderc_result_get_compilation_status(result):
+                raise shader_error(
+                    shader, library.shaderc_result_get_error_message(result).decode(errors="replace")
+                )
+            return ctypes.string_at(
+                library.shaderc_result_get_bytes(result), library.shaderc_result_get_length(result)
+            )
+        finally:
+            library.shaderc_result_release(result)
+
+
+class CompilerProgram(Compiler):
+    """`glslc` or `glslangValidator` as processes, over files in a temporary folder."""
+
+    in_process = False
+
+    def __init__(self, path: Path):
+        super().__init__("glslc" if path.stem == "glslc" else "glslangValidator", [path])
+
+    def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
+        with tempfile.TemporaryDirectory(prefix="dressi-glsl-") as folder:
+            inputs = [Path(folder) / f"{i}.{_EXTENSIONS[shader.stage]}" for i, shader in enumerate(shaders)]
+            for file, shader in zip(inputs, shaders, strict=True):
+                file.write_text(shader.source, encoding="utf-8")
+            if self.kind == "glslc":
+                logs = [
+                    self._call(
+                        ["--target-env=vulkan1.0", "-O0", "-c", *(file.name for file in inputs)], folder
+                    )
+                ]
+                logs *= len(inputs)
+            else:
+                # Several files of one call would be linked to one program, so each needs a process.
+                with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                    logs = list(pool.map(lambda file: self._validator(file.name, folder), inputs))
+            return [
+                self._result(shader, file, log)
+                for shader, file, log in zip(shaders, inputs, logs, strict=True)
+            ]
+
+    def _validator(self, name: str, folder: str) -> str:
+        return self._call(["-V", "--target-env", "vulkan1.0", "-o", f"{name}.spv", name], folder)
+
+    def _call(self, arguments: list[str], folder: str) -> str:
+        result = subprocess.run(
+            [str(self.path), *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+        return result.stdout + result.stderr
+
+    def _result(self, shader: Shader, file: Path, log: str) -> bytes:
+        output = file.with_name(file.name + ".spv")
+        if not output.is_file():
+            about = [
+                line
+                for line in log.splitlines()
+                if file.name in line or line.startswith(("ERROR", "WARNING"))
+            ]
+            raise shader_error(shader, "\n".join(about) or log)
+        return output.read_bytes()

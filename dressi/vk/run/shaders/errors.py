@@ -1,0 +1,111 @@
+"""Errors of GLSL compilers in terms of what the user wrote: the Function, its snippet, the line in it."""
+
+import inspect
+import re
+from bisect import bisect_right
+from typing import NamedTuple
+
+from dressi.ad.graph import Function
+from dressi.ad.includes import is_own
+from dressi.errors import ShaderError
+from dressi.vk.plan.glsl.source import ShaderSource
+
+# "ERROR: 0:12: 'x' : undeclared identifier" of glslang, "name:12: error: 'x' : undeclared identifier" of shaderc
+_LINE = re.compile(r"^(?:ERROR: [^:\s]*:(\d+): |.*?:(\d+): error: )(.*)$", re.MULTILINE)
+_AROUND = 3  # lines of the generated source shown before and after the one with the error
+
+
+class Shader(NamedTuple):
+    """One job of a compiler: GLSL text, "vertex" | "fragment" | "compute", and a name for messages."""
+
+    source: str
+    stage: str
+    name: str
+
+
+class _Part(NamedTuple):
+    """Consecutive lines of a shader that are somebody's text: the snippet of a Function, or an included file."""
+
+    first: int  # from 1
+    last: int
+    owner: Function | str
+    offset: int  # of the first line of the snippet or the file behind ``first``
+
+
+def shader_error(shader: Shader, log: str) -> ShaderError:
+    """The error for a compiler's log: first what the user wrote, then the log and the generated source."""
+    head = f"shader {shader.name!r} ({shader.stage}) does not compile:\n{log.strip()}"
+    errors = [(int(a or b), message.strip()) for a, b, message in _LINE.findall(log)]
+    for line, message in errors:
+        if (written := _written(shader.source, line, message)) is not None:
+            return ShaderError(f"{written}\n\n{head}\n{_numbered(shader.source, line)}")
+    return ShaderError(f"{head}\n{_numbered(shader.source)}")
+
+
+def _numbered(source: str, line: int | None = None) -> str:
+    """The source with line numbers, or the part of it around a line."""
+    lines = source.splitlines()
+    first, last = (1, len(lines)) if line is None else (max(line - _AROUND, 1), line + _AROUND)
+    return "\n".join(f"{k:4d} | {lines[k - 1]}" for k in range(first, min(last, len(lines)) + 1))
+
+
+def _written(source: str, line: int, message: str) -> str | None:
+    """What the user wrote at a line of the shader; None where it is generated text."""
+    parts = _parts(source)
+    found = next((part for part in parts if part.first <= line <= part.last), None)
+    if found is None or _is_own(found):
+        # A brace or a semicolon that is missing shows behind the snippet that lacks it.
+        found = next((p for p in reversed(parts) if p.first <= line and _unfinished(p)), found)
+    if found is None:
+        return None
+    number = min(line, found.last) - found.first - found.offset
+    if isinstance(found.owner, str):
+        return f"the included file '{found.owner}' does not compile, line {number + 1}: {message}"
+    f, snippet = found.owner, inspect.cleandoc(found.owner.glsl).splitlines()
+    number = min(max(number, 0), len(snippet) - 1)
+    marked = "\n".join(f"{'>' if k == number else ' '} {k + 1:3d} | {text}" for k, text in enumerate(snippet))
+    return (
+        f"the GLSL of {type(f).__name__} does not compile, line {number + 1}: {message}\n{marked}\n"
+        f"{_place(type(f), snippet[number])}applied at {f.where}"
+    )
+
+
+def _parts(source: str) -> list[_Part]:
+    """The parts of a shader whose authors are known, from top to bottom."""
+    if not isinstance(source, ShaderSource):
+        return []
+    starts = [0, *(k + 1 for k, letter in enumerate(source) if letter == "\n")]
+    found = []
+    texts = [
+        (text, f, text.startswith("precise") and ";\n  {" in text) for text, f in source.statements.items()
+    ]
+    texts += [(text.rstrip("\n"), name, False) for name, text in source.included.items()]
+    for text, owner, declared in texts:
+        if text and (place := source.find(text)) >= 0:
+            first = bisect_right(starts, place)
+            found.append(_Part(first, first + text.count("\n"), owner, int(declared)))
+    return sorted(found, key=lambda part: part.first)
+
+
+def _is_own(part: _Part) -> bool:
+    return isinstance(part.owner, Function) and is_own(type(part.owner))
+
+
+def _unfinished(part: _Part) -> bool:
+    """Whether brackets of a user's snippet do not match, or its last statement has no end."""
+    if isinstance(part.owner, str) or _is_own(part):
+        return False
+    text = str(part.owner.glsl)
+    pairs = any(text.count(left) != text.count(right) for left, right in ("()", "[]", "{}"))
+    return pairs or (bool(part.offset) and not text.rstrip().endswith((";", "}")))
+
+
+def _place(kind: type, text: str) -> str:
+    """Where a line of a snippet stands, as far as Python knows."""
+    try:
+        lines, first = inspect.getsourcelines(kind)
+        file = inspect.getsourcefile(kind)
+    except (OSError, TypeError):  # typed into a console
+        return ""
+    inside = next((k for k, line in enumerate(lines) if text.strip() in line), 0)
+    return f"{kind.__name__} at {file}:{first + inside}, "

@@ -1,0 +1,160 @@
+"""GLSL to SPIR-V: glslang in process, through ctypes, with a cache on disk.
+
+`compiler()` takes the first of these that works on the machine:
+
+1. a shared library of glslang with its C interface (distribution, Vulkan SDK, Homebrew),
+2. the distribution's static libraries (Debian's `glslang-dev`), linked once into a shared one in the cache (0.2 s),
+3. a shared library of shaderc (what the Vulkan SDK brings on Windows and macOS),
+4. with a warning, the programs `glslc` (one process for all shaders) or `glslangValidator` (one process a shader).
+
+The results are kept in the cache (``host.cache``) under the hash of source, stage and compiler.
+"""
+
+import functools
+import hashlib
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from dressi.errors import ShaderError
+from dressi.vk.run.host import cache
+from dressi.vk.run.host.link import link_static
+from dressi.vk.run.host.platforms import current
+from dressi.vk.run.shaders.compilers import (
+    Compiler,
+    CompilerProgram,
+    GlslangLibrary,
+    Shader,
+    ShadercLibrary,
+)
+
+_STAGES = ("vertex", "fragment", "compute")
+_MAGIC = (0x07230203).to_bytes(4, "little")
+
+
+def compile_glsl(source: str, stage: str, name: str) -> bytes:
+    """SPIR-V 1.0 of one shader.
+
+    source: GLSL with its #version line. stage: "vertex", "fragment" or "compute". name: what messages call it.
+    Raises ShaderError with the compiler's log and the numbered source.
+    """
+    return compile_many([Shader(source, stage, name)])[0]
+
+
+def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes]:
+    """SPIR-V of each (source, stage, name), in order; equal shaders are compiled once.
+
+    Raises ShaderError for the first one that does not compile.
+    """
+    jobs = [Shader(*shader) for shader in shaders]
+    for job in jobs:
+        if job.stage not in _STAGES:
+            raise ShaderError(
+                f"shader {job.name!r}: the stage is {job.stage!r}; use one of {', '.join(_STAGES)}"
+            )
+    if not jobs:
+        return []
+    chosen = compiler()
+    keys = [_key(job, chosen) for job in jobs]
+    known = {key: found for key in keys if (found := _load(key)) is not None}
+    missing = {key: job for key, job in zip(keys, jobs, strict=True) if key not in known}
+    if missing:
+        for key, spirv in zip(missing, chosen.compile(list(missing.values())), strict=True):
+            _save(key, spirv)
+            known[key] = spirv
+    return [known[key] for key in keys]
+
+
+# The cache: one entry a shader.
+
+
+def _key(job: Shader, chosen: Compiler) -> str:
+    return hashlib.sha256(f"{chosen.identity}\0{job.stage}\0{job.source}".encode()).hexdigest()
+
+
+def _load(key: str) -> bytes | None:
+    spirv = cache.load(f"spirv/{key[:2]}", f"{key}.spv")
+    return spirv if spirv is not None and spirv[:4] == _MAGIC else None
+
+
+def _save(key: str, spirv: bytes) -> None:
+    cache.save(f"spirv/{key[:2]}", f"{key}.spv", spirv, durable=False)
+
+
+# Finding a compiler
+
+
+@functools.cache
+def compiler() -> Compiler:
+    """The compiler of this process, found at the first call. Raises ShaderError when the machine has none."""
+    failures: list[str] = []
+    found = find_compiler(failures)
+    if not found.in_process:
+        warnings.warn(
+            f"glslang was not found as a library; shaders are compiled by the slower {found}. To speed up, "
+            f"{current().glslang}{_why(failures)}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def find_compiler(failures: list[str] | None = None) -> Compiler:
+    """The first that works, in the order of the module's docstring. Raises ShaderError when there is none.
+
+    failures: receives why libraries that are there cannot be used.
+    """
+    failures = [] if failures is None else failures
+    for found in _candidates(failures):
+        return found
+    raise ShaderError(f"no GLSL compiler was found; {current().glslang}{_why(failures)}")
+
+
+def _why(failures: list[str]) -> str:
+    return f" ({'; '.join(failures)})" if failures else ""
+
+
+def _candidates(failures: list[str]) -> Iterator[Compiler]:
+    folders = _library_folders()
+    static = [folder for folder in folders if (folder / "libglslang.a").is_file()]
+    tries: list[tuple[Path, Callable[[Path], Compiler]]] = [
+        *((file, GlslangLibrary) for file in _shared("glslang")),
+        *(
+            (folder / "libglslang.a", lambda file: GlslangLibrary(link_static(file.parent)))
+            for folder in static
+        ),
+        *((file, ShadercLibrary) for file in _shared("shaderc_shared", "shaderc")),
+    ]
+    for file, load in tries:
+        try:
+            yield load(file)
+        except (OSError, AttributeError) as error:
+            failures.append(f"{file} cannot be used: {error}")
+    yield from programs()
+
+
+def programs() -> Iterator[Compiler]:
+    """The compilers on the search path and in the Vulkan SDK that run as processes."""
+    sdk = os.environ.get("VULKAN_SDK")
+    folders = [None, *([f"{sdk}/bin", f"{sdk}/Bin"] if sdk else [])]
+    for name in ("glslc", "glslangValidator"):
+        for folder in folders:
+            if path := shutil.which(name, path=folder):
+                yield CompilerProgram(Path(path))
+
+
+def _library_folders() -> list[Path]:
+    return current().library_folders()
+
+
+def _shared(*stems: str) -> list[Path]:
+    """Shared libraries by stem in the usual folders; the plain name before those with a version, new ones first."""
+    return [
+        path
+        for folder in _library_folders()
+        for stem in stems
+        for pattern in current().libraries
+        for path in sorted(folder.glob(pattern.format(stem)), reverse=True)
+    ]

@@ -1,0 +1,227 @@
+"""The render pass and framebuffer of a Stage that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ....ad.graph import Variable
+from ...plan.substage import Binding, Mode, Stage, SubStage
+from ..device.device import Device
+from ..device.memory import DeviceImage
+
+
+@dataclass
+class DrawTarget:
+    """What recording needs of a Stage's render pass; ``clears`` has a value for each attachment."""
+
+    render_pass: Any
+    framebuffer: Any
+    size: tuple[int, int]
+    clears: list[Any]
+
+
+class _Attachments:
+    """Attachments of a render pass in the order of first use."""
+
+    def __init__(self) -> None:
+        self.images: list[DeviceImage] = []
+        self.number: dict[int, int] = {}  # by id of the image
+        self.loaded: set[int] = set()
+        self.cleared: set[int] = set()
+        self.used: dict[int, list[int]] = {}  # subpasses that use it
+        self.written: dict[int, list[int]] = {}
+        self.depth: set[int] = set()
+        self.stored: set[int] = set()
+
+    def add(self, image: DeviceImage, subpass: int, *, write: bool) -> int:
+        if id(image) not in self.number:
+            self.number[id(image)] = len(self.images)
+            self.images.append(image)
+        k = self.number[id(image)]
+        if k not in self.written and not write:
+            self.loaded.add(k)
+        self.used.setdefault(k, []).append(subpass)
+        if write:
+            self.written.setdefault(k, []).append(subpass)
+        return k
+
+
+def make_target(
+    device: Device,
+    stage: Stage,
+    images: dict[Variable, list[DeviceImage]],
+    depths: dict[SubStage, DeviceImage],
+    passing: Collection[Variable],
+    size: tuple[int, int],
+    name: str,
+) -> DrawTarget:
+    """Render pass with one subpass a SubStage; draws clear their colour to -1 and their depth to 1.
+
+    What is ``passing`` is not stored, depths only where a scatter tests them later.
+    """
+    vk = device.vk
+    table = _Attachments()
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    subpasses, descriptions = [], []
+    for k, s in enumerate(stage.sub_stages):
+        inputs = [
+            table.add(image, k, write=False)
+            for read in s.reads
+            if read.binding is Binding.ATTACHMENT
+            for image in images[read.variable]
+        ]
+        colors = [table.add(image, k, write=True) for v in s.colors for image in images[v]]
+        table.stored.update(
+            table.number[id(image)] for v in s.colors if v not in passing for image in images[v]
+        )
+        depth = None
+        if s.mode is Mode.RASTER:
+            table.cleared.update(colors)
+        if s.has_depth:
+            depth = table.add(depths[s], k, write=True)
+            table.cleared.add(depth)
+            table.depth.add(depth)
+            if depths[s].slot.lasting:
+                table.stored.add(depth)
+        descriptions.append((inputs, colors, depth))
+    for k, (inputs, colors, depth) in enumerate(descriptions):
+        now = {*inputs, *colors} | ({depth} if depth is not None else set())
+        preserved = [a for a in table.used if a not in now and a not in table.depth and table.used[a][0] < k]
+        # Attachments loaded from outside must survive subpasses before their first use as well.
+        preserved += [a for a in table.used if a in table.loaded and a not in now and table.used[a][0] > k]
+        subpasses.append(
+            vk.VkSubpassDescription(
+                pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
+                inputAttachmentCount=len(inputs),
+                pInputAttachments=[vk.VkAttachmentReference(a, general) for a in inputs],
+                colorAttachmentCount=len(colors),
+                pColorAttachments=[vk.VkAttachmentReference(a, general) for a in colors],
+                pDepthStencilAttachment=vk.VkAttachmentReference(depth, general)
+                if depth is not None
+                else None,
+                preserveAttachmentCount=len(preserved),
+                pPreserveAttachments=preserved,
+            )
+        )
+    attachments, clears = [], []
+    for k, image in enumerate(table.images):
+        load = vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE
+        if k in table.loaded:
+            load = vk.VK_ATTACHMENT_LOAD_OP_LOAD
+        elif k in table.cleared:
+            load = vk.VK_ATTACHMENT_LOAD_OP_CLEAR
+        is_depth = k in table.depth
+        store = vk.VK_ATTACHMENT_STORE_OP_DONT_CARE
+        if k in table.stored | table.loaded:
+            store = vk.VK_ATTACHMENT_STORE_OP_STORE
+        attachments.append(
+            vk.VkAttachmentDescription(
+                format=image.format,
+                samples=vk.VK_SAMPLE_COUNT_1_BIT,
+                loadOp=load,
+                storeOp=store,
+                stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+                stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+                initialLayout=general if not is_depth else vk.VK_IMAGE_LAYOUT_UNDEFINED,
+                finalLayout=general,
+            )
+        )
+        if is_depth:
+            clears.append(vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0)))
+        else:
+            clears.append(vk.VkClearValue(color=vk.VkClearColorValue(int32=[-1, -1, -1, -1])))
+    dependencies = _dependencies(vk, table, stage.sub_stages)
+    render_pass = device.create(
+        "RenderPass",
+        vk.VkRenderPassCreateInfo(
+            attachmentCount=len(attachments),
+            pAttachments=attachments,
+            subpassCount=len(subpasses),
+            pSubpasses=subpasses,
+            dependencyCount=len(dependencies),
+            pDependencies=dependencies,
+        ),
+        name,
+    )
+    framebuffer = device.create(
+        "Framebuffer",
+        vk.VkFramebufferCreateInfo(
+            renderPass=render_pass,
+            attachmentCount=len(table.images),
+            pAttachments=[image.view for image in table.images],
+            width=size[0],
+            height=size[1],
+            layers=1,
+        ),
+        name,
+    )
+    return DrawTarget(render_pass, framebuffer, size, clears)
+
+
+def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int], name: str) -> DrawTarget:
+    """A render pass for draws that only add into buffers; they test the depth that a raster left."""
+    vk = device.vk
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    attachment = vk.VkAttachmentDescription(
+        format=depth.format,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        initialLayout=general,
+        finalLayout=general,
+    )
+    subpass = vk.VkSubpassDescription(
+        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
+        pDepthStencilAttachment=vk.VkAttachmentReference(0, general),
+    )
+    info = vk.VkRenderPassCreateInfo(
+        attachmentCount=1, pAttachments=[attachment], subpassCount=1, pSubpasses=[subpass]
+    )
+    render_pass = device.create("RenderPass", info, name)
+    info = vk.VkFramebufferCreateInfo(
+        renderPass=render_pass,
+        attachmentCount=1,
+        pAttachments=[depth.view],
+        width=size[0],
+        height=size[1],
+        layers=1,
+    )
+    framebuffer = device.create("Framebuffer", info, name)
+    return DrawTarget(render_pass, framebuffer, size, [vk.VkClearValue()])
+
+
+def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]) -> list[Any]:
+    """A by-region dependency between every two subpasses that share an attachment, and around the pass for the
+    layout transition of depth images."""
+    write = vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
+    tests = vk.VK_PIPELINE_STAGE_EARLY_FRAGMENT_TESTS_BIT | vk.VK_PIPELINE_STAGE_LATE_FRAGMENT_TESTS_BIT
+    read = vk.VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT
+    written = vk.VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT | vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_WRITE_BIT
+    reads = (
+        vk.VK_ACCESS_INPUT_ATTACHMENT_READ_BIT
+        | vk.VK_ACCESS_COLOR_ATTACHMENT_READ_BIT
+        | vk.VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT
+    )
+    pairs = set()
+    for k, writers in table.written.items():
+        for source in writers:
+            pairs.update((source, user) for user in table.used[k] if user > source)
+    # What is only read is stored after its last user all the same, when the others have read it.
+    for users in table.used.values():
+        pairs.update((user, users[-1]) for user in users if user < users[-1])
+    return [
+        vk.VkSubpassDependency(
+            srcSubpass=a,
+            dstSubpass=b,
+            srcStageMask=read | write | tests,
+            dstStageMask=read | write | tests,
+            srcAccessMask=written,
+            dstAccessMask=reads,
+            dependencyFlags=vk.VK_DEPENDENCY_BY_REGION_BIT,
+        )
+        for a, b in sorted(pairs)
+    ]
