@@ -13,9 +13,9 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import soft_faces
-from dressi.render.forms.edges.edge_list import crossings, point_distance, segments
-from dressi.render.forms.edges.edge_list import edge_list as edges
-from dressi.render.forms.edges.edge_list import sides as edge_sides
+from dressi.render.forms.edges import crossings, point_distance, segments
+from dressi.render.forms.edges import edge_list as edges
+from dressi.render.forms.edges import sides as edge_sides
 from dressi.render.objectives import sparse
 from dressi.render.surface import projection, screen
 
