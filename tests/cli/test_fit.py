@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import CODE, refuses, run, run_process
 
 from dressi.cli.fit import fit
 from dressi.errors import DressiError
@@ -22,29 +23,11 @@ from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
 from dressi.render.mesh.primitives import pear
 
-CODE = "from dressi.cli import main; main()"
 RESULTS = ["loss.csv", "loss.png", "report.json", "result.glb", "turntable.gif", "views.png"]
 
 
-def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", CODE, "fit", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        timeout=120,
-        check=False,
-    )
-
-
-def refuses(result: subprocess.CompletedProcess[str], *words: str) -> None:
-    """One sentence, after the warnings, on stderr; exit code 2."""
-    assert result.returncode == 2, result
-    assert result.stdout == "" and "Traceback" not in result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("dressi: error: "), result.stderr
-    for word in words:
-        assert word in last, last
+def fit_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return run("fit", *arguments)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -86,7 +69,7 @@ def photograph(folder: Path, count: int = 5, size: tuple[int, int] = (20, 16)) -
 def test_a_mesh(target: Path, tmp_path: Path):
     out = tmp_path / "new" / "folder"
     options = ("--views", "3", "--size", "24", "--steps", "20", "--texture-size", "16")
-    result = run("--target", target, "--out", out, *options)
+    result = fit_command("--target", target, "--out", out, *options)
     assert result.returncode == 0, result.stderr
     assert sorted(f.name for f in out.iterdir()) == RESULTS
     report = json.loads((out / "report.json").read_text())
@@ -109,7 +92,7 @@ def test_a_mesh(target: Path, tmp_path: Path):
 def test_photographs(tmp_path: Path):
     photograph(tmp_path / "photos")
     options = ("--size", "20x16", "--steps", "10", "--texture-size", "8", "--no-colours")
-    result = run("--photos", tmp_path / "photos", "--out", tmp_path / "out", *options)
+    result = fit_command("--photos", tmp_path / "photos", "--out", tmp_path / "out", *options)
     assert result.returncode == 0, result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["metrics"]["heldout"]["iou"] > 0.3
@@ -120,10 +103,10 @@ def test_photographs_without_masks(tmp_path: Path):
     photograph(photos)
     shutil.rmtree(photos / "mask")
     options = ("--photos", photos, "--out", out, "--size", "20x16", "--steps", "5", "--texture-size", "8")
-    refuses(run(*options), "--masks threshold", "--masks background:", "--masks box", "--masks rembg")
-    refuses(run(*options, "--masks", "magic"), "magic", "--masks threshold")
+    refuses(fit_command(*options), "--masks threshold", "--masks background:", "--masks box", "--masks rembg")
+    refuses(fit_command(*options, "--masks", "magic"), "magic", "--masks threshold")
     assert not out.exists()
-    result = run(*options, "--masks", "threshold", "--no-colours")
+    result = fit_command(*options, "--masks", "threshold", "--no-colours")
     assert result.returncode == 0 and "look at them" in result.stderr, result.stderr
     assert sorted(f.name for f in (out / "masks").iterdir()) == [f"photo{i}.png.png" for i in range(5)]
     assert json.loads((out / "report.json").read_text())["metrics"]["train"]["iou"] > 0.3
@@ -134,7 +117,7 @@ def test_one_photograph(tmp_path: Path):
     del document["bbox"]
     (tmp_path / "photos" / "cameras.json").write_text(json.dumps(document))
     options = ("--size", "20x16", "--steps", "10", "--texture-size", "8", "--no-colours")
-    result = run("--photos", tmp_path / "photos", "--out", tmp_path / "out", *options)
+    result = fit_command("--photos", tmp_path / "photos", "--out", tmp_path / "out", *options)
     assert result.returncode == 0, result.stderr
     assert "one photograph does not say how far away" in result.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -144,7 +127,7 @@ def test_one_photograph(tmp_path: Path):
 def test_counts_of_the_plan(target: Path, tmp_path: Path):
     counts = []
     for views in ("1", "6", "12"):
-        result = run(
+        result = fit_command(
             "--target", target, "--plan", "--json", "--views", views, "--size", "16", "--out", tmp_path / "no"
         )
         assert result.returncode == 0, result.stderr
@@ -164,7 +147,7 @@ def test_defaults_are_those_of_the_library():
 
 
 def test_the_plan_as_text(target: Path):
-    result = run("--target", target, "--plan", "--size", "16")
+    result = fit_command("--target", target, "--plan", "--size", "16")
     assert result.returncode == 0
     assert "shape:" in result.stdout and "texture:" in result.stdout and "Rasterize" in result.stdout
 
@@ -191,21 +174,23 @@ def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     assert "interrupted" in last and "--resume" in last and "Traceback" not in rest
     assert sorted(f.name for f in tmp_path.iterdir()) == ["checkpoint.npz", *RESULTS]
     # It resumes with the same options only.
-    refuses(run(*options, "--steps", "2999", "--resume"), "other options")
+    refuses(fit_command(*options, "--steps", "2999", "--resume"), "other options")
     assert (tmp_path / "checkpoint.npz").exists()
 
 
 def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     out = ("--out", tmp_path / "out")
-    refuses(run(*out), "--target", "--photos")
-    refuses(run("--target", target, "--photos", tmp_path, *out), "not both")
-    refuses(run("--target", tmp_path / "none.glb", *out), "none.glb")
-    refuses(run("--target", target, "--json", *out), "--plan")
-    refuses(run("--target", target, "--masks", "threshold", *out), "--photos")
-    refuses(run("--target", target, "--wrong", *out), "--wrong")
-    refuses(run("--target", target, "--resume", *out), "nothing to resume")
-    refuses(run("--target", target, "--device", "Voodoo", *out), "Voodoo")
-    refuses(run("--target", target, *out, VK_DRIVER_FILES="/nonexistent.json"), "no Vulkan driver")
+    refuses(fit_command(*out), "--target", "--photos")
+    refuses(fit_command("--target", target, "--photos", tmp_path, *out), "not both")
+    refuses(fit_command("--target", tmp_path / "none.glb", *out), "none.glb")
+    refuses(fit_command("--target", target, "--json", *out), "--plan")
+    refuses(fit_command("--target", target, "--masks", "threshold", *out), "--photos")
+    refuses(fit_command("--target", target, "--wrong", *out), "--wrong")
+    refuses(fit_command("--target", target, "--resume", *out), "nothing to resume")
+    refuses(fit_command("--target", target, "--device", "Voodoo", *out), "Voodoo")
+    refuses(
+        run_process("fit", "--target", target, *out, VK_DRIVER_FILES="/nonexistent.json"), "no Vulkan driver"
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,7 +202,7 @@ def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
     ],
 )  # fmt: skip
 def test_values_that_cannot_be(target: Path, tmp_path: Path, option: str, value: str):
-    refuses(run("--target", target, "--out", tmp_path / "out", option, value))
+    refuses(fit_command("--target", target, "--out", tmp_path / "out", option, value))
     assert not (tmp_path / "out").exists()
 
 
@@ -230,39 +215,39 @@ def test_files_that_are_no_meshes(target: Path, tmp_path: Path):
         json.dumps({"asset": {"version": "2.0"}, "buffers": [{"byteLength": 4, "uri": "../secret.bin"}]})
     )
     for name in ("text.obj", "short.glb", "nan.obj", "range.obj", "outside.gltf"):
-        refuses(run("--target", tmp_path / name, "--out", tmp_path / "out"), name.split(".")[0])
-    refuses(run("--target", target, "--init", tmp_path / "nan.obj", "--out", tmp_path / "out"), "nan")
+        refuses(fit_command("--target", tmp_path / name, "--out", tmp_path / "out"), name.split(".")[0])
+    refuses(fit_command("--target", target, "--init", tmp_path / "nan.obj", "--out", tmp_path / "out"), "nan")
     assert not (tmp_path / "out").exists()
 
 
 def test_folders_of_photographs_that_disagree(tmp_path: Path):
     folder = tmp_path / "photos"
     out = ("--out", tmp_path / "out")
-    refuses(run("--photos", tmp_path / "none", *out), "none")
+    refuses(fit_command("--photos", tmp_path / "none", *out), "none")
     folder.mkdir()
-    refuses(run("--photos", folder, *out), "no images")
+    refuses(fit_command("--photos", folder, *out), "no images")
     folder.rmdir()
     document, _ = photograph(folder)
     (folder / "photo9.png").write_bytes((folder / "photo0.png").read_bytes())
-    refuses(run("--photos", folder, *out), "photo9.png")
+    refuses(fit_command("--photos", folder, *out), "photo9.png")
     (folder / "photo9.png").unlink()
     empty = encode_png(np.zeros((16, 20)))
     mask = (folder / "mask" / "photo1.png").read_bytes()
     (folder / "mask" / "photo1.png").write_bytes(empty)
-    refuses(run("--photos", folder, *out), "empty")
+    refuses(fit_command("--photos", folder, *out), "empty")
     (folder / "mask" / "photo1.png").write_bytes(mask)
     document["views"][2]["t"] = [0.0, 0.0, -5.0]
     (folder / "cameras.json").write_text(json.dumps(document))
-    refuses(run("--photos", folder, *out), "photo2.png")
+    refuses(fit_command("--photos", folder, *out), "photo2.png")
     assert not (tmp_path / "out").exists()
 
 
 def test_folders_that_cannot_be_written(target: Path, tmp_path: Path):
     (tmp_path / "file").write_text("mine")
-    refuses(run("--target", target, "--out", tmp_path / "file"), "file")
+    refuses(fit_command("--target", target, "--out", tmp_path / "file"), "file")
     assert (tmp_path / "file").read_text() == "mine"
     if Path("/proc/self").exists():
-        refuses(run("--target", target, "--out", "/proc/self/out"), "cannot write")
+        refuses(fit_command("--target", target, "--out", "/proc/self/out"), "cannot write")
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         (tmp_path / "locked").mkdir(mode=0o500)
-        refuses(run("--target", target, "--out", tmp_path / "locked"), "cannot write")
+        refuses(fit_command("--target", target, "--out", tmp_path / "locked"), "cannot write")
