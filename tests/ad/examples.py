@@ -15,7 +15,7 @@ from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, texture
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, vector
 from dressi.ad.ops.pixel import random as randoms
-from dressi.ad.optim.optimizers import adam
+from dressi.ad.optim import adam
 from dressi.ad.transform import shortcut
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 

@@ -20,6 +20,7 @@ from dressi.render import (
     Pixels,
     axis_angle_to_matrix,
     frame,
+    hard_soft_ras,
     join,
     list_leaf,
     look_at,
@@ -33,7 +34,6 @@ from dressi.render import (
     vertex_normals,
 )
 from dressi.render.drawing import pixels
-from dressi.render.forms import hard_soft_ras
 
 SIZE = (24, 18)
 CAMERA = Camera.perspective(45, SIZE, (1.5, 1.0, 4.0), (0, 0, 0))

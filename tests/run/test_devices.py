@@ -12,8 +12,8 @@ from dressi import Device, DressiAD, F, Variable, adam, list_devices
 from dressi.ad.graph import PixelFunction
 from dressi.config import config
 from dressi.errors import DeviceError, DeviceNotFoundError, DressiError, InputError
+from dressi.vk.run.device import device as module
 from dressi.vk.run.device.device import choose
-from dressi.vk.run.device.device import device as module
 
 
 @pytest.mark.parametrize(

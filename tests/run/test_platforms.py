@@ -10,7 +10,7 @@ import pytest
 
 from dressi.config import config, default_cache
 from dressi.errors import DressiError, NoDriverError, ShaderError
-from dressi.vk.run.device.device import instance
+from dressi.vk.run.device import instance
 from dressi.vk.run.host import cache, link
 from dressi.vk.run.host.platforms import LINUX, MACOS, WINDOWS, current
 from dressi.vk.run.shaders import pyglslang

@@ -126,7 +126,7 @@ def test_spawned_children_open_devices_of_their_own(device, tmp_path):
 
 WAITING = """
 import threading
-from dressi.vk.run import queue
+from dressi.vk.run.device import queue
 queue.PATIENCE = 0.2
 real = queue.Queue.wait
 

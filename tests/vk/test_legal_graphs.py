@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dressi.vk.plan.analysis.dataflow.order import can_run
-from dressi.vk.plan.pack.functions.functions import LARGEST_SHADER
-from dressi.vk.plan.pack.functions.stages import pack_sub_stages
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
@@ -17,7 +14,10 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
+from dressi.vk.plan.analysis.order import can_run
 from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.pack.functions import LARGEST_SHADER
+from dressi.vk.plan.pack.stages import pack_sub_stages
 from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
 from dressi.vk.plan.substage import Binding, Mode
 from dressi.vk.run.engine import DressiAD
