@@ -1,7 +1,6 @@
 """`dressi devices`: the Vulkan devices, their limits, and what is missing on the machine."""
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,8 @@ def devices(
     calibrate: Annotated[
         bool,
         typer.Option(
-            "--calibrate", help="Measure what work costs on each, for the planner; keep nothing else busy."
+            "--calibrate",
+            help="Measure the device model of each, which the planner uses; run nothing else meanwhile.",
         ),
     ] = False,
 ) -> None:
@@ -37,7 +37,7 @@ def devices(
             **device.as_dict(),
             "chosen": device.index == chosen,
             "limits": _limits(device),
-            **({"cost": _cost(device.index)} if calibrate else {}),
+            **({"model": _model(device.index)} if calibrate else {}),
         }
         for device in found
     ]
@@ -89,12 +89,12 @@ def _limits(device: Any) -> dict[str, int]:
     return read_limits(properties.limits).as_dict()
 
 
-def _cost(index: int) -> dict[str, Any]:
+def _model(index: int) -> dict[str, Any]:
     from dressi import Device
     from dressi.vk.run.calibration import calibrate
 
     with Device.open(index) as device:
-        return asdict(calibrate(device))
+        return calibrate(device).as_dict()
 
 
 def _print_device(entry: dict[str, Any]) -> None:
@@ -107,8 +107,8 @@ def _print_device(entry: dict[str, Any]) -> None:
     width = max(map(len, limits))
     for name, value in limits.items():
         print(f"   {name:<{width}}  {_number(value)}")
-    for name, value in entry.get("cost", {}).items():
-        print(f"   cost model: {name} {value}")
+    for name, value in entry.get("model", {}).items():
+        print(f"   device model: {name} {value}")
     print()
 
 

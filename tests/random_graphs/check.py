@@ -11,8 +11,9 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.errors import DressiError
-from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.model.device import DeviceModel
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -133,7 +134,7 @@ def on_device(program: Program, simple: Program, steps: int, device, **how) -> d
     return found
 
 
-def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, CostModel]:
+def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, DeviceModel]:
     """Options, limits of some profile, perhaps shrunk, and a cost model."""
     switches = rng.random(11) < 0.7
     limits = list(PROFILES.values())[int(rng.integers(len(PROFILES)))]
@@ -150,6 +151,6 @@ def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, CostMo
         limits = replace(limits, max_storage_buffer_bytes=int(rng.integers(2000, 9000)))
     if rng.random() < 0.2:
         limits = replace(limits, max_framebuffer_height=40, max_framebuffer_width=200)
-    costs = [CostModel(), CostModel(stage=0, fetch=1), CostModel(1 << 14, 4, 4, 1e9), CostModel(compute=True),
-             CostModel(attachments=False)]  # fmt: skip
+    costs = [CPU, CPU.weighing(stage=0, fetch=1), CPU.weighing(lanes=1 << 14, fetch=4, store=4, stage=1e9),
+             replace(CPU, prefers_dispatches=True), replace(CPU, prefers_attachments=False)]  # fmt: skip
     return PlanOptions(*(bool(s) for s in switches)), limits, costs[int(rng.integers(len(costs)))]

@@ -21,8 +21,8 @@ from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, IVEC3, VEC4
 from dressi.config import shader_text
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.plan import PlanOptions, build_plan
 from dressi.vk.plan.substage import Mode
 from dressi.vk.run.executor import VulkanExecutor
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.vk
 DENSE = PlanOptions(active_blocks=False)
 
 
-FREE = CostModel(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
 """Whatever can be done on blocks is done there, as if lists, dispatches and filling cost nothing."""
 
 
@@ -124,7 +124,7 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     g, h = gradient(loss, [x, y])
     program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
     options = PlanOptions(recompute=False, cache_static=False)
-    cost = CostModel(lanes=1, fetch=8.0, store=8.0, stage=2e4)
+    cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=2e4)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if s.mode is Mode.SCATTER)
     assert first.active is second.active is not None

@@ -9,8 +9,8 @@ from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3
-from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import profile
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -46,7 +46,7 @@ def program():
 
 
 def run(device, program, limits, **cost):
-    with VulkanExecutor(program, device, limits=limits, cost=CostModel(**cost)) as executor:
+    with VulkanExecutor(program, device, limits=limits, cost=replace(CPU, **cost)) as executor:
         for _ in range(2):
             executor.run(2)
             executor.wait()
@@ -58,7 +58,7 @@ def run(device, program, limits, **cost):
 def test_draws_give_the_bits_of_dispatches(device, grid):
     limits = replace(device.limits, max_framebuffer_height=2 * SIZE[1]) if grid else device.limits
     work = program()
-    expected, none = run(device, work, limits, attachments=False)
+    expected, none = run(device, work, limits, prefers_attachments=False)
     found, all_of_them = run(device, work, limits)
     assert not any(none) and all(all_of_them) and len(all_of_them) > 1
     assert all((a == b).all() for a, b in zip(expected, found, strict=True))

@@ -23,8 +23,8 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.errors import DeviceError, GraphError
-from dressi.vk.plan.cost import CostModel
 from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
 from dressi.vk.run.engine import HISTORY, DressiAD
 from dressi.vk.run.executor import VulkanExecutor
@@ -60,7 +60,9 @@ def close(a, b, tolerance=1e-5):
     seed=st.integers(0, 10**6),
     limits=small_limits,
     switches=st.tuples(*[st.booleans()] * 4),
-    cost=st.sampled_from([CostModel(), CostModel(stage=0, fetch=1), CostModel(1 << 14, 4, 4, 1e9)]),
+    cost=st.sampled_from(
+        [CPU, CPU.weighing(stage=0, fetch=1), CPU.weighing(lanes=1 << 14, fetch=4, store=4, stage=1e9)]
+    ),
 )
 def test_packed_equals_baseline(device, seed, limits, switches, cost):
     program = random_program(seed, 18)

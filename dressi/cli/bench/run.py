@@ -19,12 +19,12 @@ from dressi.cli.bench.cases import CASES, COMPARED
 from dressi.cli.bench.protocol import measure
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.table import draw_curves, print_table
-from dressi.cli.bench.traffic import copy_bandwidth
 from dressi.cli.bench.work import Trial, Work
 from dressi.cli.fitting import check_size
 from dressi.errors import DressiError
 from dressi.render.io import write_json
 from dressi.vk.plan.limits import profile
+from dressi.vk.run.bandwidth import copy_bandwidth
 
 Reference = tuple[dict[str, np.ndarray], dict[str, Any]]
 

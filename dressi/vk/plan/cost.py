@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ...ad.graph import Function, ReduceFunction, Variable
+from .model.device import DeviceModel
+from .model.records import CPU as CPU
 
 _CALLS = re.compile(r"(?<![\w$])([a-z]\w*)\(")
 _SIGNS = re.compile(r"[-+*/%<>?]")
@@ -27,27 +28,7 @@ CHEAP, BUILT_IN, OWN = 1, 8, 30
 """Operations of a call: of the cheap ones, of roots and transcendental functions, of GLSL functions of ours."""
 
 
-@dataclass(frozen=True)
-class CostModel:
-    """A device's, or a plain guess: a CPU of a few cores.
-
-    lanes: invocations that work at once.  fetch, store: operations in the time of reading or writing a texel.
-    stage: operations that an invocation could do in the time that a render pass or dispatch takes by itself.
-    compute: whether dispatches are much faster than fragments at the same work.  attachments: whether attachments are
-    much faster than storage images.  longest_walk: texels that one invocation may visit in a loop.
-    """
-
-    lanes: int = 16
-    fetch: float = 40.0
-    store: float = 20.0
-    stage: float = 1e5
-    compute: bool = False
-    attachments: bool = True
-    longest_walk: int = 1 << 20
-
-    def rounds(self, invocations: int) -> int:
-        """How often the lanes are filled by so many invocations."""
-        return -(-invocations // self.lanes)
+CostModel = DeviceModel
 
 
 @lru_cache(maxsize=4096)

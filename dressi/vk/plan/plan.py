@@ -19,7 +19,7 @@ from .analysis.inlining import Free
 from .analysis.order import unless_stuck
 from .analysis.trivial import light_functions
 from .analysis.updates import Updates, effective_updates, snapshot_leaves
-from .cost import CostModel
+from .cost import CPU, CostModel
 from .glsl.fixed_point import accumulator_bytes
 from .glsl.generate import generate
 from .glsl.writer import Shaders, ShaderText
@@ -209,7 +209,7 @@ def _build_plan(
     cost: CostModel | None,
     changing: Sources,
 ) -> Plan:
-    cost = cost or CostModel()
+    cost = cost or CPU
     model = cost if options.recompute else None
     sources = sources_of(program.functions)
     updates = effective_updates(program)
@@ -270,8 +270,8 @@ def _build_plan(
         if options.fuse_functions and not apart:
             sub_stages = absorb_readers(sub_stages, (*roots, *named), limits)
         if options.dispatch:
-            sub_stages = prefer_dispatches(sub_stages, limits, everywhere=cost.compute)
-        if cost.attachments and not cost.compute:
+            sub_stages = prefer_dispatches(sub_stages, limits, everywhere=cost.prefers_dispatches)
+        if cost.prefers_attachments and not cost.prefers_dispatches:
             sub_stages = draw_updates(sub_stages, limits)
         if options.share_channels and updates:
             own = {*known, *roots, *(v for pair in updates for v in pair)}

@@ -1,8 +1,8 @@
-"""What work costs on a device, for the planner's choices: measured in a second, kept beside the pipeline cache.
+"""The device model of an open device: measured in a second or two, and kept beside the pipeline cache.
 
-GPUs are measured before their first plan, where there is a cache to keep the result in. CPU drivers share their
-cores with whatever else runs: they are measured only when asked (`dressi devices --calibrate`), a guess serves well.
-Whatever the figures, plans give the same values; they differ in speed.
+GPUs are measured before their first plan if there is a cache to keep the result in. CPU drivers share their cores with
+other programs, so they are measured only on request (`dressi devices --calibrate`); their record serves well otherwise.
+Results do not depend on the model, speed does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,46 +22,55 @@ from ...ad.program import Program
 from ...ad.types import FLOAT, INT, VEC4, Size
 from ...config import config
 from ...errors import DressiError
-from ..plan.cost import CostModel
+from ..plan.model.device import DeviceModel
+from ..plan.model.records import record_of
 from ..plan.plan import PlanOptions
+from .bandwidth import barrier_seconds, copy_bandwidth
 from .device.device import Device
+from .executor import VulkanExecutor
 from .host import cache
 
-CPU = CostModel()
-GPU = CostModel(lanes=1 << 14, fetch=8.0, store=8.0, stage=2000.0, attachments=False, longest_walk=256)
-"""Guesses: of drivers that run on a CPU, and of all others."""
 WIDE: Size = (256, 256)
 LONG, SHORT = 256, 32  # operations of the chains that are timed
 PASSES = 16
 FETCHES = 16
-COMPUTE_GAIN = 1.25
-"""Dispatches are preferred where they are faster by this factor; render passes keep more on the chip. Draws are, for
-updates in place, where they are faster by it."""
-_known: WeakKeyDictionary[Device, CostModel] = WeakKeyDictionary()
+WALK = 8192  # texels of the row that one invocation adds up
+TRIANGLES = 8192
+FASTER = 1.25
+"""Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise render
+passes keep more on the chip."""
+_known: WeakKeyDictionary[Device, DeviceModel] = WeakKeyDictionary()
 
 
-def cost_of(device: Device) -> CostModel:
-    """The figures of a device: kept ones, else measured (a GPU with a cache), else guessed. Never raises."""
+def model_of(device: Device) -> DeviceModel:
+    """The model of a device: the kept one, else a measured one (a GPU with a cache), else the record of its class.
+    Never raises."""
     if device not in _known:
         _known[device] = _kept(device) or _first(device)
     return _known[device]
 
 
-def _first(device: Device) -> CostModel:
-    if device.physical.type == "cpu":
-        return CPU
-    _known[device] = GPU  # measuring plans, too
+def guess_of(device: Device) -> DeviceModel:
+    """The record of the device's class, without measuring."""
+    return record_of(device.physical.type, tiler=device.limits.lazy_images)
+
+
+def _first(device: Device) -> DeviceModel:
+    guess = guess_of(device)
+    if device.physical.type == "cpu" or config.cache is None:
+        return guess
+    _known[device] = guess  # programs that measure are planned, too
     try:
-        return calibrate(device) if config.cache is not None else GPU
+        return calibrate(device)
     except DressiError:
-        return GPU
+        return guess
 
 
-def calibrate(device: Device) -> CostModel:
-    """Measures a device and keeps the result, where there is a cache. Raises DressiErrors."""
+def calibrate(device: Device) -> DeviceModel:
+    """Measures a device, and keeps the result if there is a cache. Raises DressiErrors."""
     measured = measure(device)
     _known[device] = measured
-    cache.write("calibration", _file(device), json.dumps(asdict(measured)).encode())
+    cache.write("calibration", _file(device), json.dumps(measured.as_dict()).encode())
     return measured
 
 
@@ -69,41 +78,59 @@ def _file(device: Device) -> str:
     return f"{device.key}.json"
 
 
-def _kept(device: Device) -> CostModel | None:
+def _kept(device: Device) -> DeviceModel | None:
+    """The model in the cache; None if there is none, or one that is damaged or of another version."""
     try:
         values = json.loads(cache.read("calibration", _file(device)) or b"null")
-        if not isinstance(values, dict) or set(values) != {f.name for f in fields(CostModel)}:
+        if not isinstance(values, dict) or set(values) != {f.name for f in fields(DeviceModel)}:
             return None
-        model = CostModel(**values)
-        figures = (model.lanes, model.fetch, model.store, model.stage)
-        good = all(isinstance(x, int | float) and 0 <= x < math.inf for x in figures) and model.lanes >= 1
-        return replace(model, lanes=int(model.lanes)) if good else None
+        words = {f.name for f in fields(DeviceModel) if f.type in ("str", "bool")}
+        figures = [value for name, value in values.items() if name not in words]
+        good = all(isinstance(x, int | float) and 0 < x < math.inf for x in figures)
+        whole = all(isinstance(values[name], int) for name in ("lanes", "longest_walk"))
+        return DeviceModel(**values) if good and whole else None
     except (ValueError, TypeError, RecursionError):
         return None
 
 
-def measure(device: Device) -> CostModel:
-    """Times small programs. Rounded to powers of two: figures of two runs agree."""
+def measure(device: Device) -> DeviceModel:
+    """Times small programs. Figures are rounded to powers of two, so that those of two runs agree."""
+    guess = guess_of(device)
     short, long = (_seconds(device, _chain((1, 1), n)) for n in (SHORT, LONG))
     operation = max((long - short) / (LONG - SHORT), 1e-12)  # of one invocation, one after the other
+    barrier = barrier_seconds(device)
     one, many = (_seconds(device, _passes(n)) for n in (1, PASSES + 1))
-    stage = max((many - one) / PASSES, operation)
-    wide = _seconds(device, _chain(WIDE, LONG))
-    compute = _seconds(device, _chain(WIDE, LONG), compute=True)
-    fetched = _seconds(device, _fetching(FETCHES)) - _seconds(device, _fetching(1))
-    stored, drawn = (_seconds(device, _updating(), attachments=a) for a in (False, True))
+    render_pass = max((many - one) / PASSES - barrier, 1e-9)
+    one, many = (_seconds(device, _passes(n), dispatches=True) for n in (1, PASSES + 1))
+    dispatch = max((many - one) / PASSES - barrier, 1e-9)
     texels = WIDE[0] * WIDE[1]
-    work = max(min(wide, compute) - stage, 1e-9)
-    lanes = _power(max(texels * LONG * operation / work, 1.0))
-    fetch = max(fetched, 0.0) / (FETCHES - 1) * lanes / texels / operation
-    return CostModel(
+    fragments, dispatched = (_seconds(device, _chain(WIDE, LONG), dispatches=d) for d in (False, True))
+    fragment_rate, compute_rate = (
+        _power(texels * LONG / max(seconds - start, 1e-9))
+        for seconds, start in ((fragments, render_pass), (dispatched, dispatch))
+    )
+    lanes = max(_power(max(fragment_rate, compute_rate) * operation), 1.0)
+    fetched = (_seconds(device, _fetching(FETCHES)) - _seconds(device, _fetching(1))) / (FETCHES - 1) / texels
+    fetch_rate = _power(min(1 / max(fetched, 1e-15), fragment_rate))
+    stored, drawn = (_seconds(device, _updating(), attachments=a) for a in (False, True))
+    walked = _seconds(device, _walking(WALK)) - _seconds(device, _walking(WALK // 16))
+    few, all_drawn = (_seconds(device, _drawing(n)) for n in (TRIANGLES // 16, TRIANGLES))
+    return replace(
+        guess,
+        name=device.name,
+        bandwidth=_power(copy_bandwidth(device)),
+        fragment_rate=fragment_rate,
+        compute_rate=compute_rate,
+        fetch_rate=fetch_rate,
+        store_rate=2 * fetch_rate,
+        vertex_rate=_power(3 * TRIANGLES * 15 / 16 / max(all_drawn - few, 1e-9)),
+        fetch_latency=_power(max(walked / (WALK * 15 / 16), 1e-9)),
+        barrier=_power(barrier),
+        render_pass=_power(render_pass),
+        dispatch=_power(dispatch),
         lanes=int(lanes),
-        fetch=_power(max(fetch, 1.0)),
-        store=_power(max(fetch / 2, 1.0)),
-        stage=_power(stage / operation),
-        compute=wide > COMPUTE_GAIN * compute,
-        attachments=stored > COMPUTE_GAIN * drawn,
-        longest_walk=(CPU if device.physical.type == "cpu" else GPU).longest_walk,
+        prefers_dispatches=fragments > FASTER * dispatched,
+        prefers_attachments=stored > FASTER * drawn,
     )
 
 
@@ -112,13 +139,13 @@ def _power(x: float) -> float:
 
 
 def _counted(make: Callable[[Variable], Variable]) -> Program:
-    """What is made of a counter, so that every step makes it anew."""
+    """A program of a value that is made of a counter, so that every step computes it."""
     count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
     return Program({"y": make(F.to_float(count))}, ((count, count + 1),))
 
 
 def _chain(size: Size, length: int) -> Program:
-    """Operations that wait for each other, at every pixel."""
+    """Operations that depend on each other, at every pixel."""
 
     def make(start: Variable) -> Variable:
         y = F.to_float(F.linear_index(size)) * 1e-6 + start
@@ -130,7 +157,7 @@ def _chain(size: Size, length: int) -> Program:
 
 
 def _passes(count: int) -> Program:
-    """Passes over one texel that wait for each other."""
+    """Passes over one texel that depend on each other."""
 
     def make(y: Variable) -> Variable:
         for _ in range(count):
@@ -153,6 +180,19 @@ def _fetching(count: int) -> Program:
     return _counted(make)
 
 
+def _walking(texels: int) -> Program:
+    """One invocation that adds up a row of texels."""
+    row = Variable(FLOAT, (texels, 1), name="row", data=np.zeros((1, 1, texels)))
+    return _counted(lambda start: F.sum(row, "x") + start)
+
+
+def _drawing(triangles: int) -> Program:
+    """So many triangles that cover no pixel."""
+    size = (64, -(-3 * triangles // 64))
+    corners = Variable(VEC4, size, name="corners", data=np.zeros((1, size[1], size[0], 4)) + (0, 0, 0.5, 1))
+    return _counted(lambda start: F.to_float(F.rasterize(corners + start * 1e-30, size=(16, 16))))
+
+
 def _updating() -> Program:
     """An image overwritten in place."""
     image = Variable(VEC4, WIDE, name="image", data=np.zeros((1, WIDE[1], WIDE[0], 4)))
@@ -163,16 +203,15 @@ def _seconds(
     device: Device,
     program: Program,
     *,
-    compute: bool = False,
+    dispatches: bool = False,
     attachments: bool = False,
     steps: int = 4,
     repeats: int = 5,
 ) -> float:
     """Of one step; the best of several tries."""
-    from .executor import VulkanExecutor
-
-    options, cost = PlanOptions(recompute=False), CostModel(compute=compute, attachments=attachments)
-    with VulkanExecutor(program, device, options=options, cost=cost) as run:
+    options = PlanOptions(recompute=False)
+    model = replace(guess_of(device), prefers_dispatches=dispatches, prefers_attachments=attachments)
+    with VulkanExecutor(program, device, options=options, cost=model) as run:
         best = math.inf
         for _ in range(repeats):
             start = time.perf_counter()

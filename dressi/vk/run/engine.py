@@ -21,7 +21,9 @@ from ...ad.types import whole
 from ...config import config
 from ...errors import DeviceError, GraphError, InputError
 from ..plan.limits import DeviceLimits
+from ..plan.model.device import DeviceModel
 from ..plan.plan import DEFAULT, Plan, PlanOptions
+from .calibration import model_of
 from .device.device import Device
 from .device.dropped import note
 from .device.transfer import Readback
@@ -42,7 +44,8 @@ class DressiAD:
     before that step's update.
 
     device: a ``Device`` (shared, stays open), or a name, an index or None (opened here and closed with this).
-    limits: a named profile's or any smaller limits to plan for. The graph is built when it is first needed, and again
+    limits: a named profile's or any smaller limits to plan for. model: the device model to plan with, by default that of
+    the device. The graph is built when it is first needed, and again
     after a ``set_...``; values of leaves stay on the device. ``close`` (or a ``with`` block) releases it at once; one that
     is dropped instead is released when the next engine or Device is made. Raises DressiErrors.
 
@@ -68,11 +71,12 @@ class DressiAD:
         *,
         options: PlanOptions = DEFAULT,
         limits: DeviceLimits | None = None,
+        model: DeviceModel | None = None,
         validation: bool = False,
     ):
         self._owns_device = not isinstance(device, Device)
         self.device = device if isinstance(device, Device) else Device.open(device, validation=validation)
-        self._options = options
+        self._options, self._model = options, model
         try:
             self._workspace = Workspace(self.device, limits_of(self.device, limits))
         except BaseException:
@@ -169,7 +173,13 @@ class DressiAD:
 
     def _make(self, program: Program) -> VulkanExecutor:
         start = time.perf_counter()
-        executor = VulkanExecutor(program, self.device, options=self._options, workspace=self._workspace)
+        executor = VulkanExecutor(
+            program,
+            self.device,
+            options=self._options,
+            cost=self._model or model_of(self.device),
+            workspace=self._workspace,
+        )
         self.build_ms = 1e3 * (time.perf_counter() - start)
         return executor
 

@@ -17,6 +17,7 @@ from ...ad.transform.rewrite import substitute
 from ...ad.transform.simplify import simplify
 from ...ad.traversal import leaves, structure
 from ...errors import GraphError
+from .calibration import model_of
 from .device.device import Device
 from .executor import VulkanExecutor
 from .workspace import Workspace
@@ -70,7 +71,9 @@ class Evaluator:
             own = substitute(outputs, dict(zip(given, stand_ins, strict=True)))
             # An output that is a leaf needs no program, but a place in its answer.
             program = simplify(Program({str(k): v for k, v in enumerate(own)}))
-            executor = VulkanExecutor(program, self.device, workspace=self._workspace)
+            executor = VulkanExecutor(
+                program, self.device, cost=model_of(self.device), workspace=self._workspace
+            )
             # What was simplified away is not sent.
             self._workspace.hold(stand_ins)
             self._kept[key] = _Kept(

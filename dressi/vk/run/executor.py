@@ -15,13 +15,13 @@ from ...ad.program import Program
 from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
-from ..plan.cost import CostModel
 from ..plan.glsl.writer import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
+from ..plan.model.device import DeviceModel
+from ..plan.model.records import record_of
 from ..plan.plan import DEFAULT, Plan, PlanOptions, build_plan
 from ..plan.show import plan_dot
 from .built import BuiltPlan
-from .calibration import cost_of
 from .device.device import Device
 from .device.transfer import Readback
 from .reactive import Reactive
@@ -38,7 +38,8 @@ class VulkanExecutor:
     Reactive cache: values that no step can change are computed once, and after a ``send`` only what follows from the
     leaves sent. Leaves that change before every step, and those that no longer do, get a plan of their own; the
     values of leaves and outputs stay where they are on the device. ``workspace``: where the leaves live, shared with
-    other executors; absent, this one has its own. Raises PlanError when the program does not fit the limits.
+    other executors; absent, this one has its own. ``cost``: the device model to plan with, by default the record of the
+    device's class. Raises PlanError when the program does not fit the limits.
     """
 
     def __init__(
@@ -48,12 +49,15 @@ class VulkanExecutor:
         *,
         options: PlanOptions = DEFAULT,
         limits: DeviceLimits | None = None,
-        cost: CostModel | None = None,
+        cost: DeviceModel | None = None,
         workspace: Workspace | None = None,
     ):
         device.check_thread()
         self.program, self.device = program, device
-        self._options, self._cost = options, cost or cost_of(device)
+        self._options, self._cost = (
+            options,
+            cost or record_of(device.physical.type, tiler=device.limits.lazy_images),
+        )
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
         plan = self._plan(frozenset())

@@ -27,7 +27,7 @@ import numpy as np
 from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ..analysis.dataflow import Analysis
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
-from ..cost import CostModel, operations, planes
+from ..cost import CPU, CostModel, operations, planes
 from ..limits import DeviceLimits
 from ..substage import ActiveBlocks, Binding, Mode, Read, SubStage
 from .fission import only
@@ -56,7 +56,7 @@ def run_on_active_blocks(
 
     def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:
         now = [p for s in sub_stages for p in parts.get(s, (s,))]
-        return _Choice(now, functions, given, roots, limits, cost or CostModel(), known)
+        return _Choice(now, functions, given, roots, limits, cost or CPU, known)
 
     work = choice({})
     parts = {s: pair for s in sub_stages if (pair := work.parts(s, analysis)) is not None}

@@ -1,0 +1,97 @@
+"""The device model: the figures of a device in physical units, and what the planner derives from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """What work costs on a device. Times in seconds, rates per second.
+
+    | field             | meaning |
+    |-------------------|---------|
+    | bandwidth         | bytes of images and buffers that memory reads and writes a second |
+    | fragment_rate     | arithmetic operations a second in fragment shaders, all lanes together |
+    | compute_rate      | the same in compute shaders |
+    | fetch_rate        | texels fetched a second, from caches |
+    | store_rate        | texels written a second: attachments, storage images, atomics |
+    | vertex_rate       | vertices a second that the fixed-function part transforms and clips |
+    | fetch_latency     | seconds of one fetch that waits for the one before |
+    | barrier           | seconds of a full barrier |
+    | render_pass       | seconds of starting and ending a render pass |
+    | dispatch          | seconds of starting a dispatch |
+    | lanes             | invocations that must be under way to reach these rates |
+    | longest_walk      | texels that one invocation may visit in a loop |
+    | tiler             | whether attachments that stay in a render pass stay on the chip |
+    | prefers_dispatches | whether dispatches are much faster than fragments at the same work |
+    | prefers_attachments | whether attachments are much faster than storage images at updates in place |
+
+    The planner compares times as *operations*: what one invocation does while every lane does one operation
+    (``operation`` seconds). ``fetch``, ``store`` and ``stage`` are a texel read, a texel written and the start of a
+    Stage in that unit. A plan depends on the ratios alone, and results never depend on any of it.
+    """
+
+    name: str
+    bandwidth: float
+    fragment_rate: float
+    compute_rate: float
+    fetch_rate: float
+    store_rate: float
+    vertex_rate: float
+    fetch_latency: float
+    barrier: float
+    render_pass: float
+    dispatch: float
+    lanes: int
+    longest_walk: int
+    tiler: bool = False
+    prefers_dispatches: bool = False
+    prefers_attachments: bool = True
+
+    @property
+    def operation(self) -> float:
+        """Seconds of one operation of one invocation while all lanes are busy."""
+        return self.lanes / self.fragment_rate
+
+    @property
+    def fetch(self) -> float:
+        """Operations in the time of fetching a texel."""
+        return self.fragment_rate / self.fetch_rate
+
+    @property
+    def store(self) -> float:
+        """Operations in the time of writing a texel."""
+        return self.fragment_rate / self.store_rate
+
+    @property
+    def stage(self) -> float:
+        """Operations of one invocation in the time that a render pass and its barrier take by themselves."""
+        return (self.render_pass + self.barrier) / self.operation
+
+    def rounds(self, invocations: int) -> int:
+        """How many times so many invocations fill the lanes."""
+        return -(-invocations // self.lanes)
+
+    def weighing(
+        self,
+        *,
+        fetch: float | None = None,
+        store: float | None = None,
+        stage: float | None = None,
+        lanes: int = 0,
+    ) -> DeviceModel:
+        """The model with these planner's quantities, in operations, instead of its own; 0 lanes: its own."""
+        model = replace(self, lanes=lanes or self.lanes)
+        if fetch is not None:
+            model = replace(model, fetch_rate=self.fragment_rate / fetch if fetch else inf)
+        if store is not None:
+            model = replace(model, store_rate=self.fragment_rate / store if store else inf)
+        if stage is not None:
+            model = replace(model, render_pass=stage * model.operation, barrier=0.0)
+        return model
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)

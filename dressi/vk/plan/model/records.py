@@ -1,0 +1,115 @@
+"""Device models as data: one for each class of device. Figures of real devices are measured by calibration."""
+
+from __future__ import annotations
+
+from ....errors import InputError
+from .device import DeviceModel
+
+CPU = DeviceModel(
+    # lavapipe and SwiftShader on two cores with 8 lanes each: measured with `dressi bench model --measure`. Fetches run
+    # as scalar code, so a texel costs as much as 40 operations.
+    name="cpu",
+    bandwidth=1e10,
+    fragment_rate=2e10,
+    compute_rate=2e10,
+    fetch_rate=5e8,
+    store_rate=1e9,
+    vertex_rate=1e7,
+    fetch_latency=3e-8,
+    barrier=2e-5,
+    render_pass=6e-5,
+    dispatch=3e-5,
+    lanes=16,
+    longest_walk=1 << 20,
+)
+INTEGRATED = DeviceModel(
+    # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4, 1 to 2
+    # TFLOP/s of which shaders of this kind reach a third, 30 GTexel/s, 15 GPixel/s.
+    name="integrated",
+    bandwidth=5e10,
+    fragment_rate=5e11,
+    compute_rate=5e11,
+    fetch_rate=3e10,
+    store_rate=1.5e10,
+    vertex_rate=1e9,
+    fetch_latency=4e-7,
+    barrier=4e-6,
+    render_pass=8e-6,
+    dispatch=3e-6,
+    lanes=1 << 12,
+    longest_walk=256,
+    prefers_attachments=False,
+)
+DESKTOP = DeviceModel(
+    # A desktop GPU of the class of GeForce RTX 3070 to 4080 or Radeon RX 6800, from vendors' data sheets: 450 to 900
+    # GB/s, 20 to 50 TFLOP/s of which shaders of this kind reach a quarter, 300 to 500 GTexel/s, 100 to 200 GPixel/s.
+    # Barriers and passes are what profilers show for small work: a drain and refill of the pipeline.
+    name="desktop",
+    bandwidth=6e11,
+    fragment_rate=6e12,
+    compute_rate=6e12,
+    fetch_rate=3e11,
+    store_rate=1e11,
+    vertex_rate=5e9,
+    fetch_latency=4e-7,
+    barrier=2e-6,
+    render_pass=5e-6,
+    dispatch=2e-6,
+    lanes=1 << 15,
+    longest_walk=256,
+    prefers_attachments=False,
+)
+DATA_CENTRE = DeviceModel(
+    # A data-centre GPU of the class of A100 or H100, from vendors' data sheets: 2 to 4 TB/s, 20 to 60 TFLOP/s, more
+    # lanes to fill, few raster units, so fragments are slower than dispatches.
+    name="data_centre",
+    bandwidth=3e12,
+    fragment_rate=5e12,
+    compute_rate=1.2e13,
+    fetch_rate=6e11,
+    store_rate=1.5e11,
+    vertex_rate=3e9,
+    fetch_latency=5e-7,
+    barrier=2e-6,
+    render_pass=6e-6,
+    dispatch=2e-6,
+    lanes=1 << 17,
+    longest_walk=256,
+    prefers_dispatches=True,
+    prefers_attachments=False,
+)
+TILER = DeviceModel(
+    # A telephone's GPU of the class of Mali-G76 to G78 or Adreno 650, from vendors' data sheets: LPDDR4X, 0.5 to 1
+    # TFLOP/s in single precision, 30 GTexel/s. Starting a render pass bins all primitives and is slow; what stays in
+    # the pass never reaches memory.
+    name="tiler",
+    bandwidth=3e10,
+    fragment_rate=3e11,
+    compute_rate=2e11,
+    fetch_rate=2e10,
+    store_rate=1e10,
+    vertex_rate=5e8,
+    fetch_latency=6e-7,
+    barrier=1e-5,
+    render_pass=3e-5,
+    dispatch=1e-5,
+    lanes=1 << 12,
+    longest_walk=256,
+    tiler=True,
+)
+RECORDS: dict[str, DeviceModel] = {m.name: m for m in (CPU, INTEGRATED, DESKTOP, DATA_CENTRE, TILER)}
+
+
+_CLASSES = {"cpu": CPU, "integrated": INTEGRATED, "discrete": DESKTOP, "virtual": DESKTOP, "other": DESKTOP}
+
+
+def record_of(kind: str, *, tiler: bool = False) -> DeviceModel:
+    """The record for a type of physical device: "cpu", "integrated", "discrete", "virtual" or "other"."""
+    return TILER if tiler and kind != "cpu" else _CLASSES[kind]
+
+
+def device_model(name: str) -> DeviceModel:
+    """A record by its name, one of RECORDS. Raises InputError."""
+    if name not in RECORDS:
+        raise InputError(f"no device model named {name!r}; there are {', '.join(RECORDS)}")
+    return RECORDS[name]
