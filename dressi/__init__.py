@@ -61,7 +61,8 @@ if TYPE_CHECKING:
         ShaderError,
     )
     from .vk.plan.plan import PlanOptions
-    from .vk.run.device.device import Device, list_devices
+    from .vk.run.device.choose import list_devices
+    from .vk.run.device.device import Device
     from .vk.run.engine import DressiAD
     from .vk.run.evaluate import evaluate
 
@@ -81,7 +82,8 @@ _NAMES = {
     "errors": _ERRORS,
     "render": "",
     "vk.plan.plan": "PlanOptions",
-    "vk.run.device.device": "Device list_devices",
+    "vk.run.device.choose": "list_devices",
+    "vk.run.device.device": "Device",
     "vk.run.engine": "DressiAD",
     "vk.run.evaluate": "evaluate",
 }

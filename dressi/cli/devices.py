@@ -22,7 +22,7 @@ def devices(
     """List the Vulkan devices, their limits, and what is missing."""
     with imports():
         from dressi.config import config
-        from dressi.vk.run.device.device import choose, list_devices
+        from dressi.vk.run.device.choose import choose, list_devices
 
     found = list_devices()
     # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.
@@ -82,11 +82,10 @@ def _compiler() -> str | None:
 
 
 def _limits(device: Any) -> dict[str, int]:
-    from dressi.vk.run.device.device import read_limits
+    from dressi.vk.run.device.capabilities import read_capabilities
     from dressi.vk.run.device.instance import Instance
 
-    properties = Instance.shared().vk.vkGetPhysicalDeviceProperties(device.handle)
-    return read_limits(properties.limits).as_dict()
+    return read_capabilities(Instance.shared().vk, device.handle).limits.as_dict()
 
 
 def _model(index: int) -> dict[str, Any]:

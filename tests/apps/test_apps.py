@@ -17,7 +17,7 @@ FITS = [app for app in APPS if app.stem in ("image_fitting", "large_steps", "sil
 
 def run(app: Path, out: Path, *options: str) -> str:
     """What the application prints."""
-    from dressi.vk.run.device.device import list_devices
+    from dressi.vk.run.device.choose import list_devices
 
     try:
         list_devices()

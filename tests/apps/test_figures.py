@@ -26,7 +26,7 @@ def app(name: str) -> ModuleType:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Runs an application in this process, on the best device, and gives its folder."""
-    from dressi.vk.run.device.device import list_devices
+    from dressi.vk.run.device.choose import list_devices
 
     try:
         list_devices()

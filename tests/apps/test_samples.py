@@ -41,7 +41,7 @@ def test_a_sample_is_short(sample: Path):
 @pytest.mark.vk
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda file: file.stem)
 def test_a_sample_finds_what_it_looks_for(sample: Path, tmp_path: Path):
-    from dressi.vk.run.device.device import list_devices
+    from dressi.vk.run.device.choose import list_devices
 
     try:
         list_devices()

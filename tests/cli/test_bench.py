@@ -38,7 +38,7 @@ TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1"
 
 @pytest.fixture
 def driver() -> None:
-    from dressi.vk.run.device.device import list_devices
+    from dressi.vk.run.device.choose import list_devices
 
     try:
         list_devices()

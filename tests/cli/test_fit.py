@@ -32,7 +32,7 @@ def fit_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def driver() -> None:
-    from dressi.vk.run.device.device import list_devices
+    from dressi.vk.run.device.choose import list_devices
 
     try:
         list_devices()

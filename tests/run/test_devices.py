@@ -13,7 +13,7 @@ from dressi.ad.graph import PixelFunction
 from dressi.config import config
 from dressi.errors import DeviceError, DeviceNotFoundError, DressiError, InputError
 from dressi.vk.run.device import device as module
-from dressi.vk.run.device.device import choose
+from dressi.vk.run.device.choose import choose
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Flag, auto
 from functools import cached_property
 
 from ...ad.graph import Function, Variable
 from .limits import DeviceLimits
 from .substage import Binding, Stage, SubStage
+
+
+class Usage(Flag):
+    """What an image is used for; by the names of VkImageUsageFlagBits."""
+
+    COLOR = auto()
+    INPUT = auto()
+    SAMPLED = auto()
+    STORAGE = auto()
+    SOURCE = auto()
+    TARGET = auto()
+    DEPTH = auto()
+
+    @property
+    def words(self) -> str:
+        """For messages: "colour attachment and storage image"."""
+        return " and ".join(_WORDS[usage] for usage in self)
+
+
+_WORDS = {
+    Usage.COLOR: "colour attachment",
+    Usage.INPUT: "input attachment",
+    Usage.SAMPLED: "sampled image",
+    Usage.STORAGE: "storage image",
+    Usage.SOURCE: "source of copies",
+    Usage.TARGET: "target of copies",
+    Usage.DEPTH: "depth attachment",
+}
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class DeviceLimits:
     max_storage_images: int = UNLIMITED
     max_storage_buffers: int = 8
     max_per_stage_resources: int = UNLIMITED
+    max_fragment_combined_output_resources: int = UNLIMITED
+    """Attachments, storage images and storage buffers that one fragment shader writes."""
     max_workgroup_invocations: int = 128
     max_workgroup_count: int = 65535
     max_storage_buffer_bytes: int = 1 << 27
@@ -41,6 +43,7 @@ class DeviceLimits:
     fragment_atomics: bool = True
     int64_atomics: bool = True  # in buffers
     lazy_images: bool = False  # attachments that never leave their render pass need no memory
+    half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits."""
@@ -108,7 +111,9 @@ _MINIMUM = DeviceLimits(
     max_storage_images=4,
     max_storage_buffers=4,
     max_per_stage_resources=128,
+    max_fragment_combined_output_resources=4,
     int64_atomics=False,
+    half_images=False,
 )
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(),
@@ -123,15 +128,22 @@ PROFILES: dict[str, DeviceLimits] = {
         max_framebuffer_height=32768,
         max_workgroup_invocations=1024,
         max_storage_buffers=UNLIMITED,
+        max_fragment_combined_output_resources=16,
         max_storage_buffer_bytes=(1 << 32) - 1,
     ),
-    "raspberry_pi4": replace(_MINIMUM, max_storage_buffers=8, max_workgroup_invocations=256),
+    "raspberry_pi4": replace(
+        _MINIMUM,
+        max_storage_buffers=8,
+        max_fragment_combined_output_resources=16,
+        max_workgroup_invocations=256,
+    ),
     "lavapipe": DeviceLimits(
         max_input_attachments=8,
         max_sampled_images=128,
         max_storage_images=64,
         max_storage_buffers=32,
         max_per_stage_resources=128,
+        max_fragment_combined_output_resources=104,
         max_workgroup_invocations=1024,
     ),
     "swiftshader": DeviceLimits(
@@ -142,6 +154,7 @@ PROFILES: dict[str, DeviceLimits] = {
         max_storage_images=16,
         max_storage_buffers=30,
         max_per_stage_resources=200,
+        max_fragment_combined_output_resources=28,
         max_workgroup_invocations=256,
         max_storage_buffer_bytes=1 << 30,
         int64_atomics=False,

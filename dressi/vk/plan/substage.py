@@ -12,6 +12,8 @@ from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, Scatter
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
+GROUP = 64
+"""Invocations of a workgroup of the generated compute shaders, in one dimension."""
 
 
 class Mode(Enum):
@@ -210,7 +212,8 @@ class SubStage:
         for read in self.reads:
             count[read.binding] += len(read.variable.vtype.planes)
         written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (self.outputs, self.colors))
-        used = resources(self.mode, count, written, int(self.listed is not None), colors)
+        lists = sum(x is not None for x in (self.listed, self.active))
+        used = resources(self.mode, count, written, lists, colors)
         return {**used, "loop_iterations": self.iterations}
 
     @property
@@ -236,14 +239,20 @@ def resources(
     the images are attachments: all or none, by the mode, where it is not said."""
     if colors is None:
         colors = written if mode in (Mode.FRAGMENT, Mode.RASTER) else 0
+    buffers = lists + (2 if mode is Mode.SCATTER else 0)  # accumulators and status
     used = {
         "input_attachments": reads[Binding.ATTACHMENT],
-        "sampled_images": max(reads[Binding.TEXTURE], reads[Binding.VERTEX]),
+        # A vertex shader may read what the fragment shader reads, and its own images beside them.
+        "sampled_images": reads[Binding.TEXTURE] + reads[Binding.VERTEX],
         "color_attachments": colors,
         "storage_images": written - colors,
+        "storage_buffers": buffers,
     }
-    buffers = lists + (2 if mode is Mode.SCATTER else 0)  # accumulators and status
-    used["per_stage_resources"] = sum(used.values()) + buffers
+    used["per_stage_resources"] = sum(used.values())
+    if colors:  # by a draw, or by the one that resolves a scatter and clears its accumulators
+        used["fragment_combined_output_resources"] = colors + (buffers if mode is Mode.SCATTER else 0)
+    if mode not in (Mode.FRAGMENT, Mode.RASTER):
+        used["workgroup_invocations"] = GROUP
     return used
 
 

@@ -24,8 +24,8 @@ from ..plan.limits import DeviceLimits
 from ..plan.model.device import DeviceModel
 from ..plan.plan import DEFAULT, Plan, PlanOptions
 from .calibration import model_of
+from .device.deferred import defer_close
 from .device.device import Device
-from .device.dropped import note
 from .device.transfer import Readback
 from .evaluations import Evaluations
 from .executor import VulkanExecutor, limits_of
@@ -84,7 +84,7 @@ class DressiAD:
                 self.device.close()
             raise
         end = partial(self._workspace.end, self._owns_device)
-        self._dropped = weakref.finalize(self, note, self.device, end)
+        self._dropped = weakref.finalize(self, defer_close, self.device, end)
         self._dropped.atexit = False
         self._evaluations = Evaluations(self._make)
         self._objective = Objective()

@@ -19,8 +19,8 @@ from ..plan.lifetime import ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.plan import Plan
 from .device.commands import Commands
+from .device.deferred import close_deferred
 from .device.device import Device
-from .device.dropped import end_all
 from .device.memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
 from .device.transfer import Readback, Transfers
 from .shaders.pipeline import PipelineCache
@@ -44,7 +44,7 @@ class Workspace:
 
     def __init__(self, device: Device, limits: DeviceLimits):
         device.check_thread()
-        end_all()
+        close_deferred()
         self.device, self.limits = device, limits
         with device.undo_on_error():
             self.commands = Commands(device)

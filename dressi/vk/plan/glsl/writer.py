@@ -13,13 +13,12 @@ from ....ad.graph import Function, Variable
 from ....ad.includes import included_files
 from ....ad.types import Access, VType
 from ..limits import DeviceLimits
-from ..substage import ONE, Binding, SubStage
+from ..substage import GROUP, ONE, Binding, SubStage
 from .source import ShaderSource, template_of
 
 ShaderText = Callable[[str], str]
 """Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""
 
-GROUP = 64  # invocations of a workgroup of the generated compute shaders, in one dimension
 BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
 
 

@@ -8,63 +8,18 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
-from ....config import config
-from ....errors import DeviceError, DeviceNotFoundError, InputError
-from ...plan.limits import UNLIMITED, DeviceLimits
-from .dropped import end_all
+from ....errors import DeviceError
+from .capabilities import INT64_ATOMICS, check, read_capabilities
+from .choose import choose
+from .deferred import close_deferred
 from .instance import Instance, PhysicalDevice
 from .queue import Queue
 from .results import DEVICE_LOST, result, sentence
 
 _open: list[Device] = []
-_PORTABILITY, _INT64_ATOMICS = "VK_KHR_portability_subset", "VK_KHR_shader_atomic_int64"
-_PREFERENCE = {"discrete": 0, "integrated": 1, "virtual": 2, "other": 3, "cpu": 4}
-
-
-def list_devices() -> list[PhysicalDevice]:
-    """All physical devices of all drivers, with index, name, type, driver. Raises NoDriverError when there is none.
-
-    >>> device = list_devices()[0]
-    >>> device.index, device.type in ("discrete", "integrated", "virtual", "cpu", "other")
-    (0, True)
-    """
-    return Instance.shared().physical_devices()
-
-
-def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | None = None) -> PhysicalDevice:
-    """A device by index, by part of its name or its driver's (any case), or one of ``list_devices``.
-
-    Without any of these DRESSI_DEVICE decides, and without that the fastest kind. Raises DeviceNotFoundError, and
-    InputError for anything else than a name or an index.
-    """
-    origin = ""
-    if wanted is None and config.device is not None:
-        wanted, origin = config.device, " (DRESSI_DEVICE or config.device)"
-    if isinstance(wanted, str):
-        wanted = wanted.strip()
-    if wanted is None or wanted == "":
-        return min(devices, key=lambda d: (_PREFERENCE[d.type], "llvmpipe" not in d.name, d.index))
-    if isinstance(wanted, PhysicalDevice):
-        wanted = wanted.index
-    elif isinstance(wanted, str) and wanted.isdecimal():
-        wanted = int(wanted)
-    if isinstance(wanted, str):
-        found = [d for d in devices if wanted.lower() in f"{d.name} {d.driver}".lower()]
-    elif isinstance(wanted, Integral) and not isinstance(wanted, bool):
-        found = [d for d in devices if d.index == wanted]
-    else:
-        raise InputError(
-            f"a Device is opened by an index, a part of its name or nothing, not by {wanted!r}"
-            f"{origin}; `dressi devices` lists what there is"
-        )
-    if not found:
-        names = "; ".join(f"{d.index}: {d.name}" for d in devices)
-        raise DeviceNotFoundError(f"there is no Vulkan device {wanted!r}{origin}; there are {names}")
-    return found[0]
+_PORTABILITY = "VK_KHR_portability_subset"
 
 
 class Device:
@@ -91,7 +46,7 @@ class Device:
 
     def __init__(self, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False):
         self.handle = None
-        end_all()
+        close_deferred()
         instance = Instance.shared(validation)
         physical = choose(instance.physical_devices(), wanted)
         self.name = physical.name
@@ -99,34 +54,21 @@ class Device:
         self.instance, self.physical = instance, physical
         self._owner = (os.getpid(), threading.get_ident())
         self._objects: dict[Any, str] = {}
-        families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical.handle)
-        both = vk.VK_QUEUE_GRAPHICS_BIT | vk.VK_QUEUE_COMPUTE_BIT
-        suited = [k for k, f in enumerate(families) if f.queueFlags & both == both]
-        if not suited:
-            raise DeviceError(f"{self.name} has no queue for both graphics and compute")
-        self.family = suited[0]
-        self.timestamp_bits = families[self.family].timestampValidBits
-        supported = vk.vkGetPhysicalDeviceFeatures(physical.handle)
-        if not supported.shaderStorageImageExtendedFormats:
-            raise DeviceError(
-                f"{self.name} cannot store two-component images (shaderStorageImageExtendedFormats)"
-            )
-        atomics = bool(supported.fragmentStoresAndAtomics)
-        available = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical.handle, None)}
-        chain = None
-        if supported.shaderInt64 and _INT64_ATOMICS in available:
-            chain = vk.VkPhysicalDeviceShaderAtomicInt64Features()
-            vk.vkGetPhysicalDeviceFeatures2(physical.handle, vk.VkPhysicalDeviceFeatures2(pNext=chain))
-        int64_atomics = bool(chain and chain.shaderBufferInt64Atomics)
+        self.capabilities = read_capabilities(vk, physical.handle)
+        check(self.name, self.capabilities)
+        self.limits = self.capabilities.limits
+        self.family = self.capabilities.family
+        self.timestamp_bits = self.capabilities.queue_families[self.family].timestamp_bits
+        int64_atomics = self.limits.int64_atomics
         features = vk.VkPhysicalDeviceFeatures(
             shaderStorageImageExtendedFormats=True,
-            fragmentStoresAndAtomics=atomics,
+            fragmentStoresAndAtomics=self.limits.fragment_atomics,
             shaderInt64=int64_atomics,
         )
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, queueCount=1, pQueuePriorities=[1.0])
-        extensions = [name for name in (_PORTABILITY,) if name in available]
+        extensions = [name for name in (_PORTABILITY,) if name in self.capabilities.extensions]
         if int64_atomics:
-            extensions.append(_INT64_ATOMICS)
+            extensions.append(INT64_ATOMICS)
         info = vk.VkDeviceCreateInfo(
             pNext=vk.VkPhysicalDeviceShaderAtomicInt64Features(shaderBufferInt64Atomics=True)
             if int64_atomics
@@ -144,14 +86,6 @@ class Device:
         properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
-        types = list(self.memory_properties.memoryTypes)[: self.memory_properties.memoryTypeCount]
-        lazy = any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types)
-        self.limits = replace(
-            read_limits(properties.limits),
-            fragment_atomics=atomics,
-            int64_atomics=int64_atomics,
-            lazy_images=lazy,
-        )
         self._namer = instance.procedure("vkSetDebugUtilsObjectNameEXT") if instance.names else None
         _open.append(self)
 
@@ -305,38 +239,6 @@ _OBJECT_TYPES = {
     "Framebuffer": 24,
     "ShaderModule": 15,
 }
-
-
-def read_limits(limits: Any) -> DeviceLimits:
-    """DeviceLimits from VkPhysicalDeviceLimits."""
-
-    def capped(n: int) -> int:
-        return min(int(n), UNLIMITED)
-
-    resources = capped(limits.maxPerStageResources)
-    return DeviceLimits(
-        max_image_dimension=limits.maxImageDimension2D,
-        max_framebuffer_width=limits.maxFramebufferWidth,
-        max_framebuffer_height=limits.maxFramebufferHeight,
-        max_color_attachments=min(limits.maxColorAttachments, limits.maxFragmentOutputAttachments),
-        max_input_attachments=min(
-            capped(limits.maxPerStageDescriptorInputAttachments),
-            capped(limits.maxDescriptorSetInputAttachments),
-        ),
-        max_sampled_images=min(
-            capped(limits.maxPerStageDescriptorSampledImages),
-            capped(limits.maxDescriptorSetSampledImages),
-            resources,
-        ),
-        max_storage_images=min(
-            capped(limits.maxPerStageDescriptorStorageImages), capped(limits.maxDescriptorSetStorageImages)
-        ),
-        max_storage_buffers=capped(limits.maxPerStageDescriptorStorageBuffers),
-        max_per_stage_resources=resources,
-        max_workgroup_invocations=limits.maxComputeWorkGroupInvocations,
-        max_workgroup_count=min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
-        max_storage_buffer_bytes=limits.maxStorageBufferRange,
-    )
 
 
 @atexit.register

@@ -1,0 +1,184 @@
+"""What a physical device offers, as plain data, and whether that is enough.
+
+``read_capabilities`` asks the driver once. ``missing`` is a pure function of the answer, so any device can be imagined
+in a test. What dressi can do without becomes a field of ``DeviceLimits``, and the planner plans without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ....errors import DeviceError
+from ...plan.lifetime import Usage
+from ...plan.limits import UNLIMITED, DeviceLimits
+from ...plan.substage import GROUP
+from .results import Binding
+
+INT64_ATOMICS = "VK_KHR_shader_atomic_int64"
+VERSION = (1, 1)
+"""The version of Vulkan that dressi speaks."""
+
+COLOR = Usage.SAMPLED | Usage.STORAGE | Usage.COLOR | Usage.INPUT | Usage.SOURCE | Usage.TARGET
+FORMATS: dict[str, Usage] = {
+    **{f"{channels}_{kind}": COLOR for channels in ("R32", "R32G32", "R32G32B32A32") for kind in ("SFLOAT", "SINT")},
+    "D32_SFLOAT": Usage.DEPTH,
+}  # fmt: skip
+"""Formats of the images of plans, and every use that a plan may make of them."""
+HALF_FORMATS = ("R16_SFLOAT", "R16G16_SFLOAT", "R16G16B16A16_SFLOAT")
+"""Formats of 16-bit intermediate values. A device may lack them: see ``DeviceLimits.half_images``."""
+
+FEATURES = {"shaderStorageImageExtendedFormats": "storage images of two components"}
+"""Features of VkPhysicalDeviceFeatures without which no plan runs, and what they are for."""
+LEAST = {"max_workgroup_invocations": GROUP, "max_storage_buffers": 3, "max_image_dimension": 4096}
+"""The least that plans need of some limits. Vulkan guarantees as much, layers and emulations may not."""
+
+_TRANSFER_SOURCE, _TRANSFER_TARGET = 0x4000, 0x8000  # VK_FORMAT_FEATURE_TRANSFER_{SRC,DST}_BIT
+_CURE = "choose another device (`dressi devices` lists them) or update its driver"
+
+
+class QueueFamily(NamedTuple):
+    """One queue family of a device."""
+
+    graphics: bool
+    compute: bool
+    timestamp_bits: int
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What dressi may use of a physical device.
+
+    features: names of members of VkPhysicalDeviceFeatures, and ``shaderBufferInt64Atomics``.  formats: by the name of a
+    VkFormat, what images with optimal tiling may be used for.  limits: what plans must respect.
+    """
+
+    version: tuple[int, int]
+    queue_families: tuple[QueueFamily, ...]
+    extensions: frozenset[str]
+    features: frozenset[str]
+    formats: Mapping[str, Usage]
+    limits: DeviceLimits
+    max_memory_allocations: int
+
+    @property
+    def family(self) -> int:
+        """The number of the first queue family for graphics and compute."""
+        return next(k for k, family in enumerate(self.queue_families) if family.graphics and family.compute)
+
+
+def missing(c: Capabilities) -> list[str]:
+    """What the device lacks that every plan needs, in words; empty where it can be used."""
+    found = []
+    if c.version < VERSION:
+        found.append("Vulkan {}.{} (it has {}.{})".format(*VERSION, *c.version))
+    if not any(family.graphics and family.compute for family in c.queue_families):
+        found.append("a queue for both graphics and compute")
+    found += [f"{use} ({name})" for name, use in FEATURES.items() if name not in c.features]
+    for name, wanted in FORMATS.items():
+        absent = wanted & ~c.formats.get(name, Usage(0))
+        if absent:
+            found.append(f"images of the format {name} as {absent.words}")
+    for name, least in LEAST.items():
+        if getattr(c.limits, name) < least:
+            found.append(f"{name} of at least {least} (it has {getattr(c.limits, name)})")
+    return found
+
+
+def check(name: str, c: Capabilities) -> None:
+    """Raises DeviceError, one sentence that names all that is missing, for a device that dressi cannot use."""
+    if found := missing(c):
+        raise DeviceError(f"{name} lacks {'; '.join(found)}; {_CURE}")
+
+
+def read_capabilities(vk: Binding, physical: Any) -> Capabilities:
+    """Asks the driver of a VkPhysicalDevice."""
+    properties = vk.vkGetPhysicalDeviceProperties(physical)
+    supported = vk.vkGetPhysicalDeviceFeatures(physical)
+    extensions = frozenset(e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical, None))
+    features = {name for name, _ in vk.ffi.typeof(supported).fields if getattr(supported, name)}
+    if "shaderInt64" in features and INT64_ATOMICS in extensions:
+        atomics = vk.VkPhysicalDeviceShaderAtomicInt64Features()
+        vk.vkGetPhysicalDeviceFeatures2(physical, vk.VkPhysicalDeviceFeatures2(pNext=atomics))
+        if atomics.shaderBufferInt64Atomics:
+            features.add("shaderBufferInt64Atomics")
+    formats = {name: _usage(vk, physical, name) for name in (*FORMATS, *HALF_FORMATS)}
+    memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
+    types = list(memory.memoryTypes)[: memory.memoryTypeCount]
+    limits = _limits(
+        properties.limits,
+        fragment_atomics="fragmentStoresAndAtomics" in features,
+        int64_atomics="shaderBufferInt64Atomics" in features,
+        lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
+        half_images=all(not COLOR & ~formats[name] for name in HALF_FORMATS),
+    )
+    families = tuple(
+        QueueFamily(
+            bool(f.queueFlags & vk.VK_QUEUE_GRAPHICS_BIT),
+            bool(f.queueFlags & vk.VK_QUEUE_COMPUTE_BIT),
+            f.timestampValidBits,
+        )
+        for f in vk.vkGetPhysicalDeviceQueueFamilyProperties(physical)
+    )
+    version = properties.apiVersion >> 22 & 127, properties.apiVersion >> 12 & 1023
+    allocations = properties.limits.maxMemoryAllocationCount
+    return Capabilities(
+        version, families, extensions, frozenset(features), formats, limits, min(allocations, UNLIMITED)
+    )
+
+
+def _usage(vk: Binding, physical: Any, name: str) -> Usage:
+    """What images of a format may be used for."""
+    offered = vk.vkGetPhysicalDeviceFormatProperties(
+        physical, getattr(vk, f"VK_FORMAT_{name}")
+    ).optimalTilingFeatures
+    bits = {
+        vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT: Usage.SAMPLED,
+        vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT: Usage.STORAGE,
+        # An input attachment needs a format for colours, or for sampling.
+        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BIT: Usage.COLOR | Usage.INPUT,
+        vk.VK_FORMAT_FEATURE_DEPTH_STENCIL_ATTACHMENT_BIT: Usage.DEPTH,
+        _TRANSFER_SOURCE: Usage.SOURCE,
+        _TRANSFER_TARGET: Usage.TARGET,
+    }
+    found = Usage(0)
+    for bit, usage in bits.items():
+        if offered & bit:
+            found |= usage
+    return found
+
+
+def _limits(limits: Any, **optional: bool) -> DeviceLimits:
+    """DeviceLimits from VkPhysicalDeviceLimits and what the device has beyond the minimum."""
+
+    def least(*numbers: int) -> int:
+        return min(*map(int, numbers), UNLIMITED)
+
+    resources = least(limits.maxPerStageResources)
+    return DeviceLimits(
+        max_image_dimension=limits.maxImageDimension2D,
+        max_framebuffer_width=limits.maxFramebufferWidth,
+        max_framebuffer_height=limits.maxFramebufferHeight,
+        max_color_attachments=min(limits.maxColorAttachments, limits.maxFragmentOutputAttachments),
+        max_input_attachments=least(
+            limits.maxPerStageDescriptorInputAttachments, limits.maxDescriptorSetInputAttachments
+        ),
+        max_sampled_images=least(
+            limits.maxPerStageDescriptorSampledImages, limits.maxDescriptorSetSampledImages, resources
+        ),
+        max_storage_images=least(
+            limits.maxPerStageDescriptorStorageImages, limits.maxDescriptorSetStorageImages
+        ),
+        max_storage_buffers=least(
+            limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers
+        ),
+        max_per_stage_resources=resources,
+        max_fragment_combined_output_resources=least(limits.maxFragmentCombinedOutputResources),
+        max_workgroup_invocations=min(
+            limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]
+        ),
+        max_workgroup_count=min(limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1]),
+        max_storage_buffer_bytes=limits.maxStorageBufferRange,
+        **optional,
+    )
