@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         PlanError,
         ShaderError,
     )
-    from .vk.plan.plan import PlanOptions
+    from .vk.plan.options import PlanOptions
     from .vk.run.device.choose import list_devices
     from .vk.run.device.device import Device
     from .vk.run.engine import DressiAD
@@ -81,7 +81,7 @@ _NAMES = {
     "ad.types": f"Access VType {_TYPES}",
     "errors": _ERRORS,
     "render": "",
-    "vk.plan.plan": "PlanOptions",
+    "vk.plan.options": "PlanOptions",
     "vk.run.device.choose": "list_devices",
     "vk.run.device.device": "Device",
     "vk.run.engine": "DressiAD",
@@ -154,7 +154,7 @@ def __dir__() -> list[str]:
 
 def _default_engine() -> Any:
     """An engine on the device that is shared. Every picture sends its arrays, so the first plan is kept."""
-    from .vk.plan.plan import PlanOptions
+    from .vk.plan.options import PlanOptions
     from .vk.run.engine import DressiAD
     from .vk.run.evaluate import shared_device
 

@@ -30,8 +30,8 @@ from dressi.render.drawing.draw import draw
 from dressi.render.io import save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
-from dressi.vk.plan.plan import build_plan
 
 TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1".split()
 

@@ -17,8 +17,9 @@ from dressi.cli.bench.meshes import load
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.work import Trial, Work, pixels, silhouette, texture
 from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, profile
-from dressi.vk.plan.plan import BASELINE, DEFAULT, build_plan
+from dressi.vk.plan.options import BASELINE, DEFAULT
 
 OPTIONS = {"default": DEFAULT, "subpasses": SUBPASSES, "baseline": BASELINE}
 SIZE = (64, 64)

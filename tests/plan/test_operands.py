@@ -11,8 +11,10 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, IVEC2, VEC2, VEC3
 from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.plan import DEFAULT, Plan, build_plan
+from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.substage import SubStage
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -73,8 +75,10 @@ def test_the_numbers_are_the_same(device):
     for program in (sampled(), sampled("clamp")):
         data = {v: random.random(v.shape) for v in program.leaves}
         results = []
-        for recompute in (True, False):
-            with VulkanExecutor(program, device, options=replace(DEFAULT, recompute=recompute)) as run:
+        for again in (True, False):
+            with VulkanExecutor(
+                program, device, options=replace(DEFAULT, rematerialize=again, store_operands=again)
+            ) as run:
                 for v, values in data.items():
                     run.send(v, values)
                 run.run(3)

@@ -21,11 +21,12 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.writer import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
-from dressi.vk.plan.null import NullExecutor
-from dressi.vk.plan.plan import BASELINE, Plan, PlanOptions, build_plan
+from dressi.vk.plan.options import BASELINE, PlanOptions
+from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.show import plan_dot, plan_svg
 from dressi.vk.plan.substage import Binding, Mode
 from dressi.vk.run.shaders.pyglslang import compile_glsl
@@ -68,13 +69,16 @@ small_limits = st.builds(
 @given(seed=st.integers(0, 10**6), limits=small_limits, switches=st.tuples(*[st.booleans()] * 3))
 def test_random_plans_are_sound(seed, limits, switches):
     program = random_program(seed)
-    options = PlanOptions(True, *switches)
+    choose, stages, again = switches
+    options = PlanOptions(
+        choose_lowering=choose, pack_stages=stages, rematerialize=again, store_operands=again
+    )
     check_plan(build_plan(program, limits, shader_text, options))
 
 
 def test_fewer_passes_than_functions_and_more_with_fewer_attachments():
     program = random_program(3, 60)
-    subpasses = PlanOptions(dispatch=False)
+    subpasses = PlanOptions(choose_lowering=False)
     counts = {n: build_plan(program, profile(n), shader_text, subpasses).counts for n in PROFILES}
     baseline = build_plan(program, profile("desktop"), shader_text, BASELINE).counts
     assert counts["desktop"]["substages"] < baseline["substages"] / 3
@@ -134,10 +138,10 @@ def test_ten_thousand_functions_pack_quickly(shape, monkeypatch):
         seconds["GLSL"] += time.process_time()
         return shaders
 
-    monkeypatch.setattr("dressi.vk.plan.plan.generate", timed)
-    executor = NullExecutor(program, shader_text)
+    monkeypatch.setattr("dressi.vk.plan.compiler.generate", timed)
+    plan = build_plan(program, DeviceLimits(), shader_text)
     seconds["planning"] += time.process_time() - seconds["GLSL"]
-    print(f"{shape}: {executor.plan.counts}; seconds: {seconds}")
+    print(f"{shape}: {plan.counts}; seconds: {seconds}")
     assert 8_000 < len(program.functions) < 14_000
     assert sum(seconds.values()) < 10
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.errors import DressiError
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
+from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 
 from .programs import random_program
@@ -136,7 +137,7 @@ def on_device(program: Program, simple: Program, steps: int, device, **how) -> d
 
 def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, DeviceModel]:
     """Options, limits of some profile, perhaps shrunk, and a cost model."""
-    switches = rng.random(11) < 0.7
+    switches = rng.random(len(fields(PlanOptions))) < 0.7
     limits = list(PROFILES.values())[int(rng.integers(len(PROFILES)))]
     if rng.random() < 0.5:
         limits = replace(

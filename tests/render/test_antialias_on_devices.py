@@ -9,7 +9,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.vk.plan.plan import BASELINE
+from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -189,7 +189,7 @@ def test_bad_corners_leave_everything_finite_on_devices(run, form):
 def test_a_mesh_cut_by_the_near_plane_is_drawn_as_one_function_a_pass(device, form):
     from dressi.ad.program import Program
     from dressi.ad.transform.simplify import simplify
-    from dressi.vk.plan.plan import BASELINE
+    from dressi.vk.plan.options import BASELINE
     from dressi.vk.run.executor import VulkanExecutor
 
     def run(outputs):

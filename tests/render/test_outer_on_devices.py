@@ -9,7 +9,7 @@ import pytest
 from dressi.ad.optim.optimizers import adam, exponential
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.vk.plan.plan import PlanOptions
+from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 

@@ -27,7 +27,7 @@ from dressi.render.objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
-from dressi.vk.plan.plan import BASELINE
+from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -21,15 +21,17 @@ from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, IVEC3, VEC4
 from dressi.config import shader_text
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.plan import PlanOptions, build_plan
+from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.substage import Mode
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
 
-DENSE = PlanOptions(active_blocks=False)
+STORED = {"cache_static": False, "rematerialize": False, "store_operands": False}
+DENSE = PlanOptions(run_on_active_blocks=False)
 
 
 FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
@@ -123,14 +125,14 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     loss = F.sum(F.select(hit, F.exp(images[0]), 0.0)) + F.sum(F.select(hit, F.exp(images[1]), 0.0))
     g, h = gradient(loss, [x, y])
     program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
-    options = PlanOptions(recompute=False, cache_static=False)
+    options = PlanOptions(rematerialize=False, store_operands=False, cache_static=False)
     cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=2e4)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if s.mode is Mode.SCATTER)
     assert first.active is second.active is not None
     assert wave in first.outputs and wave in {r.variable for r in second.reads} and not first.fill
     found = []
-    for some in (options, replace(options, active_blocks=False)):
+    for some in (options, replace(options, run_on_active_blocks=False)):
         with VulkanExecutor(program, device, cost=cost, options=some) as run:
             run.run(3)
             run.wait()
@@ -157,7 +159,7 @@ def test_layers_of_one_mesh_share_a_list():
     for other, masks in ((peeled, [first]), (wider, [first, wider])):
         # Read at other pixels: both images are made by one SubStage and do not join their readers.
         outputs = {"a": F.shift(image(first) * x, 1, 0), "b": F.shift(image(other) * x, 1, 0)}
-        sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), cache_static=False, recompute=False)
+        sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), **STORED)
         (blocks,) = {s.active for s in sub_stages if s.active}
         assert [v for v, _ in blocks.quiet] == masks
 
@@ -179,8 +181,8 @@ def test_only_where_it_pays():
     face = triangle(1.0)
     x = Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
     program = Program({"image": F.select(face < 0, 0.0, x)}, ((x, x + 1.0),))
-    for options in ({}, {"active_blocks": False}):
+    for options in ({}, {"run_on_active_blocks": False}):
         stages = build_plan(program, DeviceLimits(), shader_text, PlanOptions(**options)).sub_stages
         assert not any(s.active for s in stages)
     assert any(s.active for s in plan_of(program))
-    assert not any(s.active for s in plan_of(program, active_blocks=False))
+    assert not any(s.active for s in plan_of(program, run_on_active_blocks=False))

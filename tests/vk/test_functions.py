@@ -15,7 +15,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.program import Program
 from dressi.ad.traversal import leaves
-from dressi.vk.plan.plan import BASELINE
+from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

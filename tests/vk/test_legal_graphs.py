@@ -14,16 +14,20 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
-from dressi.vk.plan.analysis.order import can_run
+from dressi.vk.plan.compiler import build_plan, contexts
 from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.pack.functions import LARGEST_SHADER
-from dressi.vk.plan.pack.stages import pack_sub_stages
-from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
+from dressi.vk.plan.pack.stages import pack_stages
 from dressi.vk.plan.substage import Binding, Mode
+from dressi.vk.plan.uses import Uses
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 
 SIZE = (6, 5)
+UNFUSED = PlanOptions(
+    pack_functions=False, update_in_place=False, fuse_horizontally=False, fuse_epilogues=False
+)
 
 
 def leaf(vtype=FLOAT, size=SIZE, batch=1, name="", seed=0) -> Variable:
@@ -82,7 +86,7 @@ def test_scatters_whose_indices_come_from_coordinates(device, case):
 
 # ---- matrices
 @pytest.mark.vk
-@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(dispatch=False)])
+@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(choose_lowering=False)])
 def test_a_function_of_more_images_than_attachments_is_dispatched(device, options):
     a, b = leaf(MAT4, seed=1), leaf(MAT4, seed=2)
     y = F.select(F.greater(leaf(), 0.5), a, b)
@@ -103,7 +107,7 @@ def test_adam_moves_a_matrix_under_small_limits(device, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(dispatch=False)])
+@pytest.mark.parametrize("options", [DEFAULT, BASELINE, PlanOptions(choose_lowering=False)])
 def test_matrices_fit_every_profile(name, options):
     m = leaf(MAT4)
     y = F.matmul(F.select(F.greater(leaf(), 0.5), m, F.transpose(m)), m)
@@ -135,7 +139,7 @@ def test_a_leaf_that_is_its_own_new_value_is_not_copied(device, options):
 
 # ---- render passes
 @pytest.mark.vk
-@pytest.mark.parametrize("options", [PlanOptions(fuse_functions=False), DEFAULT, PlanOptions(dispatch=False)])
+@pytest.mark.parametrize("options", [UNFUSED, DEFAULT, PlanOptions(choose_lowering=False)])
 def test_an_image_is_not_attachment_and_texture_of_one_render_pass(device, options):
     x = leaf(VEC2)
     sampled = F.sample(x, x, "nearest")
@@ -199,6 +203,7 @@ def test_sub_stages_that_wait_for_each_other_are_an_error():
         replace(first, mode=Mode.COMPUTE, replaces={x: b}),
         replace(second, mode=Mode.COMPUTE, replaces={y: a}),
     ]
-    assert can_run([first, second]) and not can_run(stuck)
+    assert Uses([first, second]).can_run and not Uses(stuck).can_run
+    context = contexts(plan.program, plan.limits, BASELINE)[1].following(stuck)
     with pytest.raises(PlanError, match="no order of execution"):
-        pack_sub_stages(stuck, profile("desktop"))
+        pack_stages(stuck, context)

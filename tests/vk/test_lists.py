@@ -8,14 +8,15 @@ from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, VEC4, list_image, list_size
 from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits, profile
-from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
+from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.substage import SEGMENT, Mode
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
 
-DENSE = PlanOptions(draw_lists=False)
+DENSE = PlanOptions(compact_live_faces=False)
 SIZE = (24, 16)
 
 
@@ -117,6 +118,6 @@ def test_what_makes_the_mask_makes_the_list():
     )
     (made,) = [s for s in listed.sub_stages if s.mode is Mode.LIST]
     assert made.functions and listed.counts["stages"] == dense.counts["stages"]
-    apart = build_plan(program, profile("desktop"), shader_text, PlanOptions(fuse_functions=False))
+    apart = build_plan(program, profile("desktop"), shader_text, PlanOptions(pack_functions=False))
     (made,) = [s for s in apart.sub_stages if s.mode is Mode.LIST]
     assert not made.functions

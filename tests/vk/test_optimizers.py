@@ -11,7 +11,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import VEC3
-from dressi.vk.plan.plan import BASELINE
+from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

@@ -11,8 +11,9 @@ from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT
 from dressi.config import shader_text
 from dressi.errors import PlanError
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.plan import BASELINE, DEFAULT, build_plan
+from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
 
 FEW = DeviceLimits(max_sampled_images=5, max_input_attachments=4, max_storage_images=4)

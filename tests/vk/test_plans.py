@@ -23,9 +23,10 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.errors import DeviceError, GraphError
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.plan import BASELINE, PlanOptions, build_plan
+from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.run.engine import HISTORY, DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.timing import profile
@@ -66,7 +67,14 @@ def close(a, b, tolerance=1e-5):
 )
 def test_packed_equals_baseline(device, seed, limits, switches, cost):
     program = random_program(seed, 18)
-    options = PlanOptions(True, *switches)
+    choose, stages, again, cached = switches
+    options = PlanOptions(
+        choose_lowering=choose,
+        pack_stages=stages,
+        rematerialize=again,
+        store_operands=again,
+        cache_static=cached,
+    )
     packed = results(program, device, options=options, limits=limits, cost=cost)
     assert close(packed, results(program, device, options=BASELINE))
 
@@ -78,7 +86,9 @@ def test_what_only_the_next_subpass_reads_is_not_stored(device, lazy):
     y = F.sin(sum(x[:4], start=F.constant(0.0))) * F.cos(sum(x[4:], start=F.constant(0.0)))
     program = Program({"y": y})
     limits = DeviceLimits(max_input_attachments=4, max_color_attachments=4, lazy_images=lazy)
-    subpasses = PlanOptions(dispatch=False, recompute=False, cache_static=False)
+    subpasses = PlanOptions(
+        choose_lowering=False, rematerialize=False, store_operands=False, cache_static=False
+    )
     with VulkanExecutor(program, device, options=subpasses, limits=limits) as run:
         assert any(run.plan.images.passing)
         assert any(slot.passing for slot in run.plan.images.slots) == lazy
@@ -286,7 +296,7 @@ def test_values_share_channels(device):
     total = F.shift(values[0], 1, 0) * F.shift(values[1], 0, 1)
     total = total + F.vec3(F.shift(values[2], 1, 1) * values[3], 1.0)
     program = Program({"total": total}, ((x, x - 0.1 * total),))
-    options = PlanOptions(recompute=False)
+    options = PlanOptions(rematerialize=False, store_operands=False)
     with VulkanExecutor(program, device, options=options) as run:
         (whole,) = {whole for s in run.plan.step.sub_stages for whole, _ in s.parts.values()}
         assert whole.vtype is VEC4

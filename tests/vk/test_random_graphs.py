@@ -15,8 +15,9 @@ from random_graphs.programs import random_program
 
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES
-from dressi.vk.plan.plan import BASELINE, DEFAULT, build_plan
+from dressi.vk.plan.options import BASELINE, DEFAULT
 
 
 @pytest.mark.vk

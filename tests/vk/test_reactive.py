@@ -20,7 +20,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3, VEC4
 from dressi.errors import PlanError
-from dressi.vk.plan.plan import DEFAULT, PlanOptions
+from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.substage import Mode
 from dressi.vk.run import reactive
 from dressi.vk.run.built import BuiltPlan

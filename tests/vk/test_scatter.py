@@ -10,9 +10,10 @@ from dressi.ad.graph import ScatterFunction, Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC4
 from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.fixed_point import accumulators_of
 from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.plan import PlanOptions, build_plan
+from dressi.vk.plan.options import PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk

@@ -9,19 +9,20 @@ from dressi import Device
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.work import Trial, Work, pixels, silhouette, texture
 from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, profile
-from dressi.vk.plan.plan import BASELINE, DEFAULT, PlanOptions, build_plan
+from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 
 COMPARED = ("table2", "table3")
 """Cases whose trials are different ways to the same images."""
 MakeTrials = Callable[[Request, Device], Iterator[Trial]]
-SUBPASSES = replace(DEFAULT, dispatch=False, active_blocks=False)
+SUBPASSES = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
 # What table 3 of the paper switches off; the last is its baseline, one Function a pass.
 ABLATION: dict[str, PlanOptions] = {
     "full": DEFAULT,
-    "no stage packing": replace(DEFAULT, fuse_stages=False),
+    "no stage packing": replace(DEFAULT, pack_stages=False),
     "no reactive cache": replace(DEFAULT, cache_static=False),
-    "neither": replace(DEFAULT, fuse_stages=False, cache_static=False),
+    "neither": replace(DEFAULT, pack_stages=False, cache_static=False),
     "one function a pass": BASELINE,
 }
 

@@ -31,7 +31,7 @@ from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import rasterize_hard
 from dressi.render.surface.texturing import texture_colour
 from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.plan import DEFAULT, PlanOptions
+from dressi.vk.plan.options import DEFAULT, PlanOptions
 
 SHAPE_RATE = (0.01, 0.0005)
 """Learning rates of Adam on positions in the unit sphere, from the first to the last step."""

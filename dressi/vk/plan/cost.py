@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from ...ad.graph import Function, ReduceFunction, Variable
-from .model.device import DeviceModel
 from .model.records import CPU as CPU
 
 _CALLS = re.compile(r"(?<![\w$])([a-z]\w*)\(")
@@ -26,9 +25,6 @@ _BUILT_IN = frozenset(
 )
 CHEAP, BUILT_IN, OWN = 1, 8, 30
 """Operations of a call: of the cheap ones, of roots and transcendental functions, of GLSL functions of ours."""
-
-
-CostModel = DeviceModel
 
 
 @lru_cache(maxsize=4096)

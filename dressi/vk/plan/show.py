@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ad.show import COLOURS, draw
 from .plan import Plan
 from .substage import Binding, Mode, SubStage
+from .uses import Uses
 
 _COLOUR = {
     Mode.FRAGMENT: "pixel",
@@ -28,12 +29,12 @@ def _label(s: SubStage) -> str:
 
 def _edges(plan: Plan, name: dict[SubStage, str]) -> list[tuple[str, str, bool]]:
     """(producer, reader, whether through a texture); what is read from outside comes from no box."""
-    maker = {v: s for s in plan.sub_stages for v in s.outputs}
+    uses = Uses(plan.sub_stages)
     return [
-        (name[maker[r.variable]], name[s], r.binding is not Binding.ATTACHMENT)
-        for s in plan.sub_stages
+        (name[uses.sub_stages[uses.maker[r.variable]]], name[s], r.binding is not Binding.ATTACHMENT)
+        for s in uses.sub_stages
         for r in s.reads
-        if r.variable in maker
+        if r.variable in uses.maker
     ]
 
 

@@ -65,7 +65,7 @@ class BuiltPlan:
         )
         cache.release_modules()
         self._stages = [*static, *step]
-        sources = [*plan.static.sources, *plan.step.sources]
+        sources = [*plan.static.dependencies, *plan.step.dependencies]
         self._static: Stages = frozenset(range(len(static)))
         self._always: Stages = frozenset(k for k, own in enumerate(sources) if own is None)
         self._follow: dict[Variable, list[int]] = {}

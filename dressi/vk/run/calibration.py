@@ -24,7 +24,7 @@ from ...config import config
 from ...errors import DressiError
 from ..plan.model.device import DeviceModel
 from ..plan.model.records import record_of
-from ..plan.plan import PlanOptions
+from ..plan.options import PlanOptions
 from .bandwidth import barrier_seconds, copy_bandwidth
 from .device.device import Device
 from .executor import VulkanExecutor
@@ -209,7 +209,7 @@ def _seconds(
     repeats: int = 5,
 ) -> float:
     """Of one step; the best of several tries."""
-    options = PlanOptions(recompute=False)
+    options = PlanOptions(rematerialize=False, store_operands=False)
     model = replace(guess_of(device), prefers_dispatches=dispatches, prefers_attachments=attachments)
     with VulkanExecutor(program, device, options=options, cost=model) as run:
         best = math.inf

@@ -22,7 +22,8 @@ from ...config import config
 from ...errors import DeviceError, GraphError, InputError
 from ..plan.limits import DeviceLimits
 from ..plan.model.device import DeviceModel
-from ..plan.plan import DEFAULT, Plan, PlanOptions
+from ..plan.options import DEFAULT, PlanOptions
+from ..plan.plan import Plan
 from .calibration import model_of
 from .device.deferred import defer_close
 from .device.device import Device
@@ -44,9 +45,8 @@ class DressiAD:
     before that step's update.
 
     device: a ``Device`` (shared, stays open), or a name, an index or None (opened here and closed with this).
-    limits: a named profile's or any smaller limits to plan for. model: the device model to plan with, by default that of
-    the device. The graph is built when it is first needed, and again
-    after a ``set_...``; values of leaves stay on the device. ``close`` (or a ``with`` block) releases it at once; one that
+    limits: a named profile's or any smaller limits to plan for. model: the device model to plan with, by default the
+    device's. The graph is built when it is first needed, and again after a ``set_...``; leaves stay on the device. ``close`` (or a ``with`` block) releases it at once; one that
     is dropped instead is released when the next engine or Device is made. Raises DressiErrors.
 
     >>> image, target = Variable.of(np.zeros((4, 6)), name="image"), Variable.of(np.ones((4, 6)))

@@ -15,11 +15,13 @@ from ...ad.program import Program
 from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
+from ..plan.compiler import build_plan
 from ..plan.glsl.writer import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.model.device import DeviceModel
 from ..plan.model.records import record_of
-from ..plan.plan import DEFAULT, Plan, PlanOptions, build_plan
+from ..plan.options import DEFAULT, PlanOptions
+from ..plan.plan import Plan
 from ..plan.show import plan_dot
 from .built import BuiltPlan
 from .device.device import Device

@@ -2,59 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from copy import copy
 
 from ....ad.graph import Domain, Function, Variable
 from ....ad.traversal import topological_order
 from ....ad.types import Access
-from ..cost import CostModel
-from ..substage import Mode, iteration_domain, mode_of
-from .inlining import Free
+from ..model.device import DeviceModel
+from ..substage import Mode, SubStage, iteration_domain, mode_of
 from .rematerialization import Recomputing
+from .trivial import Inlined
 
 
 class Analysis:
     """Functions between ``given`` (Variables that have values already) and ``roots``.
 
-    ``free`` Functions depend on nothing stored (constants, coordinates and what is made of them): they are
-    recomputed in each consumer and only stored where somebody needs an image of them.  ``recomputed`` are those
-    that a cost model finds cheaper to make again, at whatever texel a consumer needs, than to store, and ``light``
-    ones; not those in ``stored``.
+    order: the Functions, producers first; position: their numbers in it.  packed: those whose values shaders store or
+    hand on, each in one SubStage; the others are computed again wherever they are read.  recomputed: those that the
+    cost model finds cheaper to compute again, at whatever texel a reader needs, than to store, and the ``trivial``
+    ones; not those in ``stored``.  inlined: constants, coordinates, and what is made of them.
+
+    Frozen: ``storing`` and ``agreeing_with`` return another Analysis.
     """
 
     def __init__(
         self,
-        roots: Sequence[Variable],
+        roots: Iterable[Variable],
         given: Iterable[Variable] = (),
         *,
-        recompute: bool = True,
-        cost: CostModel | None = None,
-        light: AbstractSet[Function] = frozenset(),
-        stored: Iterable[Function] = (),
+        rematerialize: bool = True,
+        cost: DeviceModel | None = None,
+        trivial: AbstractSet[Function] = frozenset(),
+        stored: AbstractSet[Function] = frozenset(),
     ):
+        """cost: None where values are only computed again if they are inlined."""
+        self.given = frozenset(given)
         self.roots = tuple(dict.fromkeys(roots))
-        self.given = set(given)
+        self._again = {"rematerialize": rematerialize, "cost": cost, "trivial": trivial}
+        self._stored = stored
         self.order = [f for f in topological_order(self.roots) if f.output not in self.given]
         if self.given:
             self.order = self._needed()
         self.position = {f: k for k, f in enumerate(self.order)}
         self.mode = {f: mode_of(f) for f in self.order}
-        self.recomputed: set[Function] = set()
-        free = Free(self.order, recompute)
-        self.free, self.inlined = free.functions, free.inlined
+        self.recomputed: frozenset[Function] = frozenset()
+        self.inlined = Inlined(self.order, rematerialize)
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            choice = Recomputing(self.packed, self.levels, self.mode, kept, light, self.inlined, cost)
-            self.recomputed = choice.run()
+            choice = Recomputing(self.packed, self.levels, self.mode, kept, trivial, self.inlined.at, cost)
+            self.recomputed = frozenset(choice.run())
             if self.recomputed:
                 self._find_stored()
 
-    def recompute_also(self, functions: Iterable[Function]) -> None:
-        """These too are made again by whoever needs them; they have to be clonable."""
-        self.recomputed = self.recomputed.union(functions)
-        self._find_stored()
+    def storing(self, functions: AbstractSet[Function]) -> Analysis:
+        """The Analysis that stores these Functions, too, instead of computing them again."""
+        return Analysis(self.roots, self.given, stored=self._stored | functions, **self._again)
+
+    def agreeing_with(self, sub_stages: Iterable[SubStage]) -> Analysis:
+        """The Analysis in which exactly the Functions of these SubStages are packed."""
+        made = {f for s in sub_stages for f in s.functions}
+        recomputed = (self.recomputed - made).union(f for f in self.packed if f not in made)
+        return self if recomputed == self.recomputed else self._with(recomputed)
+
+    def recomputing(self, functions: Iterable[Function]) -> Analysis:
+        """The Analysis that computes these Functions again as well, wherever they are read."""
+        return self._with(self.recomputed.union(functions))
+
+    def _with(self, recomputed: frozenset[Function]) -> Analysis:
+        other = copy(self)
+        other.recomputed = recomputed
+        other._find_stored()
+        return other
 
     def _needed(self) -> list[Function]:
         needed: set[Function] = set()
@@ -80,7 +100,7 @@ class Analysis:
         pairs = zip(function.inputs, function.access, strict=True)
         return list(
             dict.fromkeys(
-                p for p in pairs if p[1] is not Access.SAME_PIXEL or not self.inlined(p[0].creator, domain)
+                p for p in pairs if p[1] is not Access.SAME_PIXEL or not self.inlined.at(p[0].creator, domain)
             )
         )
 
@@ -89,7 +109,7 @@ class Analysis:
         reached: dict[tuple[Variable, Access], None] = {}
         for x, access in zip(function.inputs, function.access, strict=True):
             same = access is Access.SAME_PIXEL
-            if same and self.inlined(x.creator, domain):
+            if same and self.inlined.at(x.creator, domain):
                 continue
             here = access if same else _elsewhere(Access.SAME_PIXEL, access)
             if x.creator not in self.recomputed:
@@ -148,7 +168,7 @@ class Analysis:
             found.add(f)
             for x, access in zip(f.inputs, f.access, strict=True):
                 maker = x.creator
-                again = maker in self.recomputed or maker in self.free
+                again = maker in self.recomputed or maker in self.inlined.functions
                 if again and access is Access.SAME_PIXEL and self._here(maker, domain):
                     stack.append(maker)
         return found
@@ -156,7 +176,7 @@ class Analysis:
     def _here(self, function: Function, domain: Domain) -> bool:
         """Whether a shader over ``domain`` makes the value of a Function at its own pixel."""
         here = function in self.recomputed and function.output.domain == domain
-        return here or self.inlined(function, domain)
+        return here or self.inlined.at(function, domain)
 
 
 def _elsewhere(how: Access, access: Access) -> Access:

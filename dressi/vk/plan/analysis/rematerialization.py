@@ -16,7 +16,8 @@ from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
-from ..cost import CostModel, fetches, operations
+from ..cost import fetches, operations
+from ..model.device import DeviceModel
 from ..substage import Mode, iteration_domain
 
 LARGEST_CONE = 48
@@ -32,7 +33,7 @@ class Recomputing:
     """Finds the Functions to recompute among ``order`` (producers first).
 
     levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
-    any case.  light: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
+    any case.  trivial: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
     """
 
     def __init__(
@@ -41,12 +42,12 @@ class Recomputing:
         levels: dict[Function, int],
         mode: dict[Function, Mode],
         kept: Iterable[Function],
-        light: AbstractSet[Function],
+        trivial: AbstractSet[Function],
         constant: Callable[[Function | None, Domain], bool],
-        model: CostModel,
+        model: DeviceModel,
     ):
         self.order, self.levels, self.mode, self.kept = order, levels, mode, set(kept)
-        self.light, self.constant, self.model = light, constant, model
+        self.trivial, self.constant, self.model = trivial, constant, model
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
         for f in order:
@@ -84,7 +85,7 @@ class Recomputing:
         loops = sum(g.iterations for g in cone)
         if loops and loops * self.repeats[f] > LONGEST_LOOP:
             return False
-        if f in self.light:
+        if f in self.trivial:
             return True
         if len(cone) > LARGEST_CONE or math.isinf(cost):
             return False

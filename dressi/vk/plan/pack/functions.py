@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Domain, Function, ReduceFunction, ScatterFunction, Variable
 from ....ad.types import Access
 from ....errors import PlanError
 from ..analysis.dataflow import Analysis
+from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import Binding, Mode, Read, SubStage, iteration_domain, resources
 
@@ -33,25 +35,43 @@ class DoesNotFit(PlanError):
         self.function = function
 
 
-def pack_functions(
-    analysis: Analysis,
-    limits: DeviceLimits,
-    *,
-    fuse: bool = True,
-    dispatch: bool = True,
-    updates: AbstractSet[Variable] = frozenset(),
-) -> list[SubStage]:
-    """SubStages in the order of execution. ``fuse=False`` is the baseline: one Function a SubStage.
+def pack_functions(_: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """SubStages of all Functions of the schedule, in the order of execution."""
+    return _packed(context, fuse=True)
 
-    ``dispatch``: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have
-    more images, instead of being split; one that makes any of ``updates``, which overwrites a leaf, may always, and
-    so may one of a single Function, which cannot be split.
+
+def one_function_each(_: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The baseline: SubStages of one Function each, in the order of execution."""
+    return _packed(context, fuse=False)
+
+
+def _packed(context: Context, fuse: bool) -> list[SubStage]:
+    """What makes a Function exceed the limits when it is computed again there is stored instead."""
+    analysis = context.analysis
+    while True:
+        try:
+            return _pack(analysis, context, fuse)
+        except DoesNotFit as error:
+            makers = analysis.recomputed.intersection(x.creator for x in error.function.inputs)
+            if not makers:
+                raise
+            analysis = analysis.storing(makers)
+
+
+def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
+    """SubStages in the order of execution.
+
+    With the option ``choose_lowering`` a SubStage that would exceed the attachments of a subpass becomes a compute
+    shader, which may have more images, instead of being split; one that overwrites a leaf may always, and so may one
+    of a single Function, which cannot be split.
 
     A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
     when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
     nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
     """
+    limits, dispatch = context.limits, context.options.choose_lowering
+    updates = frozenset(new for _, new in context.updates)
     levels = analysis.levels
     pending = {f: len(analysis.users[f]) for f in analysis.packed}
     ready: dict[tuple, list[Entry]] = {}

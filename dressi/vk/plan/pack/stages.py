@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
 
 from ....ad.graph import Variable
 from ....errors import PlanError
-from ..analysis.order import dependents
+from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import Binding, Stage, SubStage
+from ..uses import Uses
 
 
-def pack_sub_stages(
-    sub_stages: list[SubStage],
-    limits: DeviceLimits,
-    *,
-    fuse: bool = True,
-    together: Callable[[SubStage], Hashable] | None = None,
-) -> list[Stage]:
-    """Stages in the order of execution. ``fuse=False``: one SubStage a Stage; ``together``: only those of which it
-    says the same share one.
+def pack_stages(sub_stages: Sequence[SubStage], context: Context) -> list[Stage]:
+    """Stages in the order of execution: render passes of several subpasses, or one dispatch each.
+
+    Where Stages run again one by one, only SubStages that depend on the same leaves share a Stage.
+    """
+
+    def key(s: SubStage) -> Hashable:
+        return (
+            context.dependencies.read_by([s]) if context.incremental else None,
+            *_framebuffer(s, context.limits),
+        )
+
+    return _pack(context.uses, [key(s) if s.draws and not s.replaces else None for s in sub_stages])
+
+
+def one_sub_stage_each(sub_stages: Sequence[SubStage], context: Context) -> list[Stage]:
+    """The baseline: Stages of one SubStage each, in the order of execution."""
+    return _pack(context.uses, [None for _ in sub_stages])
+
+
+def _pack(uses: Uses, keys: Sequence[Hashable]) -> list[Stage]:
+    """Stages in the order of execution. keys: what SubStages of one render pass have in common; None stays alone.
 
     Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
     placed, it shares an attachment with a member (else the pass would gain nothing), and no image is an attachment
     of one and a texture of another: Vulkan forbids both within one render pass.
     """
-    keys = [_key(s, limits, together) if fuse else None for s in sub_stages]
-    after = dependents(sub_stages)
+    stuck = uses.waits_for_itself
+    if stuck is not None:
+        raise PlanError(f"the planner found no order of execution: this waits for itself:\n    {stuck}")
+    sub_stages, after = uses.sub_stages, uses.later
     pending = [len(later) for later in after]
     before: list[list[int]] = [[] for _ in sub_stages]
     for k, later in enumerate(after):
@@ -67,9 +83,6 @@ def pack_sub_stages(
             if key is None:
                 break
         stages.append(Stage(tuple(sub_stages[k] for k in reversed(members))))
-    if any(pending):
-        stuck = next(s for s, n in zip(sub_stages, pending, strict=True) if n)
-        raise PlanError(f"the planner found no order of execution: this waits for itself:\n    {stuck}")
     return stages[::-1]
 
 
@@ -81,9 +94,6 @@ def _textures(s: SubStage) -> set[Variable]:
     return {r.variable for r in s.reads if r.binding is not Binding.ATTACHMENT}
 
 
-def _key(s: SubStage, limits: DeviceLimits, together: Callable[[SubStage], Hashable] | None) -> Hashable:
-    """What SubStages of one render pass have in common, its framebuffer at least; None: stays alone."""
-    if not s.draws or s.replaces:
-        return None
+def _framebuffer(s: SubStage, limits: DeviceLimits) -> tuple[int, int]:
     tiling = limits.tiling(s.domain)
-    return tiling.width, tiling.height, together(s) if together else None
+    return tiling.width, tiling.height

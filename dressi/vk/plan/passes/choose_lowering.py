@@ -1,8 +1,11 @@
-"""New values are drawn into the images of the leaves they replace, where drivers write attachments faster.
+"""The choice between subpass and dispatch for work on each pixel.
 
-A shader may load what it is about to overwrite from an input attachment that is its colour attachment as well: each
-pixel is covered once, and written after its fragment has read it. On CPU drivers that is two to five times as
-fast as loading and storing texels of storage images.
+Dispatches are chosen for work over lists, whose fragments, shaded in blocks of 2x2 and more, would half idle; and
+everywhere on devices whose fragments are slow.
+
+New values are drawn into the images of the leaves they replace where the driver writes attachments faster than storage
+images: on CPU drivers two to five times. A shader may load what it is about to overwrite from an input attachment that
+is its colour attachment as well: each pixel is covered once, and written after its fragment has read it.
 """
 
 from __future__ import annotations
@@ -10,14 +13,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import Binding, Mode, Read, SubStage
 
 
-def draw_updates(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
+def choose_lowering(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, each as a subpass or as a dispatch."""
+    limits, cost = context.limits, context.cost
+
+    def dispatched(s: SubStage) -> bool:
+        return (
+            s.mode is Mode.FRAGMENT
+            and (cost.prefers_dispatches or s.over_list)
+            and may_be_dispatched(s, limits)
+        )
+
+    found = [s.as_dispatch() if dispatched(s) else s for s in sub_stages]
+    draws = cost.prefers_attachments and not cost.prefers_dispatches
+    return subpasses_where_possible(found, context) if draws else found
+
+
+def subpasses_where_possible(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, with dispatches that overwrite leaves as draws, also those that end a scatter; not the ones over
     lists."""
-    return [_drawn(s, limits) for s in sub_stages]
+    return [_drawn(s, context.limits) for s in sub_stages]
+
+
+def may_be_dispatched(s: SubStage, limits: DeviceLimits) -> bool:
+    """Whether work on each pixel fits a dispatch; its images stay as many, whatever it overwrites."""
+    return s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and limits.violation(s.as_dispatch()) is None
 
 
 def _drawn(s: SubStage, limits: DeviceLimits) -> SubStage:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Domain, RasterFunction
+from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import Binding, DrawList, Mode, Read, SubStage
 
@@ -23,11 +24,10 @@ silhouettes, the fewer the finer the mesh."""
 _INDICES = 1 << 31  # of vertices, which shaders count with an int
 
 
-def list_live_faces(
-    sub_stages: Sequence[SubStage], limits: DeviceLimits, *, fuse: bool = True
-) -> list[SubStage]:
-    """The SubStages, with rasters that have a mask drawing ``listed`` faces, and those that make the lists; with
-    ``fuse`` what makes the mask makes the list too."""
+def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, with rasters that have a mask drawing ``listed`` faces, and those that make the lists; where
+    Functions share shaders, what makes the mask makes the list too."""
+    limits, fuse = context.limits, context.options.pack_functions
     order = list(sub_stages)
     lists: dict[tuple, DrawList] = {}
     for s in sub_stages:

@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from ....ad.graph import RasterFunction, ScatterFunction, Variable
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
+from ..analysis.restrict import restrict
+from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import Binding, DrawList, Mode, Read, SubStage
 from .compact_live_faces import vertices_expected
@@ -21,7 +23,43 @@ PIXELS_PER_VERTEX = 8
 """What a vertex costs, measured in pixels of a scatter over the whole image on CPU drivers."""
 
 
-def draw_silent_scatters(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
+def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, with scatters as draws where a raster of the same schedule bounds them.
+
+    A scatter takes the makers of its values into its shader. Where one of these is wanted as an image too, the
+    residual for the value of the loss for example, the scatter would have to visit every pixel for it. Loop fission:
+    the image is made apart, and the scatter computes its own at the few pixels it visits.
+    """
+    limits = context.limits
+    rasters = {v for s in sub_stages if s.mode is Mode.RASTER for v in s.outputs}
+    split = [
+        _split(s, context) if _several(s) and any(r.variable in rasters for r in s.reads) else (s,)
+        for s in sub_stages
+    ]
+    drawn = {
+        s.outputs for s in _drawn_where_possible([s for parts in split for s in parts], limits) if s.drawn
+    }
+    pairs = zip(sub_stages, split, strict=True)
+    found = [s for whole, parts in pairs for s in (parts if parts[-1].outputs in drawn else (whole,))]
+    return _drawn_where_possible(found, limits)
+
+
+def _several(s: SubStage) -> bool:
+    return s.mode is Mode.SCATTER and len(s.outputs) > 1
+
+
+def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
+    """The images as a SubStage of its own, and the scatter alone."""
+    scatter = s.scatter
+    assert scatter is not None
+    images = tuple(v for v in s.outputs if v is not scatter.output)
+    first = restrict(s, context.analysis, images, Mode.FRAGMENT)
+    if context.limits.violation(first):
+        first = first.as_dispatch()
+    return first, restrict(s, context.analysis, (scatter.output,), Mode.SCATTER)
+
+
+def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
     """The SubStages, with ``drawn`` set for scatters that a raster of the same schedule bounds."""
     rasters = {
         f.output: (f, s)

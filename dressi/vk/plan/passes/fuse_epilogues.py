@@ -6,27 +6,24 @@ reader works on the same texels, an optimizer on its gradient for example, it do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
-from ..analysis.order import can_run
+from ..context import Context
 from ..glsl.fixed_point import accumulators_of
-from ..limits import DeviceLimits
 from ..substage import Mode, SubStage
+from ..uses import Uses
 
 
-def absorb_readers(
-    sub_stages: Sequence[SubStage], roots: Iterable[Variable], limits: DeviceLimits
-) -> list[SubStage]:
-    """The SubStages, with the only readers of tables moved ``then`` behind their scatters. ``roots`` stay images."""
+def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, with the only readers of tables moved ``then`` behind their scatters."""
+    if context.incremental:
+        return list(sub_stages)
+    limits, needed = context.limits, {*context.roots, *context.named}
     order: dict[int, SubStage | None] = dict(enumerate(sub_stages))
-    needed = set(roots)
-    overwritten = {leaf for s in sub_stages for leaf in s.replaces.values()}
-    readers: dict[Variable, set[int]] = {}
-    for k, s in enumerate(sub_stages):
-        for read in s.reads:
-            readers.setdefault(read.variable, set()).add(k)
+    overwritten = context.uses.overwriter
+    readers = {v: set(numbers) for v, numbers in context.uses.readers.items()}
     for k, s in enumerate(sub_stages):
         scatter = s.scatter
         if scatter is None:
@@ -42,7 +39,7 @@ def absorb_readers(
         if together is None or limits.violation(together):
             continue
         order[reader], order[k] = together, None
-        if not overwritten.isdisjoint(r.variable for r in s.reads) and not can_run(_left(order)):
+        if any(r.variable in overwritten for r in s.reads) and not Uses(_left(order)).can_run:
             order[reader], order[k] = alone, s  # it waits for somebody who overwrites what the scatter reads
             continue
         for read in together.reads:

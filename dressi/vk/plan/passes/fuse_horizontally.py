@@ -7,23 +7,21 @@ own: the old value stays readable to everybody else, and is replaced by a copy a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
-from ..analysis.order import can_run
-from ..limits import DeviceLimits
+from ..context import Context
 from ..substage import ONE, Binding, Mode, Read, SubStage
+from ..uses import Uses
 
-Copies = list[tuple[Variable, Variable]]
 
-
-def let_ride(
-    sub_stages: Sequence[SubStage], copies: Copies, limits: DeviceLimits
-) -> tuple[list[SubStage], Copies]:
-    """The SubStages, with those over one texel that nobody reads moved into dispatches, and the copies."""
-    sub_stages, copies = list(sub_stages), list(copies)
-    read = {r.variable for s in sub_stages for r in s.reads}
+def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, with those over one texel that nobody reads moved into dispatches."""
+    if context.incremental:
+        return list(sub_stages)
+    limits, read = context.limits, context.uses.readers
+    sub_stages = list(sub_stages)
     for rider in [s for s in sub_stages if _may_ride(s, read)]:
         overwritten = {leaf for s in sub_stages if s is not rider for leaf in s.replaces.values()}
         if any(r.variable in overwritten for r in rider.reads):
@@ -35,17 +33,17 @@ def let_ride(
                 continue
             host = sub_stages[k]
             sub_stages[k] = together
-            if not can_run([s for s in sub_stages if s is not rider]):
+            if not Uses(s for s in sub_stages if s is not rider).can_run:
                 sub_stages[k] = host  # it waits for somebody who overwrites what the host reads
                 continue
             sub_stages.remove(rider)
-            copies += [(leaf, new) for new, leaf in rider.replaces.items()]
             break
-    return sub_stages, copies
+    return sub_stages
 
 
-def _may_ride(s: SubStage, read: set[Variable]) -> bool:
-    return s.domain == ONE and s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and read.isdisjoint(s.outputs)
+def _may_ride(s: SubStage, read: Container[Variable]) -> bool:
+    unread = not any(v in read for v in s.outputs)
+    return s.domain == ONE and s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and unread
 
 
 def _together(host: SubStage, rider: SubStage) -> SubStage | None:

@@ -6,12 +6,13 @@ channel of its image unused, which a scalar can have. Only what fits without mor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
 from ....ad.ops.pixel.vector import Construct
 from ....ad.types import VType
+from ..context import Context
 from ..substage import Binding, Mode, Read, SubStage
 
 _TYPES = {
@@ -22,17 +23,14 @@ _TYPES = {
 }
 
 
-def share_channels(
-    sub_stages: Sequence[SubStage], own: Iterable[Variable]
-) -> tuple[list[SubStage], dict[Variable, tuple[Variable, ...]]]:
-    """The SubStages, and the members of each Variable that is new. ``own``: those that keep images of their own."""
-    readers: dict[Variable, list[int]] = {}
-    fixed = set(own)
-    for k, s in enumerate(sub_stages):
-        for read in s.reads:
-            readers.setdefault(read.variable, []).append(k)
-            if s.mode is Mode.RASTER or s.drawn is not None:
-                fixed.add(read.variable)
+def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages with fewer images. Only in a schedule that updates leaves, so that it is run again and again."""
+    if not context.updates:
+        return list(sub_stages)
+    readers, fixed = context.uses.readers, {*context.fixed, *context.given}
+    for s in sub_stages:
+        if s.mode is Mode.RASTER or s.drawn is not None:
+            fixed.update(r.variable for r in s.reads)
         if s.scatter is not None:
             fixed.add(s.scatter.inputs[0])
     shared: dict[Variable, tuple[Variable, ...]] = {}
@@ -53,7 +51,7 @@ def share_channels(
     for new, members in shared.items():
         for k in readers[members[0]]:
             found[k] = _reading(found[k], new, members)
-    return found, shared
+    return found
 
 
 def _fitting(members: list[Variable]) -> list[tuple[Variable, ...]]:

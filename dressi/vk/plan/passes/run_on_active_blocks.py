@@ -19,47 +19,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import numpy as np
 
-from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
-from ..analysis.dataflow import Analysis
+from ....ad.graph import Domain, RasterFunction, ScatterFunction, Variable
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
-from ..cost import CPU, CostModel, operations, planes
-from ..limits import DeviceLimits
+from ..analysis.restrict import restrict
+from ..context import Context
+from ..cost import operations, planes
 from ..substage import ActiveBlocks, Binding, Mode, Read, SubStage
-from .fission import only
+from ..uses import Uses
 
 ACTIVE = 0.5
 """The share of blocks that is expected to be active."""
 
 
-def run_on_active_blocks(
-    sub_stages: Sequence[SubStage],
-    functions: Sequence[Function],
-    given: Iterable[Variable],
-    roots: Iterable[Variable],
-    analysis: Analysis,
-    limits: DeviceLimits,
-    cost: CostModel | None = None,
-) -> list[SubStage]:
-    """The SubStages, some of them with ``active`` blocks, and those that make the lists.
-
-    functions: all of the program, producers first.  given: images that are there before these SubStages run.
-    roots: images that somebody reads after them.
-    """
-    if not any(isinstance(f, RasterFunction) for f in functions):
+def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, some of them with ``active`` blocks, and those that make the lists. Only in a schedule that updates
+    leaves, so that it is run again and again."""
+    if not context.updates or not any(isinstance(f, RasterFunction) for f in context.functions):
         return list(sub_stages)
-    known, roots, given = {}, set(roots), set(given)
+    known: dict[ActiveBlocks, dict[Variable, np.ndarray]] = {}
 
     def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:
         now = [p for s in sub_stages for p in parts.get(s, (s,))]
-        return _Choice(now, functions, given, roots, limits, cost or CPU, known)
+        return _Choice(Uses(now) if parts else context.uses, context, known)
 
     work = choice({})
-    parts = {s: pair for s in sub_stages if (pair := work.parts(s, analysis)) is not None}
+    parts = {s: pair for s in sub_stages if (pair := work.parts(s)) is not None}
     if parts:
         work = choice(parts)
         work.choose()
@@ -71,21 +59,12 @@ def run_on_active_blocks(
 class _Choice:
     """Which SubStages run on which list."""
 
-    def __init__(
-        self,
-        sub_stages: Sequence[SubStage],
-        functions: Sequence[Function],
-        given: AbstractSet[Variable],
-        roots: AbstractSet[Variable],
-        limits: DeviceLimits,
-        cost: CostModel,
-        known: dict[ActiveBlocks, dict[Variable, np.ndarray]],
-    ):
-        self.sub_stages, self.functions, self.limits, self.cost = list(sub_stages), functions, limits, cost
-        self.given, self.roots = given, roots
-        self.maker = {v: k for k, s in enumerate(sub_stages) for v in s.outputs}
+    def __init__(self, uses: Uses, context: Context, known: dict[ActiveBlocks, dict[Variable, np.ndarray]]):
+        self.sub_stages, self.maker, self.context = uses.sub_stages, uses.maker, context
+        self.functions, self.limits, self.cost = context.functions, context.limits, context.cost
+        self.given, self.roots = context.given, frozenset(context.roots)
         self.readers: dict[Variable, list[tuple[SubStage, bool]]] = {}
-        for s in sub_stages:
+        for s in self.sub_stages:
             for read in s.reads:
                 self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
         self.known = known
@@ -193,7 +172,7 @@ class _Choice:
         return True
 
     # ---- parts
-    def parts(self, s: SubStage, analysis: Analysis) -> tuple[SubStage, SubStage] | None:
+    def parts(self, s: SubStage) -> tuple[SubStage, SubStage] | None:
         """What is settled of a SubStage's outputs, with what the others hang on, and the rest; None where a part
         would be empty."""
         if self._saves(s) <= 0 or len(s.functions) < 2:
@@ -210,8 +189,8 @@ class _Choice:
             if not outputs or not self._independent(self.maker[s.outputs[0]], blocks):
                 continue
             mode = Mode.SCATTER if s.mode is Mode.SCATTER else Mode.COMPUTE
-            first = only(s, analysis, outputs, mode)
-            second = only(s, analysis, rest, Mode.FRAGMENT, {*between, *settled})
+            first = restrict(s, self.context.analysis, outputs, mode)
+            second = restrict(s, self.context.analysis, rest, Mode.FRAGMENT, {*between, *settled})
             if self.limits.violation(second) is not None:
                 second = _as_dispatch(second)
             if self.limits.violation(first) is None and self.limits.violation(second) is None:

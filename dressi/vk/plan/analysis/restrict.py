@@ -1,0 +1,59 @@
+"""Part of a SubStage as a SubStage of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from ....ad.graph import Function, ScatterFunction, Variable
+from ....ad.types import Access
+from ..substage import Binding, Mode, Read, SubStage
+from .dataflow import Analysis
+
+
+def restrict(
+    s: SubStage,
+    analysis: Analysis,
+    outputs: tuple[Variable, ...],
+    mode: Mode,
+    given: AbstractSet[Variable] = frozenset(),
+) -> SubStage:
+    """What makes these outputs of a SubStage, or values inside of it; from images of ``given``, inside of it too."""
+    functions = _makers(s, outputs, given)
+    made = {f.output for f in functions}
+    reads: dict[Variable, bool] = {}
+    for f in functions:
+        for x, access in analysis.stored_inputs(f):
+            if x not in made:
+                reads[x] = reads.get(x, False) or access is not Access.SAME_PIXEL
+        if isinstance(f, ScatterFunction):
+            reads.update({x: True for x in f.inputs[:1] if x in reads})
+
+    def binding(v: Variable) -> Binding:
+        near = mode is Mode.FRAGMENT and v.domain == s.domain and not reads[v]
+        return Binding.ATTACHMENT if near else Binding.TEXTURE
+
+    return replace(
+        s,
+        mode=mode,
+        functions=functions,
+        body=analysis.body(functions, s.domain),
+        reads=tuple(Read(v, binding(v), reads[v]) for v in sorted(reads, key=lambda v: v.id)),
+        outputs=outputs,
+    )
+
+
+def _makers(s: SubStage, outputs: Iterable[Variable], given: AbstractSet[Variable]) -> tuple[Function, ...]:
+    inside = set(s.functions)
+    found: set[Function] = set()
+    stack = [v.creator for v in outputs]
+    while stack:
+        f = stack.pop()
+        if f is None or f in found:
+            continue
+        if f in inside:
+            found.add(f)
+        if f in inside or f in s.body:
+            stack.extend(x.creator for x in f.inputs if x not in given)
+    return tuple(f for f in s.functions if f in found)

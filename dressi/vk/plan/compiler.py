@@ -1,0 +1,221 @@
+"""The compiler: a Program becomes a Plan. Read this first.
+
+A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one shader: a subpass of a render pass, or
+a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a list of Stages that run
+together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs in every step.
+
+1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
+   values that the step reads.
+2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
+   computes again (rematerialization).
+3. The ``PASSES`` below turn the Functions into SubStages. Each is one file in ``pack/`` or ``passes/``, with one
+   signature: (sub_stages, context) -> sub_stages. A pass is pure: it returns new SubStages and changes nothing that it
+   was given. ``Context`` holds what passes share.
+4. ``pack_stages`` groups the SubStages into Stages.
+5. ``assign_images`` gives every stored value an image; values that do not live at the same time share one.
+6. ``generate`` writes the GLSL of every SubStage.
+
+The driver skips a pass if its flag in ``PlanOptions``, which has the name of the pass, is off; ``INSTEAD`` has what then
+runs for those that cannot be left out. It drops what a pass made if no order of execution is left. With DRESSI_CHECK it
+verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
+
+To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
+write its class in ``substage``, and its rules for GLSL (``glsl/generate``) and recording (``run/record``). To add a
+limit: add the field to ``DeviceLimits``, and its count to ``SubStage.resources`` under the same name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from ...ad.collecting import paused
+from ...ad.graph import ScatterFunction, Variable
+from ...ad.program import Program
+from ...ad.transform.merge import halve_scatter
+from ...config import config
+from .analysis.dataflow import Analysis
+from .analysis.dependencies import NOTHING, Dependencies, Leaves, crossing
+from .analysis.static import split_static
+from .analysis.updates import Updates, effective_updates, snapshot_leaves
+from .context import Context
+from .glsl.generate import generate
+from .glsl.writer import ShaderText
+from .lifetime import assign_images
+from .limits import DeviceLimits
+from .model.device import DeviceModel
+from .model.records import CPU
+from .options import DEFAULT, PlanOptions
+from .pack.functions import DoesNotFit, one_function_each, pack_functions
+from .pack.stages import one_sub_stage_each, pack_stages
+from .passes.choose_lowering import choose_lowering, subpasses_where_possible
+from .passes.compact_live_faces import compact_live_faces
+from .passes.draw_scatters import draw_scatters
+from .passes.fuse_epilogues import fuse_epilogues
+from .passes.fuse_horizontally import fuse_horizontally
+from .passes.pack_channels import pack_channels
+from .passes.run_on_active_blocks import run_on_active_blocks
+from .passes.store_operands import store_operands
+from .passes.update_in_place import update_in_place
+from .plan import Plan, Schedule
+from .substage import SubStage
+from .uses import Uses
+from .verify import verify, verify_plan
+
+Pass = Callable[[Sequence[SubStage], Context], list[SubStage]]
+
+PASSES: tuple[Pass, ...] = (
+    pack_functions,  # Functions to SubStages, greedy, under the limits (paper 3.3.3 and A.8)
+    store_operands,  # min-cut rematerialization: store few planes that many values follow from
+    update_in_place,  # a new value is written into the image of the leaf it replaces
+    fuse_horizontally,  # work on single texels joins a larger dispatch
+    compact_live_faces,  # a raster with a mask draws the live faces only
+    draw_scatters,  # a scatter under a raster draws its primitives again
+    run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
+    fuse_epilogues,  # a scatter does the work of the only reader of its table
+    choose_lowering,  # subpass or dispatch
+    pack_channels,  # values that are made and read together share an image
+)
+
+INSTEAD: dict[Pass, Pass] = {
+    pack_functions: one_function_each,
+    choose_lowering: subpasses_where_possible,
+}
+"""What runs for a pass that is switched off and cannot be left out."""
+
+
+def build_plan(
+    program: Program,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    options: PlanOptions = DEFAULT,
+    cost: DeviceModel | None = None,
+    changing: Leaves = NOTHING,
+) -> Plan:
+    """Packs a Program under the limits. Raises PlanError when something cannot fit.
+
+    changing: leaves that no step updates, but that are expected to be sent between steps; what depends on them is
+    packed together with what the steps update.
+
+    A scatter that reads more images than the device allows is done in parts, and a leaf that becomes the new value of
+    another while the step overwrites it is copied by a Function: ``program`` of the plan is the Program with these.
+    """
+    program.check()
+    program = snapshot_leaves(program)
+    while True:
+        try:
+            with paused():
+                return _build(program, limits, shader_text, options, cost or CPU, changing)
+        except DoesNotFit as error:
+            if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
+                raise
+            program = halve_scatter(program, error.function)
+
+
+def contexts(
+    program: Program,
+    limits: DeviceLimits,
+    options: PlanOptions = DEFAULT,
+    cost: DeviceModel | None = None,
+    changing: Leaves = NOTHING,
+) -> tuple[Context, Context]:
+    """What the first pass gets for each of the two Schedules of a Program: what runs once, and the step."""
+    cost = cost or CPU
+    dependencies = Dependencies(program.functions)
+    updates = effective_updates(program)
+    moving = changing.union(leaf for leaf, _ in updates)
+    split = split_static(program, moving, dependencies, options, cost)
+
+    def context(roots: Iterable[Variable], given: Iterable[Variable], updates: Updates) -> Context:
+        roots, given = tuple(roots), frozenset(given)
+        analysis = Analysis(
+            [v for v in roots if v.creator is not None and v not in given],
+            given,
+            rematerialize=options.rematerialize,
+            cost=cost if options.rematerialize else None,
+            trivial=split.repeated,
+        )
+        return Context(
+            limits=limits,
+            cost=cost,
+            options=options,
+            functions=program.functions,
+            roots=roots,
+            given=given,
+            updates=updates,
+            named=frozenset(program.outputs.values()),
+            incremental=False,
+            dependencies=dependencies,
+            analysis=analysis,
+            uses=Uses(()),
+        )
+
+    once = replace(context(split.kept, (), ()), incremental=True)
+    return once, context(program.roots, split.kept, updates)
+
+
+def _build(
+    program: Program,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    options: PlanOptions,
+    cost: DeviceModel,
+    changing: Leaves,
+) -> Plan:
+    once, each = contexts(program, limits, options, cost, changing)
+    updated = frozenset(leaf for leaf, _ in each.updates)
+    static, step = schedule(once, updated, "once"), schedule(each, updated, "step")
+    replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
+    kept = (*once.roots, *crossing((*static.with_dependencies, *step.with_dependencies)))
+    kept = tuple(dict.fromkeys(kept))
+    copied = [new for _, new in step.copies]
+    persistent = [*program.leaves, *kept, *program.outputs.values(), *copied, *replaces]
+    images = assign_images(
+        (static.stages, step.stages), persistent, replaces, limits, share=options.alias_images
+    )
+    shaders = {s: generate(s, limits, shader_text) for s in chain(static.sub_stages, step.sub_stages)}
+    movable = each.dependencies.worth_changing(static.sub_stages, step.sub_stages)
+    plan = Plan(program, limits, static, step, images, replaces, shaders, kept, changing, movable)
+    if config.check:
+        verify_plan(plan)
+    return plan
+
+
+def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
+    """The Stages that compute the roots of a context, and the copies at their end. updated: the leaves that steps
+    update: what depends on them runs every time."""
+    options, updates = context.options, context.updates
+    sub_stages: list[SubStage] = []
+    for each in PASSES:
+        chosen = each if getattr(options, each.__name__) else INSTEAD.get(each)
+        if chosen is None:
+            continue
+        made = chosen(sub_stages, context)
+        following = context.following(made)
+        if not following.uses.can_run and context.uses.can_run:
+            continue  # the pass made SubStages that wait for each other
+        if config.debug >= 2:
+            _show(title, chosen.__name__, sub_stages, made)
+        sub_stages, context = made, following
+        if config.check:
+            verify(sub_stages, context, f"{chosen.__name__}, {title}")
+    stages = (pack_stages if options.pack_stages else one_sub_stage_each)(sub_stages, context)
+    in_place = {(leaf, new) for s in sub_stages for new, leaf in s.replaces.items()}
+    causes = [context.dependencies.read_by(stage.sub_stages) for stage in stages]
+    always = [not options.cache_static or any(s.replaces for s in stage.sub_stages) for stage in stages]
+    return Schedule(
+        tuple(stages),
+        tuple(pair for pair in updates if pair not in in_place),
+        tuple(None if a or not updated.isdisjoint(c) else c for a, c in zip(always, causes, strict=True)),
+    )
+
+
+def _show(title: str, name: str, before: Sequence[SubStage], after: Sequence[SubStage]) -> None:
+    old = set(before)
+    new = [s for s in after if s not in old]
+    if new or len(before) != len(after):
+        print(f"dressi: {title}: {name}: {len(before)} -> {len(after)} substages", file=sys.stderr)
+        for s in new if before else ():
+            print(f"  {s}", file=sys.stderr)

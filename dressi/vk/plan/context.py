@@ -1,0 +1,53 @@
+"""What the passes of the compiler share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ...ad.graph import Function, Variable
+from .analysis.dataflow import Analysis
+from .analysis.dependencies import Dependencies
+from .analysis.updates import Updates
+from .limits import DeviceLimits
+from .model.device import DeviceModel
+from .options import PlanOptions
+from .substage import SubStage
+from .uses import Uses
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a pass may ask about the schedule it works on. Frozen: the driver makes the next one after every pass.
+
+    functions: all of the program, producers first.  roots: the Variables that the schedule computes.  given: those
+    that have values before it runs; leaves are not among them.  updates: pairs (leaf, new value) at its end.
+    named: outputs that a user reads by name, which need images of their own.  incremental: its Stages run again one
+    by one when leaves are sent, so that SubStages that depend on different leaves must stay apart.
+    dependencies: the leaves that a value depends on.  analysis: order and readers of Functions, and which of them
+    every reader computes again.  uses: the index of the SubStages that the next pass gets.
+    """
+
+    limits: DeviceLimits
+    cost: DeviceModel
+    options: PlanOptions
+    functions: tuple[Function, ...]
+    roots: tuple[Variable, ...]
+    given: frozenset[Variable]
+    updates: Updates
+    named: frozenset[Variable]
+    incremental: bool
+    dependencies: Dependencies
+    analysis: Analysis
+    uses: Uses
+
+    @cached_property
+    def fixed(self) -> frozenset[Variable]:
+        """Variables that need images of their own: roots, named outputs, leaves that are updated and their values."""
+        return frozenset((*self.roots, *self.named, *(v for pair in self.updates for v in pair)))
+
+    def following(self, sub_stages: Iterable[SubStage]) -> Context:
+        """The Context of the pass that gets these SubStages."""
+        uses = Uses(sub_stages)
+        return replace(self, uses=uses, analysis=self.analysis.agreeing_with(uses.sub_stages))

@@ -1,0 +1,58 @@
+"""Which passes of the compiler run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Parts of the compiler that can be switched off, to compare and to measure. Results stay the same.
+
+    The first group has one flag for each pass of ``dressi.vk.plan.compiler.PASSES``, by the name of the pass; the
+    second concerns the plan as a whole.
+
+    | field | what it does | without it |
+    |-------|--------------|------------|
+    | pack_functions | puts Functions that read each other at the same pixel into one shader | one Function a shader |
+    | store_operands | stores the operands of values where they need fewer bytes (min-cut rematerialization) | values that are read are stored |
+    | update_in_place | writes a new value into the image of the leaf that it replaces | updates are copied at the end of a step |
+    | fuse_horizontally | does work on a single texel inside of a larger dispatch | a pass for every counter |
+    | compact_live_faces | draws only the faces that a mask leaves, from a list made on the device | all faces are drawn |
+    | draw_scatters | draws the primitives under a scatter instead of visiting every pixel | scatters visit every pixel |
+    | run_on_active_blocks | skips blocks of pixels where a raster hit nothing | every pixel is computed |
+    | fuse_epilogues | lets a scatter do the work of the only reader of its table | the table becomes an image |
+    | choose_lowering | chooses between subpass and dispatch by the device's costs and limits | subpasses wherever possible |
+    | pack_channels | puts values that are made and read together into the channels of one image | an image for every value |
+    | pack_stages | makes shaders subpasses of one render pass | one shader a render pass |
+    | rematerialize | computes cheap values again where they are read | values that are read are stored |
+    | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
+    | alias_images | lets values that do not live at the same time share an image | every value has its own image |
+    | adapt | makes another plan for leaves that are sent before every step | one plan |
+
+    All are True by default. All False is the baseline, one Function a pass.
+
+    >>> with DressiAD(options=PlanOptions(pack_stages=False)) as ad:
+    ...     ad.evaluate(F.square(3.0)).item()
+    9.0
+    """
+
+    pack_functions: bool = True
+    store_operands: bool = True
+    update_in_place: bool = True
+    fuse_horizontally: bool = True
+    compact_live_faces: bool = True
+    draw_scatters: bool = True
+    run_on_active_blocks: bool = True
+    fuse_epilogues: bool = True
+    choose_lowering: bool = True
+    pack_channels: bool = True
+    pack_stages: bool = True
+    rematerialize: bool = True
+    cache_static: bool = True
+    alias_images: bool = True
+    adapt: bool = True
+
+
+DEFAULT = PlanOptions()
+BASELINE = PlanOptions(*[False] * len(fields(PlanOptions)))

@@ -1,0 +1,74 @@
+"""Who makes, reads and overwrites what: the one index of a list of SubStages, kept by the driver of the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from ...ad.graph import Variable
+from .substage import ActiveBlocks, DrawList, SubStage
+
+
+class Uses:
+    """An index of SubStages; numbers are positions in their list.
+
+    maker: the SubStage that writes a Variable.  readers: the SubStages that read one, in the order of the list.
+    overwriter: the SubStage that writes a new value into the image of a leaf.  lister: the one that makes a list.
+    """
+
+    def __init__(self, sub_stages: Iterable[SubStage]):
+        self.sub_stages = tuple(sub_stages)
+        self.maker: dict[Variable, int] = {}
+        self.readers: dict[Variable, list[int]] = {}
+        self.overwriter: dict[Variable, int] = {}
+        self.lister: dict[ActiveBlocks | DrawList, int] = {}
+        for k, s in enumerate(self.sub_stages):
+            self.maker.update(dict.fromkeys(s.outputs, k))
+            self.overwriter.update(dict.fromkeys(s.replaces.values(), k))
+            if s.list_made is not None:
+                self.lister[s.list_made] = k
+            for read in s.reads:
+                self.readers.setdefault(read.variable, []).append(k)
+
+    @cached_property
+    def later(self) -> list[set[int]]:
+        """For each SubStage those that must run after it: readers of its outputs, users of its list, and whoever
+        overwrites a leaf that it reads."""
+        later: list[set[int]] = [set() for _ in self.sub_stages]
+        for k, s in enumerate(self.sub_stages):
+            for used in s.lists_used:
+                if used in self.lister:
+                    later[self.lister[used]].add(k)
+        for v, readers in self.readers.items():
+            maker, overwriter = self.maker.get(v), self.overwriter.get(v)
+            if maker is not None:
+                later[maker].update(readers)
+            if overwriter is not None:
+                for k in readers:
+                    if k != overwriter:
+                        later[k].add(overwriter)
+        return later
+
+    @cached_property
+    def waits_for_itself(self) -> SubStage | None:
+        """A SubStage of a cycle, if there is one: then no order of execution exists.
+
+        Merging two SubStages, or adding a read to one, can make a cycle where leaves are overwritten: whoever reads a
+        leaf must run before the SubStage that overwrites it, even if it has nothing else to do with that one.
+        """
+        waiting = [0] * len(self.sub_stages)
+        for later in self.later:
+            for n in later:
+                waiting[n] += 1
+        ready = [k for k, n in enumerate(waiting) if n == 0]
+        while ready:
+            for n in self.later[ready.pop()]:
+                waiting[n] -= 1
+                if waiting[n] == 0:
+                    ready.append(n)
+        return next((s for s, n in zip(self.sub_stages, waiting, strict=True) if n), None)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether an order of execution exists."""
+        return self.waits_for_itself is None

@@ -1,0 +1,224 @@
+"""Checks of what the compiler makes: run after every pass, and on the finished Plan, with DRESSI_CHECK=1.
+
+A rule looks at a SubStage or at a list of them and gives a sentence for every fault that it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ...ad.graph import PixelFunction, RasterFunction, Variable
+from ...errors import PlanError
+from .context import Context
+from .limits import DeviceLimits
+from .plan import Plan
+from .substage import Binding, Mode, Stage, SubStage
+
+_DISPATCHED = (Mode.COMPUTE, Mode.SCATTER)
+_LISTING = (Mode.BLOCKS, Mode.LIST)
+
+
+def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:
+    """Raises PlanError when SubStages break a rule. made_by: the pass that made them."""
+    found = _faults_of_each(sub_stages, context.limits)
+    for rule in RULES:
+        found += rule(sub_stages, context)
+    _raise(found, made_by)
+
+
+def verify_plan(plan: Plan) -> None:
+    """Raises PlanError when the Stages or the images of a Plan break a rule."""
+    found = _faults_of_each(plan.sub_stages, plan.limits)
+    found += [fault for stage in plan.stages for fault in stages_are_render_passes(stage, plan.limits)]
+    _raise([*found, *images_hold_what_is_read(plan)], "the finished plan")
+
+
+def _raise(found: Sequence[str], made_by: str) -> None:
+    if found:
+        raise PlanError(
+            f"{made_by} broke a rule of plans: {'; '.join(found[:3])}. This is a bug of dressi: "
+            "please report it, and switch the pass off with its flag of PlanOptions meanwhile"
+        )
+
+
+# ---- of one SubStage
+def _faults_of_each(sub_stages: Iterable[SubStage], limits: DeviceLimits) -> list[str]:
+    return [f"{fault}, in\n{s}\n" for s in sub_stages for rule in EACH for fault in rule(s, limits)]
+
+
+def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    sentence = limits.violation(s)
+    if sentence is not None:
+        yield sentence
+
+
+def functions_suit_the_mode(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    made = {f.output for f in s.functions}
+    yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
+    if s.mode is Mode.RASTER and not (len(s.functions) == 1 and isinstance(s.functions[0], RasterFunction)):
+        yield "a raster draws exactly one RasterFunction"
+    if s.mode is Mode.SCATTER and s.scatter is None:
+        yield "a scatter has no ScatterFunction"
+    if s.mode in (Mode.FRAGMENT, Mode.COMPUTE):
+        others = {f for rider in s.riders for f in rider.functions}
+        for f in s.functions:
+            if not isinstance(f, PixelFunction):
+                yield f"{f!r} is no work on each pixel"
+            elif f not in others and f.output.domain != s.domain:
+                yield f"{f!r} works on {f.output.domain}, not on {s.domain}"
+    if s.mode in _LISTING and s.list_made is None:
+        yield "it makes no list"
+
+
+def bindings_suit_the_mode(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for rasters alone."""
+    attached = set(s.then.replaces.values()) if s.then is not None and s.then.draws else set()
+    for read in s.reads:
+        v = read.variable
+        if read.binding is Binding.VERTEX and s.mode is not Mode.RASTER:
+            yield f"{v} is read by a vertex shader that there is none of"
+        if read.binding is Binding.ATTACHMENT and v not in attached:
+            if not s.draws:
+                yield f"{v} is an input attachment of a dispatch"
+            if read.elsewhere or v.domain != s.domain:
+                yield f"{v} is an input attachment, but is read at other pixels"
+    names = [read.variable for read in s.reads]
+    yield from (f"{v} is read through two bindings" for v in set(names) if names.count(v) > 1)
+
+
+def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    """What a SubStage overwrites it reads at its own pixel, and through the attachment it writes if it draws."""
+    work = s.then or s
+    reads = {read.variable: read for read in s.reads}
+    for new, leaf in s.replaces.items():
+        if new not in s.outputs:
+            yield f"{new} replaces {leaf} and is not written"
+        if (leaf.domain, leaf.vtype) != (new.domain, new.vtype):
+            yield f"{new} does not fit the image of {leaf}"
+        read = reads.get(leaf)
+        if read is not None and read.elsewhere:
+            yield f"{leaf} is overwritten while other pixels of it are read"
+        if read is not None and work.draws and read.binding is not Binding.ATTACHMENT:
+            yield f"{leaf} is drawn over while it is read as a texture"
+        if s.then is not None and any(leaf in f.inputs for f in s.body):
+            yield f"{leaf} is read by a scatter whose epilogue overwrites it"
+
+
+def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    if s.active is not None:
+        if s.mode not in (*_DISPATCHED, Mode.BLOCKS) or s.active.domain != s.domain:
+            yield f"it cannot run on blocks of {s.active.domain}"
+        yield from (f"{v} is filled and not written" for v in s.fill if v not in s.outputs)
+    read = {r.variable for r in s.reads}
+    missing = [v for v, _ in s.active.quiet if v not in read] if s.mode is Mode.BLOCKS and s.active else []
+    yield from (f"it lists blocks by {v}, which it does not read" for v in missing)
+    if s.mode is Mode.LIST and s.listed is not None:
+        live = s.listed.live
+        if live not in read and all(f.output is not live for f in s.body):
+            yield f"it lists faces by {live}, which it does not have"
+
+
+EACH: tuple[Callable[[SubStage, DeviceLimits], Iterator[str]], ...] = (
+    limits_hold,
+    functions_suit_the_mode,
+    bindings_suit_the_mode,
+    overwriting_is_safe,
+    lists_suit_the_work,
+)
+
+
+# ---- of a list of SubStages
+def values_are_made_once(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    seen: set[Variable] = set()
+    for v in (v for s in sub_stages for v in s.outputs):
+        if v in seen:
+            yield f"{v} is made by two SubStages"
+        seen.add(v)
+
+
+def reads_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    """Everything that is read, or wanted in the end, is a leaf, given, or made; in an order that exists."""
+    wanted = dict.fromkeys([*context.roots, *(r.variable for s in sub_stages for r in s.reads)])
+    for v in wanted:
+        if v.creator is not None and v not in context.given and v not in context.uses.maker:
+            yield f"nothing makes {v}"
+    if not context.uses.can_run:
+        yield f"this waits for itself:\n{context.uses.waits_for_itself}\n"
+
+
+def leaves_are_overwritten_once(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    seen: set[Variable] = set()
+    for new, leaf in (pair for s in sub_stages for pair in s.replaces.items()):
+        if (leaf, new) not in context.updates:
+            yield f"{new} replaces {leaf}, which is no update"
+        if new in context.named:
+            yield f"{new} is read by name and has no image of its own"
+        if leaf in seen:
+            yield f"{leaf} is overwritten twice"
+        seen.add(leaf)
+
+
+def lists_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    """Every list that is used is made; that it is made before is a matter of the order."""
+    for s in sub_stages:
+        yield from (f"nothing makes the list of {x}" for x in s.lists_used if x not in context.uses.lister)
+
+
+RULES: tuple[Callable[[Sequence[SubStage], Context], Iterator[str]], ...] = (
+    values_are_made_once,
+    reads_are_made,
+    leaves_are_overwritten_once,
+    lists_are_made,
+)
+
+
+# ---- of a Plan
+def stages_are_render_passes(stage: Stage, limits: DeviceLimits) -> Iterator[str]:
+    """Subpasses have one framebuffer; no image is an attachment of one and a texture of another."""
+    if len(stage.sub_stages) == 1:
+        return
+    if not all(s.draws for s in stage.sub_stages):
+        yield "a dispatch shares a Stage"
+    tilings = [limits.tiling(s.domain) for s in stage.sub_stages]
+    if len({(t.width, t.height) for t in tilings}) > 1:
+        yield "the subpasses of a render pass have different framebuffers"
+    attached = {v for s in stage.sub_stages for v in s.outputs}
+    reads = [r for s in stage.sub_stages for r in s.reads]
+    attached.update(r.variable for r in reads if r.binding is Binding.ATTACHMENT)
+    for read in reads:
+        if read.binding is not Binding.ATTACHMENT and read.variable in attached:
+            yield f"{read.variable} is an attachment and a texture of one render pass"
+
+
+def images_hold_what_is_read(plan: Plan) -> list[str]:
+    """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then, and every
+    list must have been made."""
+    holds: dict[int, Variable] = {}
+    lists: set = set()
+    found: list[str] = []
+
+    def step(number: int) -> None:
+        of = plan.images.by_schedule[number]
+        for leaf in plan.program.leaves:
+            holds.update(dict.fromkeys(of[leaf], leaf))
+        for s in (s for stage in plan.schedules[number].stages for s in stage.sub_stages):
+            for v in (r.variable for r in s.reads):
+                for slot in of[v]:
+                    if holds.get(slot) is not v:
+                        found.append(f"{v} is read from an image that holds {holds.get(slot)}, in\n{s}\n")
+            found.extend(f"the list of {x} is used before it is made" for x in s.lists_used if x not in lists)
+            if s.list_made is not None:
+                lists.add(s.list_made)
+            for v in s.outputs:
+                holds.update(dict.fromkeys(of[v], v))
+        for leaf, new in plan.schedules[number].copies:
+            if any(holds.get(slot) is not new for slot in of[new]):
+                found.append(f"{new} is copied into {leaf} from an image that no longer holds it")
+
+    for number in (0, 1, 1):
+        step(number)
+    last = plan.images.by_schedule[1]
+    for v in (*plan.kept, *plan.program.outputs.values()):
+        if any(holds.get(slot) is not v for slot in last[v]):
+            found.append(f"{v} is gone after a step")
+    return found
