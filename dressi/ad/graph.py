@@ -14,6 +14,7 @@ from .types import Access, Size, VType
 from .variable import Domain, Variable, user_line
 from .variable import as_variable as as_variable
 from .variable import domain_of as domain_of
+from .work import AxisWork, Work
 
 _PLACES = re.compile(r"\b(pixel|tile)\b")
 
@@ -42,7 +43,7 @@ def _known(kind: type[Function]) -> frozenset[str]:
 _ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
 
-class Function:
+class Function(Work):
     """One application of one operation. Subclass a *kind* (below), never this class.
 
     A subclass declares
@@ -51,6 +52,7 @@ class Function:
       ``infer``     type and domain of the output; raises GraphError through ``self.fail``;
       ``glsl``      the snippet, see below;
       ``eval``      the float64 NumPy meaning (``evaluate`` when it needs to know where it is);
+      its work      ``operations``, ``iterations``, ``fetches``: see ``dressi.ad.work.Work``;
       and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and ``jvp`` for
       others; ``zero_derivative = True`` where the output is piecewise constant, as that of ``floor``;
       ``no_derivative``, a sentence that says why there is none and what to use instead.
@@ -72,9 +74,6 @@ class Function:
     exact: ClassVar[bool] = False  # devices give the value of ``eval``, rounded to single precision
     zero_derivative: ClassVar[bool] = False
     no_derivative: ClassVar[str] = ""
-    iterations: int | Any = 0
-    """The most loop iterations that one evaluation of the snippet runs, nested loops multiplied. Shaders are kept below
-    what drivers allow (lavapipe ends all loops of an invocation, in silence, after 65,535)."""
 
     def __init__(self, *inputs: Variable, **fields: Any):
         for name, value in fields.items():
@@ -267,7 +266,7 @@ class PixelFunction(Function):
     """
 
 
-class ReduceFunction(PixelFunction):
+class ReduceFunction(AxisWork, PixelFunction):
     """Kind REDUCE: an output texel loops over the texels of its input along ``axis``; the snippet holds the loop.
 
     >>> class Product(ReduceFunction):
@@ -278,8 +277,6 @@ class ReduceFunction(PixelFunction):
     >>> evaluate(F.apply(Product, Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]))).item()
     120.0
     """
-
-    axis: str
 
 
 class ScatterFunction(Function):

@@ -22,6 +22,7 @@ class BiasCorrection(PixelFunction):
     With x = -t ln b this is 1 / (1 - exp(-x)), and (1 + x/2 + x^2/12) / x for small x: off by x^4 / 720, 2e-7 at 0.1.
     """
 
+    operations = 20.0
     fields = ("rate",)
 
     def __init__(self, t: Variable, beta: float):

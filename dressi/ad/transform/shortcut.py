@@ -20,6 +20,7 @@ from ..graph import PixelFunction, Variable
 class Alias(PixelFunction):
     """Kind: the value is that of the first input; further ones are there for derivatives."""
 
+    operations = 1.0
     glsl = "$0"
 
     def infer(self):

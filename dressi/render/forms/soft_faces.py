@@ -6,6 +6,7 @@ from the choice by ordinary Functions.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,7 @@ class FaceSegments(Faces):
     segments; a second one that is not seen is a-b again. (0, 0) for faces that are not drawn.
     """
 
+    operations = 156.0
     zero_derivative = True
     fields = ("count", "cull")
 
@@ -36,6 +38,9 @@ class FaceSegments(Faces):
     @cached_property
     def access(self):
         return (Access.FETCH, Access.FETCH)
+
+    def reads(self, k: int) -> float:
+        return (1.0, 3.0)[k]
 
     def infer(self):
         faces, vertex = self.inputs
@@ -77,6 +82,7 @@ class Enlarge(PixelFunction):
     axes, for angles below 30 degrees: a fifth more pixels.) Faces without area collapse.
     """
 
+    operations, fetches = 130.0, 3.0
     no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
     fields = ("count", "size")
     includes = ("face.glsl",)
@@ -168,6 +174,7 @@ class NearestEdge(PixelFunction):
     built from the ends of the segment.
     """
 
+    operations = 40.0
     no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
     includes = ("face.glsl",)
     glsl = "$y = $0 < 0 ? vec3(-2.0, 2.0, -1.0)\n : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
@@ -210,6 +217,7 @@ class Extremes(PixelFunction):
     The image is FLOAT, or VEC2 of such extremes along the other axis. No derivative.
     """
 
+    operations, fetches = 15.0, math.inf
     no_derivative = "is made for masks; use F.window_max and F.window_min"
     fields = ("axis",)
 

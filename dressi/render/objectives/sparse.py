@@ -6,6 +6,7 @@ A matrix is stored by rows: the entries of row i are number ``offsets[i]`` to ``
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -188,6 +189,7 @@ class SparseRows(PixelFunction):
 class SparseProduct(SparseRows):
     """The matrix times the values: at entry i the sum of m_ij x_j."""
 
+    operations, fetches = 24.0, math.inf
     term = "entry.y * {other}"
 
     def terms(self, values, row, column, weight):
@@ -201,6 +203,7 @@ class SparseDifference(SparseRows):
         weights 1 along a triangle 0-1-2:   y0 = (x1 - x0) + (x2 - x0),   d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
     """
 
+    operations, fetches = 28.0, math.inf
     term = "entry.y * ({other} - {own})"
 
     def infer(self):

@@ -85,6 +85,7 @@ def project(position: Variable, size: Size) -> Projected:
 class Project(PixelFunction):
     """Input: clip positions, VEC4. VEC4: ``Projected``, for images of a width over height of ``aspect``."""
 
+    operations = 31.0
     fields = ("aspect",)
     includes = ("projection.glsl",)
 
@@ -119,6 +120,7 @@ class ProjectSlope(Fused, PixelFunction):
     """Inputs (position VEC4, slope VEC4): VEC4, the gradient by clip positions of what has the gradient ``slope`` by
     their ``Project``. Differentiable in both."""
 
+    operations = 31.0
     fields = ("aspect",)
     includes = ("projection.glsl",)
 

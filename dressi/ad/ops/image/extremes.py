@@ -17,6 +17,7 @@ from .reduce import AXES, Reduce, fetch, reduce_axes, sum
 class ReduceExtreme(Reduce):
     """The largest or the smallest along the axis, by components. Of equal ones the gradient goes to the first."""
 
+    operations = 6.0
     largest: bool
 
     def infer(self):
@@ -67,6 +68,7 @@ class ReduceMin(ReduceExtreme):
 class ExtremeIndex(Reduce):
     """INT (IVECn): the place along the axis of the first of the largest, or smallest, by components."""
 
+    operations = 8.0
     zero_derivative = True
     fields = ("axis", "largest")
 
@@ -114,6 +116,10 @@ class Windowed(PixelFunction):
         return "ivec2(i, pixel.y)" if self.axis == "x" else "ivec2(pixel.x, i)"
 
     @property
+    def fetches(self) -> float:
+        return float(self.iterations)
+
+    @property
     def iterations(self) -> int:
         window, extent = 2 * self.radius + 1, self.inputs[0].size[self.axis == "y"]
         return window if window < extent else extent
@@ -134,6 +140,8 @@ class WindowExtreme(Windowed):
 
     Of equal ones the gradient goes to the first.
     """
+
+    operations = 11.0
 
     @cached_property
     def glsl(self) -> str:
@@ -180,6 +188,7 @@ class WindowExtreme(Windowed):
 class WindowIndex(Windowed):
     """INT (IVECn): x or y of the first texel that gives the value of ``WindowExtreme``, by components."""
 
+    operations = 14.0
     zero_derivative = True
 
     def infer(self):

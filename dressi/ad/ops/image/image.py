@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +19,7 @@ from .reduce import fetch
 class Coordinates(PixelFunction):
     """What a texel knows of itself; no inputs. A subclass says what."""
 
+    operations = 1.0
     zero_derivative = True
     fields = ("domain",)
 
@@ -44,6 +46,7 @@ class PixelCoordinates(Coordinates):
 class LinearIndex(Coordinates):
     """INT: y * W + x."""
 
+    operations = 3.0
     glsl = "pixel.y * $size.x + pixel.x"
 
     def evaluate(self, at, *x):
@@ -62,6 +65,8 @@ class TileIndex(Coordinates):
 class Fetching(Linear):
     """A linear Function that reads its one input by FETCH."""
 
+    fetches = 1.0
+
     @cached_property
     def access(self):
         return (Access.FETCH,)
@@ -70,6 +75,7 @@ class Fetching(Linear):
 class Window(Fetching):
     """Texel p of the output is texel p + ``origin`` of the input, 0 outside: crop, pad, shift with zeros."""
 
+    operations = 9.0
     fields = ("origin", "size")
 
     def __init__(self, x: Variable, origin: tuple[int, int], size: Size):
@@ -106,6 +112,7 @@ transpose stay short."""
 class Shift(Fetching):
     """Texel p of the output is texel p - ``by`` of the input, clamped or repeated at the border."""
 
+    operations = 6.0
     fields = ("by", "border")
 
     def __init__(self, x: Variable, by: tuple[int, int], border: str):
@@ -141,6 +148,7 @@ class Shift(Fetching):
 class ShiftTranspose(Fetching):
     """Transpose of the clamped Shift: border texels add up all that were read from them."""
 
+    operations = 21.0
     fields = ("by",)
 
     def __init__(self, x: Variable, by: tuple[int, int]):
@@ -163,6 +171,10 @@ class ShiftTranspose(Fetching):
         )
 
     @property
+    def fetches(self) -> float:
+        return float(self.iterations)
+
+    @property
     def iterations(self) -> int:
         width, height = self.inputs[0].size
         return min(abs(self.by[0]) + 1, width) * min(abs(self.by[1]) + 1, height)
@@ -181,6 +193,8 @@ class ShiftTranspose(Fetching):
 
 class Take(PixelFunction):
     """Inputs (x, index): tile m of the output is tile index[m] of x, 0 where there is none."""
+
+    operations, fetches = 4.0, 1.0
 
     @cached_property
     def access(self):
@@ -212,6 +226,7 @@ class Take(PixelFunction):
 class TakeTranspose(PixelFunction):
     """Inputs (g, index): tile n of the output is the sum of the tiles m of g with index[m] = n."""
 
+    operations, fetches = 6.0, math.inf
     fields = ("batch",)
 
     def __init__(self, gy: Variable, index: Variable, batch: int):

@@ -31,6 +31,8 @@ class Lookup(PixelFunction):
     the table; the index has no derivative.
     """
 
+    operations, fetches = 8.0, 1.0
+
     @cached_property
     def access(self):
         return (Access.FETCH, Access.SAME_PIXEL)

@@ -35,16 +35,6 @@ class Reduce(ReduceFunction):
     def access(self):
         return (Access.FETCH,)
 
-    @property
-    def extent(self) -> int:
-        """How many texels make one."""
-        (width, height), batch = self.inputs[0].domain
-        return {"x": width, "y": height, "n": batch}[self.axis]
-
-    @property
-    def iterations(self) -> int:
-        return self.extent
-
     def infer(self):
         x = self.inputs[0]
         (width, height), batch = x.domain
@@ -70,6 +60,8 @@ class Reduce(ReduceFunction):
 class Sum(Reduce, Linear):
     """The sum, compensated on devices. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
 
+    operations = 9.0
+
     @cached_property
     def glsl(self) -> str:
         if self.output.vtype.is_int:
@@ -94,6 +86,7 @@ class Expand(Linear):
     passes as a plan for many.
     """
 
+    operations = 1.0
     exact = True
     fields = ("domain",)
     glsl = "$0"

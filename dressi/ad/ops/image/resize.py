@@ -93,6 +93,14 @@ class Resize(Fetching):
         )
 
     @property
+    def operations(self) -> float:
+        return 72.0 if self.iterations else 6.0
+
+    @property
+    def fetches(self) -> float:
+        return float(self.iterations or 1)
+
+    @property
     def iterations(self) -> int:
         """Loops of both axes, one inside of the other."""
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size

@@ -17,6 +17,7 @@ from ..pixel.constant import Like, floats, operands
 class WrapTexel(PixelFunction):
     """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
 
+    operations = 12.0
     zero_derivative = True
     exact = True
     fields = ("size", "wrap")
@@ -90,6 +91,8 @@ def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "r
 class GatherNumbered(PixelFunction):
     """Inputs (x, number): the texel of x whose number, (tile * H + y) * W + x, is given; 0 for negative numbers."""
 
+    operations, fetches = 10.0, 1.0
+
     @cached_property
     def access(self):
         return (Access.FETCH, Access.SAME_PIXEL)
@@ -133,6 +136,7 @@ class InverseUVSample(PixelFunction):
     derivative: asking for the latter, or for a derivative of the estimate, raises GraphError.
     """
 
+    operations, fetches = 1.0, 0.0
     glsl = "$0"
 
     @cached_property

@@ -63,6 +63,7 @@ class Div(Pointwise):
 class Mod(Pointwise):
     """Floats: a - b * floor(a / b). Integers: the rest of the division that truncates."""
 
+    operations = 5.0
     expression, integers, promote = "mod($0, $1)", True, True
 
     @cached_property
@@ -81,6 +82,7 @@ class Mod(Pointwise):
 class Pow(Pointwise):
     """a to the power b, a >= 0. Where a is 0 both derivatives are 0."""
 
+    operations = 9.0
     expression, compute = "pow($0, $1)", np.power
 
     def partials(self, a, b):
@@ -92,6 +94,7 @@ class Pow(Pointwise):
 class Atan2(Pointwise):
     """Angle of the point (x, y), inputs y and x. The derivative at the origin is 0."""
 
+    operations = 9.0
     expression, compute = "atan($0, $1)", np.arctan2
 
     def partials(self, y, x):

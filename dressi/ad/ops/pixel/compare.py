@@ -18,6 +18,7 @@ def _mask(test):
 
 
 class Less(Pointwise):
+    operations = 3.0
     exact = True
     zero_derivative = True
     expression, vector_expression = "float($0 < $1)", "$type(lessThan($0, $1))"
@@ -29,6 +30,7 @@ class Less(Pointwise):
 
 
 class LessEqual(Pointwise):
+    operations = 3.0
     exact = True
     zero_derivative = True
     expression, vector_expression = "float($0 <= $1)", "$type(lessThanEqual($0, $1))"
@@ -54,6 +56,7 @@ class NotEqual(Pointwise):
 
 
 class LogicalAnd(Pointwise):
+    operations = 3.0
     exact = True
     zero_derivative = True
     expression = "float($0 != 0.0 && $1 != 0.0)"
@@ -65,6 +68,7 @@ class LogicalAnd(Pointwise):
 
 
 class LogicalOr(Pointwise):
+    operations = 3.0
     exact = True
     zero_derivative = True
     expression = "float($0 != 0.0 || $1 != 0.0)"
@@ -83,6 +87,7 @@ class Select(PixelFunction):
     The condition is a scalar (FLOAT, INT), or has the shape of the output and is then taken by components.
     """
 
+    operations = 3.0
     exact = True
 
     def infer(self):

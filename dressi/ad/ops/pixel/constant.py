@@ -42,6 +42,7 @@ class Constant(PixelFunction):
     values, on devices they are the nearest float32.
     """
 
+    operations = 1.0
     zero_derivative = True
     fields = ("vtype", "value")
 

@@ -11,6 +11,7 @@ from .pointwise import Pointwise, guarded
 
 
 class Exp(Pointwise):
+    operations = 9.0
     expression, compute = "exp($0)", np.exp
 
     def partials(self, x):
@@ -18,6 +19,7 @@ class Exp(Pointwise):
 
 
 class Exp2(Pointwise):
+    operations = 9.0
     expression, compute = "exp2($0)", np.exp2
 
     def partials(self, x):
@@ -27,6 +29,7 @@ class Exp2(Pointwise):
 class Log(Pointwise):
     """Derivative: 0 where the logarithm does not exist, so that a select that avoids it stays finite."""
 
+    operations = 9.0
     expression, compute = "log($0)", np.log
 
     def partials(self, x):
@@ -36,6 +39,7 @@ class Log(Pointwise):
 class Log2(Pointwise):
     """Derivative: as for Log."""
 
+    operations = 9.0
     expression, compute = "log2($0)", np.log2
 
     def partials(self, x):
@@ -45,6 +49,7 @@ class Log2(Pointwise):
 class Sqrt(Pointwise):
     """Derivative: 0 at 0, where it would be infinite."""
 
+    operations = 9.0
     expression, compute = "sqrt($0)", np.sqrt
 
     def partials(self, x):
@@ -54,6 +59,7 @@ class Sqrt(Pointwise):
 class InverseSqrt(Pointwise):
     """Derivative: 0 at 0, where it would be infinite."""
 
+    operations = 9.0
     expression = "inversesqrt($0)"
 
     @staticmethod
@@ -67,6 +73,7 @@ class InverseSqrt(Pointwise):
 class Sigmoid(Pointwise):
     """1 / (1 + exp(-x)). Neither the value nor the derivative overflows."""
 
+    operations = 26.0
     # The argument of exp is never positive, so no infinity appears on the way.
     expression = "mix(exp(-abs($0)), $operand(1.0), step(0.0, $0)) / (1.0 + exp(-abs($0)))"
 

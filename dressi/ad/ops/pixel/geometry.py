@@ -17,6 +17,8 @@ from .vector import Bilinear
 class Dot(Bilinear):
     """FLOAT: the products of the components, added."""
 
+    operations = 2.0
+
     def infer(self):
         a, b = (x.vtype for x in self.inputs)
         if a != b or a.is_matrix or a.is_int:
@@ -37,6 +39,7 @@ class Dot(Bilinear):
 class Cross(Bilinear):
     """VEC3: the vector product."""
 
+    operations = 2.0
     glsl = "cross($0, $1)"
 
     def infer(self):
@@ -55,6 +58,7 @@ class Cross(Bilinear):
 class Length(PixelFunction):
     """Euclidean length; the derivative at 0 is 0."""
 
+    operations = 9.0
     glsl = "length($0)"
 
     def infer(self):
@@ -75,6 +79,8 @@ class Length(PixelFunction):
 
 class Normalize(PixelFunction):
     """x / length(x), and 0 where x is 0; the derivative there is 0 too."""
+
+    operations = 14.0
 
     def infer(self):
         x = self.inputs[0].vtype

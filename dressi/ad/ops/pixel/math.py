@@ -79,6 +79,7 @@ class Square(Pointwise):
 class StopGradient(Pointwise):
     """The input itself, with derivative zero."""
 
+    operations = 1.0
     exact = True
     zero_derivative = True
     expression, compute, integers = "$0", np.array, True
@@ -98,6 +99,7 @@ class LogicalNot(Pointwise):
 class Convert(PixelFunction):
     """Between integers and floats of the same width; floats are truncated toward zero. No derivative."""
 
+    operations = 2.0
     zero_derivative = True
     exact = True
     fields = ("to_int",)

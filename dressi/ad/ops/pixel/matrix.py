@@ -16,6 +16,7 @@ from .vector import Bilinear, Construct, Linear
 class Columns(PixelFunction):
     """The matrix with the given columns."""
 
+    operations = 2.0
     exact = True
 
     def infer(self):
@@ -46,6 +47,7 @@ class Columns(PixelFunction):
 class Column(Linear):
     """Column ``number`` of a matrix."""
 
+    operations = 1.0
     exact = True
     fields = ("number",)
 
@@ -74,6 +76,7 @@ class Column(Linear):
 class Fill(Linear):
     """A matrix with the scalar in every element."""
 
+    operations = 2.0
     exact = True
     fields = ("vtype",)
 
@@ -101,6 +104,7 @@ class Fill(Linear):
 class Transpose(Linear):
     """Rows and columns exchanged."""
 
+    operations = 2.0
     exact = True
     glsl = "transpose($0)"
 
@@ -119,6 +123,7 @@ class Transpose(Linear):
 class MatMul(Bilinear):
     """matrix @ matrix, or matrix @ vector."""
 
+    operations = 2.0
     glsl = "$0 * $1"
 
     def infer(self):
@@ -140,6 +145,7 @@ class MatMul(Bilinear):
 class Outer(Bilinear):
     """The matrix of products: element [i, j] is a[i] * b[j]."""
 
+    operations = 2.0
     glsl = "outerProduct($0, $1)"
 
     def infer(self):
@@ -159,6 +165,7 @@ class Outer(Bilinear):
 class Inverse(PixelFunction):
     """The inverse matrix; not finite where the matrix is singular."""
 
+    operations = 31.0
     glsl = "inverse($0)"
 
     def infer(self):
@@ -182,6 +189,7 @@ class Inverse(PixelFunction):
 class Determinant(PixelFunction):
     """The determinant. The derivative at singular matrices is exact up to order 3."""
 
+    operations = 31.0
     glsl = "determinant($0)"
 
     def infer(self):

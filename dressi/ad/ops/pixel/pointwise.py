@@ -24,6 +24,7 @@ class Pointwise(PixelFunction):
     it where GLSL spells the operation differently for vectors. ``compute`` is the meaning in NumPy.
     """
 
+    operations = 2.0
     expression: ClassVar[str]
     vector_expression: ClassVar[str | None] = None
     compute: ClassVar[Callable[..., Any]]

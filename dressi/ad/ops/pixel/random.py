@@ -38,6 +38,7 @@ def _unit(bits: np.ndarray) -> np.ndarray:
 class Random(PixelFunction):
     """Inputs (seed, counter) INT: FLOAT in [0, 1), a hash of seed, counter, texel and tile."""
 
+    operations = 68.0
     zero_derivative = True
     fields = ("domain",)
     includes = ("random.glsl",)
@@ -67,6 +68,7 @@ class Random(PixelFunction):
 class Sobol2(PixelFunction):
     """Input INT index: VEC2, the point of that number in the two-dimensional Sobol sequence, in [0, 1)."""
 
+    operations = 32.0
     zero_derivative = True
     includes = ("random.glsl",)
     glsl = "sobol2(uint($0))"

@@ -11,6 +11,7 @@ from .pointwise import Pointwise, guarded
 
 
 class Sin(Pointwise):
+    operations = 31.0
     includes = ("trigonometry.glsl",)
     expression, compute = "dressi_sin($0)", np.sin
 
@@ -19,6 +20,7 @@ class Sin(Pointwise):
 
 
 class Cos(Pointwise):
+    operations = 31.0
     includes = ("trigonometry.glsl",)
     expression, compute = "dressi_cos($0)", np.cos
 
@@ -27,6 +29,7 @@ class Cos(Pointwise):
 
 
 class Tan(Pointwise):
+    operations = 31.0
     includes = ("trigonometry.glsl",)
     expression, compute = "dressi_tan($0)", np.tan
 
@@ -37,6 +40,7 @@ class Tan(Pointwise):
 class Asin(Pointwise):
     """Derivative: 0 at -1 and 1, where it would be infinite."""
 
+    operations = 31.0
     includes = ("trigonometry.glsl",)
     expression, compute = "dressi_asin($0)", np.arcsin
 
@@ -48,6 +52,7 @@ class Asin(Pointwise):
 class Acos(Pointwise):
     """Derivative: 0 at -1 and 1, where it would be infinite."""
 
+    operations = 31.0
     includes = ("trigonometry.glsl",)
     expression, compute = "dressi_acos($0)", np.arccos
 
@@ -57,6 +62,7 @@ class Acos(Pointwise):
 
 
 class Atan(Pointwise):
+    operations = 9.0
     expression, compute = "atan($0)", np.arctan
 
     def partials(self, x):

@@ -51,6 +51,7 @@ class Bilinear(PixelFunction):
 class Construct(PixelFunction):
     """A vector of the components of the inputs in order; one scalar alone fills all components."""
 
+    operations = 2.0
     exact = True
     fields = ("vtype",)
 
@@ -103,6 +104,7 @@ class Construct(PixelFunction):
 class Swizzle(Linear):
     """Output component k is input component ``keys[k]``."""
 
+    operations = 1.0
     exact = True
     fields = ("keys",)
 
@@ -132,6 +134,7 @@ class Swizzle(Linear):
 class Spread(Linear):
     """Transpose of Swizzle: input component k is added to output component ``keys[k]``, others are 0."""
 
+    operations = 2.0
     fields = ("keys", "width")
 
     def __init__(self, x: Variable, keys: tuple[int, ...], width: int):
@@ -165,6 +168,10 @@ class Spread(Linear):
 
 class SumComponents(Linear):
     """All components of a vector or matrix added to a scalar."""
+
+    @property
+    def operations(self) -> float:
+        return float(self.inputs[0].vtype.components)
 
     def infer(self):
         x = self.inputs[0].vtype

@@ -27,6 +27,7 @@ class Crossing(PixelFunction):
     of exactly 45 degrees "x" takes both, "y" none. (Laine et al. 2020, section 3.6.)
     """
 
+    operations, fetches = 38.0, 2.0
     no_derivative = "chooses an edge; compute what depends on the vertices from the ends of the edge chosen"
     fields = ("axis",)
     includes = ("face.glsl", "edge.glsl", "crossing.glsl")

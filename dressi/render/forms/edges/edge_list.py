@@ -106,6 +106,7 @@ class EdgeQuads(PixelFunction):
     included; on the side where the mesh is only within INWARD pixels. Edges that are HIDDEN collapse.
     """
 
+    operations, fetches = 66.0, 1.0
     no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
     fields = ("count", "size")
     includes = ("face.glsl", "edge.glsl")
@@ -165,6 +166,7 @@ class EdgeDistance(PixelFunction):
     Beyond its ends the distance is exactly that to the end, so that edges which meet there tie.
     """
 
+    operations = 45.0
     no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
     includes = ("face.glsl",)
     glsl = f"$0 >= 0 ? {BEYOND} : sqrt(face_edge((vec2(pixel) + 0.5) / float($size.y), $1.xy, $1.zw))"
@@ -194,6 +196,7 @@ class OutlineDistance(PixelFunction):
     alone. Outside of the image things are as at its border.
     """
 
+    operations, fetches = 91.0, 2.0
     no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
     includes = ("face.glsl", "edge.glsl")
 

@@ -25,6 +25,7 @@ class ListEnds(PixelFunction):
     """Inputs (pairs IVEC2 or IVEC4 list, vertex VEC4 list): VEC4 list like ``pairs``, the ``SegmentEnds`` of the edges
     between the vertices of the first two numbers. No derivative."""
 
+    operations, fetches = 122.0, 2.0
     no_derivative = "only tells which edges are drawn; use SegmentEnds"
     includes = ("face.glsl",)
     glsl = (
@@ -57,6 +58,7 @@ class SegmentEnds(PixelFunction):
     a + z_a / (z_a - z_b) (b - a). Zeros for ends that are not there, and when both are in front. Differentiable.
     """
 
+    operations = 62.0
     includes = ("face.glsl",)
     glsl = "$y = vec4(face_end($0, $1), face_end($1, $0));"
 
@@ -81,6 +83,7 @@ class KnownEnds(PixelFunction):
     Differentiable in a and b, not in ``ends``, which only carries their value.
     """
 
+    operations = 1.0
     glsl = "$0"
 
     def infer(self):
@@ -108,6 +111,7 @@ class SegmentSlope(Fused, PixelFunction):
     """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, what a gradient by the ``SegmentEnds`` of a and b adds to that by a.
     Differentiable in all of them."""
 
+    operations = 31.0
     includes = ("face.glsl",)
     glsl = "face_end_slope($0, $1, $2)"
 

@@ -10,6 +10,7 @@ the sign of the homogeneous area tells, wherever the third corner is.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -70,6 +71,7 @@ class EdgeSides(EdgeFunction):
     not there, and with ``cull`` 1 those turned away, are not drawn: the edge is that of the rest. ends: ``seen_ends``.
     """
 
+    operations, fetches = 246.0, 4.0
     zero_derivative = True
 
     def __init__(self, edges: Variable, ends: Variable, vertex: Variable, cull: int):
@@ -136,6 +138,7 @@ class EdgeFront(EdgeFunction):
     viewer with the distance to the edge, first of all those that have an area. -1 when none is drawn.
     """
 
+    operations, fetches = 191.0, math.inf
     zero_derivative = True
 
     def __init__(

@@ -1,0 +1,63 @@
+"""What one evaluation of a Function takes: declared by its class, never read out of its GLSL. Planners weigh storing a
+value against computing it again with these figures; results do not depend on them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .types import Access
+
+
+class Work:
+    """The figures that a class of Functions declares, with defaults for a user's own classes.
+
+    A class sets each as an attribute, or as a property where it depends on the application:
+
+    ``operations``  arithmetic operations of one component of the output; of one iteration, where the snippet loops. An
+                    addition counts 2 (one for its result), a root, exponential or logarithm 9, a GLSL function of a
+                    dozen lines 31.
+    ``iterations``  the most loop iterations of one evaluation, nested loops multiplied. Shaders are kept below what
+                    drivers allow: lavapipe ends all loops of an invocation, in silence, after 65,535.
+    ``fetches``     texels of each FETCH input that one evaluation reads: ``math.inf``, the default, where data decide.
+                    What makes an input of which few texels are read may be computed again instead of stored.
+
+    >>> class Blur(PixelFunction):
+    ...     access, operations, fetches = (Access.FETCH,), 4.0, 2.0
+    ...     glsl = "0.5 * ($0(pixel, tile) + $0(max(pixel - ivec2(1, 0), ivec2(0)), tile))"
+    ...     infer = lambda self: (self.inputs[0].vtype, self.inputs[0].domain)
+    >>> F.apply(Blur, Variable.of([1.0, 2.0])).creator.reads(0)
+    2.0
+    """
+
+    operations: float | Any = 16.0
+    iterations: int | Any = 0
+    fetches: float | Any = math.inf
+    if TYPE_CHECKING:
+        access: Any
+
+    def reads(self, k: int) -> float:
+        """Texels of input ``k`` that one evaluation reads."""
+        return float(self.fetches) if self.access[k] is Access.FETCH else 1.0
+
+
+class AxisWork(Work):
+    """Work of a Function that visits every texel of its input along ``axis``: "x", "y" or "n"."""
+
+    axis: str
+    if TYPE_CHECKING:
+        inputs: Any
+
+    @property
+    def extent(self) -> int:
+        """How many texels make one."""
+        (width, height), batch = self.inputs[0].domain
+        return {"x": width, "y": height, "n": batch}[self.axis]
+
+    @property
+    def iterations(self) -> int:
+        return self.extent
+
+    @property
+    def fetches(self) -> float:
+        return float(self.extent)
