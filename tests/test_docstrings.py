@@ -32,7 +32,7 @@ FOR_DRESSI_ITSELF = {
     "Variable": {"made"},
     "DressiAD": {"executor", "plan", "program"},
     "Device": {
-        "adopt", "check_thread", "compiles_late", "create", "destroy", "foreign", "here", "key", "memory_type", "open",
+        "adopt", "check_thread", "compiles_late", "create", "destroy", "foreign", "here", "key", "open",
         "settle", "undo_on_error",
     },
     "Optimizer": {"init", "update", "states", "build"},

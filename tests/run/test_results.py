@@ -46,7 +46,7 @@ class Lost:
 @pytest.mark.parametrize(
     ("function", "code", "kind", "words"),
     [
-        ("vkAllocateMemory", -2, OutOfMemoryError, "could not make a Memory for .*device is out of memory.*smaller"),
+        ("vkAllocateMemory", -2, OutOfMemoryError, "out of memory: .* needs .*device is out of memory.*smaller"),
         ("vkCreateImage", -1, OutOfMemoryError, "host is out of memory"),
         ("vkCreateBuffer", -2, OutOfMemoryError, "device is out of memory"),
         ("vkBindImageMemory", -2, OutOfMemoryError, "vkBindImageMemory: the device is out of memory"),

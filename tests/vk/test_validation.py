@@ -49,12 +49,8 @@ class Bench:
                 usage=vk.VK_IMAGE_USAGE_STORAGE_BIT,
             ),
         )
-        for target, kind in ((self.buffer, "Buffer"), (self.image, "Image")):
-            needs = getattr(vk, f"vkGet{kind}MemoryRequirements")(device.handle, target)
-            info = vk.VkMemoryAllocateInfo(
-                allocationSize=needs.size, memoryTypeIndex=device.memory_type(needs.memoryTypeBits, 0)
-            )
-            getattr(vk, f"vkBind{kind}Memory")(device.handle, target, device.create("Memory", info), 0)
+        device.memory.bind_buffer(self.buffer, "buffer", 0)
+        device.memory.bind_image(self.image, "image", 0)
         self.range = vk.VkImageSubresourceRange(1, 0, 1, 0, 1)
         view = device.create(
             "ImageView",

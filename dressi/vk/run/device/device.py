@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ....errors import DeviceError
+from .allocator import Allocator
+from .budget import BUDGET_EXTENSION, Budget
 from .capabilities import INT64_ATOMICS, check, read_capabilities
 from .choose import choose
 from .deferred import close_deferred
@@ -82,7 +84,11 @@ class Device:
         self.handle = vk.call("vkCreateDevice", "cannot be opened", physical.handle, info, None)
         self.work = Queue(vk, self.handle, self.family, self.name)
         self.queue = self.work.handle
-        self.memory_properties = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+        memory = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+        told = BUDGET_EXTENSION in self.capabilities.extensions
+        budget = Budget(vk, physical.handle, memory, extension=told, cpu=physical.type == "cpu")
+        allocations = self.capabilities.max_memory_allocations
+        self.memory = Allocator(vk, self.handle, self.name, memory, budget, allocations)
         properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
@@ -137,10 +143,9 @@ class Device:
             raise DeviceError(f"the device {self.name} is closed; open another one")
 
     def create(self, kind: str, info: Any, name: str | None = None) -> Any:
-        """vkCreate<kind>, owned; e.g. ``create("Image", VkImageCreateInfo(...))``; "Memory" allocates."""
-        function = "vkAllocateMemory" if kind == "Memory" else f"vkCreate{kind}"
+        """vkCreate<kind>, owned; e.g. ``create("Image", VkImageCreateInfo(...))``."""
         failed = f"could not make a {kind}{f' for {name}' if name else ''}"
-        handle = self.vk.call(function, failed, self.handle, info, None)
+        handle = self.vk.call(f"vkCreate{kind}", failed, self.handle, info, None)
         return self.adopt(kind, handle, name)
 
     def adopt(self, kind: str, handle: Any, name: str | None = None) -> Any:
@@ -157,16 +162,15 @@ class Device:
         return handle
 
     def destroy(self, handle: Any) -> None:
-        """Destroy an owned object; None and objects already gone are ignored."""
+        """Destroy an owned object and give back its memory; None and objects already gone are ignored."""
         kind = self._objects.pop(handle, None) if handle is not None else None
-        if kind == "Memory":
-            self.vk.vkFreeMemory(self.handle, handle, None)
-        elif kind is not None:
+        if kind is not None:
             getattr(self.vk, f"vkDestroy{kind}")(self.handle, handle, None)
+            self.memory.free(handle)
 
     def live_objects(self) -> list[str]:
-        """Kinds of the objects that exist now."""
-        return sorted(self._objects.values())
+        """Kinds of the objects that exist now, blocks of memory included."""
+        return sorted([*self._objects.values(), *["Memory"] * self.memory.allocations])
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
@@ -179,15 +183,6 @@ class Device:
                 for handle in reversed([h for h in self._objects if h not in before]):
                     self.destroy(handle)
             raise
-
-    def memory_type(self, allowed: int, *wanted: int) -> int:
-        """The first memory type among the allowed bits with all flags of the first satisfiable wish."""
-        types = self.memory_properties.memoryTypes
-        for flags in wanted:
-            for k in range(self.memory_properties.memoryTypeCount):
-                if allowed >> k & 1 and types[k].propertyFlags & flags == flags:
-                    return k
-        raise DeviceError(f"{self.name} has no suitable memory")
 
     def wait(self) -> None:
         """Until everything submitted is done; ctrl-C raises KeyboardInterrupt. Raises DeviceErrors."""
@@ -219,7 +214,7 @@ class Device:
                 _open.remove(self)
 
     def __repr__(self) -> str:
-        state = "closed" if self.handle is None else f"{len(self._objects)} objects"
+        state = "closed" if self.handle is None else f"{len(self.live_objects())} objects"
         if self.work.lost is not None:
             state = "given up" if self.work.abandoned else f"lost, {state}"
         return f"Device({self.name!r}, {self.physical.type}, {state})"

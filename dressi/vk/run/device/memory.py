@@ -28,16 +28,15 @@ def image_format(device: Device, slot: ImageSlot) -> int:
 
 @dataclass
 class DeviceImage:
-    """A VkImage with its memory and view, always in the layout GENERAL."""
+    """A VkImage with its view, always in the layout GENERAL."""
 
     slot: ImageSlot
     format: int
     handle: Any
     view: Any
-    memory: Any
 
     def destroy(self, device: Device) -> None:
-        for handle in (self.view, self.handle, self.memory):
+        for handle in (self.view, self.handle):
             device.destroy(handle)
 
 
@@ -77,12 +76,7 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
         ),
         name,
     )
-    needs = vk.vkGetImageMemoryRequirements(device.handle, handle)
-    kind = device.memory_type(needs.memoryTypeBits, *wishes)
-    memory = device.create(
-        "Memory", vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind), name
-    )
-    vk.vkBindImageMemory(device.handle, handle, memory, 0)
+    device.memory.bind_image(handle, name, *wishes)
     view = device.create(
         "ImageView",
         vk.VkImageViewCreateInfo(
@@ -93,7 +87,7 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
         ),
         name,
     )
-    return DeviceImage(slot, fmt, handle, view, memory)
+    return DeviceImage(slot, fmt, handle, view)
 
 
 class DeviceBuffer:
@@ -110,26 +104,16 @@ class DeviceBuffer:
         )
         info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
         self.handle = device.create("Buffer", info, name)
-        needs = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
         visible = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+        wishes = [vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0]
         if host:
-            cached = visible | vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
-            kind = device.memory_type(needs.memoryTypeBits, cached, visible)
-        else:
-            kind = device.memory_type(needs.memoryTypeBits, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0)
-        info = vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=kind)
-        self.memory = device.create("Memory", info, name)
-        vk.vkBindBufferMemory(device.handle, self.handle, self.memory, 0)
-        self.mapped = np.empty(0, np.uint8)
-        if host:
-            self.mapped = np.frombuffer(vk.vkMapMemory(device.handle, self.memory, 0, size, 0), np.uint8)
+            wishes = [visible | vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, visible]
+        memory = device.memory.bind_buffer(self.handle, name, *wishes)
+        self.mapped = memory.mapped(size) if host else np.empty(0, np.uint8)
 
     def destroy(self) -> None:
-        if self.mapped.size:
-            self.mapped = np.empty(0, np.uint8)
-            self.device.vk.vkUnmapMemory(self.device.handle, self.memory)
+        self.mapped = np.empty(0, np.uint8)
         self.device.destroy(self.handle)
-        self.device.destroy(self.memory)
 
 
 def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: Iterable[np.ndarray]) -> None:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from ....errors import DeviceError, DeviceLostError, OutOfMemoryError
 
-_SMALLER = "use smaller images, smaller batches or fewer views at a time, or close other Devices and programs"
+SMALLER = "use smaller images, smaller batches or fewer views at a time, or close other Devices and programs"
+"""The cure of every message about memory."""
 _DRIVER = "install or update the driver of this device (`dressi devices` lists what there is)"
 _LIMITS = "make the graph smaller, or compute its parts one after the other"
 _REPORT = "update the driver; if that does not help, report it with the output of DRESSI_DEBUG=3"
@@ -33,11 +34,11 @@ RESULTS = {
     1: Result("VK_NOT_READY", "the result is not there yet", "wait for the work first"),
     2: Result("VK_TIMEOUT", "the work did not end in time", "wait longer, or make the work smaller"),
     5: Result("VK_INCOMPLETE", "the list of results changed while it was read", "try again"),
-    -1: Result("VK_ERROR_OUT_OF_HOST_MEMORY", "the host is out of memory", _SMALLER, OutOfMemoryError),
-    -2: Result("VK_ERROR_OUT_OF_DEVICE_MEMORY", "the device is out of memory", _SMALLER, OutOfMemoryError),
+    -1: Result("VK_ERROR_OUT_OF_HOST_MEMORY", "the host is out of memory", SMALLER, OutOfMemoryError),
+    -2: Result("VK_ERROR_OUT_OF_DEVICE_MEMORY", "the device is out of memory", SMALLER, OutOfMemoryError),
     -3: Result("VK_ERROR_INITIALIZATION_FAILED", "the driver did not start", _DRIVER),
     DEVICE_LOST: Result("VK_ERROR_DEVICE_LOST", "the driver lost the device", _AGAIN, DeviceLostError),
-    -5: Result("VK_ERROR_MEMORY_MAP_FAILED", "memory cannot be mapped", _SMALLER, OutOfMemoryError),
+    -5: Result("VK_ERROR_MEMORY_MAP_FAILED", "memory cannot be mapped", SMALLER, OutOfMemoryError),
     -6: Result(
         "VK_ERROR_LAYER_NOT_PRESENT", "a Vulkan layer is missing", "unset VK_INSTANCE_LAYERS, or install it"
     ),

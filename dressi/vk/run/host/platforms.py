@@ -100,3 +100,11 @@ WINDOWS = Platform(
 def current() -> Platform:
     """The system that this process runs on; systems that are not known are taken for Linux."""
     return {"win32": WINDOWS, "darwin": MACOS}.get(sys.platform, LINUX)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return None
