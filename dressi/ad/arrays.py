@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import GraphError
-from .types import Size, VType, list_size, matrix_type, vector_type
+from .types import Domain, Size, VType, list_image, list_size, list_values, matrix_type, vector_type
 
 
 class Layout(NamedTuple):
@@ -63,3 +64,65 @@ def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
     if last == 1 and len(shape) >= 2:
         return vector_type(1, integer=integer), shape[:-1]
     return vector_type(1, integer=integer), shape
+
+
+class ArrayShape:
+    """The NumPy arrays of a Variable: their shape, what can be sent to it and how it comes back."""
+
+    __slots__ = ()
+    vtype: VType
+    domain: Domain
+    size: Size
+    batch: int
+    count: int | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the NumPy array that holds the values: (batch, H, W) + vtype.shape."""
+        return (self.batch, self.size[1], self.size[0], *self.vtype.shape)
+
+    def as_given(self, values: np.ndarray) -> np.ndarray:
+        """Values of shape ``shape`` as the user gave them: lists lose their padding, and a batch of one.
+
+        >>> vertices = Variable.of(np.zeros((5, 3)))
+        >>> vertices.as_given(np.ones(vertices.shape)).shape
+        (5, 3)
+        """
+        if self.count is None:
+            return values
+        entries = list_values(values, self.count)
+        return entries[0] if self.batch == 1 else entries
+
+    def conform(self, values: Any, *, copy: bool = True) -> np.ndarray:
+        """``values`` as an array of ``shape``; leading axes of length 1 may be left out. Raises GraphError.
+
+        copy: False gives the array itself where it fits as it is.
+
+        >>> Variable(VEC2, (3, 1)).conform(np.ones((3, 2))).shape
+        (1, 1, 3, 2)
+        """
+        array = np.asarray(values)
+        if array.dtype == object or not np.can_cast(array.dtype, np.complex128):
+            raise GraphError(f"{self} takes numbers, not values of type {array.dtype}")
+        if self.vtype.is_int and array.dtype.kind in "fc":
+            raise GraphError(f"{self} holds integers; convert the {array.dtype} array first")
+        if array.dtype.kind == "c":
+            raise GraphError(f"{self} takes real numbers, not values of type {array.dtype}")
+        if self.vtype.is_int and array.dtype.itemsize > 2 and array.size:
+            least, most = int(array.min()), int(array.max())
+            if least < -(2**31) or most >= 2**31:
+                wrong = least if least < -(2**31) else most
+                raise GraphError(f"{self} holds integers of 32 bits; {wrong} is outside of [-2**31, 2**31)")
+        array = array.astype(np.int64 if self.vtype.is_int else np.float64, copy=copy)
+        if array.shape == self.shape:
+            return array
+        entries = self.shape
+        if self.count is not None:
+            entries = (self.count, *self.vtype.shape)
+            same = array.shape[array.ndim - len(entries) :] == entries
+            if same and array.size == self.batch * math.prod(entries):
+                return np.concatenate([list_image(v) for v in array.reshape(self.batch, *entries)])
+        padded = (1,) * (len(self.shape) - array.ndim) + array.shape
+        if padded == self.shape:
+            return array.reshape(self.shape)
+        raise GraphError(f"{self} takes an array of shape {entries}, not {array.shape}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,21 @@ def size_of(value: Any, what: str = "a size") -> Size:
     except (TypeError, ValueError):
         raise GraphError(f"{what} is (width, height), not {value!r}") from None
     return whole(width, f"the width of {what}", 1), whole(height, f"the height of {what}", 1)
+
+
+class Domain(NamedTuple):
+    """Where an image has values: a batch of tiles of one size."""
+
+    size: Size
+    batch: int
+
+    def __str__(self) -> str:
+        return f"{self.size[0]}x{self.size[1]}" + (f" x {self.batch}" if self.batch != 1 else "")
+
+
+def domain_of(size: Any, batch: Any = 1) -> Domain:
+    """The domain of that size and batch. Raises GraphError where they are not whole numbers of at least 1."""
+    return Domain(size_of(size), whole(batch, "a batch", 1))
 
 
 class VType(Enum):

@@ -9,6 +9,7 @@ import numpy as np
 from ....errors import GraphError
 from ... import functional as F
 from ...graph import Variable, user_line
+from ...operators import operator
 from .constant import Like, floats, operands
 from .pointwise import Pointwise, guarded
 
@@ -167,6 +168,7 @@ class Step(Pointwise):
         return np.where(x < edge, 0.0, 1.0)
 
 
+@operator
 def add(a: Like, b: Like) -> Variable:
     """a + b by components; the operator ``+``.
 
@@ -179,6 +181,7 @@ def add(a: Like, b: Like) -> Variable:
     return Add(*operands(a, b)).output
 
 
+@operator
 def sub(a: Like, b: Like) -> Variable:
     """a - b by components; the operator ``-``.
 
@@ -190,6 +193,7 @@ def sub(a: Like, b: Like) -> Variable:
     return Sub(*operands(a, b)).output
 
 
+@operator
 def mul(a: Like, b: Like) -> Variable:
     """a * b by components; the operator ``*``.
 
@@ -220,6 +224,7 @@ def hadamard(a: Like, b: Like) -> Variable:
     return Mul(*operands(a, b)).output
 
 
+@operator
 def div(a: Like, b: Like) -> Variable:
     """a / b by components; the operator ``/``. Integers truncate toward zero.
 
@@ -233,6 +238,7 @@ def div(a: Like, b: Like) -> Variable:
     return Div(*operands(a, b)).output
 
 
+@operator
 def mod(a: Like, b: Like) -> Variable:
     """The rest of a division by components; the operator ``%``.
 
@@ -245,6 +251,7 @@ def mod(a: Like, b: Like) -> Variable:
     return Mod(*operands(a, b)).output
 
 
+@operator
 def pow(a: Like, b: Like) -> Variable:
     """a to the power b by components; the operator ``**``.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import PixelFunction, Variable
+from ...operators import operator
 from ...types import VType, vector_type
 from .constant import Like, constant_value, floats, operands
 from .pointwise import Pointwise
@@ -170,6 +171,7 @@ def _filled(text: str, vtype: VType, out: VType) -> str:
     return f"{out.glsl}({', '.join([column] * out.shape[1])})"
 
 
+@operator
 def less(a: Like, b: Like) -> Variable:
     """A mask of 1.0 and 0.0: a < b by components; the operator ``<``.
 
@@ -182,6 +184,7 @@ def less(a: Like, b: Like) -> Variable:
     return Less(*operands(a, b)).output
 
 
+@operator
 def less_equal(a: Like, b: Like) -> Variable:
     """A mask of 1.0 and 0.0: a <= b by components; the operator ``<=``. Types as for ``less``; derivative zero.
 

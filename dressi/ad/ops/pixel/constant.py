@@ -11,6 +11,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, user_line
+from ...operators import operator
 from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 
 Like = Any
@@ -86,6 +87,7 @@ class Constant(PixelFunction):
         return f"Constant({self.value[0] if len(set(self.value)) == 1 else self.value})"
 
 
+@operator
 def constant(value: Like, vtype: VType | None = None) -> Variable:
     """A constant of one texel, baked into the shader.
 

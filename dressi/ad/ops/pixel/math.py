@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import PixelFunction, Variable
+from ...operators import operator
 from ...types import vector_type
 from .constant import Like, floats, integers, operands
 from .pointwise import Pointwise
@@ -125,6 +126,7 @@ class Convert(PixelFunction):
             return np.trunc(x).astype(np.int64) if self.to_int else x.astype(np.float64)
 
 
+@operator
 def neg(x: Like) -> Variable:
     """-x by components.
 
@@ -136,6 +138,7 @@ def neg(x: Like) -> Variable:
     return Neg(*operands(x)).output
 
 
+@operator
 def abs(x: Like) -> Variable:
     """Absolute value by components.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import PixelFunction, Variable
+from ...operators import operator
 from ...types import VType, matrix_type, vector_type
 from .constant import Like, floats
 from .vector import Bilinear, Construct, Linear
@@ -259,6 +260,7 @@ def column(m: Variable, j: int) -> Variable:
     return Column(m, j + m.vtype.shape[-1] if j < 0 and m.vtype.is_matrix else j).output
 
 
+@operator
 def matmul(a: Like, b: Like) -> Variable:
     """The product of matrices and vectors; the operator ``@``.
 

@@ -9,6 +9,7 @@ import numpy as np
 from ....errors import GraphError
 from ... import functional as F
 from ...graph import PixelFunction, Variable
+from ...operators import operator
 from ...types import VType, vector_type
 from .constant import Like, floats, operands
 
@@ -274,6 +275,7 @@ def ivec4(*parts: Like) -> Variable:
     return _vector(vector_type(4, integer=True), parts)
 
 
+@operator
 def swizzle(x: Like, names: str) -> Variable:
     """Components of a vector by name, in any order and repeated; the attribute ``x.zyx``.
 
@@ -294,6 +296,7 @@ def swizzle(x: Like, names: str) -> Variable:
     )
 
 
+@operator
 def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
     """A part of a vector or matrix by number; the operator ``x[key]``.
 

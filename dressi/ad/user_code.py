@@ -1,0 +1,42 @@
+"""Where in the user's code a Variable or Function was made, for error messages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+
+_inside: dict[str, bool] = {}
+
+
+def _is_inside(file: str) -> bool:
+    """Whether a file belongs to dressi, the standard library or an installed package, or is no file at all."""
+    return (
+        file.startswith((_PACKAGE, _STANDARD, "<frozen"))
+        or "site-packages" in file
+        or "dist-packages" in file
+    )
+
+
+def user_line(made: object = None) -> str:
+    """``file:line`` of the innermost frame that is neither in dressi nor in an installed package.
+
+    made: the object under construction. Its own ``__init__`` is skipped: the line that calls it counts.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        inside = _inside.get(file)
+        if inside is None:
+            inside = _inside[file] = _is_inside(file)
+        if not inside and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "dressi"
+
+
+def _holds(frame: Any, made: object) -> bool:
+    return made is not None and any(value is made for value in frame.f_locals.values())
