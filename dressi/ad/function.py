@@ -252,18 +252,17 @@ class Function(Work):
         raise self.fail(self.no_derivative or self._undeclared())
 
     def vjp(self, gy: Variable, i: int) -> Variable | None:
-        """Gradient of input ``i`` given the gradient of the output; before broadcasting is undone. None: zero."""
-        partial = self.partials(*self.inputs)[i]
-        return None if partial is None else self._scaled(gy, partial)
+        """Gradient of input ``i`` given the gradient of the output; before broadcasting is undone. None: zero.
+
+        Declared, with ``jvp``, instead of ``partials``."""
+        raise self.fail(self._undeclared())
 
     def jvp(self, tangents: Sequence[Variable | None]) -> Variable | None:
-        """Derivative of the output along the tangents of the inputs. None: zero."""
-        total = None
-        for partial, tangent in zip(self.partials(*self.inputs), tangents, strict=True):
-            if partial is not None and tangent is not None:
-                term = self._scaled(tangent, partial)
-                total = term if total is None else total + term
-        return total
+        """Derivative of the output along the tangents of the inputs. None: zero.
+
+        A tangent has the type of its input, and a size and batch that broadcast to those of the input: exactly those
+        where the Function reads any input by FETCH."""
+        raise self.fail(self._undeclared())
 
     def settled(self, known: Mapping[int, np.ndarray]) -> np.ndarray | None:
         """The value wherever the inputs named by ``known`` have these values, None when it depends on more.
@@ -284,9 +283,6 @@ class Function(Work):
     def signs(self) -> tuple[int, ...]:
         """Numbers of the inputs of which nothing counts but whether they are negative."""
         return ()
-
-    def _scaled(self, x: Variable, partial: Variable) -> Variable:
-        return x * partial
 
     def _undeclared(self) -> str:
         cls = type(self)

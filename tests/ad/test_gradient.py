@@ -118,6 +118,12 @@ def test_what_has_no_derivative_is_named(make, message):
         make(leaf(FLOAT, (2, 2)), Variable(INT, (2, 2), name="n"))
 
 
+def test_a_scalar_tangent_of_a_vector_goes_through_functions_of_vectors_alone():
+    x = leaf(VEC3, (2, 1))
+    expected = evaluate(jvp([F.dot(x, x)], [x], [F.constant((0.5, 0.5, 0.5))]))[0]
+    assert np.array_equal(evaluate(jvp([F.dot(x, x)], [x], [0.5]))[0], expected)
+
+
 def test_one_variable_and_plain_numbers_will_do_in_forward_mode():
     x = leaf(VEC3, (2, 1))
     expected = evaluate(jvp([F.square(x)], [x], [F.constant(0.5)]))[0]

@@ -20,7 +20,8 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import Domain, Function, PixelFunction, ScatterFunction, Variable
 from ..ops.image.reduce import Expand, Sum
-from ..ops.pixel.constant import Like, operands
+from ..ops.pixel.arithmetic import hadamard
+from ..ops.pixel.constant import Like, is_constant, operands
 from ..traversal import topological_order
 from ..types import FLOAT, Access, VType
 
@@ -112,7 +113,7 @@ def jvp(
         if x.vtype.is_int or (t is not None and t.vtype not in (x.vtype, FLOAT)):
             raise GraphError(f"{t} cannot be the tangent of {x}")
         if t is not None:
-            known[x] = t
+            known[x] = _widen(t, x.vtype)
     order = topological_order(outputs)
     needed = _needed(order, outputs)
     for function in order:
@@ -127,7 +128,7 @@ def jvp(
         local = [known.get(x) for x in function.inputs]
         if not _is_local(function):
             local = [None if t is None else F.fit(t, x) for t, x in zip(local, function.inputs)]
-        tangent = function.jvp(local)
+        tangent = _push(function, local)
         if tangent is not None:
             known[function.output] = _widen(tangent, function.output.vtype)
     return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
@@ -193,9 +194,8 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
     if isinstance(function, Sum):
         found = [(i, gy) for i in wanted]  # what its transpose, an Expand, would make of it, but still small
     elif type(function).vjp is Function.vjp:
-        # The same as calling vjp for each input, but the partials are built once.
         partials = function.partials(*function.inputs)
-        found = [(i, None if p is None else function._scaled(gy, p)) for i in wanted for p in (partials[i],)]
+        found = [(i, None if p is None else _scaled(gy, p)) for i in wanted for p in (partials[i],)]
     else:
         found = [(i, function.vjp(gy, i)) for i in wanted]
     ran_over = function.source if isinstance(function, ScatterFunction) else function.output.domain
@@ -209,6 +209,24 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
                 raise function.fail(f"the gradient {g} of its input {x} has another type")
             result.append((x, g))
     return result
+
+
+def _push(function: Function, tangents: Sequence[Variable | None]) -> Variable | None:
+    """The derivative of the output along the tangents of the inputs; None: zero."""
+    if type(function).jvp is not Function.jvp:
+        return function.jvp(tangents)
+    partials = function.partials(*function.inputs)
+    pairs = [(t, p) for t, p in zip(tangents, partials, strict=True) if t is not None and p is not None]
+    return _total([_scaled(t, p) for t, p in pairs]) if pairs else None
+
+
+def _scaled(x: Variable, partial: Variable) -> Variable:
+    """x * partial by components (matrices too), without the multiplication when the partial is 1 or -1."""
+    if partial.vtype.is_scalar and is_constant(partial, 1.0):
+        return x
+    if partial.vtype.is_scalar and is_constant(partial, -1.0):
+        return -x
+    return hadamard(x, partial)
 
 
 def _is_local(function: Function) -> bool:

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ... import functional as F
 from ...graph import Domain, PixelFunction, Variable, domain_of
 from ...types import INT, IVEC2, Access, Size, size_of, whole
 from ..pixel.constant import Like, integers, operands
@@ -220,7 +219,7 @@ class Take(PixelFunction):
     def jvp(self, tangents):
         if tangents[0] is None or self.output.vtype.is_int:
             return None
-        return Take(F.fit(tangents[0], self.inputs[0]), self.inputs[1]).output
+        return Take(tangents[0], self.inputs[1]).output
 
 
 class TakeTranspose(PixelFunction):
@@ -261,7 +260,7 @@ class TakeTranspose(PixelFunction):
     def jvp(self, tangents):
         if tangents[0] is None:
             return None
-        return TakeTranspose(F.fit(tangents[0], self.inputs[0]), self.inputs[1], self.batch).output
+        return TakeTranspose(tangents[0], self.inputs[1], self.batch).output
 
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:

@@ -85,7 +85,7 @@ class Lookup(PixelFunction):
         tangent = tangents[0]
         if tangent is None or self.output.vtype.is_int:
             return None
-        return Lookup(F.fit(tangent, self.inputs[0]), self.inputs[1]).output
+        return Lookup(tangent, self.inputs[1]).output
 
 
 UNMEASURED = 1 << 17
@@ -153,9 +153,9 @@ class ScatterAdd(Scatter):
 
     def jvp(self, tangents):
         total = None
-        for (value, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
+        for (_, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
             if tangent is not None:
-                term = scatter_add(F.fit(tangent, value), index, self.table.size, self.table.batch)
+                term = scatter_add(tangent, index, self.table.size, self.table.batch)
                 total = term if total is None else total + term
         return total
 

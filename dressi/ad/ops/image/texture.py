@@ -125,7 +125,7 @@ class GatherNumbered(PixelFunction):
     def jvp(self, tangents):
         if tangents[0] is None or self.inputs[0].vtype.is_int:
             return None
-        return GatherNumbered(F.fit(tangents[0], self.inputs[0]), self.inputs[1]).output
+        return GatherNumbered(tangents[0], self.inputs[1]).output
 
 
 class InverseUVSample(PixelFunction):

@@ -156,9 +156,7 @@ class Select(PixelFunction):
         if (a is None and b is None) or self.output.vtype.is_int:
             return None
         zero = F.constant(0.0)
-        return F.fit(
-            F.select(self.inputs[0], zero if a is None else a, zero if b is None else b), self.output
-        )
+        return F.select(self.inputs[0], zero if a is None else a, zero if b is None else b)
 
 
 def _filled(text: str, vtype: VType, out: VType) -> str:

@@ -13,7 +13,6 @@ from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...transform.shortcut import shortcut
 from ...types import VType, vector_type
-from .constant import is_constant
 
 
 class Pointwise(PixelFunction):
@@ -83,18 +82,6 @@ class Pointwise(PixelFunction):
         ]
         with np.errstate(all="ignore"):
             return type(self).compute(*lifted)
-
-    def _scaled(self, x: Variable, partial: Variable) -> Variable:
-        return scaled(x, partial)
-
-
-def scaled(x: Variable, factor: Variable) -> Variable:
-    """x * factor by components (matrices too), without the multiplication when the factor is 1 or -1."""
-    if factor.vtype.is_scalar and is_constant(factor, 1.0):
-        return x
-    if factor.vtype.is_scalar and is_constant(factor, -1.0):
-        return F.neg(x)
-    return F.hadamard(x, factor)
 
 
 def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:

@@ -29,7 +29,7 @@ class Linear(PixelFunction):
         (tangent,) = tangents
         if tangent is None or self.output.vtype.is_int:
             return None
-        return self.rebuild(F.fit(tangent, self.inputs[0])).output
+        return self.rebuild(tangent).output
 
 
 class Bilinear(PixelFunction):
@@ -46,7 +46,7 @@ class Bilinear(PixelFunction):
             terms.append(type(self)(ta, b).output)
         if tb is not None:
             terms.append(type(self)(a, tb).output)
-        return F.fit(sum(terms[1:], terms[0]), self.output) if terms else None
+        return sum(terms[1:], terms[0]) if terms else None
 
 
 class Construct(PixelFunction):
@@ -99,7 +99,7 @@ class Construct(PixelFunction):
         parts = [
             F.constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
         ]
-        return F.fit(Construct(self.vtype, *parts).output, self.output)
+        return Construct(self.vtype, *parts).output
 
 
 class Swizzle(Linear):
