@@ -45,10 +45,10 @@ tables, textures, triangles
     inverse_uv, lookup, rasterize, sample, sample_inverse_uv, scatter_add, scatter_max
 """
 
-from .custom import (
+from .ops.custom import (
     apply,
 )
-from .ops.image.extremes import max, min, window_max, window_min
+from .ops.image.extremes import max, min
 from .ops.image.image import (
     crop,
     linear_index,
@@ -77,14 +77,9 @@ from .ops.image.reduce import (
 from .ops.image.resize import (
     resize,
 )
-from .ops.image.texture import (
-    inverse_uv,
-    sample,
-    sample_inverse_uv,
-)
+from .ops.image.window import window_max, window_min
 from .ops.pixel.arithmetic import (
     add,
-    atan2,
     clamp,
     div,
     hadamard,
@@ -93,7 +88,6 @@ from .ops.pixel.arithmetic import (
     mix,
     mod,
     mul,
-    pow,
     smoothstep,
     step,
     sub,
@@ -105,10 +99,15 @@ from .ops.pixel.compare import (
     less,
     less_equal,
     logical_and,
+    logical_not,
     logical_or,
     not_equal,
     select,
     where,
+)
+from .ops.pixel.components import (
+    component,
+    max_component,
 )
 from .ops.pixel.constant import (
     Like,
@@ -121,6 +120,7 @@ from .ops.pixel.exponential import (
     inversesqrt,
     log,
     log2,
+    pow,
     sigmoid,
     sqrt,
 )
@@ -138,7 +138,6 @@ from .ops.pixel.math import (
     ceil,
     floor,
     fract,
-    logical_not,
     neg,
     round,
     sign,
@@ -150,7 +149,6 @@ from .ops.pixel.math import (
 from .ops.pixel.matrix import (
     column,
     determinant,
-    fill,
     inverse,
     mat2,
     mat3,
@@ -167,21 +165,28 @@ from .ops.pixel.trigonometry import (
     acos,
     asin,
     atan,
+    atan2,
     cos,
     sin,
     tan,
 )
 from .ops.pixel.vector import (
-    component,
+    fill,
     ivec2,
     ivec3,
     ivec4,
-    max_component,
     sum_components,
     swizzle,
     vec2,
     vec3,
     vec4,
+)
+from .ops.texture.inverse_uv import (
+    inverse_uv,
+    sample_inverse_uv,
+)
+from .ops.texture.sample import (
+    sample,
 )
 
 __all__ = [

@@ -11,12 +11,12 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
-from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, texture
+from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, window
 from dressi.ad.ops.image.raster import Rasterize
-from dressi.ad.ops.pixel import geometry, matrix, vector
+from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
+from dressi.ad.ops.texture import inverse_uv, sample
 from dressi.ad.optim import adam
-from dressi.ad.transform import shortcut
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
@@ -71,7 +71,7 @@ add(
     example(lambda m: F.column(m, 1), of(MAT4, (2, 1), BATCH)),
     example(lambda m: m[-1], of(MAT2)),
 )
-add(matrix.Fill, example(lambda x: F.fill(x, MAT3), of(FLOAT, SIZE, BATCH)))
+add(vector.Fill, example(lambda x: F.fill(x, MAT3), of(FLOAT, SIZE, BATCH)))
 add(matrix.Transpose, example(F.transpose, of(MAT3, (2, 1), BATCH)), example(F.transpose, of(MAT2)))
 for m, v in ((MAT2, VEC2), (MAT3, VEC3), (MAT4, VEC4)):
     add(
@@ -161,11 +161,11 @@ add(
 )
 for axis, radius in (("x", 1), ("y", 2), ("x", 9)):
     add(
-        extremes.WindowExtreme,
+        window.WindowExtreme,
         example(lambda x, r=radius, a=axis: F.window_max(x, r, a), of(FLOAT, SIZE, BATCH)),
     )
-add(extremes.WindowExtreme, example(lambda x: F.window_min(x, 1, "y"), of(IVEC2, SIZE, 1, -9, 9)))
-add(extremes.WindowExtreme, example(lambda x: F.window_min(x, 2, "x"), of(VEC3, SIZE, BATCH)))
+add(window.WindowExtreme, example(lambda x: F.window_min(x, 1, "y"), of(IVEC2, SIZE, 1, -9, 9)))
+add(window.WindowExtreme, example(lambda x: F.window_min(x, 2, "x"), of(VEC3, SIZE, BATCH)))
 add(
     extremes.ExtremeIndex,
     *(
@@ -174,9 +174,9 @@ add(
     ),
 )
 add(
-    extremes.WindowIndex,
+    window.WindowIndex,
     *(
-        example(lambda x, a=a, m=m: extremes.WindowIndex(x, 2, a, m).output, of(v, SIZE, BATCH, 0, 2), only=0)
+        example(lambda x, a=a, m=m: window.WindowIndex(x, 2, a, m).output, of(v, SIZE, BATCH, 0, 2), only=0)
         for a, m, v in (("x", True, VEC2), ("y", False, FLOAT), ("x", False, INT))
     ),
 )
@@ -239,9 +239,9 @@ for batch in (1, 2):
 # ---- textures
 for wrap in ("repeat", "clamp"):
     uv = of(VEC2, (6, 3), BATCH, -1.4, 1.7)
-    add(texture.WrapTexel, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
+    add(sample.WrapTexel, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
     add(
-        texture.WrapTexel,
+        sample.WrapTexel,
         example(lambda t, c, w=wrap: F.sample(t, c, "nearest", w), of(FLOAT, SIZE, BATCH), uv),
     )
 
@@ -258,11 +258,11 @@ def inverse_uv_sample() -> Example:
 def gathered() -> Example:
     _, uv_, mask = inverse_uv_scene()
     table = F.inverse_uv(uv_, F.greater(mask, -0.5), SIZE, (0.25, 0.75))
-    return Example(texture.GatherNumbered(uv_, table).output)
+    return Example(inverse_uv.GatherNumbered(uv_, table).output)
 
 
-add(texture.InverseUVSample, inverse_uv_sample)
-add(texture.GatherNumbered, gathered)
+add(inverse_uv.InverseUVSample, inverse_uv_sample)
+add(inverse_uv.GatherNumbered, gathered)
 
 # ---- random numbers
 add(

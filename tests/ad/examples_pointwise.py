@@ -61,8 +61,8 @@ add(
     example(F.to_float, of(INT, SIZE, BATCH, -9, 9)),
     example(F.to_float, of(IVEC4, (2, 1), 1, -9, 9)),
 )
-add(math.LogicalNot, example(lambda x: F.logical_not(F.floor(x)), of(FLOAT)))
-add(math.LogicalNot, example(lambda x: F.logical_not(F.floor(x)), of(VEC3, SIZE, BATCH)))
+add(compare.LogicalNot, example(lambda x: F.logical_not(F.floor(x)), of(FLOAT)))
+add(compare.LogicalNot, example(lambda x: F.logical_not(F.floor(x)), of(VEC3, SIZE, BATCH)))
 
 
 # ---- component-wise, two or three inputs: equal domains, size and batch broadcast, scalars beside vectors, matrices
@@ -84,8 +84,8 @@ for cls, function, low, high in (
     (arithmetic.Sub, F.sub, -2, 2),
     (arithmetic.Mul, F.mul, -2, 2),
     (arithmetic.Div, F.div, 0.5, 3),
-    (arithmetic.Pow, F.pow, 0.5, 3),
-    (arithmetic.Atan2, F.atan2, -2, 2),
+    (exponential.Pow, F.pow, 0.5, 3),
+    (trigonometry.Atan2, F.atan2, -2, 2),
     (arithmetic.Min, F.minimum, -2, 2),
     (arithmetic.Max, F.maximum, -2, 2),
     (compare.Less, F.less, -2, 2),
@@ -99,7 +99,7 @@ for makes in shapes(count=3):
     add(arithmetic.Mix, example(F.mix, *makes))
     add(arithmetic.Clamp, example(lambda x, a, b: F.clamp(x, a * 0.5 - 1.0, b * 0.5 + 1.0), *makes))
 add(arithmetic.Mul, example(F.hadamard, of(MAT2), of(MAT2, (1, 1), BATCH)))
-add(arithmetic.Pow, example(lambda x: F.pow(x, 2.5), of(FLOAT, low=0.5, high=2)))
+add(exponential.Pow, example(lambda x: F.pow(x, 2.5), of(FLOAT, low=0.5, high=2)))
 add(
     arithmetic.Mul,
     example(lambda x: x**5 + F.pow(x, 0), of(FLOAT)),

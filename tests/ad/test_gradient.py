@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from dressi.ad import functional as F
-from dressi.ad.check import check_gradient, verify
+from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient, hvp, jvp
+from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.errors import GraphError

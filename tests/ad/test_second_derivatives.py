@@ -9,9 +9,9 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
+from dressi.ad.ops.pixel.shortcut import Shortcut
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient, hvp, jvp
-from dressi.ad.transform.shortcut import Shortcut
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves, topological_order
 from dressi.ad.types import FLOAT, VEC2, VEC3

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dressi.ad import functional as F
-from dressi.ad.check import verify
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.ops.image.lookup import ScatterAdd
@@ -14,6 +13,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.rewrite import on, rewrite, substitute
 from dressi.ad.transform.simplify import simplify
+from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, INT, MAT2, VEC2, VEC3
 from dressi.config import config

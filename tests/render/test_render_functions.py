@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dressi.render
-from dressi.ad.check import check_gradient, verify
+from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function
+from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import functional as F
 from ..evaluate import coordinates
 from ..graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand
-from ..ops.image.texture import InverseUVSample
-from ..ops.pixel.arithmetic import Add, Div, Mul, Sub
-from ..ops.pixel.compare import Select
-from ..ops.pixel.constant import SINGLE, Constant, constant_value, is_constant
+from ..ops.pixel.arithmetic import Add, Div, Mul, Sub, add, hadamard, sub
+from ..ops.pixel.compare import LogicalNot, Select, select
+from ..ops.pixel.constant import SINGLE, Constant, constant, constant_value, is_constant
 from ..ops.pixel.geometry import Dot
-from ..ops.pixel.math import Abs, LogicalNot, Neg, Square, StopGradient
+from ..ops.pixel.math import Abs, Neg, Square, StopGradient, neg
 from ..ops.pixel.matrix import Transpose
+from ..ops.pixel.shortcut import Alias
 from ..ops.pixel.vector import Construct, Spread, SumComponents, Swizzle
 from ..types import Access, vector_type
 from .rewrite import Rule, on
-from .shortcut import Alias
 
 COMMUTATIVE = frozenset({Add, Mul})
 
@@ -56,7 +54,7 @@ def fold_constants(function: Function) -> Variable | None:
     limit = 2**31 - 1 if vtype.is_int else float(np.finfo(np.float32).max)
     if not np.all(np.abs(value) <= limit):
         return None
-    return F.constant(np.broadcast_to(value, function.output.shape).reshape(vtype.shape), vtype)
+    return constant(np.broadcast_to(value, function.output.shape).reshape(vtype.shape), vtype)
 
 
 @on(Select)
@@ -89,7 +87,7 @@ def sub_zero(function: Function) -> Variable | None:
     a, b = function.inputs
     if is_constant(b, 0.0):
         return _if_alike(a, function)
-    return F.neg(b) if is_constant(a, 0.0) and _alike(b, function) else None
+    return neg(b) if is_constant(a, 0.0) and _alike(b, function) else None
 
 
 @on(Mul)
@@ -100,7 +98,7 @@ def mul_one(function: Function) -> Variable | None:
             if is_constant(c, 1.0):
                 return x
             if is_constant(c, -1.0):
-                return F.neg(x)
+                return neg(x)
     return None
 
 
@@ -121,7 +119,7 @@ def mul_constants(function: Function) -> Variable | None:
         ) if not outer.vtype.is_int:
             for x, c in (inner, inner[::-1]):
                 if isinstance(c.creator, Constant) and not isinstance(x.creator, Constant):
-                    return F.hadamard(x, F.hadamard(c, outer))
+                    return hadamard(x, hadamard(c, outer))
     return None
 
 
@@ -132,12 +130,12 @@ def neg_neg(function: Function) -> Variable | None:
         case Neg(inputs=(x,)):
             return x
         case Sub(inputs=(a, b)):
-            return F.sub(b, a)
+            return sub(b, a)
         case (
             Mul(inputs=(x, Variable(creator=Constant()) as c))
             | Mul(inputs=(Variable(creator=Constant()) as c, x))
         ):
-            return F.hadamard(x, F.neg(c))
+            return hadamard(x, neg(c))
     return None
 
 
@@ -146,11 +144,11 @@ def add_neg(function: Function) -> Variable | None:
     """a + -b -> a - b;  -a + b -> b - a;  a - -b -> a + b"""
     match function:
         case Add(inputs=(a, Variable(creator=Neg(inputs=(b,))))):
-            return F.sub(a, b)
+            return sub(a, b)
         case Add(inputs=(Variable(creator=Neg(inputs=(a,))), b)):
-            return F.sub(b, a)
+            return sub(b, a)
         case Sub(inputs=(a, Variable(creator=Neg(inputs=(b,))))):
-            return F.add(a, b)
+            return add(a, b)
     return None
 
 
@@ -159,9 +157,9 @@ def mul_neg(function: Function) -> Variable | None:
     """-a * -b -> a * b;  -a * b -> -(a * b), so that signs meet and cancel"""
     match function.inputs:
         case (Variable(creator=Neg(inputs=(a,))), Variable(creator=Neg(inputs=(b,)))):
-            return F.hadamard(a, b)
+            return hadamard(a, b)
         case (Variable(creator=Neg(inputs=(a,))), b) | (b, Variable(creator=Neg(inputs=(a,)))):
-            return F.neg(F.hadamard(a, b))
+            return neg(hadamard(a, b))
     return None
 
 
@@ -172,7 +170,7 @@ def join_selects(function: Function) -> Variable | None:
         case (Variable(creator=Select(inputs=(c, a, b))), Variable(creator=Select(inputs=(d, e, f)))):
             if c is d and all(is_constant(x, 0.0) or is_constant(y, 0.0) for x, y in ((a, e), (b, f))):
                 branches = (type(function)(x, y).output for x, y in ((a, e), (b, f)))
-                return _if_alike(F.select(c, *branches), function)
+                return _if_alike(select(c, *branches), function)
     return None
 
 
@@ -190,14 +188,15 @@ def select_not(function: Function) -> Variable | None:
     """select(not c, a, b) -> select(c, b, a)"""
     match function.inputs:
         case (Variable(creator=LogicalNot(inputs=(c,))), a, b):
-            return F.select(c, b, a)
+            return select(c, b, a)
     return None
 
 
-@on(StopGradient, InverseUVSample, Alias)
+@on(StopGradient, Alias)
 def stop_gradient_done(function: Function) -> Variable | None:
     """stop_gradient(x) -> x, and the value where only the derivative is special: derivatives were built before"""
-    return _if_alike(function.inputs[0], function)
+    x = function.inputs[0]
+    return x if _alike(x, function) else Expand(x, function.output.domain).output
 
 
 # ---- vectors and matrices

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import GraphError
-from .. import functional as F
 from ..graph import Domain, Function, PixelFunction, ScatterFunction, Variable
-from ..ops.image.reduce import Expand, Sum
+from ..ops.image.reduce import Expand, Sum, fit, zeros_like
+from ..ops.image.reduce import sum as sum_texels
 from ..ops.pixel.arithmetic import hadamard
-from ..ops.pixel.constant import Like, is_constant, operands
+from ..ops.pixel.constant import Like, constant, is_constant, operands
+from ..ops.pixel.vector import fill, sum_components
 from ..traversal import topological_order
 from ..types import FLOAT, Access, VType
 
@@ -55,7 +56,7 @@ def gradient(
                 f"the gradient needs a FLOAT loss of one texel, not {loss}; reduce it with F.sum or F.mean"
                 f"{'' if loss.vtype.is_scalar else ' of F.sum_components'}, or give a seed"
             )
-        seed = F.constant(1.0)
+        seed = constant(1.0)
     elif loss.vtype.is_int or seed.vtype is not loss.vtype:
         raise GraphError(
             f"the seed {seed} of the gradient must have the type of the loss {loss}, and not be integer"
@@ -79,7 +80,7 @@ def gradient(
             f"the loss {loss} (made at {loss.where}) does not depend on {', '.join(map(str, unused))}; leave out what is "
             "not to be optimised, and look for integers, comparisons or F.stop_gradient on the way"
         )
-    found = [F.fit(totals[x], x) if x in totals else F.zeros_like(x) for x in wrt]
+    found = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
     for x, g in zip(wrt, found, strict=True):
         g.count = g.count if x.count is None else x.count  # of a list, the gradient is a list
     return found
@@ -127,11 +128,11 @@ def jvp(
             continue
         local = [known.get(x) for x in function.inputs]
         if not _is_local(function):
-            local = [None if t is None else F.fit(t, x) for t, x in zip(local, function.inputs)]
+            local = [None if t is None else fit(t, x) for t, x in zip(local, function.inputs)]
         tangent = _push(function, local)
         if tangent is not None:
             known[function.output] = _widen(tangent, function.output.vtype)
-    return [F.fit(known[y], y) if y in known else F.zeros_like(y) for y in outputs]
+    return [fit(known[y], y) if y in known else zeros_like(y) for y in outputs]
 
 
 def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequence[Like]) -> list[Variable]:
@@ -189,7 +190,7 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
     """(input, contribution to its gradient) for the active inputs, in the order of the inputs."""
     gy = _widen(gy, function.output.vtype)
     if not _is_local(function) and not isinstance(function, Sum):
-        gy = F.fit(gy, function.output)
+        gy = fit(gy, function.output)
     wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
     if isinstance(function, Sum):
         found = [(i, gy) for i in wanted]  # what its transpose, an Expand, would make of it, but still small
@@ -239,7 +240,7 @@ def _is_local(function: Function) -> bool:
 def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
     """Sums ``g``, the gradient at every texel of ``ran_over``, over all that ``x`` was broadcast to."""
     if x.vtype is FLOAT and g.vtype is not FLOAT:
-        g = F.sum_components(g)
+        g = sum_components(g)
     factor, axes = 1, ""
     for axis, whole, own, extent in zip(
         "xyn", (*ran_over.size, ran_over.batch), (*x.size, x.batch), (*g.size, g.batch), strict=True
@@ -250,7 +251,7 @@ def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
             else:
                 axes += axis
     if axes:
-        g = F.sum(g, axes)
+        g = sum_texels(g, axes)
     if factor > 1:
         g = g * float(factor)
     return _widen(g, x.vtype)
@@ -262,7 +263,7 @@ def _widen(g: Variable, vtype: VType) -> Variable:
         return g
     if g.vtype is not FLOAT:
         raise GraphError(f"the derivative {g} must be of type {vtype} or FLOAT (at {g.where})")
-    return F.fill(g, vtype)
+    return fill(g, vtype)
 
 
 def _total(parts: Sequence[Variable]) -> Variable:

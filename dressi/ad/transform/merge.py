@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 
-from .. import functional as F
 from ..graph import Function, ScatterFunction, Variable
 from ..ops.image.extremes import ReduceMax
 from ..ops.image.lookup import ScatterAdd
 from ..ops.image.reduce import Reduce, Sum
-from ..ops.pixel.arithmetic import Add, Max
+from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
 from ..program import Program
 from .rewrite import mapped, rewrite
@@ -115,7 +114,7 @@ def _one_scatter(parts: list[Variable]) -> Variable:
     unbounded = [b for b in bounds if is_constant(b, float("inf"))]
     bound, others = (unbounded[0], []) if unbounded else (bounds[0], bounds[1:])
     for other in others:
-        bound = F.maximum(bound, other)
+        bound = maximum(bound, other)
     return ScatterAdd(scatters[0].table, bound, *(x for s in scatters for x in s.inputs[1:])).output
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from ...config import config
-from ..check import verify
 from ..collecting import paused
 from ..ops.image.reduce import Expand
 from ..program import Program
@@ -13,6 +12,7 @@ from .algebra import COMMUTATIVE, RULES
 from .covering import covering_rasters
 from .merge import merge_reductions, merge_scatters
 from .rewrite import Pass, mapped, rewrite
+from .verify import verify
 
 
 def algebra(program: Program) -> Program:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...ad.check import verify
 from ...ad.graph import Variable
 from ...ad.objective import HISTORY, Objective
 from ...ad.optim.optimizer import Optimizer
 from ...ad.program import Program
+from ...ad.transform.verify import verify
 from ...ad.traversal import leaves
 from ...ad.types import whole
 from ...config import config

@@ -6,12 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ... import functional as F
-from ...graph import PixelFunction, Variable
-from ...types import Access, VType, vector_type, whole
+from ...graph import Variable
+from ...types import VType, vector_type
+from ..pixel.arithmetic import maximum, minimum
+from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
-from ..pixel.vector import Construct
-from .reduce import AXES, Reduce, fetch, reduce_axes, sum
+from .image import pixel_coordinates, tile_index
+from .reduce import AXES, Reduce, reduce_axes, sum
 
 
 class ReduceExtreme(Reduce):
@@ -39,18 +40,18 @@ class ReduceExtreme(Reduce):
         x = self.inputs[0]
         index = ExtremeIndex(x, self.axis, self.largest).output
         if self.axis == "n":
-            return F.equal(index, F.tile_index((1, 1), x.batch))
+            return equal(index, tile_index((1, 1), x.batch))
         width, height = x.size
-        place = F.pixel_coordinates((width, 1) if self.axis == "x" else (1, height))
-        return F.equal(index, place.x if self.axis == "x" else place.y)
+        place = pixel_coordinates((width, 1) if self.axis == "x" else (1, height))
+        return equal(index, place.x if self.axis == "x" else place.y)
 
     def vjp(self, gy, i):
-        return None if self.output.vtype.is_int else F.select(self._chosen(), gy, 0.0)
+        return None if self.output.vtype.is_int else select(self._chosen(), gy, 0.0)
 
     def jvp(self, tangents):
         if tangents[0] is None or self.output.vtype.is_int:
             return None
-        return sum(F.select(self._chosen(), tangents[0], 0.0), self.axis)
+        return sum(select(self._chosen(), tangents[0], 0.0), self.axis)
 
 
 class ReduceMax(ReduceExtreme):
@@ -82,7 +83,7 @@ class ExtremeIndex(Reduce):
 
     @cached_property
     def glsl(self) -> str:
-        update = _better(self.inputs[0].vtype, self.largest)
+        update = take_better(self.inputs[0].vtype, self.largest)
         loop = self._loop("$type(0)", 1, f"$type0 x = {self._read('i')}; {update}")
         return f"$type0 best = {self._read('0')};\n{loop}"
 
@@ -91,131 +92,7 @@ class ExtremeIndex(Reduce):
         return np.expand_dims(find(x, axis=self._axis), self._axis)
 
 
-class Windowed(PixelFunction):
-    """What the two Functions below share: they read the texels within ``radius`` along one axis, inside the tile."""
-
-    fields = ("radius", "axis", "largest")
-
-    def __init__(self, x: Variable, radius: int, axis: str, largest: bool):
-        self.radius, self.axis, self.largest = radius, axis, largest
-        super().__init__(x)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH,)
-
-    def infer(self):
-        if self.axis not in ("x", "y") or self.radius < 0:
-            raise self.fail("the axis is 'x' or 'y', the radius not negative")
-        if self.inputs[0].vtype.is_matrix:
-            raise self.fail("takes scalars and vectors")
-        return self.inputs[0].vtype, self.inputs[0].domain
-
-    @property
-    def _texel(self) -> str:
-        return "ivec2(i, pixel.y)" if self.axis == "x" else "ivec2(pixel.x, i)"
-
-    @property
-    def fetches(self) -> float:
-        return float(self.iterations)
-
-    @property
-    def iterations(self) -> int:
-        window, extent = 2 * self.radius + 1, self.inputs[0].size[self.axis == "y"]
-        return window if window < extent else extent
-
-    def _moved(self, x: np.ndarray):
-        """(place along the axis, values there) of the texels of the window in ascending order."""
-        axis = 2 if self.axis == "x" else 1
-        extent = x.shape[axis]
-        for offset in range(-self.radius, self.radius + 1):
-            place = np.clip(np.arange(extent) + offset, 0, extent - 1)
-            shape = [1] * x.ndim
-            shape[axis] = extent
-            yield np.broadcast_to(place.reshape(shape), x.shape), np.take(x, place, axis)
-
-
-class WindowExtreme(Windowed):
-    """The largest or smallest value within ``radius`` texels along one axis, inside the tile, by components.
-
-    Of equal ones the gradient goes to the first.
-    """
-
-    operations = 11.0
-
-    @cached_property
-    def glsl(self) -> str:
-        a, pick = self.axis, "max" if self.largest else "min"
-        return (
-            "$y = $0(pixel, tile);\n"
-            f"for (int i = max(pixel.{a} - {self.radius}, 0);"
-            f" i <= min(pixel.{a} + {self.radius}, $size0.{a} - 1); ++i) $y = {pick}($y, $0({self._texel}, tile));"
-        )
-
-    def evaluate(self, at, x):
-        pick = np.maximum if self.largest else np.minimum
-        out = x
-        for _, values in self._moved(x):
-            out = pick(out, values)
-        return fetch(out, at)
-
-    def _chosen(self) -> list[Variable]:
-        """IVEC2 for each component: the texel of the input that gives the output."""
-        index = WindowIndex(self.inputs[0], self.radius, self.axis, self.largest).output
-        here = F.pixel_coordinates(index.size)
-        parts = [F.component(index, k) for k in range(index.vtype.components)]
-        return [F.ivec2(k, here.y) if self.axis == "x" else F.ivec2(here.x, k) for k in parts]
-
-    def vjp(self, gy, i):
-        x = self.inputs[0]
-        if x.vtype.is_int:
-            return None
-        texels = self._chosen()
-        return _joined(
-            x.vtype,
-            [F.scatter_add(F.component(gy, k), at, x.size, x.batch) for k, at in enumerate(texels)],
-        )
-
-    def jvp(self, tangents):
-        x, tangent = self.inputs[0], tangents[0]
-        if tangent is None or x.vtype.is_int:
-            return None
-        return _joined(
-            x.vtype, [F.lookup(F.component(tangent, k), at) for k, at in enumerate(self._chosen())]
-        )
-
-
-class WindowIndex(Windowed):
-    """INT (IVECn): x or y of the first texel that gives the value of ``WindowExtreme``, by components."""
-
-    operations = 14.0
-    zero_derivative = True
-
-    def infer(self):
-        vtype, domain = super().infer()
-        return vector_type(vtype.components, integer=True), domain
-
-    @cached_property
-    def glsl(self) -> str:
-        a = self.axis
-        return (
-            f"int i = max(pixel.{a} - {self.radius}, 0); $y = $type(i);\n$type0 best = $0({self._texel}, tile);\n"
-            f"for (++i; i <= min(pixel.{a} + {self.radius}, $size0.{a} - 1); ++i) {{"
-            f" $type0 x = $0({self._texel}, tile); {_better(self.inputs[0].vtype, self.largest)} }}"
-        )
-
-    def evaluate(self, at, x):
-        better = np.greater if self.largest else np.less
-        (index, best), *rest = self._moved(x)
-        for place, values in rest:
-            index, best = (
-                np.where(better(values, best), place, index),
-                np.where(better(values, best), values, best),
-            )
-        return fetch(index, at)
-
-
-def _better(vtype: VType, largest: bool) -> str:
+def take_better(vtype: VType, largest: bool) -> str:
     """GLSL: takes over the value x at place i where it is better than the best."""
     if vtype.is_scalar:
         return f"if (x {'>' if largest else '<'} best) {{ best = x; $y = i; }}"
@@ -224,10 +101,6 @@ def _better(vtype: VType, largest: bool) -> str:
         f"bvec{vtype.components} better = {compare}(x, best);"
         " best = mix(best, x, better); $y = mix($y, $type(i), better);"
     )
-
-
-def _joined(vtype: VType, parts: list[Variable]) -> Variable:
-    return parts[0] if vtype.is_scalar else Construct(vtype, *parts).output
 
 
 def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
@@ -245,7 +118,7 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     if b is None or isinstance(b, str):
         (x,) = operands(a)
         return reduce_axes(ReduceMax, x, axes or b or AXES)
-    return F.maximum(a, b)
+    return maximum(a, b)
 
 
 def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
@@ -263,28 +136,4 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     if b is None or isinstance(b, str):
         (x,) = operands(a)
         return reduce_axes(ReduceMin, x, axes or b or AXES)
-    return F.minimum(a, b)
-
-
-def window_max(x: Variable, radius: int, axis: str) -> Variable:
-    """The largest value within ``radius`` texels along an axis, inside the tile, by components.
-
-    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
-    Differentiable; of texels that tie the first gets the gradient. Raises GraphError.
-
-    >>> evaluate(F.window_max(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
-    [5.0, 5.0, 5.0, 3.0, 3.0]
-    """
-    return WindowExtreme(x, whole(radius, "the radius", 0), axis, True).output
-
-
-def window_min(x: Variable, radius: int, axis: str) -> Variable:
-    """The smallest value within ``radius`` texels along an axis, inside the tile, by components.
-
-    x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
-    Differentiable; of texels that tie the first gets the gradient. Raises GraphError.
-
-    >>> evaluate(F.window_min(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
-    [1.0, 1.0, 0.0, 0.0, 0.0]
-    """
-    return WindowExtreme(x, whole(radius, "the radius", 0), axis, False).output
+    return minimum(a, b)

@@ -11,7 +11,7 @@ from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, domain_of
 from ...types import INT, IVEC2, Access, Size, size_of, whole
 from ..pixel.constant import Like, integers, operands
-from ..pixel.vector import Linear
+from ..pixel.linear import Linear
 from .reduce import fetch
 
 

@@ -6,10 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
 from ...types import FLOAT, INT, IVEC2, Access, Size, size_of
-from ..pixel.constant import Like, integers, operands
+from ..pixel.components import max_component
+from ..pixel.constant import Like, constant, integers, operands
+from .extremes import max as max_texel
+from .reduce import expand
 
 
 def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -149,7 +151,7 @@ class ScatterAdd(Scatter):
             return None
         gathered = Lookup(gy, self.inputs[i + 1]).output
         source = self.source
-        return gathered if gathered.domain == source else F.expand(gathered, source.batch, source.size)
+        return gathered if gathered.domain == source else expand(gathered, source.batch, source.size)
 
     def jvp(self, tangents):
         total = None
@@ -214,7 +216,7 @@ def scatter_add(
     size = size_of(size)
     if bound is None:
         entries = size[0] * size[1] * values.vtype.components  # of a tile: more views do not change the plan
-        bound = np.inf if entries <= UNMEASURED else F.max(F.max_component(F.abs(values)))
+        bound = np.inf if entries <= UNMEASURED else max_texel(max_component(abs(values)))
     return ScatterAdd(domain_of(size, batch), *operands(bound), values, index).output
 
 
@@ -227,4 +229,4 @@ def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Va
     >>> evaluate(F.scatter_max(values, index, (3, 1))).ravel().tolist()
     [5, 4, -1]
     """
-    return ScatterMax(domain_of(size, batch), F.constant(1.0), *integers(values, index)).output
+    return ScatterMax(domain_of(size, batch), constant(1.0), *integers(values, index)).output

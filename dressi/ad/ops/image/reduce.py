@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ... import functional as F
 from ...graph import At, Domain, ReduceFunction, Variable, domain_of
 from ...types import Access, Size, VType
-from ..pixel.constant import Like, operands
-from ..pixel.vector import Linear
+from ..pixel.constant import Like, constant, operands
+from ..pixel.linear import Linear
+from ..pixel.vector import fill
 
 AXES = "xyn"
 
@@ -187,7 +187,7 @@ def fit(x: Variable, like: Variable) -> Variable:
     [[[[2.0, 2.0], [2.0, 2.0]]]]
     """
     if x.vtype is not like.vtype:
-        x = F.fill(x, like.vtype)
+        x = fill(x, like.vtype)
     return x if x.domain == like.domain else Expand(x, like.domain).output
 
 
@@ -214,5 +214,5 @@ def zeros(vtype: VType, domain: Domain | tuple[Size, int]) -> Variable:
         except (TypeError, ValueError):
             raise GraphError(f"a domain is ((width, height), batch), not {domain!r}") from None
         domain = domain_of(size, batch)
-    zero = F.constant(0, vtype)
+    zero = constant(0, vtype)
     return zero if domain == zero.domain else Expand(zero, domain).output

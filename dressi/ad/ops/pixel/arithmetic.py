@@ -7,11 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ... import functional as F
 from ...graph import Variable, user_line
 from ...operators import operator
-from .constant import Like, floats, operands
-from .pointwise import Pointwise, guarded
+from .compare import greater, greater_equal, less, less_equal, logical_and, logical_not
+from .constant import Like, constant, floats, operands
+from .math import floor
+from .pointwise import Pointwise
 
 
 class Add(Pointwise):
@@ -19,7 +20,7 @@ class Add(Pointwise):
     expression, compute, integers, promote = "$0 + $1", np.add, True, False
 
     def partials(self, a, b):
-        return F.constant(1.0), F.constant(1.0)
+        return constant(1.0), constant(1.0)
 
 
 class Sub(Pointwise):
@@ -27,7 +28,7 @@ class Sub(Pointwise):
     expression, compute, integers, promote = "$0 - $1", np.subtract, True, False
 
     def partials(self, a, b):
-        return F.constant(1.0), F.constant(-1.0)
+        return constant(1.0), constant(-1.0)
 
 
 class Mul(Pointwise):
@@ -58,7 +59,7 @@ class Div(Pointwise):
         return self._zero_with(known, 0)
 
     def partials(self, a, b):
-        return 1.0 / b, F.hadamard(-self.output, 1.0 / b)
+        return 1.0 / b, hadamard(-self.output, 1.0 / b)
 
 
 class Mod(Pointwise):
@@ -77,34 +78,7 @@ class Mod(Pointwise):
         return np.fmod(a, b) if a.dtype.kind != "f" else a - b * np.floor(a / b)
 
     def partials(self, a, b):
-        return F.constant(1.0), -F.floor(a / b)
-
-
-class Pow(Pointwise):
-    """a to the power b, a >= 0. Where a is 0 both derivatives are 0."""
-
-    operations = 9.0
-    expression, compute = "pow($0, $1)", np.power
-
-    def partials(self, a, b):
-        positive = F.greater(a, 0.0)
-        by_a = guarded(positive, lambda a, y: F.hadamard(b, F.div(y, a)), a, self.output)
-        return by_a, guarded(positive, lambda a, y: F.hadamard(F.log(a), y), a, self.output)
-
-
-class Atan2(Pointwise):
-    """Angle of the point (x, y), inputs y and x. The derivative at the origin is 0."""
-
-    operations = 9.0
-    expression, compute = "atan($0, $1)", np.arctan2
-
-    def partials(self, y, x):
-        square = F.square(x) + F.square(y)
-        away = F.greater(square, 0.0)
-        return (
-            guarded(away, lambda square: F.div(x, square), square),
-            guarded(away, lambda square: -F.div(y, square), square),
-        )
+        return constant(1.0), -floor(a / b)
 
 
 class Min(Pointwise):
@@ -114,7 +88,7 @@ class Min(Pointwise):
     expression, compute, integers = "min($0, $1)", np.minimum, True
 
     def partials(self, a, b):
-        return F.less_equal(a, b), F.less(b, a)
+        return less_equal(a, b), less(b, a)
 
 
 class Max(Pointwise):
@@ -124,7 +98,7 @@ class Max(Pointwise):
     expression, compute, integers = "max($0, $1)", np.maximum, True
 
     def partials(self, a, b):
-        return F.greater_equal(a, b), F.greater(b, a)
+        return greater_equal(a, b), greater(b, a)
 
 
 class Clamp(Pointwise):
@@ -138,9 +112,9 @@ class Clamp(Pointwise):
         return np.minimum(np.maximum(x, low), high)
 
     def partials(self, x, low, high):
-        above = F.greater(x, high)
-        below = F.logical_and(F.less(x, low), F.logical_not(above))
-        return F.logical_and(F.less_equal(low, x), F.less_equal(x, high)), below, above
+        above = greater(x, high)
+        below = logical_and(less(x, low), logical_not(above))
+        return logical_and(less_equal(low, x), less_equal(x, high)), below, above
 
 
 class Mix(Pointwise):
@@ -249,48 +223,6 @@ def mod(a: Like, b: Like) -> Variable:
     [1.5, 1.5]
     """
     return Mod(*operands(a, b)).output
-
-
-@operator
-def pow(a: Like, b: Like) -> Variable:
-    """a to the power b by components; the operator ``**``.
-
-    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0, except for exponents that are Python numbers and whole, from 0 to 8:
-    these multiply. Differentiable in both; at a = 0 the derivatives are 0 (exact where it multiplies). Raises GraphError.
-
-    >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
-    9.0
-    >>> round(evaluate(F.pow(2.0, 0.5)).item(), 4)
-    1.4142
-    """
-    if isinstance(b, (int, float)) and isinstance(a, Variable):
-        if b == 0.5:
-            return F.sqrt(a)
-        if b == int(b) and 0 <= b <= 8:
-            return _power(a, int(b))
-    return Pow(*floats(a, b)).output
-
-
-def _power(a: Variable, exponent: int) -> Variable:
-    if exponent == 0:
-        return F.add(F.zeros_like(a), 1 if a.vtype.is_int else 1.0)
-    if exponent == 1:
-        return a
-    half = _power(a, exponent // 2)
-    square = hadamard(half, half)
-    return hadamard(square, a) if exponent % 2 else square
-
-
-def atan2(y: Like, x: Like) -> Variable:
-    """The angle of the point (x, y) in radians, in (-pi, pi], by components.
-
-    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the origin. Raises
-    GraphError.
-
-    >>> round(evaluate(F.atan2(1.0, -1.0)).item(), 4)
-    2.3562
-    """
-    return Atan2(*floats(y, x)).output
 
 
 def minimum(a: Like, b: Like) -> Variable:

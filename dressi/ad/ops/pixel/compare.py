@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...operators import operator
 from ...types import VType, vector_type
-from .constant import Like, constant_value, floats, operands
+from .constant import Like, constant, constant_value, floats, operands
 from .pointwise import Pointwise
+from .shortcut import shortcut
 
 
 def _mask(test):
@@ -82,6 +83,17 @@ class LogicalOr(Pointwise):
         return super().settled(known)
 
 
+class LogicalNot(Pointwise):
+    exact = True
+    zero_derivative = True
+    expression = "float($0 == 0.0)"
+    vector_expression = "$type(equal($0, $type(0.0)))"
+
+    @staticmethod
+    def compute(x):
+        return np.where(x == 0, 1.0, 0.0)
+
+
 class Select(PixelFunction):
     """Inputs (condition, a, b): a where the condition is not 0, else b. What is not taken never leaks NaN.
 
@@ -149,14 +161,14 @@ class Select(PixelFunction):
         if i == 0 or self.output.vtype.is_int:
             return None
         condition = self.inputs[0]
-        return F.select(condition, gy, 0.0) if i == 1 else F.select(condition, 0.0, gy)
+        return select(condition, gy, 0.0) if i == 1 else select(condition, 0.0, gy)
 
     def jvp(self, tangents):
         _, a, b = tangents
         if (a is None and b is None) or self.output.vtype.is_int:
             return None
-        zero = F.constant(0.0)
-        return F.select(self.inputs[0], zero if a is None else a, zero if b is None else b)
+        zero = constant(0.0)
+        return select(self.inputs[0], zero if a is None else a, zero if b is None else b)
 
 
 def _filled(text: str, vtype: VType, out: VType) -> str:
@@ -252,6 +264,17 @@ def logical_or(a: Like, b: Like) -> Variable:
     return LogicalOr(*floats(a, b)).output
 
 
+def logical_not(a: Like) -> Variable:
+    """A mask: 1 where x is 0, else 0, by components.
+
+    a: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
+
+    >>> evaluate(F.logical_not([0.0, 1.0, -2.0])).ravel().tolist()
+    [1.0, 0.0, 0.0]
+    """
+    return LogicalNot(*floats(a)).output
+
+
 def select(condition: Like, a: Like, b: Like) -> Variable:
     """a where the condition is not 0, else b.
 
@@ -279,3 +302,13 @@ def where(condition: Like, a: Like, b: Like) -> Variable:
     [0.0, 2.0]
     """
     return select(condition, a, b)
+
+
+def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:
+    """value(*x) where the condition holds, else 0: keeps infinities out of derivatives.
+
+    Derivatives of the result are finite too where ``value`` of ones is: there x is replaced by 1 where the condition
+    does not hold. (A select alone makes 0 * inf of them.)
+    """
+    safe = value(*(select(condition, v, 1.0) for v in x))
+    return shortcut(select(condition, value(*x), 0.0), select(condition, safe, 0.0))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import Variable
-from .constant import Like, floats
-from .pointwise import Pointwise, guarded
+from ...operators import operator
+from ...types import vector_type
+from .arithmetic import div, hadamard
+from .compare import greater, guarded, select
+from .constant import Like, constant, floats
+from .pointwise import Pointwise
 
 
 class Exp(Pointwise):
@@ -33,7 +36,7 @@ class Log(Pointwise):
     expression, compute = "log($0)", np.log
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), lambda x: 1.0 / x, x),)
+        return (guarded(greater(x, 0.0), lambda x: 1.0 / x, x),)
 
 
 class Log2(Pointwise):
@@ -43,7 +46,7 @@ class Log2(Pointwise):
     expression, compute = "log2($0)", np.log2
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), lambda x: float(1.0 / np.log(2.0)) / x, x),)
+        return (guarded(greater(x, 0.0), lambda x: float(1.0 / np.log(2.0)) / x, x),)
 
 
 class Sqrt(Pointwise):
@@ -53,7 +56,7 @@ class Sqrt(Pointwise):
     expression, compute = "sqrt($0)", np.sqrt
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), lambda y: 0.5 / y, self.output),)
+        return (guarded(greater(x, 0.0), lambda y: 0.5 / y, self.output),)
 
 
 class InverseSqrt(Pointwise):
@@ -67,7 +70,19 @@ class InverseSqrt(Pointwise):
         return 1.0 / np.sqrt(x)
 
     def partials(self, x):
-        return (guarded(F.greater(x, 0.0), lambda x, y: F.hadamard(-0.5 * y, 1.0 / x), x, self.output),)
+        return (guarded(greater(x, 0.0), lambda x, y: hadamard(-0.5 * y, 1.0 / x), x, self.output),)
+
+
+class Pow(Pointwise):
+    """a to the power b, a >= 0. Where a is 0 both derivatives are 0."""
+
+    operations = 9.0
+    expression, compute = "pow($0, $1)", np.power
+
+    def partials(self, a, b):
+        positive = greater(a, 0.0)
+        by_a = guarded(positive, lambda a, y: hadamard(b, div(y, a)), a, self.output)
+        return by_a, guarded(positive, lambda a, y: hadamard(log(a), y), a, self.output)
 
 
 class Sigmoid(Pointwise):
@@ -83,7 +98,7 @@ class Sigmoid(Pointwise):
         return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
     def partials(self, x):
-        return (F.hadamard(self.output, 1.0 - self.output),)
+        return (hadamard(self.output, 1.0 - self.output),)
 
 
 def exp(x: Like) -> Variable:
@@ -152,6 +167,37 @@ def inversesqrt(x: Like) -> Variable:
     [0.5, 0.25]
     """
     return InverseSqrt(*floats(x)).output
+
+
+@operator
+def pow(a: Like, b: Like) -> Variable:
+    """a to the power b by components; the operator ``**``.
+
+    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0, except for exponents that are Python numbers and whole, from 0 to 8:
+    these multiply. Differentiable in both; at a = 0 the derivatives are 0 (exact where it multiplies). Raises GraphError.
+
+    >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
+    9.0
+    >>> round(evaluate(F.pow(2.0, 0.5)).item(), 4)
+    1.4142
+    """
+    if isinstance(b, (int, float)) and isinstance(a, Variable):
+        if b == 0.5:
+            return sqrt(a)
+        if b == int(b) and 0 <= b <= 8:
+            return _power(a, int(b))
+    return Pow(*floats(a, b)).output
+
+
+def _power(a: Variable, exponent: int) -> Variable:
+    if exponent == 0:
+        one = constant(1, vector_type(1, integer=a.vtype.is_int))
+        return select(a, one, one)  # 1 of the type and domain of a, also where a is NaN
+    if exponent == 1:
+        return a
+    half = _power(a, exponent // 2)
+    square = hadamard(half, half)
+    return hadamard(square, a) if exponent % 2 else square
 
 
 def sigmoid(x: Like) -> Variable:

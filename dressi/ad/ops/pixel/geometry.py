@@ -6,12 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...types import vector_type
+from .arithmetic import maximum, sub
+from .compare import greater, guarded, less, select
 from .constant import Like, floats
-from .pointwise import guarded
-from .vector import Bilinear
+from .exponential import sqrt
+from .linear import Bilinear
+from .math import square
 
 
 class Dot(Bilinear):
@@ -104,7 +106,7 @@ class Normalize(PixelFunction):
         """The derivative, a symmetric matrix (1 - y y^T) / length(x), applied to t."""
         x, y = self.inputs[0], self.output
         norm = length(x)
-        inverse = guarded(F.greater(norm, 0.0), lambda norm: 1.0 / norm, norm)
+        inverse = guarded(greater(norm, 0.0), lambda norm: 1.0 / norm, norm)
         return (t - y * dot(y, t)) * inverse
 
     def vjp(self, gy, i):
@@ -155,7 +157,7 @@ def distance(a: Like, b: Like) -> Variable:
     >>> evaluate(F.distance((1.0, 1.0), (4.0, 5.0))).item()
     5.0
     """
-    return length(F.sub(a, b))
+    return length(sub(a, b))
 
 
 def normalize(x: Like) -> Variable:
@@ -192,6 +194,6 @@ def refract(i: Like, n: Like, eta: Like) -> Variable:
     """
     i, n, eta = floats(i, n, eta)
     cosine = dot(n, i)
-    k = 1.0 - F.square(eta) * (1.0 - F.square(cosine))
-    bent = i * eta - n * (eta * cosine + F.sqrt(F.maximum(k, 0.0)))
-    return F.select(F.less(k, 0.0), 0.0, bent)
+    k = 1.0 - square(eta) * (1.0 - square(cosine))
+    bent = i * eta - n * (eta * cosine + sqrt(maximum(k, 0.0)))
+    return select(less(k, 0.0), 0.0, bent)

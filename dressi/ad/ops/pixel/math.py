@@ -6,11 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...operators import operator
 from ...types import vector_type
-from .constant import Like, floats, integers, operands
+from .constant import Like, constant, floats, integers, operands
 from .pointwise import Pointwise
 
 
@@ -19,7 +18,7 @@ class Neg(Pointwise):
     expression, compute, integers = "-($0)", np.negative, True
 
     def partials(self, x):
-        return (F.constant(-1.0),)
+        return (constant(-1.0),)
 
 
 class Abs(Pointwise):
@@ -29,7 +28,7 @@ class Abs(Pointwise):
     expression, compute, integers = "abs($0)", np.abs, True
 
     def partials(self, x):
-        return (F.sign(x),)
+        return (sign(x),)
 
 
 class Sign(Pointwise):
@@ -66,7 +65,7 @@ class Fract(Pointwise):
         return x - np.floor(x)
 
     def partials(self, x):
-        return (F.constant(1.0),)
+        return (constant(1.0),)
 
 
 class Square(Pointwise):
@@ -84,17 +83,6 @@ class StopGradient(Pointwise):
     exact = True
     zero_derivative = True
     expression, compute, integers = "$0", np.array, True
-
-
-class LogicalNot(Pointwise):
-    exact = True
-    zero_derivative = True
-    expression = "float($0 == 0.0)"
-    vector_expression = "$type(equal($0, $type(0.0)))"
-
-    @staticmethod
-    def compute(x):
-        return np.where(x == 0, 1.0, 0.0)
 
 
 class Convert(PixelFunction):
@@ -226,17 +214,6 @@ def stop_gradient(x: Like) -> Variable:
     3.0
     """
     return StopGradient(*operands(x)).output
-
-
-def logical_not(a: Like) -> Variable:
-    """A mask: 1 where x is 0, else 0, by components.
-
-    a: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
-
-    >>> evaluate(F.logical_not([0.0, 1.0, -2.0])).ravel().tolist()
-    [1.0, 0.0, 0.0]
-    """
-    return LogicalNot(*floats(a)).output
 
 
 def to_float(x: Like) -> Variable:

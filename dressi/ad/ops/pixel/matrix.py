@@ -6,12 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...operators import operator
-from ...types import VType, matrix_type, vector_type
-from .constant import Like, floats
-from .vector import Bilinear, Construct, Linear
+from ...types import matrix_type, vector_type
+from .arithmetic import hadamard
+from .constant import Like, constant, floats
+from .geometry import cross
+from .linear import Bilinear, Linear
+from .vector import Construct, sum_components
 
 
 class Columns(PixelFunction):
@@ -40,7 +42,7 @@ class Columns(PixelFunction):
         if all(t is None for t in tangents):
             return None
         parts = [
-            F.constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
+            constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
         ]
         return Columns(*parts).output
 
@@ -71,35 +73,7 @@ class Column(Linear):
 
     def transpose(self, gy):
         order = self.inputs[0].vtype.shape[1]
-        return Columns(*(gy if j == self.number else F.constant(0.0, gy.vtype) for j in range(order))).output
-
-
-class Fill(Linear):
-    """A matrix with the scalar in every element."""
-
-    operations = 2.0
-    exact = True
-    fields = ("vtype",)
-
-    def __init__(self, x: Variable, vtype: VType):
-        self.vtype = vtype
-        super().__init__(x)
-
-    def infer(self):
-        if not self.inputs[0].vtype.is_scalar or not self.vtype.is_matrix:
-            raise self.fail("fills a matrix with a scalar")
-        return self.vtype, self.broadcast()
-
-    @cached_property
-    def glsl(self) -> str:
-        rows, columns = self.vtype.shape
-        return f"{self.vtype.glsl}({', '.join([f'vec{rows}($0)'] * columns)})"
-
-    def eval(self, x):
-        return np.broadcast_to(x[..., None, None], x.shape + self.vtype.shape)
-
-    def transpose(self, gy):
-        return F.sum_components(gy)
+        return Columns(*(gy if j == self.number else constant(0.0, gy.vtype) for j in range(order))).output
 
 
 class Transpose(Linear):
@@ -210,7 +184,7 @@ class Determinant(PixelFunction):
                 Construct(vector_type(2), -c[0].y, c[0].x).output,
             ).output
         if len(c) == 3:
-            return Columns(F.cross(c[1], c[2]), F.cross(c[2], c[0]), F.cross(c[0], c[1])).output
+            return Columns(cross(c[1], c[2]), cross(c[2], c[0]), cross(c[0], c[1])).output
         return self.output * transpose(inverse(x))
 
     def vjp(self, gy, i):
@@ -218,7 +192,7 @@ class Determinant(PixelFunction):
 
     def jvp(self, tangents):
         (tangent,) = tangents
-        return None if tangent is None else F.sum_components(F.hadamard(tangent, self._cofactors()))
+        return None if tangent is None else sum_components(hadamard(tangent, self._cofactors()))
 
 
 def mat2(*columns: Like) -> Variable:
@@ -320,16 +294,3 @@ def outer(a: Like, b: Like) -> Variable:
     [[3.0, 4.0], [6.0, 8.0]]
     """
     return Outer(*floats(a, b)).output
-
-
-def fill(x: Variable, vtype: VType) -> Variable:
-    """The scalar x in every component of a type.
-
-    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises GraphError.
-
-    >>> evaluate(F.fill(Variable.of(2.0), VEC3)).ravel().tolist()
-    [2.0, 2.0, 2.0]
-    """
-    if vtype.is_scalar:
-        return x
-    return Fill(x, vtype).output if vtype.is_matrix else Construct(vtype, x).output

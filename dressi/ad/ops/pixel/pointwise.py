@@ -9,9 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ... import functional as F
-from ...graph import PixelFunction, Variable
-from ...transform.shortcut import shortcut
+from ...graph import PixelFunction
 from ...types import VType, vector_type
 
 
@@ -82,13 +80,3 @@ class Pointwise(PixelFunction):
         ]
         with np.errstate(all="ignore"):
             return type(self).compute(*lifted)
-
-
-def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:
-    """value(*x) where the condition holds, else 0: keeps infinities out of derivatives.
-
-    Derivatives of the result are finite too where ``value`` of ones is: there x is replaced by 1 where the condition
-    does not hold. (A select alone makes 0 * inf of them.)
-    """
-    safe = value(*(F.select(condition, v, 1.0) for v in x))
-    return shortcut(F.select(condition, value(*x), 0.0), F.select(condition, safe, 0.0))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import functional as F
 from ...graph import Variable
+from .arithmetic import div
+from .compare import greater, guarded
 from .constant import Like, floats
-from .pointwise import Pointwise, guarded
+from .exponential import inversesqrt
+from .math import square
+from .pointwise import Pointwise
 
 
 class Sin(Pointwise):
@@ -16,7 +19,7 @@ class Sin(Pointwise):
     expression, compute = "dressi_sin($0)", np.sin
 
     def partials(self, x):
-        return (F.cos(x),)
+        return (cos(x),)
 
 
 class Cos(Pointwise):
@@ -25,7 +28,7 @@ class Cos(Pointwise):
     expression, compute = "dressi_cos($0)", np.cos
 
     def partials(self, x):
-        return (-F.sin(x),)
+        return (-sin(x),)
 
 
 class Tan(Pointwise):
@@ -34,7 +37,7 @@ class Tan(Pointwise):
     expression, compute = "dressi_tan($0)", np.tan
 
     def partials(self, x):
-        return (1.0 + F.square(self.output),)
+        return (1.0 + square(self.output),)
 
 
 class Asin(Pointwise):
@@ -45,8 +48,8 @@ class Asin(Pointwise):
     expression, compute = "dressi_asin($0)", np.arcsin
 
     def partials(self, x):
-        rest = 1.0 - F.square(x)
-        return (guarded(F.greater(rest, 0.0), F.inversesqrt, rest),)
+        rest = 1.0 - square(x)
+        return (guarded(greater(rest, 0.0), inversesqrt, rest),)
 
 
 class Acos(Pointwise):
@@ -57,8 +60,8 @@ class Acos(Pointwise):
     expression, compute = "dressi_acos($0)", np.arccos
 
     def partials(self, x):
-        rest = 1.0 - F.square(x)
-        return (guarded(F.greater(rest, 0.0), lambda rest: -F.inversesqrt(rest), rest),)
+        rest = 1.0 - square(x)
+        return (guarded(greater(rest, 0.0), lambda rest: -inversesqrt(rest), rest),)
 
 
 class Atan(Pointwise):
@@ -66,7 +69,22 @@ class Atan(Pointwise):
     expression, compute = "atan($0)", np.arctan
 
     def partials(self, x):
-        return (1.0 / (1.0 + F.square(x)),)
+        return (1.0 / (1.0 + square(x)),)
+
+
+class Atan2(Pointwise):
+    """Angle of the point (x, y), inputs y and x. The derivative at the origin is 0."""
+
+    operations = 9.0
+    expression, compute = "atan($0, $1)", np.arctan2
+
+    def partials(self, y, x):
+        radius2 = square(x) + square(y)
+        away = greater(radius2, 0.0)
+        return (
+            guarded(away, lambda r2: div(x, r2), radius2),
+            guarded(away, lambda r2: -div(y, r2), radius2),
+        )
 
 
 def sin(x: Like) -> Variable:
@@ -138,3 +156,15 @@ def atan(x: Like) -> Variable:
     0.7854
     """
     return Atan(*floats(x)).output
+
+
+def atan2(y: Like, x: Like) -> Variable:
+    """The angle of the point (x, y) in radians, in (-pi, pi], by components.
+
+    y, x: FLOAT, VECn or MATn as for ``add``. Differentiable in both; undefined, with derivative 0, at the origin. Raises
+    GraphError.
+
+    >>> round(evaluate(F.atan2(1.0, -1.0)).item(), 4)
+    2.3562
+    """
+    return Atan2(*floats(y, x)).output

@@ -6,47 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ....errors import GraphError
-from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...operators import operator
 from ...types import VType, vector_type
-from .constant import Like, floats, operands
+from .constant import Like, constant, floats, operands
+from .linear import Linear
+from .math import to_float, to_int
 
 XYZW = "xyzw"
-
-
-class Linear(PixelFunction):
-    """A linear Function of one input: jvp is itself, vjp is ``transpose``."""
-
-    def transpose(self, gy: Variable) -> Variable:
-        raise NotImplementedError
-
-    def vjp(self, gy, i):
-        return None if self.output.vtype.is_int else self.transpose(gy)
-
-    def jvp(self, tangents):
-        (tangent,) = tangents
-        if tangent is None or self.output.vtype.is_int:
-            return None
-        return self.rebuild(tangent).output
-
-
-class Bilinear(PixelFunction):
-    """A Function linear in each of its two inputs."""
-
-    def settled(self, known):
-        return self._zero_with(known, 0, 1)
-
-    def jvp(self, tangents):
-        a, b = self.inputs
-        ta, tb = tangents
-        terms = []
-        if ta is not None:
-            terms.append(type(self)(ta, b).output)
-        if tb is not None:
-            terms.append(type(self)(a, tb).output)
-        return sum(terms[1:], terms[0]) if terms else None
 
 
 class Construct(PixelFunction):
@@ -89,7 +56,7 @@ class Construct(PixelFunction):
         if self.vtype.is_int:
             return None
         if self.fills:
-            return F.sum_components(gy)
+            return sum_components(gy)
         start = sum(x.vtype.components for x in self.inputs[:i])
         return swizzle(gy, XYZW[start : start + self.inputs[i].vtype.components])
 
@@ -97,7 +64,7 @@ class Construct(PixelFunction):
         if self.vtype.is_int or all(t is None for t in tangents):
             return None
         parts = [
-            F.constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
+            constant(0.0, x.vtype) if t is None else t for t, x in zip(tangents, self.inputs, strict=True)
         ]
         return Construct(self.vtype, *parts).output
 
@@ -192,12 +159,40 @@ class SumComponents(Linear):
         return x.sum(axis=tuple(range(3, x.ndim)))
 
     def transpose(self, gy):
-        return F.fill(gy, self.inputs[0].vtype)
+        return fill(gy, self.inputs[0].vtype)
+
+
+class Fill(Linear):
+    """A matrix with the scalar in every element."""
+
+    operations = 2.0
+    exact = True
+    fields = ("vtype",)
+
+    def __init__(self, x: Variable, vtype: VType):
+        self.vtype = vtype
+        super().__init__(x)
+
+    def infer(self):
+        if not self.inputs[0].vtype.is_scalar or not self.vtype.is_matrix:
+            raise self.fail("fills a matrix with a scalar")
+        return self.vtype, self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        rows, columns = self.vtype.shape
+        return f"{self.vtype.glsl}({', '.join([f'vec{rows}($0)'] * columns)})"
+
+    def eval(self, x):
+        return np.broadcast_to(x[..., None, None], x.shape + self.vtype.shape)
+
+    def transpose(self, gy):
+        return sum_components(gy)
 
 
 def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
     variables = operands(*parts) if any(isinstance(p, Variable) for p in parts) else floats(*parts)
-    convert = F.to_int if vtype.is_int else F.to_float
+    convert = to_int if vtype.is_int else to_float
     variables = [convert(v) for v in variables]
     if len(variables) == 1 and not variables[0].vtype.is_scalar:
         (x,) = variables
@@ -296,31 +291,6 @@ def swizzle(x: Like, names: str) -> Variable:
     )
 
 
-@operator
-def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
-    """A part of a vector or matrix by number; the operator ``x[key]``.
-
-    x: a vector: key is a number (a scalar results) or a slice (a shorter vector). x: a matrix: key is the number of a column
-    (VECn), or (row, column) of an element. Negative numbers count from the end. Differentiable. Raises GraphError.
-
-    >>> x = Variable.of([1.0, 2.0, 3.0])
-    >>> evaluate([F.component(x, -1), x[0]])[0].item(), evaluate(x[:2]).ravel().tolist()
-    (3.0, [1.0, 2.0])
-    """
-    if x.vtype.is_matrix:
-        if isinstance(key, tuple):
-            row, j = key
-            return component(F.column(x, j), row)
-        if isinstance(key, int):
-            return F.column(x, key)
-    elif isinstance(key, slice):
-        keys = tuple(range(x.vtype.components))[key]
-        return swizzle(x, "".join(XYZW[k] for k in keys))
-    elif isinstance(key, int) and -x.vtype.components <= key < x.vtype.components:
-        return swizzle(x, XYZW[range(x.vtype.components)[key]])
-    raise GraphError(f"{x} has no component {key!r}")
-
-
 def sum_components(x: Variable) -> Variable:
     """All components of a vector or matrix added up.
 
@@ -332,21 +302,14 @@ def sum_components(x: Variable) -> Variable:
     return x if x.vtype.is_scalar else SumComponents(x).output
 
 
-def max_component(x: Variable) -> Variable:
-    """The largest component of a vector or matrix.
+def fill(x: Variable, vtype: VType) -> Variable:
+    """The scalar x in every component of a type.
 
-    x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of equal ones.
+    x: FLOAT (INT). vtype: the type of the result, whose domain is that of x. Differentiable. Raises GraphError.
 
-    >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0]))).item()
-    3.0
+    >>> evaluate(F.fill(Variable.of(2.0), VEC3)).ravel().tolist()
+    [2.0, 2.0, 2.0]
     """
-    if x.vtype.is_matrix:
-        columns = [F.column(x, j) for j in range(x.vtype.shape[1])]
-        best = columns[0]
-        for c in columns[1:]:
-            best = F.maximum(best, c)
-        return max_component(best)
-    best = component(x, 0) if not x.vtype.is_scalar else x
-    for k in range(1, x.vtype.components):
-        best = F.maximum(best, component(x, k))
-    return best
+    if vtype.is_scalar:
+        return x
+    return Fill(x, vtype).output if vtype.is_matrix else Construct(vtype, x).output

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....ad import functional as F
 from ....ad.graph import Variable
+from ....ad.ops.pixel.shortcut import Alias, shortcut
 from ....ad.transform.local import local_gradient, local_jvp
-from ....ad.transform.shortcut import Alias, shortcut
 from ....ad.types import FLOAT, VEC2
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..errors import GraphError
-from .graph import Function, Variable
-from .ops.pixel.constant import Like, operands
+from ...errors import GraphError
+from ..graph import Function, Variable
+from .pixel.constant import Like, operands
 
 _WORD = re.compile(r"\$(\w*)")
 _KNOWN = re.compile(r"\d+|y|(size|batch|type)\d*")

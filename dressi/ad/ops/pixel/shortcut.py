@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import functional as F
-from ..graph import PixelFunction, Variable
+from ...graph import PixelFunction, Variable
 
 
 class Alias(PixelFunction):
@@ -47,9 +46,5 @@ class Shortcut(Alias):
 
 
 def shortcut(short: Variable, exact: Variable) -> Variable:
-    """``short``, with the derivatives of ``exact``. The two are equal; types are, sizes broadcast."""
-    (width, height), (w, h) = short.size, exact.size
-    size, batch = (max(width, w), max(height, h)), max(short.batch, exact.batch)
-    if (size, batch) != short.domain:
-        short = F.expand(short, batch, size)
+    """``short``, with the derivatives of ``exact``. The two have equal types and values; sizes and batches broadcast."""
     return Shortcut(short, exact).output

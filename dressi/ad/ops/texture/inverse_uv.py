@@ -7,85 +7,18 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ... import functional as F
 from ...graph import PixelFunction, Variable
 from ...transform.local import local_gradient, local_jvp
-from ...types import INT, IVEC2, VEC2, Access, Size
-from ..pixel.constant import Like, floats, operands
-
-
-class WrapTexel(PixelFunction):
-    """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
-
-    operations = 12.0
-    zero_derivative = True
-    exact = True
-    fields = ("size", "wrap")
-
-    def __init__(self, texel: Variable, size: Size, wrap: str):
-        self.size, self.wrap = size, wrap
-        super().__init__(texel)
-
-    def infer(self):
-        if self.wrap not in ("repeat", "clamp"):
-            raise self.fail(f"wrap is 'repeat' or 'clamp', not {self.wrap!r}")
-        if self.inputs[0].vtype is not IVEC2:
-            raise self.fail("takes IVEC2")
-        return IVEC2, self.broadcast()
-
-    @cached_property
-    def glsl(self) -> str:
-        extent = f"ivec2({self.size[0]}, {self.size[1]})"
-        if self.wrap == "clamp":
-            return f"clamp($0, ivec2(0), {extent} - 1)"
-        # Division truncates, so the rest may be negative; GLSL leaves % undefined then.
-        return (
-            f"{{ ivec2 rest = $0 - ($0 / {extent}) * {extent};\n"
-            f"$y = rest + {extent} * ivec2(lessThan(rest, ivec2(0))); }}"
-        )
-
-    def eval(self, texel):
-        extent = np.array(self.size)
-        return texel % extent if self.wrap == "repeat" else np.clip(texel, 0, extent - 1)
-
-
-def _check(texture: Variable, uv: Variable) -> None:
-    if uv.vtype is not VEC2:
-        raise GraphError(f"uv must be VEC2, not {uv}")
-    if texture.vtype.is_int:
-        raise GraphError(f"a texture holds floats, not {texture}")
-
-
-def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "repeat") -> Variable:
-    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
-
-    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "bilinear" or "nearest". wrap:
-    "repeat" or "clamp". The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
-    the transpose is ``scatter_add``) and, if bilinear, in uv. Raises GraphError.
-
-    >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
-    >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
-    1.5
-    """
-    (uv,) = operands(uv)
-    _check(texture, uv)
-    size = (float(texture.size[0]), float(texture.size[1]))
-    if filter == "nearest":
-        return F.lookup(texture, WrapTexel(F.to_int(F.floor(uv * size)), texture.size, wrap).output)
-    if filter != "bilinear":
-        raise GraphError(f"filter is 'bilinear' or 'nearest', not {filter!r}")
-    place = uv * size - 0.5
-    corner = F.floor(place)
-    fraction = place - corner
-    first = F.to_int(corner)
-
-    def texel(dx: int, dy: int) -> Variable:
-        moved = F.add(first, (dx, dy)) if dx or dy else first
-        return F.lookup(texture, WrapTexel(moved, texture.size, wrap).output)
-
-    above = F.mix(texel(0, 0), texel(1, 0), fraction.x)
-    below = F.mix(texel(0, 1), texel(1, 1), fraction.x)
-    return F.mix(above, below, fraction.y)
+from ...types import INT, VEC2, Access, Size
+from ..image.image import linear_index, tile_index
+from ..image.lookup import scatter_add, scatter_max
+from ..pixel.arithmetic import hadamard, mod
+from ..pixel.compare import less, select
+from ..pixel.constant import Like, constant, floats
+from ..pixel.math import floor, stop_gradient, to_int
+from ..pixel.random import random
+from ..pixel.shortcut import Alias
+from .sample import WrapTexel, check_texture, sample
 
 
 class GatherNumbered(PixelFunction):
@@ -128,7 +61,7 @@ class GatherNumbered(PixelFunction):
         return GatherNumbered(tangents[0], self.inputs[1]).output
 
 
-class InverseUVSample(PixelFunction):
+class InverseUVSample(Alias):
     """Inputs (value, texture, uv, mask, table, scale): the value; the texture's gradient comes through the table.
 
     ``value`` is the texture sampled at uv, ``table`` made by ``inverse_uv``, ``scale`` a factor for the gradient of
@@ -136,8 +69,7 @@ class InverseUVSample(PixelFunction):
     derivative: asking for the latter, or for a derivative of the estimate, raises GraphError.
     """
 
-    operations, fetches = 1.0, 0.0
-    glsl = "$0"
+    fetches = 0.0
 
     @cached_property
     def access(self):
@@ -147,13 +79,10 @@ class InverseUVSample(PixelFunction):
     def infer(self):
         return self.inputs[0].vtype, self.broadcast(self.inputs[0], self.inputs[3])
 
-    def evaluate(self, at, value, texture, uv, mask, table, scale):
-        return value
-
     def vjp(self, gy, i):
         _, texture, uv, mask, table, scale = self.inputs
         if i == 1:
-            return F.hadamard(GatherNumbered(F.select(mask, gy, 0.0), table).output, scale)
+            return hadamard(GatherNumbered(select(mask, gy, 0.0), table).output, scale)
         return local_gradient(sample, (texture, uv), 1, gy) if i == 2 else None
 
     def jvp(self, tangents):
@@ -167,8 +96,8 @@ def _claims(uv: Variable, mask: Variable, size: Size, jitter: Variable) -> Varia
     if uv.vtype is not VEC2 or jitter.vtype is not VEC2:
         raise GraphError(f"uv and jitter must be VEC2, not {uv} and {jitter}")
     place = uv * (float(size[0]), float(size[1])) - 0.5 + jitter
-    texel = WrapTexel(F.to_int(F.floor(place)), (size[0], size[1]), "repeat").output
-    return F.select(mask, texel, (-1, -1))
+    texel = WrapTexel(to_int(floor(place)), (size[0], size[1]), "repeat").output
+    return select(mask, texel, (-1, -1))
 
 
 def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), batch: int = 1) -> Variable:
@@ -188,14 +117,14 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
     uv, mask, jitter = floats(uv, mask, jitter)
     width, height = uv.size
     pixels = width * height * uv.batch
-    number = F.linear_index(uv.size, uv.batch) + F.tile_index(uv.size, uv.batch) * (width * height)
+    number = linear_index(uv.size, uv.batch) + tile_index(uv.size, uv.batch) * (width * height)
     # The key is (random rank, number) in 31 bits. By the number alone the same pixels would always win, and what
     # the others show would never reach the texture (measured: 1 to 4 dB lost on a noisy image).
     ranks = 1 << max(31 - pixels.bit_length(), 0)
-    rank = F.random(F.to_int(jitter.y * 2.0**24), F.to_int(jitter.x * 2.0**24), uv.size, uv.batch)
-    key = F.to_int(rank * float(ranks)) * pixels + number
-    winner = F.scatter_max(key, _claims(uv, mask, size, jitter), size, batch)
-    return F.select(F.less(winner, 0), -1, F.mod(winner, pixels))
+    rank = random(to_int(jitter.y * 2.0**24), to_int(jitter.x * 2.0**24), uv.size, uv.batch)
+    key = to_int(rank * float(ranks)) * pixels + number
+    winner = scatter_max(key, _claims(uv, mask, size, jitter), size, batch)
+    return select(less(winner, 0), -1, mod(winner, pixels))
 
 
 def sample_inverse_uv(
@@ -222,11 +151,11 @@ def sample_inverse_uv(
     ([1.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
     """
     uv, mask, jitter = floats(uv, mask, jitter)
-    _check(texture, uv)
+    check_texture(texture, uv)
     table = inverse_uv(uv, mask, texture.size, jitter, texture.batch)
-    scale = F.constant(1.0)
+    scale = constant(1.0)
     if count:
-        claims, one = _claims(uv, mask, texture.size, jitter), F.constant(1.0)
-        scale = F.scatter_add(one, claims, texture.size, texture.batch, bound=1.0)
-    value = sample(F.stop_gradient(texture), F.stop_gradient(uv))
+        claims, one = _claims(uv, mask, texture.size, jitter), constant(1.0)
+        scale = scatter_add(one, claims, texture.size, texture.batch, bound=1.0)
+    value = sample(stop_gradient(texture), stop_gradient(uv))
     return InverseUVSample(value, texture, uv, mask, table, scale).output

@@ -1,0 +1,89 @@
+"""Filtered sampling of textures."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....errors import GraphError
+from ...graph import PixelFunction, Variable
+from ...types import IVEC2, VEC2, Size
+from ..image.lookup import lookup
+from ..pixel.arithmetic import add, mix
+from ..pixel.constant import Like, operands
+from ..pixel.math import floor, to_int
+
+
+class WrapTexel(PixelFunction):
+    """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
+
+    operations = 12.0
+    zero_derivative = True
+    exact = True
+    fields = ("size", "wrap")
+
+    def __init__(self, texel: Variable, size: Size, wrap: str):
+        self.size, self.wrap = size, wrap
+        super().__init__(texel)
+
+    def infer(self):
+        if self.wrap not in ("repeat", "clamp"):
+            raise self.fail(f"wrap is 'repeat' or 'clamp', not {self.wrap!r}")
+        if self.inputs[0].vtype is not IVEC2:
+            raise self.fail("takes IVEC2")
+        return IVEC2, self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        extent = f"ivec2({self.size[0]}, {self.size[1]})"
+        if self.wrap == "clamp":
+            return f"clamp($0, ivec2(0), {extent} - 1)"
+        # Division truncates, so the rest may be negative; GLSL leaves % undefined then.
+        return (
+            f"{{ ivec2 rest = $0 - ($0 / {extent}) * {extent};\n"
+            f"$y = rest + {extent} * ivec2(lessThan(rest, ivec2(0))); }}"
+        )
+
+    def eval(self, texel):
+        extent = np.array(self.size)
+        return texel % extent if self.wrap == "repeat" else np.clip(texel, 0, extent - 1)
+
+
+def check_texture(texture: Variable, uv: Variable) -> None:
+    if uv.vtype is not VEC2:
+        raise GraphError(f"uv must be VEC2, not {uv}")
+    if texture.vtype.is_int:
+        raise GraphError(f"a texture holds floats, not {texture}")
+
+
+def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "repeat") -> Variable:
+    """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
+
+    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "bilinear" or "nearest". wrap:
+    "repeat" or "clamp". The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
+    the transpose is ``scatter_add``) and, if bilinear, in uv. Raises GraphError.
+
+    >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
+    >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
+    1.5
+    """
+    (uv,) = operands(uv)
+    check_texture(texture, uv)
+    size = (float(texture.size[0]), float(texture.size[1]))
+    if filter == "nearest":
+        return lookup(texture, WrapTexel(to_int(floor(uv * size)), texture.size, wrap).output)
+    if filter != "bilinear":
+        raise GraphError(f"filter is 'bilinear' or 'nearest', not {filter!r}")
+    place = uv * size - 0.5
+    corner = floor(place)
+    fraction = place - corner
+    first = to_int(corner)
+
+    def texel(dx: int, dy: int) -> Variable:
+        moved = add(first, (dx, dy)) if dx or dy else first
+        return lookup(texture, WrapTexel(moved, texture.size, wrap).output)
+
+    above = mix(texel(0, 0), texel(1, 0), fraction.x)
+    below = mix(texel(0, 1), texel(1, 1), fraction.x)
+    return mix(above, below, fraction.y)
