@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,9 @@ ALLOWED: dict[str, set[str]] = {
 }
 # Packages from outside that only one part may import.
 OUTSIDE = {"vulkan": "dressi.vk.run", "typer": "dressi.cli", "rich": "dressi.cli", "tqdm": "dressi.cli"}
+
+# Parts whose modules import each other in one direction only, and so do the folders in them.
+WITHOUT_CIRCLES = ("dressi.ad",)
 
 
 def module_name(file: Path) -> str:
@@ -87,6 +91,50 @@ def test_imports_follow_the_arrows(file: Path):
 def test_the_ad_needs_only_numpy(file: Path):
     known = {*sys.stdlib_module_names, "numpy", "dressi"}
     assert {name.split(".")[0] for name in imports(file)} <= known
+
+
+def folder(file: Path, part: str) -> str:
+    """The folder of a module inside a part. The files that lie in the part itself count each for itself."""
+    name = module_name(file)
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    return name if package == part else package
+
+
+def arrows(part: str, group: Callable[[Path], str]) -> dict[str, set[str]]:
+    """Which groups of modules of a part import which others, with imports at any depth of the text."""
+    names = {module_name(file): group(file) for file in FILES if inside(module_name(file), part)}
+    found: dict[str, set[str]] = {name: set() for name in names.values()}
+    for file in FILES:
+        name = module_name(file)
+        if name in names:
+            found[names[name]].update(
+                names[i] for i in imports(file) if names.get(i, names[name]) != names[name]
+            )
+    return found
+
+
+def on_circles(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What remains of a graph when nodes that import nothing, and nodes that nothing imports, are taken away."""
+    graph = dict(graph)
+    while True:
+        kept = {name: imported & graph.keys() for name, imported in graph.items()}
+        used = set().union(*kept.values())
+        kept = {name: imported for name, imported in kept.items() if imported and name in used}
+        if len(kept) == len(graph):
+            return kept
+        graph = kept
+
+
+@pytest.mark.parametrize("part", WITHOUT_CIRCLES)
+def test_imports_have_no_circles(part: str):
+    assert on_circles(arrows(part, module_name)) == {}
+    assert on_circles(arrows(part, lambda file: folder(file, part))) == {}
+
+
+def test_circles_are_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
+    assert on_circles(graph) == {"b": {"c"}, "c": {"b"}}
+    assert on_circles({"a": {"b"}, "b": set()}) == {}
 
 
 def test_files_stay_short():
