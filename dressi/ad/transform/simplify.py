@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from ...config import config
-from ..collecting import paused
 from ..ops.image.reduce import Expand
 from ..program import Program
 from .algebra import COMMUTATIVE, RULES
 from .covering import covering_rasters
+from .garbage_collection import paused
 from .merge import merge_reductions, merge_scatters
 from .rewrite import Pass, mapped, rewrite
 from .verify import verify

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ...ad.collecting import paused
+from ...ad.transform.garbage_collection import paused
 from ...ad.graph import ScatterFunction, Variable
 from ...ad.program import Program
 from ...ad.transform.merge import halve_scatter

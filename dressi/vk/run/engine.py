@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.objective import HISTORY, Objective
+from ...ad.optim.objective import HISTORY, Objective
 from ...ad.optim.optimizer import Optimizer
 from ...ad.program import Program
 from ...ad.transform.verify import verify

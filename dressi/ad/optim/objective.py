@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import GraphError
-from . import functional as F
-from .graph import Variable
-from .optim.optimizer import Optimizer, names, owner
-from .program import Program
-from .transform.gradient import gradient
-from .transform.simplify import simplify
-from .types import FLOAT, INT
+from ...errors import GraphError
+from .. import functional as F
+from ..graph import Variable
+from ..program import Program
+from ..transform.gradient import gradient
+from ..transform.simplify import simplify
+from ..types import FLOAT, INT
+from .optimizer import Optimizer, names, owner
 
 HISTORY = 1024  # losses the device keeps before the host must read them
 
