@@ -31,6 +31,15 @@ def on(*kinds: type[Function]) -> Callable[[Rule], Rule]:
     return mark
 
 
+def alike(x: Variable, function: Function) -> bool:
+    """Whether x has the type and domain of the function's output, so that it can stand for it."""
+    return x.vtype is function.output.vtype and x.domain == function.output.domain
+
+
+def if_alike(x: Variable, function: Function) -> Variable | None:
+    return x if alike(x, function) else None
+
+
 @dataclass
 class Rewriting:
     """What the driver did: the new Variable for each old one, and how often each rule fired, by its name."""

@@ -7,17 +7,21 @@ import sys
 from ...config import config
 from ..ops.image.reduce import Expand
 from ..program import Program
-from .algebra import COMMUTATIVE, RULES
+from . import algebra, broadcasting, components
 from .covering import covering_rasters
 from .garbage_collection import paused
 from .merge import merge_reductions, merge_scatters
-from .rewrite import Pass, mapped, rewrite
+from .rewrite import Pass, Rule, mapped, rewrite
 from .verify import verify
 
+RULES: tuple[Rule, ...] = (*algebra.RULES, *components.RULES, *broadcasting.RULES)
+"""Every rule keeps the type, the domain and, for finite inputs, the value of what it replaces. The rules run on finished
+programs, after the derivatives were built."""
 
-def algebra(program: Program) -> Program:
+
+def rewrite_by_rules(program: Program) -> Program:
     """Constants, duplicates and identities: all of RULES, to the end."""
-    rewriting = rewrite(program.roots, RULES, commutative=COMMUTATIVE)
+    rewriting = rewrite(program.roots, RULES, commutative=algebra.COMMUTATIVE)
     if config.debug >= 2 and rewriting.fired:
         counts = ", ".join(f"{name} {n}" for name, n in rewriting.fired.most_common())
         print(f"dressi: rewrites: {counts}", file=sys.stderr)
@@ -27,7 +31,7 @@ def algebra(program: Program) -> Program:
 def merging(program: Program) -> Program:
     """Scatters and reductions side by side become one, and what that makes possible is simplified again."""
     merged = merge_reductions(merge_scatters(program))
-    return program if merged is program else algebra(merged)
+    return program if merged is program else rewrite_by_rules(merged)
 
 
 def copied_outputs(program: Program) -> Program:
@@ -39,7 +43,7 @@ def copied_outputs(program: Program) -> Program:
     return Program(outputs, program.updates)
 
 
-PASSES: tuple[Pass, ...] = (algebra, merging, covering_rasters, copied_outputs)
+PASSES: tuple[Pass, ...] = (rewrite_by_rules, merging, covering_rasters, copied_outputs)
 
 
 def simplify(program: Program) -> Program:

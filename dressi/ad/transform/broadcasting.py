@@ -1,0 +1,98 @@
+"""Rules of simplification: one value broadcast to many texels."""
+
+from __future__ import annotations
+
+from ..graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
+from ..ops.image.lookup import Lookup
+from ..ops.image.reduce import Expand
+from ..types import Access
+from .rewrite import Rule, if_alike, on
+
+
+@on(Expand)
+def expand_expand(function: Function) -> Variable | None:
+    """expand(x) to its own domain -> x;  expand(expand(x)) -> expand(x)"""
+    x = function.inputs[0]
+    if x.domain == function.output.domain:
+        return x
+    match x.creator:
+        case Expand(inputs=(y,)):
+            return Expand(y, function.output.domain).output
+    return None
+
+
+def _expanded(function: Function) -> list[int]:
+    """The inputs read at the same pixel that are Expands."""
+    if isinstance(function, (ReduceFunction, Expand)) or not isinstance(
+        function, (PixelFunction, ScatterFunction)
+    ):
+        return []
+    return [
+        i
+        for i, (x, a) in enumerate(zip(function.inputs, function.access, strict=True))
+        if isinstance(x.creator, Expand) and a is Access.SAME_PIXEL
+    ]
+
+
+def _without(function: Function, *expands: int) -> Function:
+    """The Function over what the given Expands expand."""
+    inputs = list(function.inputs)
+    for i in expands:
+        creator = inputs[i].creator
+        assert creator is not None
+        inputs[i] = creator.inputs[0]
+    return function.rebuild(*inputs)
+
+
+def _same_source(scatter: ScatterFunction, expand: int) -> bool:
+    """Whether the other values and indices bring the source domain with them."""
+    inputs = list(scatter.inputs)
+    creator = inputs[expand].creator
+    assert creator is not None
+    inputs[expand] = creator.inputs[0]
+    return scatter.broadcast(*inputs[1:]) == scatter.source
+
+
+def expand_is_broadcast(function: Function) -> Variable | None:
+    """f(expand(x), y) -> f(x, y), wherever y brings the domain with it"""
+    for i in _expanded(function):
+        if isinstance(function, ScatterFunction) and not _same_source(function, i):
+            continue
+        small = _without(function, i)
+        if small.output.domain == function.output.domain:
+            return small.output
+    return None
+
+
+def expand_later(function: Function) -> Variable | None:
+    """f(expand(x), c) -> expand(f(x, c)) for one texel x, unless f depends on where it is computed
+
+    Larger images stay expanded: what is computed before an expansion needs a pass of its own.
+    """
+    expands = _expanded(function)
+    if not expands or isinstance(function, ScatterFunction):
+        return None
+    if function.places or any(a is not Access.SAME_PIXEL for a in function.access):
+        return None
+    small = _without(function, *expands).output
+    one_texel = small.domain == ((1, 1), 1) and small.domain != function.output.domain
+    return Expand(small, function.output.domain).output if one_texel else None
+
+
+@on(Lookup)
+def lookup_expanded(function: Function) -> Variable | None:
+    """lookup(expand(table), i) -> lookup(table, i), where the index brings the batch: one tile serves all"""
+    table, index = function.inputs
+    match table.creator:
+        case Expand(inputs=(x,)) if x.size == table.size:
+            small = Lookup(x, index).output
+            return if_alike(small, function)
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    expand_expand,
+    expand_is_broadcast,
+    expand_later,
+    lookup_expanded,
+)
