@@ -1,42 +1,22 @@
 """The figures of the paper about HardSoftRas, small."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from dressi.errors import DressiError
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+APPS = Path(__file__).resolve().parents[2] / "apps"
 pytestmark = pytest.mark.vk
 
 
-def app(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "apps" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Runs an application in this process, on the best device, and gives its folder."""
-    from dressi.vk.run.device.choose import list_devices
-
-    try:
-        list_devices()
-    except DressiError as error:
-        pytest.skip(str(error))
+def run(run_script, tmp_path: Path):
+    """Runs an application by its name and gives its folder."""
 
     def main(name: str, *options: str) -> Path:
-        module = app(name)
-        monkeypatch.setattr("sys.argv", [name, "--headless", "--out", str(tmp_path), *options])
-        module.main()
+        run_script(APPS / f"{name}.py", *options)
         return tmp_path
 
     return main

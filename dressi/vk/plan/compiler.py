@@ -31,9 +31,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from ...ad.transform.garbage_collection import paused
 from ...ad.graph import ScatterFunction, Variable
 from ...ad.program import Program
+from ...ad.transform.garbage_collection import paused
 from ...ad.transform.merge import halve_scatter
 from ...config import config
 from .analysis.dataflow import Analysis

@@ -1,0 +1,31 @@
+"""Runs applications and samples in the process of the tests, on the best device."""
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dressi.errors import DressiError
+
+
+@pytest.fixture
+def run_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """``run_script(file, *options)`` runs the file as a program that writes into ``tmp_path``; gives what it prints."""
+    from dressi.vk.run.device.choose import list_devices
+
+    try:
+        list_devices()
+    except DressiError as error:
+        pytest.skip(str(error))
+
+    def run(file: Path, *options: str) -> str:
+        monkeypatch.setattr("sys.argv", [str(file), "--headless", "--out", str(tmp_path), *options])
+        monkeypatch.syspath_prepend(str(file.parent))
+        capsys.readouterr()
+        runpy.run_path(str(file), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
