@@ -32,7 +32,7 @@ FOR_DRESSI_ITSELF = {
     "Variable": {"made"},
     "DressiAD": {"executor", "plan", "program"},
     "Device": {
-        "adopt", "check_thread", "compiles_late", "create", "destroy", "foreign", "here", "key", "open",
+        "check_thread", "compiles_late", "create", "destroy", "forked", "here", "key", "open", "own",
         "settle", "undo_on_error",
     },
     "Optimizer": {"init", "update", "states", "build"},

@@ -13,7 +13,6 @@ from dressi.vk.plan.lifetime import Usage
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.device.capabilities import (
-    FEATURES,
     FORMATS,
     LEAST,
     Capabilities,
@@ -21,12 +20,15 @@ from dressi.vk.run.device.capabilities import (
     check,
     missing,
 )
+from dressi.vk.run.device.features import REQUIRED
+
+FEATURES = frozenset(feature.name for feature in REQUIRED)
 
 MINIMUM = Capabilities(
     version=(1, 1),
     queue_families=(QueueFamily(False, True, 0), QueueFamily(True, True, 36)),
     extensions=frozenset(),
-    features=frozenset(FEATURES),
+    features=FEATURES,
     formats=FORMATS,
     limits=PROFILES["minimum"],
     max_memory_allocations=4096,
@@ -49,7 +51,7 @@ CASES = {
         lacking(queue_families=(QueueFamily(True, False, 0), QueueFamily(False, True, 0))),
         "a queue for both graphics and compute",
     ),
-    **{name: (lacking(features=frozenset(FEATURES) - {name}), name) for name in FEATURES},
+    **{name: (lacking(features=FEATURES - {name}), name) for name in FEATURES},
     **{
         f"{name} {one.name}": (without(name, one), f"images of the format {name} as {one.words}")
         for name, usage in FORMATS.items()
@@ -87,12 +89,13 @@ def test_all_that_is_missing_is_named():
 def test_a_device_is_refused_before_it_is_opened(device, monkeypatch):
     from dressi import Device
     from dressi.vk.run.device import device as module
+    from dressi.vk.run.device import logical
 
     def read(*_: object) -> Capabilities:
         return without("R32G32_SFLOAT", Usage.STORAGE)
 
     opened = list(module._open)
-    monkeypatch.setattr(module, "read_capabilities", read)
+    monkeypatch.setattr(logical, "read_capabilities", read)
     with pytest.raises(DeviceError, match="lacks images of the format R32G32_SFLOAT as storage image"):
         Device(device.physical)
     assert module._open == opened

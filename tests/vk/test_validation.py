@@ -94,7 +94,7 @@ class Bench:
         module = device.create("ShaderModule", vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv))
         stage = vk.VkPipelineShaderStageCreateInfo(stage=0x20, module=module, pName="main")
         info = [vk.VkComputePipelineCreateInfo(stage=stage, layout=self.layout)]
-        return device.adopt("Pipeline", vk.vkCreateComputePipelines(device.handle, None, 1, info, None)[0])
+        return device.own("Pipeline", vk.vkCreateComputePipelines(device.handle, None, 1, info, None)[0])
 
     def _prepare_image(self, commands: Any) -> None:
         vk = self.vk

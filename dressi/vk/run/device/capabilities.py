@@ -14,9 +14,9 @@ from ....errors import DeviceError
 from ...plan.lifetime import Usage
 from ...plan.limits import UNLIMITED, DeviceLimits
 from ...plan.substage import GROUP
+from .features import REQUIRED, supported_features
 from .results import Binding
 
-INT64_ATOMICS = "VK_KHR_shader_atomic_int64"
 VERSION = (1, 1)
 """The version of Vulkan that dressi speaks."""
 
@@ -29,8 +29,6 @@ FORMATS: dict[str, Usage] = {
 HALF_FORMATS = ("R16_SFLOAT", "R16G16_SFLOAT", "R16G16B16A16_SFLOAT")
 """Formats of 16-bit intermediate values. A device may lack them: see ``DeviceLimits.half_images``."""
 
-FEATURES = {"shaderStorageImageExtendedFormats": "storage images of two components"}
-"""Features of VkPhysicalDeviceFeatures without which no plan runs, and what they are for."""
 LEAST = {"max_workgroup_invocations": GROUP, "max_storage_buffers": 3, "max_image_dimension": 4096}
 """The least that plans need of some limits. Vulkan guarantees as much, layers and emulations may not."""
 
@@ -75,7 +73,7 @@ def missing(c: Capabilities) -> list[str]:
         found.append("Vulkan {}.{} (it has {}.{})".format(*VERSION, *c.version))
     if not any(family.graphics and family.compute for family in c.queue_families):
         found.append("a queue for both graphics and compute")
-    found += [f"{use} ({name})" for name, use in FEATURES.items() if name not in c.features]
+    found += [str(feature) for feature in REQUIRED if feature.name not in c.features]
     for name, wanted in FORMATS.items():
         absent = wanted & ~c.formats.get(name, Usage(0))
         if absent:
@@ -92,24 +90,20 @@ def check(name: str, c: Capabilities) -> None:
         raise DeviceError(f"{name} lacks {'; '.join(found)}; {_CURE}")
 
 
-def read_capabilities(vk: Binding, physical: Any) -> Capabilities:
-    """Asks the driver of a VkPhysicalDevice."""
+def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None = None) -> Capabilities:
+    """Asks the driver of a VkPhysicalDevice. Of its features those that are ``enabled`` count; absent, all do."""
     properties = vk.vkGetPhysicalDeviceProperties(physical)
-    supported = vk.vkGetPhysicalDeviceFeatures(physical)
     extensions = frozenset(e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical, None))
-    features = {name for name, _ in vk.ffi.typeof(supported).fields if getattr(supported, name)}
-    if "shaderInt64" in features and INT64_ATOMICS in extensions:
-        atomics = vk.VkPhysicalDeviceShaderAtomicInt64Features()
-        vk.vkGetPhysicalDeviceFeatures2(physical, vk.VkPhysicalDeviceFeatures2(pNext=atomics))
-        if atomics.shaderBufferInt64Atomics:
-            features.add("shaderBufferInt64Atomics")
+    features = supported_features(vk, physical, extensions)
+    if enabled is not None:
+        features &= enabled
     formats = {name: _usage(vk, physical, name) for name in (*FORMATS, *HALF_FORMATS)}
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
     types = list(memory.memoryTypes)[: memory.memoryTypeCount]
     limits = _limits(
         properties.limits,
         fragment_atomics="fragmentStoresAndAtomics" in features,
-        int64_atomics="shaderBufferInt64Atomics" in features,
+        int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
         half_images=all(not COLOR & ~formats[name] for name in HALF_FORMATS),
     )
@@ -123,9 +117,7 @@ def read_capabilities(vk: Binding, physical: Any) -> Capabilities:
     )
     version = properties.apiVersion >> 22 & 127, properties.apiVersion >> 12 & 1023
     allocations = properties.limits.maxMemoryAllocationCount
-    return Capabilities(
-        version, families, extensions, frozenset(features), formats, limits, min(allocations, UNLIMITED)
-    )
+    return Capabilities(version, families, extensions, features, formats, limits, min(allocations, UNLIMITED))
 
 
 def _usage(vk: Binding, physical: Any, name: str) -> Usage:

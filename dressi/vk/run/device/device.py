@@ -6,22 +6,21 @@ import atexit
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from ....errors import DeviceError
 from .allocator import Allocator
 from .budget import BUDGET_EXTENSION, Budget
-from .capabilities import INT64_ATOMICS, check, read_capabilities
 from .choose import choose
 from .deferred import close_deferred
 from .instance import Instance, PhysicalDevice
+from .logical import LogicalDevice, adopt, create
 from .queue import Queue
 from .results import DEVICE_LOST, result, sentence
 
 _open: list[Device] = []
-_PORTABILITY = "VK_KHR_portability_subset"
 
 
 class Device:
@@ -47,58 +46,100 @@ class Device:
     """
 
     def __init__(self, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False):
-        self.handle = None
         close_deferred()
+        self.handle = None
         instance = Instance.shared(validation)
         physical = choose(instance.physical_devices(), wanted)
-        self.name = physical.name
-        vk = self.vk = instance.binding(physical.name, self._failed)
-        self.instance, self.physical = instance, physical
+        self._start(create(instance, physical, self._failed))
+
+    def _start(self, logical: LogicalDevice) -> None:
+        """Use this device from now on."""
+        vk = self.vk = logical.vk
+        self.logical = logical
+        self.instance, self.physical, self.family = logical.instance, logical.physical, logical.family
+        self.name, self.features = logical.physical.name, logical.features
         self._owner = (os.getpid(), threading.get_ident())
         self._objects: dict[Any, str] = {}
-        self.capabilities = read_capabilities(vk, physical.handle)
-        check(self.name, self.capabilities)
-        self.limits = self.capabilities.limits
-        self.family = self.capabilities.family
+        self.capabilities, self.limits = logical.capabilities, logical.capabilities.limits
         self.timestamp_bits = self.capabilities.queue_families[self.family].timestamp_bits
-        int64_atomics = self.limits.int64_atomics
-        features = vk.VkPhysicalDeviceFeatures(
-            shaderStorageImageExtendedFormats=True,
-            fragmentStoresAndAtomics=self.limits.fragment_atomics,
-            shaderInt64=int64_atomics,
-        )
-        queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, queueCount=1, pQueuePriorities=[1.0])
-        extensions = [name for name in (_PORTABILITY,) if name in self.capabilities.extensions]
-        if int64_atomics:
-            extensions.append(INT64_ATOMICS)
-        info = vk.VkDeviceCreateInfo(
-            pNext=vk.VkPhysicalDeviceShaderAtomicInt64Features(shaderBufferInt64Atomics=True)
-            if int64_atomics
-            else None,
-            queueCreateInfoCount=1,
-            pQueueCreateInfos=[queue],
-            pEnabledFeatures=features,
-            enabledExtensionCount=len(extensions),
-            ppEnabledExtensionNames=extensions,
-        )
-        self.handle = vk.call("vkCreateDevice", "cannot be opened", physical.handle, info, None)
-        self.work = Queue(vk, self.handle, self.family, self.name)
-        self.queue = self.work.handle
-        memory = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+        memory = vk.vkGetPhysicalDeviceMemoryProperties(logical.physical.handle)
         told = BUDGET_EXTENSION in self.capabilities.extensions
-        budget = Budget(vk, physical.handle, memory, extension=told, cpu=physical.type == "cpu")
+        budget = Budget(
+            vk, logical.physical.handle, memory, extension=told, cpu=logical.physical.type == "cpu"
+        )
         allocations = self.capabilities.max_memory_allocations
-        self.memory = Allocator(vk, self.handle, self.name, memory, budget, allocations)
-        properties = vk.vkGetPhysicalDeviceProperties(physical.handle)
+        self.memory = Allocator(vk, logical.handle, self.name, memory, budget, allocations)
+        properties = vk.vkGetPhysicalDeviceProperties(logical.physical.handle)
         self.timestamp_period = properties.limits.timestampPeriod
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
-        self._namer = instance.procedure("vkSetDebugUtilsObjectNameEXT") if instance.names else None
+        self._namer = self.instance.procedure("vkSetDebugUtilsObjectNameEXT") if self.instance.names else None
+        self.handle = logical.handle
+        self.work = Queue(vk, logical.handle, logical.queue, self.name, logical.lock)
+        self.queue = self.work.handle
         _open.append(self)
+
+    @classmethod
+    def from_handles(
+        cls,
+        instance: Any,
+        physical_device: Any,
+        device: Any,
+        queue_family: int,
+        queue: Any,
+        *,
+        features: Iterable[str] = (),
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> Device:
+        """An engine's Device in the Vulkan device of another program, a viewer for example, which made it for Vulkan 1.1
+        or newer.
+
+        instance, physical_device, device, queue: their handles, as whole numbers or as objects of a Vulkan binding.
+        queue_family: the index of the queue's family, which does graphics and compute.
+
+        features: names of the features that are enabled, as in Vulkan's structures; Vulkan cannot be asked for them.
+        dressi needs ``shaderStorageImageExtendedFormats``. It uses ``fragmentStoresAndAtomics``, ``shaderInt64`` and
+        ``shaderBufferInt64Atomics`` (of VK_KHR_shader_atomic_int64 or Vulkan 1.2) where they are named, and is slower
+        without; other names are ignored.
+
+        lock: held around each vkQueueSubmit of dressi's; absent, a new one. It is ``Device.lock``. A program that
+        uses the queue on another thread than the Device's holds it around its own vkQueueSubmit, vkQueuePresentKHR and
+        vkQueueWaitIdle. ``close`` waits for the work on the queue, destroys what dressi made and leaves the handles
+        alone: call it before vkDestroyDevice. At the end of the process nothing is closed that was not closed before.
+
+        Nothing is made when something is refused. Raises InputError for handles that are none, of another type or null,
+        and for unknown features; DeviceError for a physical device that is not the instance's, a wrong queue family,
+        missing features and formats, and a lost device. Handles that were destroyed, and a queue of another device,
+        cannot be told from others: Vulkan does not check them.
+
+        >>> host = Device()  # stands for a program that has a device
+        >>> handles = host.instance.handle, host.physical.handle, host.handle, host.family, host.queue
+        >>> with Device.from_handles(*handles, features=host.features, lock=host.lock) as own:
+        ...     evaluate(F.square(3.0), device=own).item()
+        9.0
+        >>> host.close()
+        """
+        close_deferred()
+        self = cls.__new__(cls)
+        self.handle = None
+        handles = instance, physical_device, device, queue
+        self._start(adopt(handles, queue_family, features, lock, self._failed))
+        return self
 
     @classmethod
     def open(cls, wanted: str | int | PhysicalDevice | None = None, *, validation: bool = False) -> Device:
         """The same as the constructor."""
         return cls(wanted, validation=validation)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while dressi submits to the queue; another thread that submits to it holds it as well, see ``from_handles``.
+
+        >>> device = Device()
+        >>> with device.lock:
+        ...     pass  # vkQueueSubmit
+        >>> device.close()
+        """
+        return self.work.lock
 
     def _failed(self, code: int) -> None:
         """A Vulkan call on this device returned an error."""
@@ -122,7 +163,7 @@ class Device:
         return self.instance.messages
 
     @property
-    def foreign(self) -> bool:
+    def forked(self) -> bool:
         """Whether this is a fork's copy of a device: its threads, and whatever ends the work, stayed in the parent."""
         return self._owner[0] != os.getpid()
 
@@ -146,10 +187,10 @@ class Device:
         """vkCreate<kind>, owned; e.g. ``create("Image", VkImageCreateInfo(...))``."""
         failed = f"could not make a {kind}{f' for {name}' if name else ''}"
         handle = self.vk.call(f"vkCreate{kind}", failed, self.handle, info, None)
-        return self.adopt(kind, handle, name)
+        return self.own(kind, handle, name)
 
-    def adopt(self, kind: str, handle: Any, name: str | None = None) -> Any:
-        """Own an object made elsewhere."""
+    def own(self, kind: str, handle: Any, name: str | None = None) -> Any:
+        """Own an object that another function than ``create`` made: ``close`` destroys it."""
         self._objects[handle] = kind
         if name and self._namer is not None and kind in _OBJECT_TYPES:
             vk = self.vk
@@ -192,19 +233,21 @@ class Device:
     def settle(self) -> bool:
         """Before objects are destroyed: whether they may be; if not, ``close`` takes care of them. Waits for the work, see
         ``Queue.settle``."""
-        return self.handle is not None and not self.foreign and self.work.settle()
+        return self.handle is not None and not self.forked and self.work.settle()
 
     def close(self) -> None:
-        """Destroy everything and the device. Idempotent; does nothing in a forked process. Never waits for ever: work
-        that ctrl-C interrupted and that does not end is left behind, with a warning."""
-        if self.handle is None or self.foreign:
+        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent; does nothing in
+        a forked process. Never waits for ever: work that ctrl-C interrupted and that does not end is left behind, with a
+        warning."""
+        if self.handle is None or self.forked:
             return
         try:
             if self.work.settle(give_up=True):
                 for handle in reversed(list(self._objects)):
                     self.destroy(handle)
                 self.work.destroy()
-                self.vk.vkDestroyDevice(self.handle, None)
+                if self.logical.owned:
+                    self.vk.vkDestroyDevice(self.handle, None)
         finally:
             if self.work.abandoned:
                 self.instance.abandoned = True
@@ -239,10 +282,12 @@ _OBJECT_TYPES = {
 @atexit.register
 def _close_all() -> None:
     """Devices before their instances; a forked child leaves both to its parent."""
-    for device in list(_open):
+    # The device of another program may be gone already.
+    own = [device for device in _open if device.logical.owned]
+    for device in own:
         device.work.exiting = True
         with suppress(KeyboardInterrupt):
             device.close()
-    if not _open:
+    if not any(device in _open for device in own):
         for instance in list(Instance._shared.values()):
             instance.close()

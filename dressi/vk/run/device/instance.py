@@ -60,16 +60,29 @@ class PhysicalDevice:
 
 
 class Instance:
-    """A Vulkan instance and its physical devices. ``messages`` collects what the validation layer says."""
+    """A Vulkan instance and its physical devices. ``messages`` collects what the validation layer says.
+
+    host: the VkInstance of another program, which is used and never destroyed; its messages go to that program.
+    """
 
     _shared: dict[bool, Instance] = {}
 
-    def __init__(self, validation: bool = False):
+    def __init__(self, validation: bool = False, *, host: Any = None):
         _check_fork()
-        vk = self.vk = Binding(load_vulkan(), "Vulkan")
+        self.vk = Binding(load_vulkan(), "Vulkan")
         self.validation = validation
         self.abandoned = False  # a device of it was given up while it worked: nothing may be destroyed
         self.messages: list[str] = []
+        self._owned = host is None
+        self._messenger = None
+        if self._owned:
+            self._create()
+        else:
+            self.handle = host
+            self.names = self._has("vkSetDebugUtilsObjectNameEXT")
+
+    def _create(self) -> None:
+        vk, validation = self.vk, self.validation
         available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
         extensions, layers, flags, chain = [], [], 0, None
         if "VK_KHR_portability_enumeration" in available:
@@ -106,7 +119,8 @@ class Instance:
             raise
         except DeviceError as error:
             raise _no_driver() from error
-        self._messenger = self._listen() if validation and self.names else None
+        if validation and self.names:
+            self._messenger = self._listen()
 
     @classmethod
     def shared(cls, validation: bool = False) -> Instance:
@@ -123,6 +137,11 @@ class Instance:
     def procedure(self, name: str) -> Any:
         """An extension's function."""
         return self.vk.vkGetInstanceProcAddr(self.handle, name)
+
+    def _has(self, name: str) -> bool:
+        """Whether an extension's function is there: whether the extension was enabled."""
+        vk = self.vk
+        return vk.lib.vkGetInstanceProcAddr(self.handle, vk.ffi.new("char[]", name.encode())) != vk.ffi.NULL
 
     def _listen(self) -> Any:
         vk = self.vk
@@ -178,8 +197,9 @@ class Instance:
         )
 
     def close(self) -> None:
-        """Idempotent. Does nothing in a fork of the process that made it, or after a device was given up."""
-        if self.handle is None or self.abandoned or _used_in != os.getpid():
+        """Idempotent. Does nothing in a fork of the process that made it, after a device was given up, or to an instance
+        of another program."""
+        if self.handle is None or self.abandoned or not self._owned or _used_in != os.getpid():
             return
         if self._messenger is not None:
             self.procedure("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)

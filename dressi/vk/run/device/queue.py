@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ....errors import DeviceError, DeviceLostError
@@ -26,14 +27,14 @@ PATIENCE = 5.0
 class Queue:
     """The one queue of a device.
 
-    lost: why nothing can be submitted any more, or None.  abandoned: the device was given up while it worked, so that
+    lock: held while anything is submitted: Vulkan lets one thread at a time use a queue, and a program that dressi runs
+    in may submit to it as well.  lost: why nothing can be submitted any more, or None.  abandoned: the device was given up while it worked, so that
     none of its objects may be destroyed.  exiting: the process is about to exit, and
     nobody can read what is still under way.
     """
 
-    def __init__(self, vk: Binding, device: Any, family: int, name: str):
-        self.vk, self.device, self.name = vk, device, name
-        self.handle = vk.vkGetDeviceQueue(device, family, 0)
+    def __init__(self, vk: Binding, device: Any, queue: Any, name: str, lock: AbstractContextManager[Any]):
+        self.vk, self.device, self.handle, self.name, self.lock = vk, device, queue, name, lock
         self.lost: str | None = None
         self.abandoned = False
         self.exiting = False
@@ -52,7 +53,8 @@ class Queue:
     def submit(self, info: Any, fence: Any) -> None:
         """One VkSubmitInfo, or None for the fence alone."""
         self.check()
-        self.vk.call("vkQueueSubmit", "refused work", self.handle, 0 if info is None else 1, info, fence)
+        with self.lock:
+            self.vk.call("vkQueueSubmit", "refused work", self.handle, 0 if info is None else 1, info, fence)
 
     def wait(self, fences: Sequence[Any], patience: float | None = None) -> bool:
         """Until all fences are signalled: True; or for ``patience`` seconds: False. Raises DeviceErrors."""
@@ -100,7 +102,8 @@ class Queue:
                 return True
         except DeviceError:
             # No memory for a submission; or the device is lost, then this returns soon.
-            self.vk.lib.vkDeviceWaitIdle(self.device)
+            with self.lock:
+                self.vk.lib.vkQueueWaitIdle(self.handle)
             return True
         except KeyboardInterrupt:
             if give_up:

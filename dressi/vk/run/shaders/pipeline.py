@@ -244,7 +244,7 @@ class PipelineMaker:
             made = vk.call(
                 "vkCreateComputePipelines", failed, self.device.handle, self.cache.handle, 1, [info], None
             )
-            self.owned.append(self.device.adopt("Pipeline", made[0], name))
+            self.owned.append(self.device.own("Pipeline", made[0], name))
             self._dispatches[source, layout] = made[0]
         return self._dispatches[source, layout]
 
@@ -303,7 +303,7 @@ class PipelineMaker:
         made = vk.call(
             "vkCreateGraphicsPipelines", failed, self.device.handle, self.cache.handle, 1, [info], None
         )
-        self.owned.append(self.device.adopt("Pipeline", made[0], name))
+        self.owned.append(self.device.own("Pipeline", made[0], name))
         return made[0]
 
     def destroy(self) -> None:

@@ -1,0 +1,78 @@
+"""Features of Vulkan that dressi uses: those a device must have, and those it uses where they are enabled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+CORE = "VkPhysicalDeviceFeatures"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A member of one of Vulkan's structures of features.
+
+    use: what dressi uses it for.  structure: of which it is a member; others than the core's come with an extension.
+    """
+
+    name: str
+    use: str
+    required: bool = False
+    structure: str = CORE
+    extension: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.use} ({self.name})"
+
+
+FEATURES = (
+    Feature("shaderStorageImageExtendedFormats", "storage images of two components", required=True),
+    Feature("fragmentStoresAndAtomics", "scatters that are drawn over primitives"),
+    Feature("shaderInt64", "64-bit sums"),
+    Feature(
+        "shaderBufferInt64Atomics",
+        "sums by one atomic operation instead of two",
+        structure="VkPhysicalDeviceShaderAtomicInt64Features",
+        extension="VK_KHR_shader_atomic_int64",
+    ),
+)
+REQUIRED = tuple(f for f in FEATURES if f.required)
+"""Those without which no plan runs."""
+
+
+def supported_features(vk: Any, physical: Any, extensions: Iterable[str]) -> frozenset[str]:
+    """Names of the core's features, and of FEATURES, that a physical device with these extensions has."""
+    core = vk.vkGetPhysicalDeviceFeatures(physical)
+    found = {name for name, _ in vk.ffi.typeof(CORE).fields if getattr(core, name)}
+    for f in FEATURES:
+        if f.extension is not None and f.extension in extensions:
+            chained = getattr(vk, f.structure)()
+            vk.vkGetPhysicalDeviceFeatures2(physical, vk.VkPhysicalDeviceFeatures2(pNext=chained))
+            if getattr(chained, f.name):
+                found.add(f.name)
+    return frozenset(found)
+
+
+def all_features(vk: Any) -> frozenset[str]:
+    """Names of all features of Vulkan that the binding knows."""
+    structures = (n for n in dir(vk.module) if n.startswith("VkPhysicalDevice") and "Features" in n)
+    fields = (vk.ffi.typeof(n).fields for n in structures)
+    return frozenset(name for members in fields for name, _ in members)
+
+
+def enabling(vk: Any, names: frozenset[str]) -> dict[str, Any]:
+    """Arguments of VkDeviceCreateInfo that enable these FEATURES: pNext, pEnabledFeatures and the extensions' names."""
+    chosen = [f for f in FEATURES if f.name in names]
+    members: dict[str, list[str]] = {}
+    for f in chosen:
+        members.setdefault(f.structure, []).append(f.name)
+    chain = None
+    for structure, enabled in members.items():
+        if structure != CORE:
+            chain = getattr(vk, structure)(pNext=chain, **dict.fromkeys(enabled, True))
+    return {
+        "pNext": chain,
+        "pEnabledFeatures": getattr(vk, CORE)(**dict.fromkeys(members.get(CORE, ()), True)),
+        "ppEnabledExtensionNames": list(dict.fromkeys(f.extension for f in chosen if f.extension)),
+    }
