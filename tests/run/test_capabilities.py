@@ -9,7 +9,7 @@ from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.errors import DeviceError, PlanError
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.lifetime import Usage
+from dressi.vk.plan.images import Usage
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.device.capabilities import (

@@ -12,8 +12,9 @@ together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`
    signature: (sub_stages, context) -> sub_stages. A pass is pure: it returns new SubStages and changes nothing that it
    was given. ``Context`` holds what passes share.
 4. ``pack_stages`` groups the SubStages into Stages.
-5. ``assign_images`` gives every stored value an image; values that do not live at the same time share one.
-6. ``generate`` writes the GLSL of every SubStage.
+5. ``generate`` writes the GLSL of every SubStage.
+6. ``assign_images`` gives every stored value an image with the usages that the shaders need; values that do not live at
+   the same time share one.
 
 The driver skips a pass if its flag in ``PlanOptions``, which has the name of the pass, is off; ``INSTEAD`` has what then
 runs for those that cannot be left out. It drops what a pass made if no order of execution is left. With DRESSI_CHECK it
@@ -43,6 +44,7 @@ from .analysis.updates import Updates, effective_updates, snapshot_leaves
 from .context import Context
 from .glsl.generate import generate
 from .glsl.writer import ShaderText
+from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
 from .model.device import DeviceModel
@@ -172,10 +174,11 @@ def _build(
     kept = tuple(dict.fromkeys(kept))
     copied = [new for _, new in step.copies]
     persistent = [*program.leaves, *kept, *program.outputs.values(), *copied, *replaces]
-    images = assign_images(
-        (static.stages, step.stages), persistent, replaces, limits, share=options.alias_images
-    )
     shaders = {s: generate(s, limits, shader_text) for s in chain(static.sub_stages, step.sub_stages)}
+    usage = usages(shaders, step.copies, (*program.leaves, *program.outputs.values()))
+    images = assign_images(
+        (static.stages, step.stages), persistent, replaces, usage, limits, share=options.alias_images
+    )
     movable = each.dependencies.worth_changing(static.sub_stages, step.sub_stages)
     plan = Plan(program, limits, static, step, images, replaces, shaders, kept, changing, movable)
     if config.check:

@@ -1,77 +1,30 @@
-"""Which images exist, and which Variables share one because they never live at the same time."""
+"""Which images exist, and which Variables share one because they never live at the same time.
+
+Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save nothing for
+silhouettes and 6 to 11 % for the face form and textures, for a layout transition of every aliased image in every step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Flag, auto
 from functools import cached_property
 
-from ...ad.graph import Function, Variable
+from ...ad.graph import RasterFunction, Variable
+from .images import NOTHING, ImageSlot, Usage, slot_of
 from .limits import DeviceLimits
 from .substage import Binding, Stage, SubStage
 
 
-class Usage(Flag):
-    """What an image is used for; by the names of VkImageUsageFlagBits."""
-
-    COLOR = auto()
-    INPUT = auto()
-    SAMPLED = auto()
-    STORAGE = auto()
-    SOURCE = auto()
-    TARGET = auto()
-    DEPTH = auto()
-
-    @property
-    def words(self) -> str:
-        """For messages: "colour attachment and storage image"."""
-        return " and ".join(_WORDS[usage] for usage in self)
-
-
-_WORDS = {
-    Usage.COLOR: "colour attachment",
-    Usage.INPUT: "input attachment",
-    Usage.SAMPLED: "sampled image",
-    Usage.STORAGE: "storage image",
-    Usage.SOURCE: "source of copies",
-    Usage.TARGET: "target of copies",
-    Usage.DEPTH: "depth attachment",
-}
-
-
-@dataclass(frozen=True)
-class ImageSlot:
-    """One VkImage: format by scalars and kind of number, size in texels."""
-
-    components: int  # 1, 2 or 4
-    is_int: bool
-    width: int
-    height: int
-    depth: bool = False  # of a raster
-    lasting: bool = False  # a depth that a scatter tests later, in another run perhaps
-    passing: bool = (
-        False  # nothing but attachments of one render pass, on a device that needs no memory for them
-    )
-
-    @property
-    def bytes(self) -> int:
-        return 4 * self.components * self.width * self.height
-
-
-def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
-    """What one plane of a Variable needs."""
-    tiling = limits.tiling(variable)
-    components = {1: 1, 2: 2, 3: 4, 4: 4}[variable.vtype.planes[0]]
-    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height)
-
-
 @dataclass(frozen=True, eq=False)
 class Images:
-    """``slots``: all images; ``by_schedule``: the slot number of each plane of each Variable that a schedule stores
-    or reads. A transient may have other slots in another schedule.  ``passing``: for each schedule, the attachments
-    that only later subpasses of their Stage read, which need not be stored.  ``depths``: the slots of
-    rasters, and of scatters that draw them again."""
+    """The images of a plan.
+
+    slots: all of them. by_schedule: the slot number of each plane of each Variable that a schedule stores or reads; a
+    transient may have another slot in another schedule. passing: for each schedule, the attachments that only later
+    subpasses of their Stage read, so that they need not be stored. depths: the slots of rasters, and of the scatters that
+    draw the same triangles again.
+    """
 
     slots: tuple[ImageSlot, ...]
     by_schedule: tuple[dict[Variable, tuple[int, ...]], ...]
@@ -80,8 +33,17 @@ class Images:
 
     @cached_property
     def of(self) -> dict[Variable, tuple[int, ...]]:
-        """Of all schedules; where they differ, of the first."""
+        """Slot numbers of all schedules; where they differ, of the first."""
         return {v: numbers for of in reversed(self.by_schedule) for v, numbers in of.items()}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each slot is called in messages and debuggers: the first Variable that lies in it."""
+        found = dict.fromkeys(self.depths.values(), "depth")
+        for v, numbers in self.of.items():
+            for k in numbers:
+                found.setdefault(k, str(v))
+        return tuple(found.get(k, f"image {k}") for k in range(len(self.slots)))
 
     @property
     def bytes(self) -> int:
@@ -89,33 +51,62 @@ class Images:
         return sum(slot.bytes for slot in self.slots if not slot.passing)
 
 
+class _Slots:
+    """The slots so far. Those that several Variables share are used for what each of them is."""
+
+    def __init__(self) -> None:
+        self.kinds: list[ImageSlot] = []  # without their usage
+        self.usage: list[Usage] = []
+
+    def new(self, kind: ImageSlot, usage: Usage) -> int:
+        self.kinds.append(replace(kind, usage=NOTHING))
+        self.usage.append(usage)
+        return len(self.kinds) - 1
+
+    def take(self, free: list[int], usage: Usage) -> int:
+        """The free slot whose uses grow least, storage images apart from attachments where possible: drivers compress
+        attachments, but few compress storage images."""
+
+        def growth(number: int) -> tuple[bool, int]:
+            own = self.usage[number]
+            mixed = (Usage.STORAGE in own) != (Usage.STORAGE in usage)
+            return mixed, (usage & ~own).value.bit_count()
+
+        number = min(reversed(free), key=growth)
+        free.remove(number)
+        self.usage[number] |= usage
+        return number
+
+    def finished(self) -> tuple[ImageSlot, ...]:
+        return tuple(replace(kind, usage=usage) for kind, usage in zip(self.kinds, self.usage, strict=True))
+
+
 def assign_images(
     schedules: Iterable[tuple[Stage, ...]],
     persistent: Iterable[Variable],
-    replaces: dict[Variable, Variable],
+    replaces: Mapping[Variable, Variable],
+    usage: Mapping[Variable, Usage],
     limits: DeviceLimits,
     *,
     share: bool = True,
 ) -> Images:
-    """Slots for everything stored. Persistent Variables have images of their own; a new value written in place has
-    its leaf's; the others take a free slot of their kind from the Stage that makes them to the last that reads
-    them. Transients of one schedule are dead while another runs, so schedules share their slots."""
-    slots: list[ImageSlot] = []
+    """A slot for every plane that is stored.
+
+    persistent: Variables with images of their own. replaces: new values written in place into the images of leaves. The
+    others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients of one
+    schedule are dead while another runs, so schedules share their slots. share: False gives every value its own.
+    """
+    slots = _Slots()
     lasting: dict[Variable, tuple[int, ...]] = {}
-
-    def new(kind: ImageSlot) -> int:
-        slots.append(kind)
-        return len(slots) - 1
-
     for v in dict.fromkeys(persistent):
         if v not in replaces:
-            lasting[v] = tuple(new(slot_of(v, limits)) for _ in v.vtype.planes)
+            kind, uses = slot_of(v, limits), usage.get(v, NOTHING)
+            lasting[v] = tuple(slots.new(kind, uses) for _ in v.vtype.planes)
     for v, leaf in replaces.items():
         lasting[v] = lasting[leaf]
     transient: dict[int, ImageSlot] = {}
     by_schedule, passing = [], []
-    depths: dict[SubStage, int] = {}
-    depth_slots: dict[tuple[ImageSlot, int], int] = {}
+    depths = _Depths(slots, limits, share)
     for stages in schedules:
         of = dict(lasting)
         by_schedule.append(of)
@@ -123,55 +114,73 @@ def assign_images(
         free: dict[ImageSlot, list[int]] = {}
         for number, kind in transient.items():
             free.setdefault(kind, []).append(number)
-        last: dict[Variable, int] = {}
+        ending = _ending(stages)
+        depths.begin(stages)
         for k, stage in enumerate(stages):
-            for s in stage.sub_stages:
-                last.update((r.variable, k) for r in s.reads)
-                last.update((v, max(k, last.get(v, k))) for v in s.outputs)
-        ending: dict[int, list[Variable]] = {}
-        for v, k in last.items():
-            ending.setdefault(k, []).append(v)
-        lasting_depths: dict[Function, int] = {
-            s.drawn: 0 for stage in stages for s in stage.sub_stages if s.drawn is not None
-        }
-        for k, stage in enumerate(stages):
-            for n, s in enumerate(s for s in stage.sub_stages if s.has_depth):
-                # One for each raster of a render pass; other render passes have the same.
-                tiling = limits.tiling(s.domain)
-                kind = ImageSlot(
-                    1, False, tiling.width, tiling.height, depth=True, passing=limits.lazy_images
-                )
-                if s.functions[0] in lasting_depths:
-                    depths[s] = lasting_depths[s.functions[0]] = new(
-                        replace(kind, lasting=True, passing=False)
-                    )
-                    continue
-                if not share or (kind, n) not in depth_slots:
-                    depth_slots[kind, n] = new(kind)
-                depths[s] = depth_slots[kind, n]
-            for s in stage.sub_stages:
-                if s.drawn is not None:
-                    depths[s] = lasting_depths[s.drawn]
-                for v in s.outputs:
-                    if v in of:
-                        continue
-                    kind = slot_of(v, limits)
-                    if limits.lazy_images and v in passing[-1]:
-                        kind = replace(kind, passing=True)
-                    numbers = []
-                    for _ in v.vtype.planes:
-                        pool = free.setdefault(kind, [])
-                        if pool and share:
-                            numbers.append(pool.pop())
-                        else:
-                            numbers.append(new(kind))
-                            transient[numbers[-1]] = kind
-                    of[v] = tuple(numbers)
+            depths.add(stage)
+            for v in (v for s in stage.sub_stages for v in s.outputs if v not in of):
+                kind, uses = replace(slot_of(v, limits), usage=NOTHING), usage.get(v, NOTHING)
+                if limits.lazy_images and v in passing[-1]:
+                    kind = replace(kind, passing=True)
+                pool, numbers = free.setdefault(kind, []), []
+                for _ in v.vtype.planes:
+                    numbers.append(slots.take(pool, uses) if pool and share else slots.new(kind, uses))
+                    transient[numbers[-1]] = kind
+                of[v] = tuple(numbers)
             for v in ending.get(k, ()):
                 for number in of.get(v, ()):
                     if number in transient:
-                        free.setdefault(transient[number], []).append(number)
-    return Images(tuple(slots), tuple(by_schedule), tuple(passing), depths)
+                        free[transient[number]].append(number)
+    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of)
+
+
+def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:
+    """By Stage, what no later Stage uses."""
+    last: dict[Variable, int] = {}
+    for k, stage in enumerate(stages):
+        for s in stage.sub_stages:
+            last.update((r.variable, k) for r in s.reads)
+            last.update((v, max(k, last.get(v, k))) for v in s.outputs)
+    ending: dict[int, list[Variable]] = {}
+    for v, k in last.items():
+        ending.setdefault(k, []).append(v)
+    return ending
+
+
+class _Depths:
+    """Depth images: one for each raster of a render pass, which other render passes use too; a raster that a scatter draws
+    again has its own."""
+
+    def __init__(self, slots: _Slots, limits: DeviceLimits, share: bool):
+        self.of: dict[SubStage, int] = {}
+        self._slots, self._limits, self._share = slots, limits, share
+        self._shared: dict[tuple[ImageSlot, int], int] = {}
+        self._lasting: dict[RasterFunction, int | None] = {}
+
+    def begin(self, stages: Sequence[Stage]) -> None:
+        """Another schedule."""
+        drawn = (s.drawn for stage in stages for s in stage.sub_stages)
+        self._lasting = {raster: None for raster in drawn if raster is not None}
+
+    def add(self, stage: Stage) -> None:
+        """Depths of the next Stage."""
+        for n, s in enumerate(s for s in stage.sub_stages if s.has_depth):
+            tiling = self._limits.tiling(s.domain)
+            kind = ImageSlot(1, False, tiling.width, tiling.height, Usage.DEPTH)
+            raster = s.functions[0]
+            if isinstance(raster, RasterFunction) and raster in self._lasting:
+                self.of[s] = self._slots.new(replace(kind, lasting=True), Usage.DEPTH)
+                self._lasting[raster] = self.of[s]
+                continue
+            kind = replace(kind, passing=self._limits.lazy_images)
+            if not self._share or (kind, n) not in self._shared:
+                self._shared[kind, n] = self._slots.new(kind, Usage.DEPTH)
+            self.of[s] = self._shared[kind, n]
+        for s in stage.sub_stages:
+            if s.drawn is not None:
+                number = self._lasting[s.drawn]
+                assert number is not None, f"{s} draws a raster that was not drawn before"
+                self.of[s] = number
 
 
 def _passing(stages: Sequence[Stage], lasting: Collection[Variable]) -> frozenset[Variable]:

@@ -249,8 +249,8 @@ def resources(
         "storage_buffers": buffers,
     }
     used["per_stage_resources"] = sum(used.values())
-    if colors:  # by a draw, or by the one that resolves a scatter and clears its accumulators
-        used["fragment_combined_output_resources"] = colors + (buffers if mode is Mode.SCATTER else 0)
+    if colors:  # of a draw; the one that resolves a scatter also clears its accumulators
+        used["fragment_combined_output_resources"] = colors + (mode is Mode.SCATTER)
     if mode not in (Mode.FRAGMENT, Mode.RASTER):
         used["workgroup_invocations"] = GROUP
     return used

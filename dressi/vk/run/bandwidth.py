@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plan.lifetime import ImageSlot
+from ..plan.images import ImageSlot
 from .device.commands import Commands
 from .device.device import Device
 from .device.memory import make_image
@@ -24,7 +24,7 @@ def copy_bandwidth(device: Device, repeats: int = 5) -> float:
     vk = device.vk
     commands = Commands(device)
     images = [make_image(device, COPIED, name) for name in ("copy source", "copy target")]
-    commands.make_general(images, images)
+    commands.initialize(images, images)
     layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
     extent = vk.VkExtent3D(COPIED.width, COPIED.height, 1)
     region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)

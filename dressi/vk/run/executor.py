@@ -28,7 +28,7 @@ from .device.device import Device
 from .device.transfer import Readback
 from .reactive import Reactive
 from .shaders.pyglslang import compile_glsl
-from .store import Store
+from .store import Store, check_memory
 from .workspace import Workspace
 
 PLANS = 3  # kept ready: a pattern of sends that comes back finds its plan
@@ -71,6 +71,7 @@ class VulkanExecutor:
         self.workspace = workspace or Workspace(device, self._limits)
         self.commands = self.workspace.commands
         try:
+            check_memory(plan, self.workspace)
             self.workspace.hold(self.program.leaves)
             with self.workspace.undo_on_error():
                 self._store = Store(self.program, self.workspace)
@@ -173,6 +174,7 @@ class VulkanExecutor:
                 plan = self._plan(changing)
                 if plan.program is not self.program:
                     raise PlanError("its scatters would have to be done in other parts")
+                check_memory(plan, self.workspace, self._store.of)
                 with self.workspace.undo_on_error():
                     built = BuiltPlan(plan, self._store)
             except (PlanError, DeviceError) as error:

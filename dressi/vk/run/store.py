@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...ad.graph import Variable
 from ...ad.program import Program
 from ..plan.plan import Plan
@@ -20,23 +22,48 @@ class Store:
         outputs = dict.fromkeys(program.outputs.values())
         self._own: Images = {v: workspace.images(v) for v in outputs if not v.is_leaf}
         self.of: Images = {**workspace.hold(program.leaves), **self._own}
-        # What can be read before it was written has zeros.
+        # Outputs that are read before they are written have zeros.
         readable = [image for images in self._own.values() for image in images]
-        self.commands.make_general(readable, readable)
+        self.commands.initialize(readable, readable)
 
     def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[DeviceImage]]:
-        """The images of all Variables in each schedule of a plan; depths; and what is the plan's own."""
-        slots, numbers = plan.images.slots, plan.images.of
+        """The images of all Variables in each schedule of a plan; the depths of SubStages; the images that belong to the
+        plan alone."""
+        slots, numbers, names = plan.images.slots, plan.images.of, plan.images.names
         made = {k: image for v in self.of for k, image in zip(numbers.get(v, ()), self.of[v], strict=False)}
-        own = {k for v in plan.kept for k in numbers.get(v, ())} - set(made)
-        own |= {k for k, slot in enumerate(slots) if slot.lasting}
-        new = [made.setdefault(k, make_image(self.device, slots[k], f"image {k}")) for k in sorted(own)]
-        self.commands.make_general(new, [])
-        made |= self.workspace.transients({k: slot for k, slot in enumerate(slots) if k not in made})
+        own = sorted(_kept(plan) - set(made))
+        new = [made.setdefault(k, make_image(self.device, slots[k], names[k])) for k in own]
+        self.commands.initialize(new, [])
+        rest = {k: slot for k, slot in enumerate(slots) if k not in made}
+        made |= self.workspace.transients(rest, names)
         by_schedule = [{v: [made[k] for k in of[v]] for v in of} for of in plan.images.by_schedule]
-        return by_schedule, {s: made[k] for s, k in plan.images.depths.items()}, list(new)
+        return by_schedule, {s: made[k] for s, k in plan.images.depths.items()}, new
 
     def destroy(self) -> None:
         """Release the outputs; nothing of them may be under way."""
         for image in [image for images in self._own.values() for image in images]:
             image.destroy(self.device)
+
+
+def _kept(plan: Plan) -> set[int]:
+    """Slots with values that must outlive a run."""
+    kept = {k for v in plan.kept for k in plan.images.of.get(v, ())}
+    return kept | {k for k, slot in enumerate(plan.images.slots) if slot.lasting}
+
+
+def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = ()) -> None:
+    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget, before any of
+    them is made. held: outputs that have images; leaves have them in the workspace."""
+    images = plan.images
+    shared = {*plan.program.leaves, *plan.program.outputs.values()}
+    there = {k for v in shared if v in workspace or v in held for k in images.of.get(v, ())}
+    lasting = _kept(plan) | {k for v in shared for k in images.of.get(v, ())}
+    rest = {k: slot for k, slot in enumerate(images.slots) if k not in lasting}
+    needed: dict[str, int] = {}
+    for k in sorted(lasting - there) + workspace.lacking(rest):
+        if not images.slots[k].passing:
+            name = f"{images.names[k]} ({images.slots[k]})"
+            needed[name] = needed.get(name, 0) + images.slots[k].bytes
+    if workspace.accumulators(plan.counts["buffer_bytes"]) is None:
+        needed["accumulators of scatters"] = plan.counts["buffer_bytes"]
+    workspace.device.memory.expect(needed)

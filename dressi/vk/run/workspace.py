@@ -6,8 +6,9 @@ copied between them, and what one of them changes is out of date for the others 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from ...ad.graph import Variable
 from ...errors import GraphError
-from ..plan.lifetime import ImageSlot, slot_of
+from ..plan.images import NOTHING, ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.plan import Plan
 from .device.commands import Commands
@@ -56,7 +57,7 @@ class Workspace:
         self._of: dict[Variable, list[DeviceImage]] = {}
         self._moved: set[Variable] = set()  # leaves that may differ from their own data
         self._watchers: list[Watcher] = []
-        self._transient: dict[ImageSlot, list[DeviceImage]] = {}
+        self._transient: dict[ImageSlot, list[DeviceImage]] = {}  # by slot, without its usage
         self._accumulators: list[DeviceBuffer] = []
 
     # ---- leaves
@@ -75,7 +76,7 @@ class Workspace:
         with self.device.undo_on_error():
             made = {v: self.images(v) for v in new}
             flat = [image for images in made.values() for image in images]
-            self.commands.make_general(flat, flat)
+            self.commands.initialize(flat, flat)
         self._of.update(made)
         self.missing.update(v for v in new if v.data is None)
         self._upload({v: v.data for v in new if v.data is not None and v.data.any()})
@@ -145,27 +146,48 @@ class Workspace:
         self._moved.difference_update(idle)
         self.missing.difference_update(idle)
 
-    def transients(self, slots: Mapping[int, ImageSlot]) -> dict[int, DeviceImage]:
-        """An image for each number, of its slot, which others use before and after."""
-        found, new, used = {}, [], dict[ImageSlot, int]()
-        for k, slot in slots.items():
-            pool, n = self._transient.setdefault(slot, []), used.get(slot, 0)
-            if n == len(pool):
-                pool.append(make_image(self.device, slot, f"transient {k}"))
-                new.append(pool[-1])
-            found[k], used[slot] = pool[n], n + 1
-        self.commands.make_general(new, [])
+    def transients(self, slots: Mapping[int, ImageSlot], names: Sequence[str]) -> dict[int, DeviceImage]:
+        """An image for each slot number, which other plans use before and after."""
+        found, lacking = self._match(slots)
+        for k in lacking:
+            pool = self._transient.setdefault(replace(slots[k], usage=NOTHING), [])
+            found[k] = make_image(self.device, slots[k], names[k])
+            pool.append(found[k])
+        self.commands.initialize([found[k] for k in lacking], [])
         return found
+
+    def lacking(self, slots: Mapping[int, ImageSlot]) -> list[int]:
+        """The slot numbers for which ``transients`` would make new images."""
+        return self._match(slots)[1]
+
+    def _match(self, slots: Mapping[int, ImageSlot]) -> tuple[dict[int, DeviceImage], list[int]]:
+        """Images of other plans that may be used for all that these slots are, and the slot numbers without one."""
+        found: dict[int, DeviceImage] = {}
+        lacking = []
+        free = {kind: list(pool) for kind, pool in self._transient.items()}
+        for k, slot in slots.items():
+            pool = free.get(replace(slot, usage=NOTHING), [])
+            fitting = [image for image in pool if not slot.usage & ~image.slot.usage]
+            if fitting:
+                found[k] = min(fitting, key=lambda image: image.slot.usage.value.bit_count())
+                pool.remove(found[k])
+            else:
+                lacking.append(k)
+        return found, lacking
 
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
         """``buffer`` for the accumulators of any of the plan's scatters, ``status`` for what shaders report."""
         size = max(plan.counts["buffer_bytes"], 4)
-        found = next((b for b in self._accumulators if b.size >= size), None)
+        found = self.accumulators(size)
         if found is None:
-            found = DeviceBuffer(self.device, size, "scatter", host=False)
+            found = DeviceBuffer(self.device, size, "accumulators of scatters", host=False)
             self._accumulators.append(found)
             self.commands.zero(found)  # as every scatter leaves it
         return {"buffer": found, "status": self.status}
+
+    def accumulators(self, size: int) -> DeviceBuffer | None:
+        """A buffer for accumulators of so many bytes, if there is one."""
+        return next((b for b in self._accumulators if b.size >= size), None)
 
     def saturated(self) -> bool:
         """Whether a scatter met values beyond its bound since the last call; of steps that are done."""

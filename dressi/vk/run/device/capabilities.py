@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ....errors import DeviceError
-from ...plan.lifetime import Usage
+from ...plan.images import ANY, NOTHING, Usage
 from ...plan.limits import UNLIMITED, DeviceLimits
 from ...plan.substage import GROUP
 from .features import REQUIRED, supported_features
@@ -20,9 +20,8 @@ from .results import Binding
 VERSION = (1, 1)
 """The version of Vulkan that dressi speaks."""
 
-COLOR = Usage.SAMPLED | Usage.STORAGE | Usage.COLOR | Usage.INPUT | Usage.SOURCE | Usage.TARGET
 FORMATS: dict[str, Usage] = {
-    **{f"{channels}_{kind}": COLOR for channels in ("R32", "R32G32", "R32G32B32A32") for kind in ("SFLOAT", "SINT")},
+    **{f"{channels}_{kind}": ANY for channels in ("R32", "R32G32", "R32G32B32A32") for kind in ("SFLOAT", "SINT")},
     "D32_SFLOAT": Usage.DEPTH,
 }  # fmt: skip
 """Formats of the images of plans, and every use that a plan may make of them."""
@@ -75,7 +74,7 @@ def missing(c: Capabilities) -> list[str]:
         found.append("a queue for both graphics and compute")
     found += [str(feature) for feature in REQUIRED if feature.name not in c.features]
     for name, wanted in FORMATS.items():
-        absent = wanted & ~c.formats.get(name, Usage(0))
+        absent = wanted & ~c.formats.get(name, NOTHING)
         if absent:
             found.append(f"images of the format {name} as {absent.words}")
     for name, least in LEAST.items():
@@ -105,7 +104,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
-        half_images=all(not COLOR & ~formats[name] for name in HALF_FORMATS),
+        half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
     )
     families = tuple(
         QueueFamily(
@@ -134,7 +133,7 @@ def _usage(vk: Binding, physical: Any, name: str) -> Usage:
         _TRANSFER_SOURCE: Usage.SOURCE,
         _TRANSFER_TARGET: Usage.TARGET,
     }
-    found = Usage(0)
+    found = NOTHING
     for bit, usage in bits.items():
         if offered & bit:
             found |= usage

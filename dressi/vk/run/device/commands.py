@@ -89,8 +89,8 @@ class Commands:
         everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
         vk.vkCmdPipelineBarrier(buffer, everything, after, 0, 1, [memory], 0, None, 0, None)
 
-    def make_general(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
-        """Bring new images into the layout GENERAL; those in ``zero`` filled with zeros."""
+    def initialize(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
+        """Bring new images into their layouts; those in ``zero`` filled with zeros."""
         vk = self.device.vk
         color, depth = (
             vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
@@ -102,7 +102,7 @@ class Commands:
                 vk.VkImageMemoryBarrier(
                     dstAccessMask=vk.VK_ACCESS_TRANSFER_WRITE_BIT,
                     oldLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
-                    newLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
+                    newLayout=image.layout,
                     srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
                     dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
                     image=image.handle,
@@ -124,7 +124,7 @@ class Commands:
             )
             clear = vk.VkClearColorValue(float32=[0.0, 0.0, 0.0, 0.0])
             for image in zero:
-                vk.vkCmdClearColorImage(buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, clear, 1, [color])
+                vk.vkCmdClearColorImage(buffer, image.handle, image.layout, clear, 1, [color])
 
         if images:
             self.once(write)

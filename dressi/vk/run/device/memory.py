@@ -9,53 +9,55 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Variable
-from ...plan.lifetime import ImageSlot
+from ...plan.images import ImageSlot, Usage
 from ...plan.limits import Tiling
 from .device import Device
 
 
-def image_format(device: Device, slot: ImageSlot) -> int:
-    vk = device.vk
-    return {
-        (1, False): vk.VK_FORMAT_R32_SFLOAT,
-        (2, False): vk.VK_FORMAT_R32G32_SFLOAT,
-        (4, False): vk.VK_FORMAT_R32G32B32A32_SFLOAT,
-        (1, True): vk.VK_FORMAT_R32_SINT,
-        (2, True): vk.VK_FORMAT_R32G32_SINT,
-        (4, True): vk.VK_FORMAT_R32G32B32A32_SINT,
-    }[slot.components, slot.is_int]
-
-
 @dataclass
 class DeviceImage:
-    """A VkImage with its view, always in the layout GENERAL."""
+    """A VkImage with its view, always in the same layout.
+
+    Depth attachments are in the layout for them: some drivers compress depths in no other. All other images stay in
+    GENERAL, because one image is often a storage image or a colour attachment in one Stage and a texture in the next, and
+    an input attachment of the subpass that overwrites it. GENERAL costs nothing on current GPUs
+    (VK_KHR_unified_image_layouts promises that); what costs is a usage as storage image, which older ones cannot
+    compress. Images therefore have the usages that their plan needs and no others.
+    """
 
     slot: ImageSlot
     format: int
     handle: Any
     view: Any
+    layout: int
 
     def destroy(self, device: Device) -> None:
         for handle in (self.view, self.handle):
             device.destroy(handle)
 
 
+def usage_flags(vk: Any, usage: Usage) -> int:
+    """VkImageUsageFlags."""
+    bits = {
+        Usage.COLOR: vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT,
+        Usage.INPUT: vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT,
+        Usage.SAMPLED: vk.VK_IMAGE_USAGE_SAMPLED_BIT,
+        Usage.STORAGE: vk.VK_IMAGE_USAGE_STORAGE_BIT,
+        Usage.SOURCE: vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
+        Usage.TARGET: vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT,
+        Usage.DEPTH: vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT,
+    }
+    return sum(bits[one] for one in usage)
+
+
 def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
-    """An image for attachments, textures, storage and copies; or for what its slot says."""
+    """An image for what its slot says, in an undefined layout. ``name``: for debuggers and messages."""
     vk = device.vk
+    fmt, usage = getattr(vk, f"VK_FORMAT_{slot.format}"), usage_flags(vk, slot.usage)
+    aspect, layout = vk.VK_IMAGE_ASPECT_COLOR_BIT, vk.VK_IMAGE_LAYOUT_GENERAL
     if slot.depth:
-        fmt, aspect = vk.VK_FORMAT_D32_SFLOAT, vk.VK_IMAGE_ASPECT_DEPTH_BIT
-        usage = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT
-    else:
-        fmt, aspect = image_format(device, slot), vk.VK_IMAGE_ASPECT_COLOR_BIT
-        usage = vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
-        if not slot.passing:
-            usage |= (
-                vk.VK_IMAGE_USAGE_SAMPLED_BIT
-                | vk.VK_IMAGE_USAGE_STORAGE_BIT
-                | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
-                | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
-            )
+        aspect = vk.VK_IMAGE_ASPECT_DEPTH_BIT
+        layout = vk.VK_IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL
     wishes = [vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0]
     if slot.passing:
         usage |= vk.VK_IMAGE_USAGE_TRANSIENT_ATTACHMENT_BIT
@@ -76,7 +78,7 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
         ),
         name,
     )
-    device.memory.bind_image(handle, name, *wishes)
+    device.memory.bind_image(handle, f"{name} ({slot})", *wishes)
     view = device.create(
         "ImageView",
         vk.VkImageViewCreateInfo(
@@ -87,7 +89,7 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
         ),
         name,
     )
-    return DeviceImage(slot, fmt, handle, view)
+    return DeviceImage(slot, fmt, handle, view, layout)
 
 
 class DeviceBuffer:

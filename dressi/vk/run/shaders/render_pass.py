@@ -98,7 +98,7 @@ def make_target(
                 pInputAttachments=[vk.VkAttachmentReference(a, general) for a in inputs],
                 colorAttachmentCount=len(colors),
                 pColorAttachments=[vk.VkAttachmentReference(a, general) for a in colors],
-                pDepthStencilAttachment=vk.VkAttachmentReference(depth, general)
+                pDepthStencilAttachment=vk.VkAttachmentReference(depth, table.images[depth].layout)
                 if depth is not None
                 else None,
                 preserveAttachmentCount=len(preserved),
@@ -124,8 +124,8 @@ def make_target(
                 storeOp=store,
                 stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
                 stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-                initialLayout=general if not is_depth else vk.VK_IMAGE_LAYOUT_UNDEFINED,
-                finalLayout=general,
+                initialLayout=image.layout if not is_depth else vk.VK_IMAGE_LAYOUT_UNDEFINED,
+                finalLayout=image.layout,
             )
         )
         if is_depth:
@@ -163,7 +163,6 @@ def make_target(
 def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int], name: str) -> DrawTarget:
     """A render pass for draws that only add into buffers; they test the depth that a raster left."""
     vk = device.vk
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
     attachment = vk.VkAttachmentDescription(
         format=depth.format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
@@ -171,12 +170,12 @@ def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
         stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=general,
-        finalLayout=general,
+        initialLayout=depth.layout,
+        finalLayout=depth.layout,
     )
     subpass = vk.VkSubpassDescription(
         pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
-        pDepthStencilAttachment=vk.VkAttachmentReference(0, general),
+        pDepthStencilAttachment=vk.VkAttachmentReference(0, depth.layout),
     )
     info = vk.VkRenderPassCreateInfo(
         attachmentCount=1, pAttachments=[attachment], subpassCount=1, pSubpasses=[subpass]

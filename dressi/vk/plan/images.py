@@ -1,0 +1,115 @@
+"""What the images of a plan are: format, size, and what each is used for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+
+from ...ad.graph import Variable
+from .glsl.writer import Shaders
+from .limits import DeviceLimits
+from .substage import SubStage
+
+
+class Usage(Flag):
+    """What an image is used for, as VkImageUsageFlagBits say it."""
+
+    COLOR = auto()
+    INPUT = auto()
+    SAMPLED = auto()
+    STORAGE = auto()
+    SOURCE = auto()
+    TARGET = auto()
+    DEPTH = auto()
+
+    @property
+    def words(self) -> str:
+        """For messages: "colour attachment and storage image"."""
+        return " and ".join(_WORDS[usage] for usage in self)
+
+
+_WORDS = {
+    Usage.COLOR: "colour attachment",
+    Usage.INPUT: "input attachment",
+    Usage.SAMPLED: "sampled image",
+    Usage.STORAGE: "storage image",
+    Usage.SOURCE: "source of copies",
+    Usage.TARGET: "target of copies",
+    Usage.DEPTH: "depth attachment",
+}
+NOTHING = Usage(0)
+ANY = Usage.COLOR | Usage.INPUT | Usage.SAMPLED | Usage.STORAGE | Usage.SOURCE | Usage.TARGET
+"""Every use but as a depth attachment: of images that outlive a plan, which later plans may use otherwise."""
+_BOUND = {"texture": Usage.SAMPLED, "attachment": Usage.INPUT, "storage": Usage.STORAGE}
+
+
+@dataclass(frozen=True)
+class ImageSlot:
+    """One VkImage: format by components and kind of number, size in texels, and what it is used for."""
+
+    components: int  # 1, 2 or 4
+    is_int: bool
+    width: int
+    height: int
+    usage: Usage = ANY
+    lasting: bool = False  # a depth that a scatter tests later, in another run perhaps
+    passing: bool = (
+        False  # nothing but attachments of one render pass, on a device that needs no memory for them
+    )
+
+    @property
+    def depth(self) -> bool:
+        """Whether it is the depth of a raster."""
+        return Usage.DEPTH in self.usage
+
+    @property
+    def format(self) -> str:
+        """The name of its VkFormat, without the prefix."""
+        if self.depth:
+            return "D32_SFLOAT"
+        channels = {1: "R32", 2: "R32G32", 4: "R32G32B32A32"}[self.components]
+        return f"{channels}_{'SINT' if self.is_int else 'SFLOAT'}"
+
+    @property
+    def bytes(self) -> int:
+        return 4 * self.components * self.width * self.height
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height} {self.format}"
+
+
+def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
+    """What one plane of a Variable needs, for any use."""
+    tiling = limits.tiling(variable)
+    components = {1: 1, 2: 2, 3: 4, 4: 4}[variable.vtype.planes[0]]
+    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height)
+
+
+def usages(
+    shaders: Mapping[SubStage, Shaders],
+    copies: Iterable[tuple[Variable, Variable]],
+    shared: Iterable[Variable],
+) -> dict[Variable, Usage]:
+    """What a plan uses the image of each Variable for.
+
+    copies: (leaf, new value) at the end of a step. shared: leaves and outputs, whose images outlive the plan.
+    """
+    found: dict[Variable, Usage] = {}
+
+    def add(v: Variable, usage: Usage) -> None:
+        found[v] = found.get(v, NOTHING) | usage
+
+    for s, made in shaders.items():
+        for resource in made.resources:
+            if resource.variable is not None:
+                add(resource.variable, _BOUND[resource.kind])
+        for v in s.colors:
+            add(v, Usage.COLOR)
+        for v in s.fill:
+            add(v, Usage.TARGET)
+    for leaf, new in copies:
+        add(leaf, Usage.TARGET)
+        add(new, Usage.SOURCE)
+    found.update(dict.fromkeys(shared, ANY))
+    return found
