@@ -155,8 +155,10 @@ class Instance:
             messageSeverity=vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
             | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
             messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
-            pfnUserCallback=callback,
         )
+        # Given to the constructor, a callback would replace that of every messenger in the process.
+        self._callback = vk.ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT", callback)
+        info.pfnUserCallback = self._callback
         return self.procedure("vkCreateDebugUtilsMessengerEXT")(self.handle, info, None)
 
     def physical_devices(self) -> list[PhysicalDevice]:
