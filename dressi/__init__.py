@@ -17,6 +17,7 @@ computations
 
 running them
     DressiAD (loss, optimizer, steps, values), evaluate (values, now), Device, list_devices, PlanOptions
+    in a program with Vulkan of its own: Device.from_handles, DressiAD.export, ExportedImage
 
 optimizers
     adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in optim
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from .vk.run.device.device import Device
     from .vk.run.engine import DressiAD
     from .vk.run.evaluate import evaluate
+    from .vk.run.export import ExportedImage
 
 __version__ = "0.1.0"
 
@@ -85,6 +87,7 @@ _NAMES = {
     "vk.run.device.choose": "list_devices",
     "vk.run.device.device": "Device",
     "vk.run.engine": "DressiAD",
+    "vk.run.export": "ExportedImage",
     "vk.run.evaluate": "evaluate",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -109,6 +112,7 @@ __all__ = [
     "DeviceNotFoundError",
     "DressiAD",
     "DressiError",
+    "ExportedImage",
     "F",
     "GraphError",
     "InputError",

@@ -28,8 +28,9 @@ from .calibration import model_of
 from .device.deferred import defer_close
 from .device.device import Device
 from .device.transfer import Readback
-from .evaluations import Evaluations
+from .evaluations import Evaluations, named
 from .executor import VulkanExecutor, limits_of
+from .export import ExportedImage, exported
 from .timing import profile
 from .workspace import Workspace
 
@@ -86,9 +87,9 @@ class DressiAD:
         end = partial(self._workspace.end, self._owns_device)
         self._dropped = weakref.finalize(self, defer_close, self.device, end)
         self._dropped.atexit = False
-        self._evaluations = Evaluations(self._make)
+        self._evaluations = Evaluations(self._workspace, self._make)
+        self._outputs = self._evaluations.outputs
         self._objective = Objective()
-        self._outputs: dict[str, Variable] = {}
         self._executor: VulkanExecutor | None = None
         self._closed = False
         self._program: Program | None = None
@@ -146,8 +147,7 @@ class DressiAD:
 
     def remove_output(self, name: str) -> None:
         """Forget the name of an output. Raises GraphError where there is none."""
-        if name not in self._outputs:
-            raise GraphError(f"there is no output {name!r}; there are: {', '.join(self._outputs) or 'none'}")
+        named(self._outputs, name)
         del self._outputs[name]
         self._known = None
 
@@ -189,7 +189,7 @@ class DressiAD:
         InputError when this is closed, GraphError when nothing was described."""
         self._check_open()
         if self._objective.loss is None and self._objective.optimizer is None:
-            computed = self._computed_outputs()
+            computed = self._evaluations.computed
             if not computed:
                 raise GraphError(
                     "there is nothing to compute; call set_loss and set_optimizer, or set_output"
@@ -244,17 +244,33 @@ class DressiAD:
         when the graph is built again or this is closed. Of handles that are kept unread, the ninth makes the host
         wait for the first.
         """
+        found = self._evaluations.read_one(self._find(variable))
+        return found.then(lambda value: value.reshape(())) if variable == LOSS else found
+
+    def export(self, variable: Variable | str) -> ExportedImage:
+        """The images on the device that hold what ``recv`` would give, as handles for a viewer on the same device.
+
+        variable: as for ``recv``. Out of date, it is computed; nothing waits and nothing goes through the host. The
+        record says how to read them. The handles stay the same until this is closed. Raises GraphError.
+
+        >>> image = Variable.of(np.zeros((4, 6)))
+        >>> with DressiAD() as ad:
+        ...     ad.set_output("image", image)
+        ...     ad.export("image").extent
+        (6, 4)
+        """
+        found = self._find(variable)
+        return exported(found, self._evaluations.images(found), self.device, self._workspace.limits)
+
+    def _find(self, variable: Variable | str) -> Variable:
+        """A Variable to be read, given as itself or by name. Raises GraphError."""
         self._check_open()
         if isinstance(variable, str):
-            name, variable = variable, self._named(variable)
-            if name == LOSS:
-                return self._read([variable])[0].then(lambda value: value.reshape(()))
+            loss = self._objective.loss
+            return named(self._outputs if loss is None else {**self._outputs, LOSS: loss}, variable)
         if not isinstance(variable, Variable):
             raise GraphError(f"a Variable or the name of an output can be read, not {variable!r}")
-        together = self._computed_outputs()
-        if variable in together:
-            return self._read(together)[together.index(variable)]
-        return self._read([variable])[0]
+        return variable
 
     def evaluate(self, outputs: Any) -> Any:
         """Values at the present leaves, without a step: of a Variable (any loss, output, gradient, intermediate value), or
@@ -275,33 +291,13 @@ class DressiAD:
             return dict(zip(outputs, self.evaluate(list(outputs.values())), strict=True))
         if not isinstance(outputs, Sequence):
             raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
-        return self._results([self._named(v) if isinstance(v, str) else v for v in outputs])
+        return self._results([self._find(v) if isinstance(v, str) else v for v in outputs])
 
     def _results(self, variables: Sequence[Variable]) -> list[np.ndarray]:
         for v in variables:
             if not isinstance(v, Variable):
                 raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {v!r}")
-        return [value.result() for value in self._read(variables)]
-
-    def _read(self, variables: Sequence[Variable]) -> list[Readback]:
-        """Leaves as they are, everything else computed together."""
-        computed = list(dict.fromkeys(v for v in variables if not v.is_leaf))
-        found = dict(zip(computed, self._evaluations.read(computed), strict=True)) if computed else {}
-        given = list(dict.fromkeys(v for v in variables if v.is_leaf))
-        self._workspace.hold(given)
-        found |= {v: self._workspace.read(v) for v in given}
-        found = {v: value.then(v.as_given) for v, value in found.items()}
-        return [found[v] for v in variables]
-
-    def _computed_outputs(self) -> list[Variable]:
-        return list(dict.fromkeys(v for v in self._outputs.values() if not v.is_leaf))
-
-    def _named(self, name: str) -> Variable:
-        loss = self._objective.loss
-        named = self._outputs if loss is None else {**self._outputs, LOSS: loss}
-        if name not in named:
-            raise GraphError(f"there is no output {name!r}; there are: {', '.join(named) or 'none'}")
-        return named[name]
+        return [value.result() for value in self._evaluations.read(variables)]
 
     # ---- stepping
     def step(self, n: int = 1) -> None:

@@ -9,8 +9,11 @@ from ...ad.graph import Variable
 from ...ad.program import Program
 from ...ad.transform.simplify import simplify
 from ...ad.traversal import leaves, structure
+from ...errors import GraphError
+from .device.memory import DeviceImage
 from .device.transfer import Readback
 from .executor import VulkanExecutor
+from .workspace import Workspace
 
 KEPT = 8
 """Programs that are kept ready; the one that was not used for longest makes room."""
@@ -19,37 +22,83 @@ MakeExecutor = Callable[[Program], VulkanExecutor]
 
 
 class Evaluations:
-    """Programs without updates: each runs what has changed since it ran last, and nothing where nothing has."""
+    """Programs without updates: each runs what has changed since it ran last, and nothing where nothing has.
 
-    def __init__(self, make: MakeExecutor):
-        self._make = make
+    ``outputs``: Variables by name. Those that are computed share one program, which computes all of them when one is
+    asked for. Programs whose images were exported are kept until the end.
+    """
+
+    def __init__(self, workspace: Workspace, make: MakeExecutor):
+        self.outputs: dict[str, Variable] = {}
+        self._workspace, self._make = workspace, make
         self._kept: OrderedDict[Hashable, VulkanExecutor] = OrderedDict()
+        self._exporting: dict[VulkanExecutor, None] = {}
+
+    @property
+    def computed(self) -> list[Variable]:
+        """The outputs that are no leaves."""
+        return list(dict.fromkeys(v for v in self.outputs.values() if not v.is_leaf))
 
     def read(self, variables: Sequence[Variable]) -> list[Readback]:
-        """Computed Variables at the present leaves, queued: nothing waits. Raises GraphError for a leaf without values."""
-        return self._read(variables, tuple(leaves(variables)))
+        """Present values, queued: nothing waits. Leaves as they are, everything else is computed together. Raises
+        GraphError for a leaf without values."""
+        computed = list(dict.fromkeys(v for v in variables if not v.is_leaf))
+        found: dict[Variable, Readback] = {}
+        if computed:
+            executor, stored = self._up_to_date(computed)
+            found |= {v: executor.recv_async(stored[v]) for v in computed}
+        given = list(dict.fromkeys(v for v in variables if v.is_leaf))
+        self._workspace.hold(given)
+        found |= {v: self._workspace.read(v) for v in given}
+        found = {v: value.then(v.as_given) for v, value in found.items()}
+        return [found[v] for v in variables]
 
-    def _read(self, variables: Sequence[Variable], given: Sequence[Variable]) -> list[Readback]:
-        executor = self.executor(variables, given)
+    def read_one(self, variable: Variable) -> Readback:
+        """The present value of a Variable; of an output, together with the others."""
+        together = self._with_outputs(variable)
+        return self.read(together)[together.index(variable)]
+
+    def images(self, variable: Variable) -> list[DeviceImage]:
+        """The images that hold a Variable, up to date behind everything queued; they stay until ``close``."""
+        if variable.is_leaf:
+            return self._workspace.keep(variable)
+        executor, stored = self._up_to_date(self._with_outputs(variable))
+        self._exporting[executor] = None
+        return executor.images(stored[variable])
+
+    def _with_outputs(self, variable: Variable) -> list[Variable]:
+        computed = self.computed
+        return computed if variable in computed else [variable]
+
+    def _up_to_date(self, variables: Sequence[Variable]) -> tuple[VulkanExecutor, dict[Variable, Variable]]:
+        """The program that has computed these, and its own Variables for them."""
+        executor = self.executor(variables)
         executor.run()
         outputs = executor.program.outputs
-        return [executor.recv_async(outputs[str(k)]) for k in range(len(variables))]
+        return executor, {v: outputs[str(k)] for k, v in enumerate(variables)}
 
-    def executor(
-        self, variables: Sequence[Variable], given: Sequence[Variable] | None = None
-    ) -> VulkanExecutor:
+    def executor(self, variables: Sequence[Variable]) -> VulkanExecutor:
         """The program that computes the Variables; an equal graph over the same leaves finds the one made before."""
-        given = tuple(leaves(variables)) if given is None else tuple(given)
+        given = tuple(leaves(variables))
         key = (given, structure(variables, given))
         if key not in self._kept:
             program = Program({str(k): v for k, v in enumerate(variables)})
             self._kept[key] = self._make(simplify(program))
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)[1].close()
+            spare = [k for k, executor in self._kept.items() if executor not in self._exporting]
+            for old in spare[:-KEPT]:
+                self._kept.pop(old).close()
         self._kept.move_to_end(key)
         return self._kept[key]
 
     def close(self) -> None:
         """Close all of them."""
+        self._exporting.clear()
         while self._kept:
             self._kept.popitem()[1].close()
+
+
+def named(outputs: dict[str, Variable], name: str) -> Variable:
+    """The Variable of a name. Raises GraphError that lists the names there are."""
+    if name not in outputs:
+        raise GraphError(f"there is no output {name!r}; there are: {', '.join(outputs) or 'none'}")
+    return outputs[name]

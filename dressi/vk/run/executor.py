@@ -25,6 +25,7 @@ from ..plan.plan import Plan
 from ..plan.show import plan_dot
 from .built import BuiltPlan
 from .device.device import Device
+from .device.memory import DeviceImage
 from .device.transfer import Readback
 from .reactive import Reactive
 from .shaders.pyglslang import compile_glsl
@@ -126,9 +127,14 @@ class VulkanExecutor:
         """The same, queued behind everything so far: neither this call nor later steps wait for it."""
         self._check_open()
         variable = self._stands_for.get(variable, variable)
+        return self.workspace.download(variable, self.images(variable))
+
+    def images(self, variable: Variable) -> list[DeviceImage]:
+        """The images of a leaf or an output, which every plan of the program uses. Raises GraphError for others."""
+        variable = self._stands_for.get(variable, variable)
         if variable not in self._store.of:
             raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
-        return self.workspace.download(variable, self._store.of[variable])
+        return self._store.of[variable]
 
     # ---- running
     def run(self, n: int = 1) -> None:

@@ -56,6 +56,7 @@ class Workspace:
         self.missing: set[Variable] = set()  # leaves to which nothing was sent
         self._of: dict[Variable, list[DeviceImage]] = {}
         self._moved: set[Variable] = set()  # leaves that may differ from their own data
+        self._exported: set[Variable] = set()  # leaves whose images are used outside
         self._watchers: list[Watcher] = []
         self._transient: dict[ImageSlot, list[DeviceImage]] = {}  # by slot, without its usage
         self._accumulators: list[DeviceBuffer] = []
@@ -104,9 +105,19 @@ class Workspace:
 
     def read(self, leaf: Variable) -> Readback:
         """The value of a leaf behind everything so far. Raises GraphError where there is none."""
+        self._check_sent(leaf)
+        return self.download(leaf, self._of[leaf])
+
+    def keep(self, leaf: Variable) -> list[DeviceImage]:
+        """The images of a leaf, which stay from now on until ``close``. Raises GraphError where it has no value."""
+        images = self.hold([leaf])[leaf]
+        self._check_sent(leaf)
+        self._exported.add(leaf)
+        return images
+
+    def _check_sent(self, leaf: Variable) -> None:
         if leaf in self.missing:
             raise GraphError(f"nothing was ever sent to {leaf}; send an array or give the Variable data")
-        return self.download(leaf, self._of[leaf])
 
     def download(self, variable: Variable, images: list[DeviceImage]) -> Readback:
         """A value that lies in these images."""
@@ -135,8 +146,8 @@ class Workspace:
         self.release(v for v in watcher.leaves - self._moved if v.data is not None)
 
     def release(self, leaves: Iterable[Variable]) -> None:
-        """Give up the images, and the values, of leaves that no program reads."""
-        read = {v for w in self._watchers for v in w.leaves}
+        """Give up the images, and the values, of leaves that no program reads, here or outside."""
+        read = self._exported.union(*(w.leaves for w in self._watchers))
         idle = [v for v in leaves if v in self._of and v not in read]
         if idle and self.device.work.lost is None:
             self.commands.wait()

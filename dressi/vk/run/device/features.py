@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +57,11 @@ def supported_features(vk: Any, physical: Any, extensions: Iterable[str]) -> fro
 
 def all_features(vk: Any) -> frozenset[str]:
     """Names of all features of Vulkan that the binding knows."""
-    structures = (n for n in dir(vk.module) if n.startswith("VkPhysicalDevice") and "Features" in n)
-    fields = (vk.ffi.typeof(n).fields for n in structures)
-    return frozenset(name for members in fields for name, _ in members)
+    found = set[str]()
+    for structure in (n for n in dir(vk.module) if n.startswith("VkPhysicalDevice") and "Features" in n):
+        with suppress(vk.ffi.error):  # the binding names some that it does not declare
+            found.update(name for name, _ in vk.ffi.typeof(structure).fields)
+    return frozenset(found)
 
 
 def enabling(vk: Any, names: frozenset[str]) -> dict[str, Any]:
