@@ -151,6 +151,18 @@ def test_the_front_pages_list_every_name(module: types.ModuleType):
     assert inspect.cleandoc(module.__doc__ or "").splitlines()[0].partition(": ")[2] in page
 
 
+@pytest.mark.parametrize("family", F.FAMILIES, ids=lambda m: m.__name__.rpartition(".")[2])
+def test_a_family_lists_every_operation_with_an_example(family: types.ModuleType):
+    own = {
+        n: v
+        for n, v in vars(family).items()
+        if getattr(v, "__module__", "") == family.__name__ and n[0] != "_"
+    }
+    shown = {n for n, v in own.items() if isinstance(v, types.FunctionType) and ">>>" in text_of(v)}
+    assert shown == set(family.__all__) - {"Like"}
+    assert set(family.__all__) <= set(F.__all__)
+
+
 @pytest.mark.parametrize("module", [dressi, F], ids=lambda m: m.__name__)
 def test_the_code_on_the_front_pages_runs(module: types.ModuleType):
     lines = (module.__doc__ or "").splitlines()

@@ -15,286 +15,104 @@ over components; integers and floats do not mix, except that Python numbers beco
 names the operation and the line of your code. Outside of its domain an operation gives NaN or infinity, as in IEEE 754.
 Where a docstring says nothing else, second derivatives exist too.
 
-arithmetic, by components (and as operators)
-    add, atan2, clamp, div, hadamard, max, maximum, min, minimum, mix, mod, mul, neg, pow, smoothstep, step, sub
-
-functions of one value, by components
-    abs, acos, asin, atan, ceil, cos, exp, exp2, floor, fract, inversesqrt, log, log2, round, sigmoid, sign, sin, sqrt,
-    square, stop_gradient, tan, to_float, to_int
-
-masks: 1.0 and 0.0
-    equal, greater, greater_equal, less, less_equal, logical_and, logical_not, logical_or, not_equal, select, where
-
-vectors
-    component, cross, distance, dot, ivec2, ivec3, ivec4, length, max_component, normalize, reflect, refract,
-    sum_components, swizzle, vec2, vec3, vec4
-
-matrices
-    column, determinant, fill, inverse, mat2, mat3, mat4, matmul, outer, transpose
-
-constants, random numbers, operations of your own
-    Like, apply, constant, constant_value, random, sobol2, zeros, zeros_like
-
-reductions over x, y and the batch; broadcasting
-    expand, fit, max, mean, min, sum
-
-images: texels of one image at other places
-    crop, linear_index, pad, pixel_coordinates, resize, shift, take, tile_index, window_max, window_min
-
-tables, textures, triangles
-    inverse_uv, lookup, rasterize, sample, sample_inverse_uv, scatter_add, scatter_max
+The operations by family, with the file of ``dressi/ad`` that holds them:
 """
 
-from .ops.custom import (
-    apply,
-)
-from .ops.image.extremes import max, min
-from .ops.image.image import (
-    crop,
-    linear_index,
-    pad,
-    pixel_coordinates,
-    shift,
-    take,
-    tile_index,
-)
-from .ops.image.lookup import (
-    lookup,
-    scatter_add,
-    scatter_max,
-)
-from .ops.image.raster import (
-    rasterize,
-)
-from .ops.image.reduce import (
-    expand,
-    fit,
-    mean,
-    sum,
-    zeros,
-    zeros_like,
-)
-from .ops.image.resize import (
-    resize,
-)
-from .ops.image.window import window_max, window_min
-from .ops.pixel.arithmetic import (
-    add,
-    clamp,
-    div,
-    hadamard,
-    maximum,
-    minimum,
-    mix,
-    mod,
-    mul,
-    smoothstep,
-    step,
-    sub,
-)
-from .ops.pixel.compare import (
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    not_equal,
-    select,
-    where,
-)
-from .ops.pixel.components import (
-    component,
-    max_component,
-)
-from .ops.pixel.constant import (
-    Like,
-    constant,
-    constant_value,
-)
-from .ops.pixel.exponential import (
-    exp,
-    exp2,
-    inversesqrt,
-    log,
-    log2,
-    pow,
-    sigmoid,
-    sqrt,
-)
-from .ops.pixel.geometry import (
-    cross,
-    distance,
-    dot,
-    length,
-    normalize,
-    reflect,
-    refract,
-)
-from .ops.pixel.math import (
-    abs,
-    ceil,
-    floor,
-    fract,
-    neg,
-    round,
-    sign,
-    square,
-    stop_gradient,
-    to_float,
-    to_int,
-)
-from .ops.pixel.matrix import (
-    column,
-    determinant,
-    inverse,
-    mat2,
-    mat3,
-    mat4,
-    matmul,
-    outer,
-    transpose,
-)
-from .ops.pixel.random import (
-    random,
-    sobol2,
-)
-from .ops.pixel.trigonometry import (
-    acos,
-    asin,
-    atan,
-    atan2,
-    cos,
-    sin,
-    tan,
-)
-from .ops.pixel.vector import (
-    fill,
-    ivec2,
-    ivec3,
-    ivec4,
-    sum_components,
-    swizzle,
-    vec2,
-    vec3,
-    vec4,
-)
-from .ops.texture.inverse_uv import (
-    inverse_uv,
-    sample_inverse_uv,
-)
-from .ops.texture.sample import (
-    sample,
+# ruff: noqa: F403
+# A family names its operations in its own __all__. A new family is listed here; a new operation of a family is not.
+
+from .ops import custom as _custom
+from .ops.custom import *
+from .ops.image import extremes as _extremes
+from .ops.image import image as _image
+from .ops.image import lookup as _lookup
+from .ops.image import raster as _raster
+from .ops.image import reduce as _reduce
+from .ops.image import resize as _resize
+from .ops.image import window as _window
+from .ops.image.extremes import *
+from .ops.image.image import *
+from .ops.image.lookup import *
+from .ops.image.raster import *
+from .ops.image.reduce import *
+from .ops.image.resize import *
+from .ops.image.window import *
+from .ops.pixel import arithmetic as _arithmetic
+from .ops.pixel import compare as _compare
+from .ops.pixel import components as _components
+from .ops.pixel import constant as _constant
+from .ops.pixel import exponential as _exponential
+from .ops.pixel import geometry as _geometry
+from .ops.pixel import math as _math
+from .ops.pixel import matrix as _matrix
+from .ops.pixel import random as _random
+from .ops.pixel import trigonometry as _trigonometry
+from .ops.pixel import vector as _vector
+from .ops.pixel.arithmetic import *
+from .ops.pixel.compare import *
+from .ops.pixel.components import *
+from .ops.pixel.constant import *
+from .ops.pixel.exponential import *
+from .ops.pixel.geometry import *
+from .ops.pixel.math import *
+from .ops.pixel.matrix import *
+from .ops.pixel.random import *
+from .ops.pixel.trigonometry import *
+from .ops.pixel.vector import *
+from .ops.texture import inverse_uv as _inverse_uv
+from .ops.texture import sample as _sample
+from .ops.texture.inverse_uv import *
+from .ops.texture.sample import *
+
+FAMILIES = (
+    _constant,
+    _arithmetic,
+    _math,
+    _exponential,
+    _trigonometry,
+    _compare,
+    _vector,
+    _components,
+    _geometry,
+    _matrix,
+    _random,
+    _reduce,
+    _extremes,
+    _window,
+    _image,
+    _resize,
+    _lookup,
+    _raster,
+    _sample,
+    _inverse_uv,
+    _custom,
 )
 
-__all__ = [
-    "Like",
-    "abs",
-    "acos",
-    "add",
-    "apply",
-    "asin",
-    "atan",
-    "atan2",
-    "ceil",
-    "clamp",
-    "column",
-    "component",
-    "constant",
-    "constant_value",
-    "cos",
-    "crop",
-    "cross",
-    "determinant",
-    "distance",
-    "div",
-    "dot",
-    "equal",
-    "exp",
-    "exp2",
-    "expand",
-    "fill",
-    "fit",
-    "floor",
-    "fract",
-    "greater",
-    "greater_equal",
-    "hadamard",
-    "inverse",
-    "inverse_uv",
-    "inversesqrt",
-    "ivec2",
-    "ivec3",
-    "ivec4",
-    "length",
-    "less",
-    "less_equal",
-    "linear_index",
-    "log",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "lookup",
-    "mat2",
-    "mat3",
-    "mat4",
-    "matmul",
-    "max",
-    "max_component",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "mix",
-    "mod",
-    "mul",
-    "neg",
-    "normalize",
-    "not_equal",
-    "outer",
-    "pad",
-    "pixel_coordinates",
-    "pow",
-    "random",
-    "rasterize",
-    "reflect",
-    "refract",
-    "resize",
-    "round",
-    "sample",
-    "sample_inverse_uv",
-    "scatter_add",
-    "scatter_max",
-    "select",
-    "shift",
-    "sigmoid",
-    "sign",
-    "sin",
-    "smoothstep",
-    "sobol2",
-    "sqrt",
-    "square",
-    "step",
-    "stop_gradient",
-    "sub",
-    "sum",
-    "sum_components",
-    "swizzle",
-    "take",
-    "tan",
-    "tile_index",
-    "to_float",
-    "to_int",
-    "transpose",
-    "vec2",
-    "vec3",
-    "vec4",
-    "where",
-    "window_max",
-    "window_min",
-    "zeros",
-    "zeros_like",
-]
+__all__: list[str] = []
+__all__ += _constant.__all__
+__all__ += _arithmetic.__all__
+__all__ += _math.__all__
+__all__ += _exponential.__all__
+__all__ += _trigonometry.__all__
+__all__ += _compare.__all__
+__all__ += _vector.__all__
+__all__ += _components.__all__
+__all__ += _geometry.__all__
+__all__ += _matrix.__all__
+__all__ += _random.__all__
+__all__ += _reduce.__all__
+__all__ += _extremes.__all__
+__all__ += _window.__all__
+__all__ += _image.__all__
+__all__ += _resize.__all__
+__all__ += _lookup.__all__
+__all__ += _raster.__all__
+__all__ += _sample.__all__
+__all__ += _inverse_uv.__all__
+__all__ += _custom.__all__
+
+
+for _family in FAMILIES:
+    _title = (_family.__doc__ or "").partition("\n")[0]
+    _file = _family.__name__.partition(".ad.")[2].replace(".", "/")
+    __doc__ = f"{__doc__ or ''}\n{_title} ({_file}.py)\n    {', '.join(_family.__all__)}\n"

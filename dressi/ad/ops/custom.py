@@ -9,6 +9,8 @@ from ...errors import GraphError
 from ..graph import Function, Variable
 from .pixel.constant import Like, operands
 
+__all__ = ["apply"]
+
 _WORD = re.compile(r"\$(\w*)")
 _KNOWN = re.compile(r"\d+|y|(size|batch|type)\d*")
 

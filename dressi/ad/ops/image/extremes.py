@@ -14,6 +14,8 @@ from ..pixel.constant import Like, operands
 from .image import pixel_coordinates, tile_index
 from .reduce import AXES, Reduce, reduce_axes, sum
 
+__all__ = ["max", "min"]
+
 
 class ReduceExtreme(Reduce):
     """The largest or the smallest along the axis, by components. Of equal ones the gradient goes to the first."""

@@ -14,6 +14,8 @@ from ..pixel.constant import Like, integers, operands
 from ..pixel.linear import Linear
 from .reduce import fetch
 
+__all__ = ["crop", "linear_index", "pad", "pixel_coordinates", "shift", "take", "tile_index"]
+
 
 class Coordinates(PixelFunction):
     """What a texel knows of itself; no inputs. A subclass says what."""

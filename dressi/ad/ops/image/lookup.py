@@ -13,6 +13,8 @@ from ..pixel.constant import Like, constant, integers, operands
 from .extremes import max as max_texel
 from .reduce import expand
 
+__all__ = ["lookup", "scatter_add", "scatter_max"]
+
 
 def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(x, y, inside) of indices INT (row by row) or IVEC2; x and y are 0 where outside."""

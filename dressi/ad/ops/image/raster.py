@@ -23,6 +23,8 @@ from ...graph import (
 from ...types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType
 from .fragment import Fragment, FragmentGraph, split
 
+__all__ = ["rasterize"]
+
 PAIRS = 1 << 19
 """(triangle, pixel) candidates the oracle holds at a time."""
 

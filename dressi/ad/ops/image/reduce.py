@@ -13,6 +13,8 @@ from ..pixel.constant import Like, constant, operands
 from ..pixel.linear import Linear
 from ..pixel.vector import fill
 
+__all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
+
 AXES = "xyn"
 
 

@@ -11,6 +11,8 @@ from ...types import Size, size_of
 from .image import Fetching
 from .reduce import fetch
 
+__all__ = ["resize"]
+
 FILTERS = {"nearest": 0, "bilinear": 1, "area": 2}
 
 TAPS = 256

@@ -15,6 +15,8 @@ from .image import pixel_coordinates
 from .lookup import lookup, scatter_add
 from .reduce import fetch
 
+__all__ = ["window_max", "window_min"]
+
 
 class Windowed(PixelFunction):
     """What the two Functions below share: they read the texels within ``radius`` along one axis, inside the tile."""

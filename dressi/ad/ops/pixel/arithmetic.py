@@ -14,6 +14,21 @@ from .constant import Like, constant, floats, operands
 from .math import floor
 from .pointwise import Pointwise
 
+__all__ = [
+    "add",
+    "clamp",
+    "div",
+    "hadamard",
+    "maximum",
+    "minimum",
+    "mix",
+    "mod",
+    "mul",
+    "smoothstep",
+    "step",
+    "sub",
+]
+
 
 class Add(Pointwise):
     exact = True

@@ -14,6 +14,20 @@ from .constant import Like, constant, constant_value, floats, operands
 from .pointwise import Pointwise
 from .shortcut import shortcut
 
+__all__ = [
+    "equal",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "not_equal",
+    "select",
+    "where",
+]
+
 
 def _mask(test):
     return staticmethod(lambda a, b: test(a, b).astype(np.float64))

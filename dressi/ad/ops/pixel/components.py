@@ -9,6 +9,8 @@ from .arithmetic import maximum
 from .matrix import column
 from .vector import XYZW, swizzle
 
+__all__ = ["component", "max_component"]
+
 
 @operator
 def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:

@@ -14,6 +14,8 @@ from ...graph import Domain, PixelFunction, Variable, user_line
 from ...operators import operator
 from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 
+__all__ = ["Like", "constant", "constant_value"]
+
 Like = Any
 """What a Function accepts: a Variable, a number, a tuple of numbers, an array of its own size or smaller."""
 

@@ -12,6 +12,8 @@ from .compare import greater, guarded, select
 from .constant import Like, constant, floats
 from .pointwise import Pointwise
 
+__all__ = ["exp", "exp2", "inversesqrt", "log", "log2", "pow", "sigmoid", "sqrt"]
+
 
 class Exp(Pointwise):
     operations = 9.0

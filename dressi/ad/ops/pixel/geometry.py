@@ -15,6 +15,8 @@ from .exponential import sqrt
 from .linear import Bilinear
 from .math import square
 
+__all__ = ["cross", "distance", "dot", "length", "normalize", "reflect", "refract"]
+
 
 class Dot(Bilinear):
     """FLOAT: the products of the components, added."""

@@ -12,6 +12,20 @@ from ...types import vector_type
 from .constant import Like, constant, floats, integers, operands
 from .pointwise import Pointwise
 
+__all__ = [
+    "abs",
+    "ceil",
+    "floor",
+    "fract",
+    "neg",
+    "round",
+    "sign",
+    "square",
+    "stop_gradient",
+    "to_float",
+    "to_int",
+]
+
 
 class Neg(Pointwise):
     exact = True

@@ -15,6 +15,8 @@ from .geometry import cross
 from .linear import Bilinear, Linear
 from .vector import Construct, sum_components
 
+__all__ = ["column", "determinant", "inverse", "mat2", "mat3", "mat4", "matmul", "outer", "transpose"]
+
 
 class Columns(PixelFunction):
     """The matrix with the given columns."""

@@ -8,6 +8,8 @@ from ...graph import Domain, PixelFunction, Variable, domain_of
 from ...types import FLOAT, INT, VEC2, Size
 from .constant import Like, integers
 
+__all__ = ["random", "sobol2"]
+
 MASK = np.uint64(0xFFFFFFFF)
 
 

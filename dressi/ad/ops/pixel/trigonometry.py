@@ -12,6 +12,8 @@ from .exponential import inversesqrt
 from .math import square
 from .pointwise import Pointwise
 
+__all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
+
 
 class Sin(Pointwise):
     operations = 31.0

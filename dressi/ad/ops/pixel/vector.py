@@ -13,6 +13,8 @@ from .constant import Like, constant, floats, operands
 from .linear import Linear
 from .math import to_float, to_int
 
+__all__ = ["fill", "ivec2", "ivec3", "ivec4", "sum_components", "swizzle", "vec2", "vec3", "vec4"]
+
 XYZW = "xyzw"
 
 

@@ -20,6 +20,8 @@ from ..pixel.random import random
 from ..pixel.shortcut import Alias
 from .sample import WrapTexel, check_texture, sample
 
+__all__ = ["inverse_uv", "sample_inverse_uv"]
+
 
 class GatherNumbered(PixelFunction):
     """Inputs (x, number): the texel of x whose number, (tile * H + y) * W + x, is given; 0 for negative numbers."""

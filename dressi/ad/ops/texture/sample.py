@@ -14,6 +14,8 @@ from ..pixel.arithmetic import add, mix
 from ..pixel.constant import Like, operands
 from ..pixel.math import floor, to_int
 
+__all__ = ["sample"]
+
 
 class WrapTexel(PixelFunction):
     """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
