@@ -75,9 +75,6 @@ class ImageSlot:
     def bytes(self) -> int:
         return 4 * self.components * self.width * self.height
 
-    def __str__(self) -> str:
-        return f"{self.width}x{self.height} {self.format}"
-
 
 def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
     """What one plane of a Variable needs, for any use."""

@@ -62,7 +62,7 @@ def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = (
     needed: dict[str, int] = {}
     for k in sorted(lasting - there) + workspace.lacking(rest):
         if not images.slots[k].passing:
-            name = f"{images.names[k]} ({images.slots[k]})"
+            name = images.names[k]
             needed[name] = needed.get(name, 0) + images.slots[k].bytes
     if workspace.accumulators(plan.counts["buffer_bytes"]) is None:
         needed["accumulators of scatters"] = plan.counts["buffer_bytes"]

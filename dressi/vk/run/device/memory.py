@@ -78,7 +78,7 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
         ),
         name,
     )
-    device.memory.bind_image(handle, f"{name} ({slot})", *wishes)
+    device.memory.bind_image(handle, name, *wishes)
     view = device.create(
         "ImageView",
         vk.VkImageViewCreateInfo(
