@@ -13,11 +13,11 @@ def topological_order(roots: Iterable[Variable]) -> list[Function]:
     """All Functions the roots depend on, producers first; equal graphs give equal orders. Iterative."""
     order: list[Function] = []
     done: set[Function | None] = {None}  # a leaf has no creator
-    expanded: set[Function | None] = set()
+    expanded: set[Function] = set()
     stack = [r.creator for r in reversed(list(roots))]
     while stack:
         function = stack[-1]
-        if function in done:
+        if function is None or function in done:
             stack.pop()
         elif function in expanded:
             stack.pop()

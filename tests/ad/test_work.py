@@ -10,8 +10,8 @@ from pathlib import Path
 import dressi
 from dressi.ad import functional as F
 from dressi.ad.graph import Function, PixelFunction, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from dressi.ad.graph.work import Work
 from dressi.ad.types import FLOAT, Access
-from dressi.ad.work import Work
 from dressi.vk.plan.cost import fetches, operations
 
 KINDS = (Function, PixelFunction, ReduceFunction, ScatterFunction, RasterFunction)

@@ -1,6 +1,6 @@
 """What work costs: the estimates by which a plan stores a value or computes it again.
 
-Everything is counted in operations of one invocation, from what Functions declare (``dressi.ad.work``). Only ratios
+Everything is counted in operations of one invocation, from what Functions declare (``dressi.ad.graph.work``). Only ratios
 matter.
 """
 

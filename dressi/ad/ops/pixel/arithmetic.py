@@ -8,7 +8,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Variable, user_line
-from ...operators import operator
+from ...graph.operators import operator
 from .compare import greater, greater_equal, less, less_equal, logical_and, logical_not
 from .constant import Like, constant, floats, operands
 from .math import floor

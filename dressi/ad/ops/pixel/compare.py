@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...operators import operator
+from ...graph.operators import operator
 from ...types import VType, vector_type
 from .constant import Like, constant, constant_value, floats, operands
 from .pointwise import Pointwise

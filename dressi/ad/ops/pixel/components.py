@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....errors import GraphError
 from ...graph import Variable
-from ...operators import operator
+from ...graph.operators import operator
 from .arithmetic import maximum
 from .matrix import column
 from .vector import XYZW, swizzle

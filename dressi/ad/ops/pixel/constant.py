@@ -11,7 +11,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, user_line
-from ...operators import operator
+from ...graph.operators import operator
 from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 
 __all__ = ["Like", "constant", "constant_value"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph import Variable
-from ...operators import operator
+from ...graph.operators import operator
 from ...types import vector_type
 from .arithmetic import div, hadamard
 from .compare import greater, guarded, select

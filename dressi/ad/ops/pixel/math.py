@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...operators import operator
+from ...graph.operators import operator
 from ...types import vector_type
 from .constant import Like, constant, floats, integers, operands
 from .pointwise import Pointwise

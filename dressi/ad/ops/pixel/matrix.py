@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...operators import operator
+from ...graph.operators import operator
 from ...types import matrix_type, vector_type
 from .arithmetic import hadamard
 from .constant import Like, constant, floats

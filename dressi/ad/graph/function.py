@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..errors import GraphError
+from ...errors import GraphError
+from ..types import Access, Domain, Size, VType, domain_of
 from .arrays import ArrayShape, layout_of
 from .operators import Operators, builders
-from .types import Access, Domain, Size, VType, domain_of
 from .user_code import user_line
 from .work import Work
 
@@ -174,7 +174,7 @@ class Function(Work):
       ``infer``     type and domain of the output; raises GraphError through ``self.fail``;
       ``glsl``      the snippet, see below;
       ``eval``      the float64 NumPy meaning (``evaluate`` when it needs to know where it is);
-      its work      ``operations``, ``iterations``, ``fetches``: see ``dressi.ad.work.Work``;
+      its work      ``operations``, ``iterations``, ``fetches``: see ``dressi.ad.graph.work.Work``;
       and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and ``jvp`` for
       others; ``zero_derivative = True`` where the output is piecewise constant, as that of ``floor``;
       ``no_derivative``, a sentence that says why there is none and what to use instead.

@@ -1,17 +1,11 @@
-"""The graph of a computation: Variables, Functions and the kinds of Functions."""
+"""The kinds of Functions: what computes the texels of the output."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .function import At as At
-from .function import Function as Function
-from .function import Variable as Variable
-from .function import as_variable as as_variable
-from .types import Domain as Domain
-from .types import Size
-from .types import domain_of as domain_of
-from .user_code import user_line as user_line
+from ..types import Domain, Size
+from .function import Function, Variable
 from .work import AxisWork
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import GraphError
-from .types import Domain, Size, VType, list_image, list_size, list_values, matrix_type, vector_type
+from ...errors import GraphError
+from ..types import Domain, Size, VType, list_image, list_size, list_values, matrix_type, vector_type
 
 
 class Layout(NamedTuple):

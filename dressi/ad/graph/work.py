@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .types import Access
+from ..types import Access
 
 
 class Work:

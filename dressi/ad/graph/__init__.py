@@ -1,0 +1,20 @@
+"""The graph of a computation: Variables, Functions and the kinds of Functions. Graphs are immutable."""
+
+from ..types import Domain, domain_of
+from .function import At, Function, Variable, as_variable
+from .kinds import PixelFunction, RasterFunction, ReduceFunction, ScatterFunction
+from .user_code import user_line
+
+__all__ = [
+    "At",
+    "Domain",
+    "Function",
+    "PixelFunction",
+    "RasterFunction",
+    "ReduceFunction",
+    "ScatterFunction",
+    "Variable",
+    "as_variable",
+    "domain_of",
+    "user_line",
+]
