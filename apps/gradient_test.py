@@ -25,7 +25,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_image
 from dressi.config import config
 from dressi.render.cameras import Camera
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.hard_soft_ras import FORMS, hard_soft_ras
 from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
@@ -93,7 +93,7 @@ class Scene:
         ray = F.matmul(F.constant(self.unit), to_clip(leaf["position"], leaf["pose"]))
         clip = F.hadamard(ray, F.vec4(leaf["focal length"], leaf["focal length"], 1.0, 1.0))
         faces, uv_faces = list_leaf("faces", IVEC3, mesh.faces), list_leaf("uv faces", IVEC3, mesh.uv_faces)
-        if options["form"] != "antialias":
+        if FORMS[options["form"]].soft:
             options = {**options, "radius": settings.radius_px / settings.size}
         drawn = hard_soft_ras(clip, faces, size=size, face_count=len(mesh.faces), **options)
         colours = [

@@ -17,7 +17,8 @@ from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.pictures import compare
 from dressi.render.fit import draw, mesh_scene
-from dressi.render.fit.phases.silhouettes import signed_distances, soft_target
+from dressi.render.fit.phases.mask_distances import signed_distances
+from dressi.render.forms.face import peeled_target
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, save_mesh, save_png
 from dressi.render.lists import list_leaf
@@ -57,7 +58,7 @@ def main() -> None:
             face_count=len(sphere.faces),
         )
         smooth = laplacian_loss(position, adjacency(sphere.faces, len(sphere.positions)), "sum")
-        loss = l2(soft.silhouette, soft_target(outline, radius * (1 / 7), 3)) + smooth * 0.005
+        loss = l2(soft.silhouette, peeled_target(outline, radius, 3)) + smooth * 0.005
 
         with DressiAD(device) as ad:
             ad.set_loss(loss)

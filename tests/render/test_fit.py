@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from meshes import disc
 
 from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
@@ -37,11 +38,6 @@ from dressi.render.objectives.metrics import iou
 
 SIZE = (24, 24)
 TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16, colours=False)
-
-
-def disc(size: int, radius: float) -> np.ndarray:
-    y, x = np.mgrid[:size, :size] + 0.5 - size / 2
-    return (np.hypot(x, y) < radius).astype(np.float32)
 
 
 # ---------------------------------------------------------------------------- parts

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from test_fit import disc
+from meshes import disc
 
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT
 from dressi.render.fit import Round
+from dressi.render.fit.phases.mask_distances import cut_off, least_distances, signed_distances
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.phases.silhouettes import cut_off, least_distances, signed_distances, soft_target
+from dressi.render.forms.face import peeled_target
 from dressi.render.mesh.primitives import octasphere
 
 
@@ -70,7 +71,7 @@ def test_distances_of_full_and_empty_masks_are_far():
 def test_a_sharp_target_is_the_mask(layers: int):
     mask = disc(32, 9)[None]
     distance = Variable(FLOAT, (32, 32), data=signed_distances(mask, (32, 32)))
-    (soft,) = evaluate([soft_target(distance, Variable(FLOAT, data=np.full((1, 1, 1), 1e-4)), layers)])
+    (soft,) = evaluate([peeled_target(distance, Variable(FLOAT, data=np.full((1, 1, 1), 7e-4)), layers)])
     np.testing.assert_allclose(soft, mask, atol=1e-6)
 
 

@@ -142,15 +142,14 @@ class Request:
             device="all" if device is None and usual.all_devices else device,
             steps=usual.steps if steps is None else steps,
             batches=usual.batches if batches is None else batches,
-            # A mesh can only look like a hard target by shrinking: the outer form is soft on one side.
-            target=("soft" if form == "outer" else "hard") if target is None else target,
+            target=_usual_target(form) if target is None else target,
             **rest,
         )
 
     @property
     def settings(self) -> dict[str, Any]:
         """Of HardSoftRas and the views: what results carry with them."""
-        peels = {"peels": self.peels} if self.form == "face" else {}
+        peels = {"peels": self.peels} if SOFT_FORMS[self.form].layered else {}
         return {
             "views": self.views,
             "form": self.form,
@@ -158,6 +157,12 @@ class Request:
             "radius_px": self.radius_px,
             "target": self.target,
         }
+
+
+def _usual_target(form: str) -> str:
+    """Soft for a one-sided form: with a hard target its mesh would shrink."""
+    found = SOFT_FORMS.get(form)
+    return "soft" if found is not None and found.one_sided else "hard"
 
 
 def _check_file(path: Path) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from dressi import Device, DressiAD, Variable, adam
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import as_variable
 from dressi.ad.optim.optimizers import Clocked, Optimizer, clock, cosine
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
@@ -19,11 +18,9 @@ from dressi.cli.bench.request import Request
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.draw import draw, surface_uv
-from dressi.render.fit.phases.silhouettes import signed_distances
-from dressi.render.fit.phases.silhouettes import soft_target as layered_target
+from dressi.render.fit.phases.mask_distances import signed_distances
 from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.forms.soft_target import band, soft_target
+from dressi.render.forms.hard_soft_ras import SOFT_FORMS, draw_form
 from dressi.render.lists import list_leaf
 from dressi.render.objectives.losses import l2
 from dressi.render.objectives.metrics import iou, psnr
@@ -115,16 +112,17 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
     position = list_leaf("position", VEC3, mesh.positions)
     # The radius is data, as in a fit that shrinks it.
     radius = Variable(FLOAT, name="radius", data=np.full((1, 1, 1), request.radius_px / size[1]))
-    edges = None if request.form == "face" else edge_list(mesh.faces)
-    soft = hard_soft_ras(
+    form = SOFT_FORMS[request.form]
+    edges = edge_list(mesh.faces) if form.draws_edges else None
+    soft = draw_form(
+        form,
         to_clip(position, matrices_leaf(ring.matrices)),
         list_leaf("faces", IVEC3, mesh.faces),
-        size=size,
+        size,
+        len(mesh.faces),
+        "back" if edges is not None and edges.closed else "none",
         radius=radius,
-        face_count=len(mesh.faces),
-        layers=request.peels if request.form == "face" else None,
-        cull="back" if edges is not None and edges.closed else "none",
-        form=request.form,
+        layers=request.peels if form.layered else None,
         edges=edges,
     )
     goal = masks if request.target == "hard" else _softened(masks, request, size)
@@ -197,13 +195,10 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
 
 def _softened(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.ndarray:
     """What the form makes of a mesh with these silhouettes."""
-    radius = request.radius_px / size[1]
-    if request.form == "outer":
-        return soft_target(masks, radius)
     distance = Variable(FLOAT, size, len(masks), data=signed_distances(masks, size))
-    if request.form == "silhouette":
-        return evaluate([band(distance, radius, radius / 7)])[0]
-    return evaluate([layered_target(distance, as_variable(radius / 7), request.peels)])[0]
+    target = SOFT_FORMS[request.form].target
+    assert target is not None
+    return evaluate([target(distance, request.radius_px / size[1], request.peels)])[0]
 
 
 def _check_masks(model: Model, masks: np.ndarray) -> None:

@@ -13,7 +13,16 @@ from ...errors import InputError
 from ..mesh import Mesh
 from ..surface.scene import Scene
 from .inputs import Values, light_given, per_view, picture_of, shape_given, views_given
-from .make import Maker, check_batches, check_headlight, check_in_view, check_options, leaves, radius_given
+from .make import (
+    DRAWABLE,
+    Maker,
+    check_batches,
+    check_headlight,
+    check_in_view,
+    check_options,
+    leaves,
+    radius_given,
+)
 from .pixels import Pixels, Recipe
 from .point import Light, Shader
 
@@ -121,7 +130,14 @@ def render(
     check_headlight(given)
     check_in_view(given, shape)
     make = Maker(
-        shape.face_count, seen.size, samples, form, cull, bool(smooth), shader, tuple(sorted(options.items()))
+        shape.face_count,
+        seen.size,
+        samples,
+        DRAWABLE[form],
+        cull,
+        bool(smooth),
+        shader,
+        tuple(sorted(options.items())),
     )
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))
@@ -132,8 +148,8 @@ def render(
         if not set(traversal.leaves([picture.colour])) <= set(own.values()):
             return picture
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
-    # The soft forms make their edges of the numbers of the vertices.
-    topology = b"" if form == "hard" else values["faces"].array.tobytes()
+    # A form that draws edges derives them from the data of the faces: another topology is another graph.
+    topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
     return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs))
 
 

@@ -14,16 +14,19 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError
-from ..forms.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
-from ..forms.soft_target import Silhouette, fraction
-from ..surface.screen import CULLING, DrawnMesh
+from ..forms.form import Form, Silhouette, fraction
+from ..forms.hard import HARD
+from ..forms.hard_soft_ras import FORMS, draw_form
+from ..surface.screen import CULLING
 from .inputs import Given, Shape, Values, shape_of
-from .picture import Picture, hard_form
+from .picture import Picture
 from .pixels import NAMES
 from .point import Geometry, Shader
 
 LARGEST = 16
 """Samples an axis."""
+DRAWABLE: dict[str, Form] = {**FORMS, HARD.name: HARD}
+"""What ``render`` may draw with, by name."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Maker:
     face_count: int
     size: Size
     samples: int
-    form: str
+    form: Form
     cull: str
     smooth: bool
     shader: Shader | None
@@ -49,12 +52,10 @@ class Maker:
         geometry = Geometry(position, clip, matrices, faces, parts, self.face_count, self.smooth)
 
         def draw(size: Size) -> Silhouette:
-            if self.form == "hard":
-                return hard_form(DrawnMesh(clip, faces, size, self.face_count, self.cull))
-            options = dict(self.options) | ({"radius": parts["radius"]} if "radius" in parts else {})
-            return hard_soft_ras(
-                clip, faces, size=size, face_count=self.face_count, cull=self.cull, form=self.form, **options
+            options: dict[str, Any] = dict(self.options) | (
+                {"radius": parts["radius"]} if "radius" in parts else {}
             )
+            return draw_form(self.form, clip, faces, size, self.face_count, self.cull, **options)
 
         return Picture(
             geometry,
@@ -78,8 +79,8 @@ def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
 
 def check_options(form: str, samples: int, cull: str, outputs: Sequence[str]) -> None:
     """Raises InputError."""
-    if form not in (*FORMS, "hard"):
-        raise InputError(f"form is one of {', '.join((*FORMS, 'hard'))}, not {form!r}")
+    if form not in DRAWABLE:
+        raise InputError(f"form is one of {', '.join(DRAWABLE)}, not {form!r}")
     if cull not in CULLING:
         raise InputError(f"cull is one of {', '.join(CULLING)}, not {cull!r}")
     if not isinstance(samples, int) or not 1 <= samples <= LARGEST:
@@ -91,7 +92,7 @@ def check_options(form: str, samples: int, cull: str, outputs: Sequence[str]) ->
 
 def radius_given(radius: Like | None, form: str, size: Size) -> dict[str, Given]:
     """The radius of a soft form: 0.02, and at least 3 pixels, by default. Raises InputError."""
-    if form not in SOFT_FORMS:
+    if not DRAWABLE[form].soft:
         if radius is not None:
             raise InputError(f"the {form} form has no radius; leave it out")
         return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,30 +13,10 @@ from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError
-from ..forms.soft_target import Silhouette, falloff, outside_distance
+from ..forms.form import Form, Silhouette
+from ..forms.soft_target import outside_distance
 from ..lists import list_leaf
-from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
 from .point import Geometry, Shader, SurfacePoint
-
-
-@dataclass(frozen=True, eq=False)
-class HardSilhouette(Silhouette):
-    """The hard raster alone: nothing is soft, and the silhouette has no derivative."""
-
-    @cached_property
-    def surfaces(self) -> tuple[Surface, ...]:
-        mesh = self.mesh
-        weights = barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
-        return (Surface(mesh.faces, mesh.face, weights),)
-
-    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
-        return F.select(self.hard, colours[0], 0.0 if background is None else background)
-
-
-def hard_form(mesh: DrawnMesh) -> HardSilhouette:
-    """The hard picture of a mesh."""
-    hard = covered(mesh.face)
-    return HardSilhouette(hard, hard, mesh)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +42,13 @@ class Picture:
     shader: Shader | None
     radius: Variable | None
     """FLOAT 1x1: of a soft silhouette, a fraction of the image height."""
-    form: str
+    estimator: Form
     draw: Callable[[Size], Silhouette]
+
+    @property
+    def form(self) -> str:
+        """The name of the form of HardSoftRas, or "hard"."""
+        return self.estimator.name
 
     @cached_property
     def _drawn(self) -> Silhouette:
@@ -140,16 +125,17 @@ class Picture:
     def soft_target(self, masks: np.ndarray) -> Variable:
         """FLOAT, N tiles: what ``mask`` is for a mesh with these masks, so that a mask loss has its minimum there.
 
-        masks: (N, H, W) or (H, W), covered where at least 0.5. The soft margin of the outer form lies outside of the
-        outline, so plain masks would make the mesh shrink. Raises InputError for other forms.
+        masks: (N, H, W) or (H, W), covered where at least 0.5. For one-sided forms (outer), whose soft margin lies outside
+        of the outline: with plain masks the mesh would shrink. Raises InputError for other forms.
         """
-        if self.form != "outer" or self.radius is None:
-            raise InputError(f"masks of the form {self.form!r} are compared as they are")
+        if not self.estimator.one_sided or self.estimator.target is None or self.radius is None:
+            raise InputError(f"masks of the form {self.estimator.name!r} are compared as they are")
         masks = np.asarray(masks)
         if masks.shape[-2:] != (self.size[1], self.size[0]):
             raise InputError(f"masks of {self.size[0]}x{self.size[1]} are needed, not of shape {masks.shape}")
-        away = outside_distance(masks).reshape(-1, *masks.shape[-2:])
-        return falloff(Variable(FLOAT, self.size, len(away), name="outside", data=away), self.radius)
+        signed = -outside_distance(masks).reshape(-1, *masks.shape[-2:])
+        outline = Variable(FLOAT, self.size, len(signed), name="outline", data=signed)
+        return self.estimator.target(outline, self.radius, 1)
 
 
 def attribute_leaf(values: np.ndarray) -> Variable:

@@ -16,6 +16,7 @@ from ..cameras import Cameras
 from ..cameras.alignment import align
 from ..cameras.units import unit_cameras, world_cameras
 from ..engine import Engine, MakeEngine
+from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.reach import check_reach, marked
 from ..mesh import Mesh
 from .disk import Checkpoint, Keeper, locked, task_key
@@ -25,7 +26,7 @@ from .parts import Parts
 from .phases.learned import learned, round_size
 from .phases.moving import Moving, with_views
 from .phases.openings import opened
-from .phases.shape import ShapeRound, outer_radius
+from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import unfolded
 from .result import FitResult, Progress, Timing
@@ -267,7 +268,7 @@ class FitJob:
         """The radius that round ``number`` starts with, in image heights."""
         plan, form = self.rounds[number], self.options.form
         size = round_size(self.options.size, plan.pixels, len(self._learned[1]), form)
-        return outer_radius(plan.radius[0], size) if form == "outer" else plan.radius[0]
+        return SOFT_FORMS[form].usable_radius(plan.radius[0], size[1])
 
     def _run_round(
         self,

@@ -103,10 +103,11 @@ class FitOptions:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
         if self.colours is None:
             # Colours in coarse pictures settle on a shape for poses that are still wrong: outlines alone found better ones.
-            object.__setattr__(self, "colours", self.form == "outer" and not self.refine_poses)
-        if self.colours and self.form != "outer":
+            object.__setattr__(self, "colours", SOFT_FORMS[self.form].colours and not self.refine_poses)
+        if self.colours and not SOFT_FORMS[self.form].colours:
+            able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
             raise InputError(
-                f"colours are compared by the outer form, not {self.form!r}; leave out --colours or --form"
+                f"colours are compared by the {able} form, not {self.form!r}; leave out --colours or --form"
             )
         if not 1 <= self.peels <= 8:
             raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
@@ -139,7 +140,11 @@ class FitOptions:
             parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
         share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
-        plans = self._outer_rounds(share, exact) if self.form == "outer" else self._face_rounds(share)
+        plans = (
+            self._fine_rounds(share, exact)
+            if SOFT_FORMS[self.form].full_resolution
+            else self._coarse_rounds(share)
+        )
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
         if self.refine_poses:
@@ -151,7 +156,7 @@ class FitOptions:
         rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
         return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
-    def _outer_rounds(self, share: list[int], exact: bool) -> list[Round]:
+    def _fine_rounds(self, share: list[int], exact: bool) -> list[Round]:
         """Outlines on twice the rows of the round before, with a radius that goes on where that one ended.
 
         The Laplacian is strong where the radius is large, for a start without folds, and weak at the end, for details.
@@ -181,7 +186,7 @@ class FitOptions:
             last if exact else replace(last, spread=SPREAD, colour=COLOUR),
         ]
 
-    def _face_rounds(self, share: list[int]) -> list[Round]:
+    def _coarse_rounds(self, share: list[int]) -> list[Round]:
         r = self.radius
         # A quarter, three eighths and half of the rows: targets know where the outline lies between the pixels.
         low, middle, high = (

@@ -34,7 +34,7 @@ from .edges.around_edges import rasterize_edges
 from .edges.crossings import GRID, Crossing, front
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList, edges_of
 from .edges.sides import edge_sides, ends_of, seen_ends
-from .soft_target import Silhouette
+from .form import Form, Silhouette
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +115,6 @@ def _blended(picture: Variable, across: tuple[Variable, Variable]) -> Variable:
     for share, (dx, dy) in shares:
         result = result + F.shift(picture, dx, dy) * (share * scale)
     return result
+
+
+ANTIALIAS = Form("antialias", antialias_form)

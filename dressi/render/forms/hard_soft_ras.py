@@ -16,8 +16,6 @@ The face form has the modes of the paper (figure 6) as presets, ``mode``; what i
 
 from __future__ import annotations
 
-import inspect
-from math import inf
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ...ad.graph import Variable
@@ -27,25 +25,18 @@ from ...errors import InputError
 from ..lists import as_list
 from ..surface.projection import clip_list
 from ..surface.screen import DrawnMesh
-from .antialias import Antialiased, antialias_form
+from .antialias import ANTIALIAS, Antialiased
 from .edges.around_edges import EdgeSilhouette
 from .edges.edge_list import EdgeList
-from .face import SoftLayer, SoftLayers, face_form
-from .outer import outer_form
-from .silhouette import silhouette_form
-from .soft_target import Silhouette, fraction
+from .face import FACE, SoftLayer, SoftLayers
+from .form import Form, Silhouette
+from .outer import OUTER
+from .silhouette import SILHOUETTE
 
-FORMS = {
-    "face": face_form,
-    "outer": outer_form,
-    "silhouette": silhouette_form,
-    "antialias": antialias_form,
-}
-"""Estimators of the silhouette and of its derivative."""
-SOFT_FORMS = tuple(name for name, draw in FORMS.items() if "radius" in inspect.signature(draw).parameters)
-"""Those whose derivative reaches as far as a radius says."""
-MODES = ("aa", "default", "softras")
-"""Presets of the face form."""
+FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, SILHOUETTE, ANTIALIAS)}
+"""The estimators of the silhouette and of its derivative, by name."""
+SOFT_FORMS: dict[str, Form] = {name: form for name, form in FORMS.items() if form.soft}
+"""Those that take a radius, which says how far the derivative reaches."""
 
 
 class Drawing(TypedDict):
@@ -118,33 +109,25 @@ def hard_soft_ras(
     """
     if form not in FORMS:
         raise InputError(f"form is one of {', '.join(FORMS)}, not {form!r}")
-    draw: Any = FORMS[form]
+    return draw_form(FORMS[form], position, faces, size, face_count, cull, mode=mode, **options)
+
+
+def draw_form(
+    form: Form,
+    position: Variable,
+    faces: Variable,
+    size: Size,
+    face_count: int,
+    cull: str = "none",
+    *,
+    mode: str | None = None,
+    **options: Any,
+) -> Silhouette:
+    """``hard_soft_ras`` by a record: the same arguments, checked."""
     size = (int(size[0]), int(size[1]))
-    given = {name: value for name, value in options.items() if value is not None}
-    if mode is not None:
-        if form != "face":
-            raise InputError(f"mode has no meaning in the {form} form; leave it out")
-        given = {**preset(mode, size), **given}
-    for name in given:
-        if name not in inspect.signature(draw).parameters:
-            raise InputError(f"{name} has no meaning in the {form} form; leave it out")
-    if form in SOFT_FORMS:
-        if "radius" not in given:
-            raise InputError(f"the {form} form needs a radius, a fraction of the image height such as 0.01")
-        given["radius"] = fraction("radius", given["radius"])
+    given = form.arguments(size, mode, options)
     position, faces = clip_list(position), as_list("faces", IVEC3, faces)
-    return draw(DrawnMesh(position, faces, size, face_count, cull), **given)
+    return form.draw(DrawnMesh(position, faces, size, face_count, cull), **given)
 
 
-def preset(mode: str, size: Size) -> dict[str, Any]:
-    """Options of the face form for a mode of the paper (section 3.4.3, figure 6) in images of a size. Raises InputError."""
-    if mode not in MODES:
-        raise InputError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
-    if mode == "aa":
-        return {"layers": 1, "radius": 1 / size[1], "delta": 1 / size[1]}
-    if mode == "default":
-        return {"layers": 3, "radius": 0.01}
-    return {"layers": 5, "radius": 0.1, "sigma": 0.0285, "delta": inf}
-
-
-__all__ = ["FORMS", "MODES", "SOFT_FORMS", "SoftLayer", "SoftLayers", "hard_soft_ras", "preset"]
+__all__ = ["FORMS", "SOFT_FORMS", "SoftLayer", "SoftLayers", "draw_form", "hard_soft_ras"]

@@ -25,10 +25,12 @@ from __future__ import annotations
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
 from ..surface.screen import DrawnMesh, covered
 from .edges.around_edges import EdgeSilhouette, draw_edges
 from .edges.edge_list import EdgeDistance, EdgeList, edges_of
 from .edges.sides import edge_sides
+from .form import Form
 from .soft_target import falloff
 
 GRID = 0.1
@@ -56,3 +58,20 @@ def around_edges(
     away = F.minimum(near.distance, F.maximum(2.0 * near.distance - GRID / mesh.size[1], 0.0))
     soft = F.select(near.found, falloff(away, radius), 0.0)
     return EdgeSilhouette(hard, F.select(hard, 1.0, soft), mesh, edges, face, near)
+
+
+def outer_target(distance: Variable, radius: Like, layers: int) -> Variable:
+    """FLOAT: the coverage above, from the signed distance to the outline (positive inside). Differentiable in both."""
+    return falloff(F.maximum(-distance, 0.0), radius)
+
+
+OUTER = Form(
+    "outer",
+    outer_form,
+    outer_target,
+    one_sided=True,
+    # With less the outline settles too far inside, a tenth of a pixel at one and a half.
+    least_radius=3.0,
+    colours=True,
+    full_resolution=True,
+)

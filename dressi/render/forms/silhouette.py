@@ -24,7 +24,8 @@ from ..surface.screen import DrawnMesh, covered
 from .edges.around_edges import EdgeSilhouette, draw_edges
 from .edges.edge_list import HIDDEN, EdgeList, OutlineDistance, edges_of
 from .edges.sides import edge_sides, seen_ends
-from .soft_target import band, fraction
+from .form import Form, fraction
+from .soft_target import band
 
 
 def silhouette_form(
@@ -51,3 +52,11 @@ def silhouette_form(
     hard = covered(face)
     soft = band(F.select(inside, near.distance, -near.distance), radius, softness)
     return EdgeSilhouette(hard, F.select(near.found, soft, hard), mesh, edges, face, near)
+
+
+def silhouette_target(distance: Variable, radius: Like, layers: int) -> Variable:
+    """FLOAT: the coverage above at the default sigma, from the signed distance to the outline (positive inside)."""
+    return band(distance, radius, F.mul(radius, 1 / 7))
+
+
+SILHOUETTE = Form("silhouette", silhouette_form, silhouette_target)

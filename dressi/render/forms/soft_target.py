@@ -1,46 +1,14 @@
-"""What all forms of soft silhouettes give, and what they are compared with."""
+"""Coverage as a function of the distance to the outline, and the distances of masks: what silhouettes are compared with."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt
 
 from ...ad import functional as F
-from ...ad.graph import Variable, as_variable
+from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
-from ..surface.screen import DrawnMesh, Surface
-
-
-@dataclass(frozen=True, eq=False)
-class Silhouette(ABC):
-    """Images of the batch of the positions. A colour picture is ``blend([shade(s) for s in surfaces])``."""
-
-    hard: Variable
-    """FLOAT mask: the mesh covers the pixel centre. No derivative."""
-    silhouette: Variable
-    """FLOAT in [0, 1]; differentiable."""
-    mesh: DrawnMesh
-
-    @property
-    @abstractmethod
-    def surfaces(self) -> tuple[Surface, ...]:
-        """What is seen at every pixel, the soft margin included, from front to back; differentiable in position."""
-
-    @abstractmethod
-    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
-        """One image of the shaded ``surfaces``, a float image each, over a background (default: black)."""
-
-
-def fraction(name: str, value: Like) -> Variable:
-    """A length as a Variable. Raises InputError for numbers outside (0, 1)."""
-    if isinstance(value, int | float) and not 0 < value < 1:
-        raise InputError(f"{name} is a fraction of the image height in (0, 1), not {value}")
-    return as_variable(value)
 
 
 def falloff(distance: Variable, radius: Like) -> Variable:

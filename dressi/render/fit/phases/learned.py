@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...forms.hard_soft_ras import SOFT_FORMS
 from ..scene import Scene
 
 PIXELS = 400_000
-"""Most pixels of all views together in the shape phase; of the outer form, whose pixels cost less, more."""
+"""Most pixels of all views together in the shape phase."""
+CHEAP_PIXELS = 1_000_000
+"""The same for forms with ``full_resolution``, whose pixels cost less."""
 
 
 def learned(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
@@ -28,6 +31,6 @@ def learned(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer") -> tuple[int, int]:
     """A size of the proportions of ``size`` with about ``rows`` rows, never larger than it, nor too many pixels."""
     width, height = size
-    most = 2.5 * PIXELS if form == "outer" else PIXELS
+    most = CHEAP_PIXELS if SOFT_FORMS[form].full_resolution else PIXELS
     scale = min(1.0, rows / height, float(np.sqrt(most / (width * height * views))))
     return max(round(width * scale), 1), max(round(height * scale), 1)

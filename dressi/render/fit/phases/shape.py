@@ -3,8 +3,6 @@ pictures."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ....ad import functional as F
@@ -13,8 +11,7 @@ from ....ad.optim import optimizers as optim
 from ....ad.optim.optimizers import per_parameter
 from ....ad.types import FLOAT, IVEC3, VEC3, list_values
 from ...engine import Engine
-from ...forms.hard_soft_ras import hard_soft_ras
-from ...forms.soft_target import band, falloff
+from ...forms.hard_soft_ras import SOFT_FORMS, draw_form
 from ...io.images import resize
 from ...lists import list_leaf
 from ...mesh import Mesh
@@ -26,8 +23,8 @@ from ...surface.screen import with_margin
 from ..options import BETAS, Round
 from .batches import ViewBatches
 from .colours import PACE, Light, colour_term
+from .mask_distances import cut_off, least_distances, signed_distances
 from .moving import Moving, matrices_of, optimizers_of
-from .silhouettes import cut_off, least_distances, signed_distances, soft_target
 
 
 class ShapeRound:
@@ -67,42 +64,37 @@ class ShapeRound:
         self.moving = matrices if isinstance(matrices, Moving) else None
         self.position = list_leaf("position", VEC3, mesh.positions)
         self.radius = Variable(FLOAT, name="radius")
-        # What the border cuts off the soft margin of the outer form would push the mesh outward.
-        self.radii = tuple(outer_radius(r, size) for r in plan.radius) if form == "outer" else plan.radius
-        margin = math.ceil(self.radii[0] * size[1]) if form == "outer" else 0
+        estimator = SOFT_FORMS[form]
+        assert estimator.target is not None
+        self.radii = tuple(estimator.usable_radius(r, size[1]) for r in plan.radius)
+        margin = estimator.margin(self.radii[0], size[1])
         counter = optim.clock()
         pick = (
             ViewBatches(len(masks), batch, counter, seed) if 0 < batch < len(masks) else lambda views: views
         )
         clip, wide = with_margin(to_clip(self.position, pick(matrices_of(matrices))), size, margin)
-        soft = hard_soft_ras(
+        soft = draw_form(
+            estimator,
             clip,
             list_leaf("faces", IVEC3, mesh.faces),
-            size=wide,
+            wide,
+            len(mesh.faces),
             radius=self.radius * (size[1] / wide[1]),
-            face_count=len(mesh.faces),
-            layers=layers if form == "face" else None,
-            form=form,
+            layers=layers if estimator.layered else None,
         )
         outline = pick(
             Variable(FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin))
         )
         weight = None
-        if form == "outer":
-            target = falloff(F.maximum(-outline, 0.0), self.radius)
-            if cut_off(masks, known).any():
-                nearest = least_distances(masks, size, margin, known)
-                most = pick(Variable(FLOAT, wide, len(masks), name="nearest", data=nearest))
-                most = falloff(F.maximum(-most, 0.0), self.radius)
-                target = F.maximum(target, F.minimum(soft.silhouette, most))
-        else:
-            sigma = self.radius * (1 / 7)
-            target = (
-                soft_target(outline, sigma, layers) if form == "face" else band(outline, self.radius, sigma)
-            )
-            if known is not None:
-                told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
-                weight = pick(Variable(FLOAT, wide, len(masks), name="known", data=told))
+        target = estimator.target(outline, self.radius, layers)
+        if estimator.one_sided and cut_off(masks, known).any():
+            nearest = least_distances(masks, size, margin, known)
+            most = pick(Variable(FLOAT, wide, len(masks), name="nearest", data=nearest))
+            most = estimator.target(most, self.radius, layers)
+            target = F.maximum(target, F.minimum(soft.silhouette, most))
+        elif not estimator.one_sided and known is not None:
+            told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
+            weight = pick(Variable(FLOAT, wide, len(masks), name="known", data=told))
         # The margin is no part of the mean.
         pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
         # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
@@ -140,11 +132,6 @@ class ShapeRound:
     def result(self, state: dict[str, np.ndarray]) -> Mesh:
         """The mesh of a state of the engine."""
         return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
-
-
-def outer_radius(radius: float, size: tuple[int, int]) -> float:
-    """At least three pixels: with less the outline settles too far inside, a tenth of a pixel at one and a half."""
-    return max(radius, min(3 / size[1], 0.5))
 
 
 def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:

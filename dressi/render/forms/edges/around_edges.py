@@ -22,7 +22,7 @@ from ...surface.screen import (
     culling,
     pixel_centres,
 )
-from ..soft_target import Silhouette
+from ..form import Silhouette
 from .edge_list import HIDDEN, OUTWARD, EdgeList, EdgeQuads
 from .point_distance import point_distance
 from .sides import EdgeFront, ends_of, seen_ends

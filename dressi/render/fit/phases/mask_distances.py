@@ -1,4 +1,4 @@
-"""What the soft silhouettes of a mesh are compared with: masks as signed distances, at any size and radius."""
+"""Masks as signed distances to their outline, at any size: what the target of a soft silhouette is computed from."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import math
 
 import numpy as np
 from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinates
-
-from ....ad import functional as F
-from ....ad.graph import Variable
 
 
 def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) -> np.ndarray:
@@ -72,14 +69,3 @@ def _signed(mask: np.ndarray) -> np.ndarray:
         return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
     inside, outside = (np.asarray(distance_transform_edt(part)) for part in (mask, ~mask))
     return np.where(mask, inside - 0.5, 0.5 - outside)
-
-
-def soft_target(distance: Variable, sigma: Variable, layers: int) -> Variable:
-    """FLOAT: the silhouette that HardSoftRas gives a closed mesh with this outline.
-
-    At the outline of a closed mesh both faces of the nearest edge are among the layers, and with three or more
-    layers often a third that shares a corner: 1 - (1 - sigmoid(d / sigma))^k, k between 2 and 3. Taking k = 1, or
-    the hard mask, would draw the outline 0.2 radii too far inside.
-    """
-    k = {1: 1.0, 2: 2.0}.get(layers, 2.5)
-    return 1.0 - F.pow(1.0 - F.sigmoid(distance / sigma), k)
