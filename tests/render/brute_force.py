@@ -18,12 +18,36 @@ They are dropped when a corner is not finite or has z >= 0 and w <= 0, when the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 W_MINIMUM = 1e-6
 AREA_MINIMUM = 1e-10
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def remembered(function: Callable[P, T]) -> Callable[P, T]:
+    """What depends on no driver is computed once: the results of the last calls, by the contents of their arguments."""
+    results: dict[Any, T] = {}
+
+    @wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        values = (*arguments, *options.items())
+        key = tuple((v.tobytes(), v.shape, v.dtype) if isinstance(v, np.ndarray) else v for v in values)
+        if key not in results:
+            if len(results) >= 64:
+                del results[next(iter(results))]
+            results[key] = function(*arguments, **options)
+        return results[key]
+
+    return call
 
 
 def to_screen(clip: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -152,6 +152,7 @@ def silhouettes(
     return [edge for edge, found in sides.items() if not {1, -1} <= found]
 
 
+@brute_force.remembered
 def render(clip: np.ndarray, faces: np.ndarray, size=SIZE, *, radius: float, cull: str = "none") -> Picture:
     """Every uncovered pixel against every silhouette."""
     width, height = size

@@ -171,13 +171,18 @@ def silhouette_gradient(case: Case) -> list[Variable]:
     return gradient(F.sum(F.square(drawn.silhouette)), [position])
 
 
+@brute_force.remembered
+def frozen_gradient(clip: np.ndarray, faces: np.ndarray, layers: int) -> tuple[np.ndarray, np.ndarray]:
+    """A target, and the gradient (V, 4) of the sum of squares of silhouette minus target, of the frozen picture."""
+    picture = brute_force.render(clip, faces, SIZE, radius=RADIUS, layers=layers, cull="none")
+    target = np.kron(np.random.default_rng(3).uniform(size=(8, 8)), np.ones((8, 8)))
+    upstream = 2 * (picture.silhouette - target)
+    return target, brute_force.frozen_gradient(picture, clip, upstream, RADIUS / 7)
+
+
 def check_gradient(run: Executor, case: Case, layers: int) -> None:
     """The gradient by the vertices has the direction and length of the frozen picture's central differences."""
-    picture = brute_force.render(case.clip, case.faces, SIZE, radius=RADIUS, layers=layers, cull="none")
-    rng = np.random.default_rng(3)
-    target = np.kron(rng.uniform(size=(8, 8)), np.ones((8, 8)))
-    upstream = 2 * (picture.silhouette - target)
-    expected = brute_force.frozen_gradient(picture, case.clip, upstream, RADIUS / 7)
+    target, expected = frozen_gradient(case.clip, case.faces, layers)
     position, drawn = soft(case, layers=layers)
     loss = F.sum(F.square(drawn.silhouette - Variable(size=SIZE, data=target)))
     (found,) = run(gradient(loss, [position]))
@@ -215,6 +220,33 @@ class Along:
     difference: float
 
 
+@brute_force.remembered
+def rerendered_differences(
+    points: np.ndarray, faces: np.ndarray, matrix: np.ndarray, *, pixels: float, layers: int, side: int
+) -> tuple[np.ndarray, list[tuple[str, np.ndarray, float]]]:
+    """The target (side, side); and of each direction its name, displacement (V, 3) and the difference of the loss."""
+    size, radius = (side, side), pixels / side
+
+    def picture(moved: np.ndarray) -> brute_force.Picture:
+        return brute_force.render(
+            to_clip(matrix, moved), faces, size, radius=radius, layers=layers, cull="none"
+        )
+
+    def screen(moved: np.ndarray) -> np.ndarray:
+        return brute_force.to_screen(to_clip(matrix, moved), *size)[0]
+
+    target, result = picture(points * 1.15 + (0.06, 0.04, 0.03)).hard, []
+    for name, direction in directions(points):
+        speed = (
+            np.linalg.norm(screen(points + 1e-5 * direction) - screen(points - 1e-5 * direction), axis=1)
+            / 2e-5
+        )
+        direction = direction / (speed.max() * side)
+        losses = [((picture(points + h * direction).silhouette - target) ** 2).sum() for h in (0.3, -0.3)]
+        result.append((name, direction, (losses[0] - losses[1]) / 0.6))
+    return target, result
+
+
 def rerendered(
     run: Executor,
     points: np.ndarray,
@@ -230,32 +262,20 @@ def rerendered(
     The loss is the sum of squares of silhouette minus target, the hard silhouette of the mesh 15 % larger and
     shifted.
     """
-    size, radius = (side, side), pixels / side
-
-    def picture(moved: np.ndarray) -> brute_force.Picture:
-        return brute_force.render(
-            to_clip(matrix, moved), faces, size, radius=radius, layers=layers, cull="none"
-        )
-
-    def screen(moved: np.ndarray) -> np.ndarray:
-        return brute_force.to_screen(to_clip(matrix, moved), *size)[0]
-
-    target = picture(points * 1.15 + (0.06, 0.04, 0.03)).hard
-    position, drawn = soft(Case(to_clip(matrix, points), faces), size=size, radius=radius, layers=layers)
+    size = (side, side)
+    target, differences = rerendered_differences(
+        points, faces, matrix, pixels=pixels, layers=layers, side=side
+    )
+    position, drawn = soft(
+        Case(to_clip(matrix, points), faces), size=size, radius=pixels / side, layers=layers
+    )
     loss = F.sum(F.square(drawn.silhouette - Variable(size=size, data=target)))
     (found,) = run(gradient(loss, [position]))
     by_clip = found.reshape(-1, 4)[: len(points)]
-    result = []
-    for name, direction in directions(points):
-        speed = (
-            np.linalg.norm(screen(points + 1e-5 * direction) - screen(points - 1e-5 * direction), axis=1)
-            / 2e-5
-        )
-        direction = direction / (speed.max() * side)
-        analytic = (by_clip * (direction @ matrix[:, :3].T)).sum()
-        losses = [((picture(points + h * direction).silhouette - target) ** 2).sum() for h in (0.3, -0.3)]
-        result.append(Along(name, analytic, (losses[0] - losses[1]) / 0.6))
-    return result
+    return [
+        Along(name, (by_clip * (direction @ matrix[:, :3].T)).sum(), difference)
+        for name, direction, difference in differences
+    ]
 
 
 def worst(figures: list[Along]) -> float:
