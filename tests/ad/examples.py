@@ -11,7 +11,7 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
-from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, window
+from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segments, window
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
@@ -101,6 +101,22 @@ add(
 add(
     extremes.ReduceMin,
     *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")),
+)
+add(
+    segments.Segments,
+    *(
+        example(lambda x, a=a, k=k: segments.Segments(k(x, a), 3).output, of(v, (7, 8), 5, -9, 9), only=0)
+        for a, k, v in (("x", reduce.Sum, VEC2), ("y", extremes.ReduceMin, FLOAT), ("n", reduce.Sum, IVEC2))
+    ),
+)
+add(
+    segments.PlaceInSegment,
+    *(
+        example(
+            lambda x, a=a: extremes.ExtremeIndex(x, a, True).shortened(2), of(v, (7, 8), 5, -9, 9), only=0
+        )
+        for a, v in (("x", FLOAT), ("y", VEC3), ("n", IVEC2))
+    ),
 )
 add(extremes.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
 add(

@@ -36,13 +36,25 @@ class Work:
     if TYPE_CHECKING:
         access: Any
 
+    def shortened(self, most: int) -> Any:
+        """A Variable equal to the output, from Functions that loop at most ``most`` times each; None, the default, where
+        no way is known. Planners ask for it where one invocation that loops longer would keep thousands waiting."""
+        return None
+
     def reads(self, k: int) -> float:
         """Texels of input ``k`` that one evaluation reads."""
         return float(self.fetches) if self.access[k] is Access.FETCH else 1.0
 
 
 class AxisWork(Work):
-    """Work of a Function that visits every texel of its input along ``axis``: "x", "y" or "n"."""
+    """Work of a Function that visits every texel of its input along ``axis``: "x", "y" or "n".
+
+    ``associative``: whether the same Function of the results of parts of the axis gives the result of the whole, as for
+    sums and products but not for means. Planners may then split a long axis; the snippet has to ask ``$size0`` or
+    ``$batch0`` how long its axis is.
+    """
+
+    associative: bool = False
 
     axis: str
     if TYPE_CHECKING:

@@ -4,6 +4,7 @@ A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one
 a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a list of Stages that run
 together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs in every step.
 
+0. ``lowering`` exchanges Functions for others that suit the device: long loops become trees of short ones.
 1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
    values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
@@ -47,6 +48,7 @@ from .glsl.writer import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
+from .lowering.long_loops import shorten_loops, within_walks
 from .model.device import DeviceModel
 from .model.records import CPU
 from .options import DEFAULT, PlanOptions
@@ -101,15 +103,17 @@ def build_plan(
     changing: leaves that no step updates, but that are expected to be sent between steps; what depends on them is
     packed together with what the steps update.
 
-    A scatter that reads more images than the device allows is done in parts, and a leaf that becomes the new value of
-    another while the step overwrites it is copied by a Function: ``program`` of the plan is the Program with these.
+    ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the device model are
+    trees of short ones, a scatter that reads more images than the device allows is a sum of several, and a leaf that
+    becomes the new value of another while the step overwrites it is copied by a Function.
     """
     program.check()
-    program = snapshot_leaves(program)
+    cost = cost or CPU
+    program = shorten_loops(snapshot_leaves(program), cost.longest_walk)
     while True:
         try:
             with paused():
-                return _build(program, limits, shader_text, options, cost or CPU, changing)
+                return _build(program, limits, shader_text, options, cost, changing)
         except DoesNotFit as error:
             if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                 raise
@@ -125,6 +129,7 @@ def contexts(
 ) -> tuple[Context, Context]:
     """What the first pass gets for each of the two Schedules of a Program: what runs once, and the step."""
     cost = cost or CPU
+    limits = within_walks(limits, program, cost.longest_walk)
     dependencies = Dependencies(program.functions)
     updates = effective_updates(program)
     moving = changing.union(leaf for leaf, _ in updates)

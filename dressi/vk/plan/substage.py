@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import singledispatch
+from functools import cached_property, singledispatch
 
 import numpy as np
 
 from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from .walks import Walks
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
@@ -216,10 +217,12 @@ class SubStage:
         used = resources(self.mode, count, written, lists, colors)
         return {**used, "loop_iterations": self.iterations}
 
-    @property
+    @cached_property
     def iterations(self) -> int:
-        """Of all loops of an invocation together."""
-        return sum(f.iterations for part in (self, *self.riders) for f in part.body)
+        """Of all loops of an invocation together, those in what it makes again at other texels included."""
+        stored = {r.variable for r in self.reads}.union(self.parts)
+        walks = Walks(stored.__contains__)
+        return sum(walks.of(f) for part in (self, *self.riders) for f in part.body)
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)

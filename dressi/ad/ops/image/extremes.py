@@ -13,6 +13,7 @@ from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
 from .image import pixel_coordinates, tile_index
 from .reduce import AXES, Reduce, reduce_axes, sum
+from .segments import PlaceInSegment, Segments, segment_length
 
 __all__ = ["max", "min"]
 
@@ -21,6 +22,7 @@ class ReduceExtreme(Reduce):
     """The largest or the smallest along the axis, by components. Of equal ones the gradient goes to the first."""
 
     operations = 6.0
+    associative = True
     largest: bool
 
     def infer(self):
@@ -92,6 +94,17 @@ class ExtremeIndex(Reduce):
     def eval(self, x):
         find = np.argmax if self.largest else np.argmin
         return np.expand_dims(find(x, axis=self._axis), self._axis)
+
+    def shortened(self, most):
+        if most < 2:
+            return None
+        length = segment_length(self.extent, most)
+        kind = ReduceMax if self.largest else ReduceMin
+        best = Segments(kind(self.inputs[0], self.axis), length).output
+        places = Segments(self, length).output
+        # The first segment with the best value holds the first of the best.
+        segment = ExtremeIndex(best, self.axis, self.largest).output
+        return PlaceInSegment(segment, places, length, self.axis).output
 
 
 def take_better(vtype: VType, largest: bool) -> str:

@@ -63,6 +63,7 @@ class Sum(Reduce, Linear):
     """The sum, compensated on devices. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
 
     operations = 9.0
+    associative = True
 
     @cached_property
     def glsl(self) -> str:

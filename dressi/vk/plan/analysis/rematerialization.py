@@ -13,12 +13,14 @@ import heapq
 import math
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
 from ..cost import fetches, operations
 from ..model.device import DeviceModel
 from ..substage import Mode, iteration_domain
+from ..walks import iterations
 
 LARGEST_CONE = 48
 """Functions of a cone that is recomputed; more make shaders that take long to compile."""
@@ -27,6 +29,15 @@ LARGEST_CONE = 48
 LONGEST_LOOP = 8192
 """Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed: nested loops
 multiply, and drivers end what runs too long."""
+
+
+class _Reading(NamedTuple):
+    """What a cone reads of another Function: texels, those of one tile where a loop runs over tiles, and evaluations that
+    one invocation asks for."""
+
+    maker: Function
+    texels: float
+    repeats: float
 
 
 class Recomputing:
@@ -61,7 +72,8 @@ class Recomputing:
         self.near: set[Function] = set()  # what shares a shader with a user
         self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
         self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
-        self.cones: dict[Function, tuple[tuple[Function, ...], float, list[tuple[Function, float]]]] = {}
+        self.most = min(LONGEST_LOOP, model.longest_walk)
+        self.cones: dict[Function, tuple[tuple[Function, ...], float, list[_Reading]]] = {}
 
     def run(self) -> set[Function]:
         """The Functions that consumers recompute; closed: of a cone all or none."""
@@ -82,8 +94,8 @@ class Recomputing:
         if f not in self.clonable or math.isinf(evaluations):
             return False
         cone, cost, _ = self._cone(f)
-        loops = sum(g.iterations for g in cone)
-        if loops and loops * self.repeats[f] > LONGEST_LOOP:
+        loops = sum(iterations(g, self.most) for g in cone)
+        if loops and loops * self.repeats[f] > self.most:
             return False
         if f in self.trivial:
             return True
@@ -128,12 +140,12 @@ class Recomputing:
             chain[f] = total
         return chain
 
-    def _cone(self, f: Function) -> tuple[tuple[Function, ...], float, list[tuple[Function, float]]]:
-        """(Functions, operations of one evaluation, what it reads of other Functions and how many texels)."""
+    def _cone(self, f: Function) -> tuple[tuple[Function, ...], float, list[_Reading]]:
+        """(Functions, operations of one evaluation, what it reads of other Functions)."""
         if f in self.cones:
             return self.cones[f]
         found: dict[Function, None] = {}
-        reads: list[tuple[Function, float]] = []
+        reads: list[_Reading] = []
         cost = 0.0
         heap = [(-self.position[f], f)]
         queued = {f}
@@ -142,7 +154,7 @@ class Recomputing:
             small = self._rounds(g) * self.chain[g] <= self.model.stage
             if g is not f and not small and not all(u in found for u in self.users[g]):
                 cost += self.model.fetch * len(g.output.vtype.planes)
-                reads.append((g, 1.0))
+                reads.append(_Reading(g, 1.0, 1.0))
                 continue
             found[g] = None
             cost += self.operations[g]
@@ -155,15 +167,15 @@ class Recomputing:
                 count = 1.0 if g.access[k] is Access.SAME_PIXEL else fetches(g, k)
                 cost += count * self.model.fetch * len(x.vtype.planes)
                 if maker is not None:
-                    reads.append((maker, count))
+                    reads.append(_Reading(maker, count, self._repeats(g, k, g.access[k])))
         self.cones[f] = tuple(found), cost, reads
         return self.cones[f]
 
     # ---- who evaluates what how often
     def _fetch(self, f: Function, evaluations: float) -> None:
-        for maker, count in self._cone(f)[2]:
+        for maker, count, repeats in self._cone(f)[2]:
             self.far[maker] += evaluations * count
-            self.repeats[maker] = max(self.repeats[maker], self.repeats[f] * count)
+            self.repeats[maker] = max(self.repeats[maker], self.repeats[f] * repeats)
 
     def _consume(self, f: Function) -> None:
         """A Function that is packed reads its inputs."""
@@ -182,7 +194,7 @@ class Recomputing:
         if isinstance(f, RasterFunction):
             functions = f.fragment.functions if f.fragment is not None else ()
             return max([1.0, *(float(g.iterations) for g in functions)])
-        return max(fetches(f, k), f.iterations) if access is Access.FETCH else 1.0
+        return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
     def _near(self, maker: Function, f: Function, access: Access) -> bool:
         """Whether both will share a shader."""

@@ -13,6 +13,7 @@ from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..limits import DeviceLimits
 from ..substage import Binding, Mode, Read, SubStage, iteration_domain, resources
+from ..walks import Walks
 
 LARGEST_SHADER = 256
 """Functions of one shader, those that are made again included. Drivers compile a shader in a time that grows with the
@@ -73,6 +74,8 @@ def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
     limits, dispatch = context.limits, context.options.choose_lowering
     updates = frozenset(new for _, new in context.updates)
     levels = analysis.levels
+    again = analysis.recomputed | analysis.inlined.functions
+    walks = Walks(lambda v: v.creator not in again, limits.max_loop_iterations)
     pending = {f: len(analysis.users[f]) for f in analysis.packed}
     ready: dict[tuple, list[Entry]] = {}
 
@@ -94,7 +97,7 @@ def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
     while ready:
         key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
         heap = ready.pop(key)
-        group = _Group(analysis, limits, roots, updates, dispatch)
+        group = _Group(analysis, walks, limits, roots, updates, dispatch)
         refused: list[Entry] = []
         in_a_row = 0
         while heap and not group.full and in_a_row < FIRST_FIT:
@@ -146,12 +149,13 @@ class _Group:
     def __init__(
         self,
         analysis: Analysis,
+        walks: Walks,
         limits: DeviceLimits,
         roots: set[Variable],
         updates: AbstractSet[Variable],
         dispatch: bool,
     ):
-        self.analysis, self.limits, self.roots = analysis, limits, roots
+        self.analysis, self.walks, self.limits, self.roots = analysis, walks, limits, roots
         self.updates, self.dispatch = updates, dispatch
         self.members: dict[Function, None] = {}
         self.reads: dict[Variable, Binding] = {}
@@ -193,7 +197,7 @@ class _Group:
         leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
         mode = self.mode
-        looping = self.looping + sum(g.iterations for g in body)
+        looping = self.looping + sum(self.walks.of(g) for g in body)
 
         def violation() -> str | None:
             used = resources(mode, count, written)

@@ -1,0 +1,1 @@
+"""Lowerings: Functions exchanged for others that suit a device better, before packing."""

@@ -1,0 +1,64 @@
+"""How many iterations the loops of an invocation run, those inside of values that it makes again at other texels too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from ...ad.types import Access
+
+VIEWS = 64
+"""Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no shorter."""
+
+
+def iterations(f: Function, most: int) -> int:
+    """Iterations of the loops of one Function, as decisions count them that allow ``most`` for an invocation."""
+    if most < VIEWS * VIEWS and isinstance(f, ReduceFunction) and f.axis == "n":
+        return max(f.iterations, min(VIEWS, most // 4))
+    return f.iterations
+
+
+class Walks:
+    """stored: whether a Variable is read from an image; all others are made again by their readers. most: see
+    ``iterations``; 0 counts what there is.
+
+    A sum of 8 texels, each of which is a sum of 4 that nobody stored, walks 8 + 8 * 4 iterations.
+    """
+
+    def __init__(self, stored: Callable[[Variable], bool], most: int = 0):
+        self._stored, self._most = stored, most
+        self._made: dict[Variable, int] = {}
+        self._of: dict[Function, int] = {}
+
+    def of(self, f: Function) -> int:
+        """Iterations for one Function: its own, and those of what it makes at other texels. Inputs over its own pixels
+        are Functions of the same shader, which count for themselves."""
+        if f in self._of:
+            return self._of[f]
+        domain = f.source if isinstance(f, ScatterFunction) else f.output.domain
+        own = total = iterations(f, self._most)
+        if isinstance(f, RasterFunction) and f.fragment is not None:
+            total += sum(g.iterations for g in f.fragment.functions)
+        for x, access in zip(f.inputs, f.access, strict=True):
+            near = access is Access.SAME_PIXEL
+            if x.creator is None or (near and x.domain == domain) or self._stored(x):
+                continue
+            total += self._making(x) * (1 if near else max(own, 1))
+        self._of[f] = total
+        return total
+
+    def _making(self, v: Variable) -> int:
+        """Iterations that make one texel of a value that is not stored."""
+        if v not in self._made:
+            cone: dict[Function, None] = {}
+            stack = [v]
+            while stack:
+                f = stack.pop().creator
+                if f is None or f in cone:
+                    continue
+                cone[f] = None
+                for x, access in zip(f.inputs, f.access, strict=True):
+                    if access is Access.SAME_PIXEL and x.domain == f.output.domain and not self._stored(x):
+                        stack.append(x)
+            self._made[v] = sum(self.of(f) for f in cone)
+        return self._made[v]

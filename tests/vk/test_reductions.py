@@ -1,0 +1,169 @@
+"""Trees of reductions, as devices with many lanes reduce long axes: on small images, by a model whose walks are short."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import ReduceFunction, Variable
+from dressi.ad.ops.image.extremes import ExtremeIndex
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
+from dressi.ad.types import FLOAT, IVEC2, VEC3, Access
+from dressi.config import shader_text
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.lowering.long_loops import shorten_loops
+from dressi.vk.plan.model.records import DESKTOP
+from dressi.vk.plan.options import BASELINE, DEFAULT
+from dressi.vk.run.executor import VulkanExecutor
+
+
+class Along(ReduceFunction):
+    """A reduction of a user's own, of FLOAT along x."""
+
+    axis, access = "x", (Access.FETCH,)
+
+    def infer(self):
+        x = self.inputs[0]
+        return FLOAT, ((1, x.size[1]), x.batch)
+
+
+class Product(Along):
+    associative = True
+    glsl = "$y = 1.0; for (int i = 0; i < $size0.x; ++i) $y *= $0(pixel + ivec2(i, 0), tile);"
+    no_derivative = "is only drawn forward here"
+
+    def eval(self, x):
+        return x.prod(axis=2, keepdims=True)
+
+
+class Norm(Along):
+    """Not associative as it stands; it says itself how to become shorter."""
+
+    glsl = (
+        "float s = 0.0; for (int i = 0; i < $size0.x; ++i) { float x = $0(ivec2(i, pixel.y), tile); s += x * x; }"
+        "$y = sqrt(s);"
+    )
+
+    def eval(self, x):
+        return np.sqrt((x**2).sum(axis=2, keepdims=True))
+
+    def vjp(self, gy, i):
+        return gy * self.inputs[0] / self.output
+
+    def jvp(self, tangents):
+        return F.sum(self.inputs[0] * tangents[0], "x") / self.output
+
+    def shortened(self, most):
+        return F.sqrt(F.sum(F.square(self.inputs[0]), "x"))
+
+
+class Alternating(Along):
+    """No way to shorten is known: it stays as long as it is, and is right."""
+
+    glsl = "$y = 0.0; for (int i = 0; i < $size0.x; ++i) $y = $0(ivec2(i, pixel.y), tile) - 0.5 * $y;"
+    no_derivative = "is only drawn forward here"
+
+    def eval(self, x):
+        y = np.zeros_like(x[:, :, :1])
+        for i in range(x.shape[2]):
+            y = x[:, :, i : i + 1] - 0.5 * y
+        return y
+
+
+def leaf(vtype, size, batch, seed):
+    rng = np.random.default_rng(seed)
+    shape = (batch, size[1], size[0], *vtype.shape)
+    data = rng.integers(-9, 9, shape) if vtype.is_int else rng.uniform(-1, 1, shape)
+    return Variable(vtype, size, batch, data=data)
+
+
+def program(size, batch, seed):
+    """Reductions of all kinds and axes, one inside of another too; each seed some of them."""
+    rng = np.random.default_rng(seed)
+    x, v, i = (leaf(t, size, batch, seed + k) for k, t in enumerate((FLOAT, VEC3, IVEC2)))
+    kind = (F.sum, F.mean, F.max, F.min)[seed % 4]
+    axes = str(rng.choice(["xyn", "x", "y", "n", "xy", "yn"]))
+    outputs = {
+        f"{kind.__name__} {axes}": kind(v, axes=axes),
+        "integers": F.sum(i, axes),
+        "place": ExtremeIndex((i, v)[seed % 2], "xyn"[seed % 3], bool(seed % 4 > 1)).output,
+        "own": Product(1.0 + 0.1 * x).output + Alternating(x).output,
+    }
+    return Program(outputs)
+
+
+def differentiated(size, batch):
+    """Gradients through reductions."""
+    x, v = leaf(FLOAT, size, batch, 1), leaf(VEC3, size, batch, 2)
+    centred = x - F.mean(x, "xy")
+    loss = F.sum(F.square(centred) * Norm(x + 2.0).output) + F.sum(F.max(v, "y").x * F.min(x, "x"))
+    return Program(dict(zip(("loss", "by x", "by v"), (loss, *gradient(loss, [x, v])), strict=True)))
+
+
+def compare(found, p):
+    for (name, v), value in zip(p.outputs.items(), evaluate(list(p.outputs.values())), strict=True):
+        scale = max(1.0, float(np.abs(value).max()))
+        np.testing.assert_allclose(found[name], value, rtol=2e-6, atol=2e-6 * scale, err_msg=f"{name} {v}")
+
+
+def on_device(device, p, most, options=DEFAULT):
+    """Values of the outputs; no invocation walks farther than it may, but for loops that nobody can shorten."""
+    with VulkanExecutor(p, device, options=options, cost=replace(DESKTOP, longest_walk=most)) as run:
+        run.run()
+        long = [f.iterations for f in run.program.functions if isinstance(f, Alternating)]
+        assert max(s.iterations for s in run.plan.sub_stages) <= max([most, *long])
+        return {name: run.recv(v) for name, v in p.outputs.items()}
+
+
+extents = st.tuples(st.integers(1, 70), st.integers(1, 70))
+mosts = st.integers(2, 9)
+
+
+@settings(max_examples=30)
+@given(extents, st.integers(1, 12), st.integers(0, 99), mosts)
+def test_trees_mean_the_same(size, batch, seed, most):
+    p = simplify(program(size, batch, seed))
+    tree = shorten_loops(p, most)
+    assert shorten_loops(tree, most) is tree
+    assert all(f.iterations <= most for f in tree.functions if not isinstance(f, Alternating))
+    compare(dict(zip(p.outputs, evaluate(list(tree.outputs.values())), strict=True)), p)
+
+
+@pytest.mark.vk
+@settings(max_examples=3)
+@given(extents, st.integers(1, 9), st.integers(0, 99), st.sampled_from((4, 8)))
+def test_trees_give_the_value(device, size, batch, seed, most):
+    p = simplify(program(size, batch, seed))
+    compare(on_device(device, p, most), p)
+
+
+@pytest.mark.vk
+def test_gradients_pass_through_trees_and_packing_changes_no_bit(device):
+    p = simplify(differentiated((37, 23), 3))
+    packed, baseline = (on_device(device, p, 8, options) for options in (DEFAULT, BASELINE))
+    compare(packed, p)
+    for name, value in packed.items():
+        np.testing.assert_array_equal(value, baseline[name], err_msg=name)
+
+
+def test_a_tree_has_levels_of_about_one_length():
+    x = Variable(FLOAT, (1024, 1))
+    lengths = [f.iterations for f in shorten_loops(Program({"y": F.sum(x, "x")}), 256).functions]
+    assert lengths == [32, 32]
+    assert shorten_loops(Program({"y": F.sum(x, "x")}), 1024).functions[-1].inputs == (x,)
+
+
+def test_one_view_and_many_reduce_alike():
+    plans = []
+    for views in (1, 8):
+        x = Variable(FLOAT, (600, 500), views)
+        p = Program({"y": F.mean(F.square(x))})
+        plans.append(build_plan(p, PROFILES["desktop"], shader_text, cost=DESKTOP).counts)
+    assert plans[0]["stages"] == plans[1]["stages"] and plans[0]["functions"] == plans[1]["functions"]
