@@ -28,7 +28,7 @@ from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.show import plan_dot, plan_svg
-from dressi.vk.plan.substage import Binding, Mode
+from dressi.vk.plan.substage import Binding, Compute
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -108,7 +108,7 @@ def test_a_function_that_cannot_fit_is_named():
     y = F.vec4(*v)
     limits = DeviceLimits(max_input_attachments=3)
     (s,) = build_plan(Program({"y": y}), limits, shader_text).sub_stages
-    assert s.mode is Mode.COMPUTE
+    assert isinstance(s.work, Compute)
     with pytest.raises(PlanError, match=r"Construct.*4 sampled images, the device allows 3; split it"):
         build_plan(Program({"y": y}), replace(limits, max_sampled_images=3), shader_text)
     big = Variable(FLOAT, (4096, 4096), 3, name="big", data=None)
@@ -180,7 +180,7 @@ def test_a_plan_can_be_read_and_seen():
         assert plan_svg(plan, graphviz).rstrip().endswith("</svg>")
 
 
-def test_counters_ride_along():
+def test_counters_are_fused_into_another_dispatch():
     """What nobody waits for on one texel is done by a dispatch that runs anyway, and copied at the end."""
     x = Variable(FLOAT, (8, 8), name="x", data=np.zeros((8, 8)))
     counters = [Variable(INT, name=f"step {k}", data=np.zeros((1, 1, 1), int)) for k in range(2)]
@@ -188,8 +188,8 @@ def test_counters_ride_along():
     updates = ((x, x - rate * (x - 1.0)), *((c, c + k + 1) for k, c in enumerate(counters)))
     plan = build_plan(Program({}, updates), profile("desktop"), shader_text)
     (stage,) = plan.step.stages
-    (rider,) = stage.sub_stages[0].riders
-    assert len(rider.outputs) == 2
+    (counting,) = stage.sub_stages[0].fused
+    assert len(counting.outputs) == 2
     assert {leaf for leaf, _ in plan.step.copies} == set(counters)
 
 

@@ -10,6 +10,7 @@ from dressi.ad.optim.optimizers import adam, exponential
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.options import PlanOptions
+from dressi.vk.plan.substage import ScatterDraw
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -81,7 +82,7 @@ def test_the_gradient_visits_the_band_alone(device, monkeypatch):
     for draws, outputs in ((True, {}), (True, {"image": image}), (False, {"image": image})):
         program = simplify(Program({"slope": slope, **outputs}))
         with VulkanExecutor(program, device, options=PlanOptions(draw_scatters=draws)) as executor:
-            bounded = [s for s in executor.plan.sub_stages if s.drawn]
+            bounded = [s for s in executor.plan.sub_stages if isinstance(s.work, ScatterDraw)]
             assert len(bounded) == (device.limits.fragment_atomics and draws)
             executor.run()
             found.append(executor.recv(executor.program.outputs["slope"]))

@@ -25,7 +25,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
-from dressi.vk.plan.substage import Mode
+from dressi.vk.plan.substage import Compute, ListBlocks, Raster, Scatter, ScatterDispatch, Sparse, SubStage
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -53,13 +53,17 @@ def results(program, device, **options):
         return run.plan, values
 
 
+def sparse_of(s: SubStage) -> Sparse | None:
+    return s.work.sparse if isinstance(s.work, (Compute, ScatterDispatch)) else None
+
+
 def check(program, device, limits=None) -> int:
     """Compares with the dense plan; how many SubStages ran on blocks."""
     plan, sparse = results(program, device, limits=limits)
     _, dense = results(program, device, limits=limits, options=DENSE)
     for a, b in zip(sparse, dense, strict=True):
         assert (a == b).all()
-    return sum(s.active is not None and s.mode is not Mode.BLOCKS for s in plan.sub_stages)
+    return sum(sparse_of(s) is not None for s in plan.sub_stages)
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
@@ -109,8 +113,8 @@ def test_what_is_not_settled_is_made_apart(device):
     (g,) = gradient(loss, [x])
     program = Program({"loss": loss, "residual": image - target}, ((x, x - 0.001 * g),))
     assert check(program, device) == 1
-    (sparse,) = (s for s in plan_of(program) if s.active and s.mode is Mode.SCATTER)
-    assert image in sparse.outputs and (sparse.fill[image] == 0.5).all()
+    (found,) = (s for s in plan_of(program) if sparse_of(s) and isinstance(s.work, Scatter))
+    assert image in found.outputs and (sparse_of(found).fill[image] == 0.5).all()
 
 
 def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device):
@@ -128,9 +132,9 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     options = PlanOptions(rematerialize=False, store_operands=False, cache_static=False)
     cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=2e4)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
-    first, second = (s for s in plan.sub_stages if s.mode is Mode.SCATTER)
-    assert first.active is second.active is not None
-    assert wave in first.outputs and wave in {r.variable for r in second.reads} and not first.fill
+    first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
+    assert sparse_of(first).blocks is sparse_of(second).blocks
+    assert wave in first.outputs and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
     found = []
     for some in (options, replace(options, run_on_active_blocks=False)):
         with VulkanExecutor(program, device, cost=cost, options=some) as run:
@@ -160,7 +164,7 @@ def test_layers_of_one_mesh_share_a_list():
         # Read at other pixels: both images are made by one SubStage and do not join their readers.
         outputs = {"a": F.shift(image(first) * x, 1, 0), "b": F.shift(image(other) * x, 1, 0)}
         sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), **STORED)
-        (blocks,) = {s.active for s in sub_stages if s.active}
+        (blocks,) = {found.blocks for s in sub_stages if (found := sparse_of(s))}
         assert [v for v, _ in blocks.quiet] == masks
 
 
@@ -173,8 +177,8 @@ def test_the_face_form_works_where_its_faces_are():
     (slope,) = gradient(F.sum(F.square(drawn.silhouette - target)), [position])
     program = simplify(Program({}, ((position, position - slope),)))
     sub_stages = build_plan(program, DeviceLimits(), shader_text).sub_stages
-    work = [s for s in sub_stages if s.domain.size == size and s.mode not in (Mode.RASTER, Mode.BLOCKS)]
-    assert len(work) > 2 and all(s.active for s in work)
+    work = [s for s in sub_stages if s.domain.size == size and not isinstance(s.work, (Raster, ListBlocks))]
+    assert len(work) > 2 and all(sparse_of(s) for s in work)
 
 
 def test_only_where_it_pays():
@@ -183,6 +187,6 @@ def test_only_where_it_pays():
     program = Program({"image": F.select(face < 0, 0.0, x)}, ((x, x + 1.0),))
     for options in ({}, {"run_on_active_blocks": False}):
         stages = build_plan(program, DeviceLimits(), shader_text, PlanOptions(**options)).sub_stages
-        assert not any(s.active for s in stages)
-    assert any(s.active for s in plan_of(program))
-    assert not any(s.active for s in plan_of(program, run_on_active_blocks=False))
+        assert not any(sparse_of(s) for s in stages)
+    assert any(sparse_of(s) for s in plan_of(program))
+    assert not any(sparse_of(s) for s in plan_of(program, run_on_active_blocks=False))

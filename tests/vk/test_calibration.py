@@ -13,7 +13,7 @@ from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
 from dressi.config import config
 from dressi.vk.plan.model.records import CPU, DESKTOP, INTEGRATED, TILER, record_of
-from dressi.vk.plan.substage import Mode
+from dressi.vk.plan.substage import Compute, Fragment
 from dressi.vk.run import calibration
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -46,8 +46,8 @@ def test_a_device_with_slow_fragments_gets_dispatches(device):
     slow = CPU.weighing(stage=0, fetch=1e6)
     for cost in (slow, replace(slow, prefers_dispatches=True)):
         with VulkanExecutor(Program({"y": blurred}), device, cost=cost) as run:
-            modes = {s.mode for s in run.plan.sub_stages}
-            assert modes == {Mode.COMPUTE if cost.prefers_dispatches else Mode.FRAGMENT}
+            modes = {type(s.work) for s in run.plan.sub_stages}
+            assert modes == {Compute if cost.prefers_dispatches else Fragment}
             run.run()
             found.append(run.recv(blurred))
     assert (found[0] == found[1]).all()

@@ -19,7 +19,7 @@ from dressi.vk.plan.limits import PROFILES, profile
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.pack.functions import LARGEST_SHADER
 from dressi.vk.plan.pack.stages import pack_stages
-from dressi.vk.plan.substage import Binding, Mode
+from dressi.vk.plan.substage import Binding, Scatter
 from dressi.vk.plan.uses import Uses
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
@@ -172,7 +172,7 @@ def test_shaders_have_a_length_that_drivers_compile(y):
     assert max(len(s.body) for s in plan.sub_stages) <= LARGEST_SHADER
     assert len(plan.sub_stages) <= 3 * -(-3000 // LARGEST_SHADER)
     assert max(text.count(";") for s in plan.shaders.values() for text in s.sources.values()) < 4000
-    assert all(s.mode is not Mode.SCATTER for s in plan.sub_stages)
+    assert all(not isinstance(s.work, Scatter) for s in plan.sub_stages)
 
 
 @pytest.mark.vk
@@ -200,8 +200,8 @@ def test_sub_stages_that_wait_for_each_other_are_an_error():
     plan = build_plan(Program({"x": x, "y": y}), profile("desktop"), shader_text, BASELINE)
     first, second = plan.sub_stages
     stuck = [
-        replace(first, mode=Mode.COMPUTE, replaces={x: b}),
-        replace(second, mode=Mode.COMPUTE, replaces={y: a}),
+        replace(first.as_dispatch(), replaces={x: b}),
+        replace(second.as_dispatch(), replaces={y: a}),
     ]
     assert Uses([first, second]).can_run and not Uses(stuck).can_run
     context = contexts(plan.program, plan.limits, BASELINE)[1].following(stuck)

@@ -10,8 +10,9 @@ from dressi.ad.types import FLOAT, INT, VEC4, list_image, list_size
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits, profile
+from dressi.vk.plan.lists import SEGMENT
 from dressi.vk.plan.options import BASELINE, PlanOptions
-from dressi.vk.plan.substage import SEGMENT, Mode
+from dressi.vk.plan.substage import ListFaces, Raster, ScatterDraw
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -93,10 +94,14 @@ def test_a_list_draws_what_the_mask_leaves(device, monkeypatch, faces, batch, ma
     monkeypatch.setattr("dressi.vk.plan.passes.draw_scatters.PIXELS_PER_VERTEX", 0)  # scatters are drawn
     scene = Scene(faces, batch, mask_batch, kind)
     plan, listed = results(scene, device)
-    assert sum(s.mode is Mode.LIST for s in plan.sub_stages) == 1, "both rasters share a list"
-    assert all(s.listed is not None for s in plan.sub_stages if s.mode is Mode.RASTER)
-    drawn = [s for s in plan.sub_stages if s.drawn]  # by the rasters of its own schedule
-    assert len(drawn) == (kind == "made" and device.limits.fragment_atomics) and all(s.listed for s in drawn)
+    assert sum(isinstance(s.work, ListFaces) for s in plan.sub_stages) == 1, "both rasters share a list"
+    assert all(s.work.faces is not None for s in plan.sub_stages if isinstance(s.work, Raster))
+    drawn = [
+        s for s in plan.sub_stages if isinstance(s.work, ScatterDraw)
+    ]  # by the rasters of its own schedule
+    assert len(drawn) == (kind == "made" and device.limits.fragment_atomics) and all(
+        s.work.faces for s in drawn
+    )
     assert (listed[0] >= 0).any() and listed[2].any()
     for options in (DENSE, BASELINE):
         _, dense = results(scene, device, options=options)
@@ -116,8 +121,8 @@ def test_what_makes_the_mask_makes_the_list():
     listed, dense = (
         build_plan(program, profile("desktop"), shader_text, options) for options in (PlanOptions(), DENSE)
     )
-    (made,) = [s for s in listed.sub_stages if s.mode is Mode.LIST]
+    (made,) = [s for s in listed.sub_stages if isinstance(s.work, ListFaces)]
     assert made.functions and listed.counts["stages"] == dense.counts["stages"]
     apart = build_plan(program, profile("desktop"), shader_text, PlanOptions(pack_functions=False))
-    (made,) = [s for s in apart.sub_stages if s.mode is Mode.LIST]
+    (made,) = [s for s in apart.sub_stages if isinstance(s.work, ListFaces)]
     assert not made.functions

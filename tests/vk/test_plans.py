@@ -298,7 +298,7 @@ def test_values_share_channels(device):
     program = Program({"total": total}, ((x, x - 0.1 * total),))
     options = PlanOptions(rematerialize=False, store_operands=False)
     with VulkanExecutor(program, device, options=options) as run:
-        (whole,) = {whole for s in run.plan.step.sub_stages for whole, _ in s.parts.values()}
+        (whole,) = {whole for s in run.plan.step.sub_stages for whole, _ in s.channels.values()}
         assert whole.vtype is VEC4
     packed = results(program, device, options=options)
     assert all(

@@ -21,7 +21,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3, VEC4
 from dressi.errors import PlanError
 from dressi.vk.plan.options import DEFAULT, PlanOptions
-from dressi.vk.plan.substage import Mode
+from dressi.vk.plan.substage import Raster, ScatterDraw
 from dressi.vk.run import reactive
 from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.transfer import Readback
@@ -166,7 +166,7 @@ def test_rasters_that_rest_leave_what_scatters_need(device, monkeypatch, schedul
         Watched(program, loss, device) as cached,
         Watched(program, loss, device, UNCACHED) as plain,
     ):
-        assert any(s.drawn for s in plain.steps.plan.step.sub_stages)
+        assert any(isinstance(s.work, ScatterDraw) for s in plain.steps.plan.step.sub_stages)
         read = [*program.outputs.values(), *program.leaves, loss]
         rng = np.random.default_rng(0)
         for which, steps, asks in [(1, 1, True)] * 4 + schedule:
@@ -209,25 +209,25 @@ def leaf(ad: DressiAD, name: str) -> Variable:
     return next(v for v in ad.program().leaves if v.name == name)
 
 
-def modes_run(built: BuiltPlan, *sent: Variable) -> list[Mode]:
-    """The modes of all SubStages that a step would run after these leaves were sent."""
+def modes_run(built: BuiltPlan, *sent: Variable) -> list[type]:
+    """The kinds of work of all SubStages that a step would run after these leaves were sent."""
     built.stale.clear()
     for v in sent:
         built.touch(v)
     numbers = sorted(built.stale | built._always)
     built.stale.clear()
-    return [s.mode for k in numbers for s in built._stages[k].stage.sub_stages]
+    return [type(s.work) for k in numbers for s in built._stages[k].stage.sub_stages]
 
 
 def test_a_texture_step_runs_no_rasterization_and_a_target_does_not_bring_it_back(device):
     with texture_fit(device) as ad:
-        assert Mode.RASTER not in [s.mode for s in ad.plan.step.sub_stages]
+        assert Raster not in [type(s.work) for s in ad.plan.step.sub_stages]
         built = ad.executor._built
         calm = modes_run(built)
         after_target = modes_run(built, leaf(ad, "target"))
         after_camera = modes_run(built, leaf(ad, "camera"))
         assert len(calm) < len(after_target) < len(after_camera) <= len(ad.plan.sub_stages)
-        assert Mode.RASTER not in after_target and Mode.RASTER in after_camera
+        assert Raster not in after_target and Raster in after_camera
     with texture_fit(device, options=UNCACHED) as ad:
         assert len(modes_run(ad.executor._built)) == len(ad.plan.sub_stages)
 
@@ -263,7 +263,7 @@ def test_a_leaf_sent_before_every_step_is_planned_as_changing_and_later_as_stati
         # It rested: what follows from it alone was left out before anything was built again.
         built = ad.executor._plans[changing.changing]
         assert len(modes_run(built)) < len(modes_run(built, leaf(ad, "camera")))
-        assert Mode.RASTER not in modes_run(built)
+        assert Raster not in modes_run(built)
         assert ad.losses() == fixed.losses() and len(ad.losses()) == len(plans)
         states = ad.state(), fixed.state()
         assert all((states[0][name] == states[1][name]).all() for name in states[0])

@@ -14,6 +14,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.fixed_point import accumulators_of
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import PlanOptions
+from dressi.vk.plan.substage import ScatterDraw
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -144,9 +145,12 @@ def test_scatters_are_drawn_where_a_raster_bounds_them(device, size):
     sparse, dense, scale = band(size)
     program = Program({"sparse": sparse})
     plan = build_plan(program, device.limits, shader_text)
-    (drawn,) = [s for s in plan.sub_stages if s.drawn]
+    (drawn,) = [s for s in plan.sub_stages if isinstance(s.work, ScatterDraw)]
     assert ("passed1" in plan.shaders[drawn].sources["fragment"]) == (size == (40, 32))
-    assert not any(s.drawn for s in build_plan(Program({"d": dense}), device.limits, shader_text).sub_stages)
+    assert not any(
+        isinstance(s.work, ScatterDraw)
+        for s in build_plan(Program({"d": dense}), device.limits, shader_text).sub_stages
+    )
     found = []
     in_bands = DeviceLimits(max_storage_buffer_bytes=100)
     for options in ({}, {"options": PlanOptions(draw_scatters=False)}, {"limits": in_bands}):

@@ -9,7 +9,7 @@ from enum import Flag, auto
 from ...ad.graph import Variable
 from .glsl.writer import Shaders
 from .limits import DeviceLimits
-from .substage import SubStage
+from .substage import Compute, ScatterDispatch, SubStage
 
 
 class Usage(Flag):
@@ -103,8 +103,9 @@ def usages(
                 add(resource.variable, _BOUND[resource.kind])
         for v in s.colors:
             add(v, Usage.COLOR)
-        for v in s.fill:
-            add(v, Usage.TARGET)
+        if isinstance(s.work, Compute | ScatterDispatch) and s.work.sparse is not None:
+            for v in s.work.sparse.fill:
+                add(v, Usage.TARGET)
     for leaf, new in copies:
         add(leaf, Usage.TARGET)
         add(new, Usage.SOURCE)

@@ -13,7 +13,7 @@ from functools import cached_property
 from ...ad.graph import RasterFunction, Variable
 from .images import NOTHING, ImageSlot, Usage, slot_of
 from .limits import DeviceLimits
-from .substage import Binding, Stage, SubStage
+from .substage import Binding, ScatterDraw, Stage, SubStage
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +159,8 @@ class _Depths:
 
     def begin(self, stages: Sequence[Stage]) -> None:
         """Another schedule."""
-        drawn = (s.drawn for stage in stages for s in stage.sub_stages)
-        self._lasting = {raster: None for raster in drawn if raster is not None}
+        works = (s.work for stage in stages for s in stage.sub_stages)
+        self._lasting = {work.raster: None for work in works if isinstance(work, ScatterDraw)}
 
     def add(self, stage: Stage) -> None:
         """Depths of the next Stage."""
@@ -177,8 +177,8 @@ class _Depths:
                 self._shared[kind, n] = self._slots.new(kind, Usage.DEPTH)
             self.of[s] = self._shared[kind, n]
         for s in stage.sub_stages:
-            if s.drawn is not None:
-                number = self._lasting[s.drawn]
+            if isinstance(s.work, ScatterDraw):
+                number = self._lasting[s.work.raster]
                 assert number is not None, f"{s} draws a raster that was not drawn before"
                 self.of[s] = number
 

@@ -46,8 +46,13 @@ class DeviceLimits:
     half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
 
     def violation(self, sub_stage: SubStage) -> str | None:
-        """The sentence an error prints when the SubStage exceeds a limit, None when it fits."""
-        return self.violation_of(sub_stage.resources)
+        """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
+        found = None
+        for shape in sub_stage.shapes:
+            found = self.violation_of(shape.resources)
+            if found is None:
+                return None
+        return found
 
     def violation_of(self, used: Mapping[str, int]) -> str | None:
         for name, count in used.items():

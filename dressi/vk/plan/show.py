@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from ...ad.show import COLOURS, draw
 from .plan import Plan
-from .substage import Binding, Mode, SubStage
+from .substage import Binding, Fragment, Raster, Scatter, SubStage
 from .uses import Uses
 
-_COLOUR = {
-    Mode.FRAGMENT: "pixel",
-    Mode.COMPUTE: "reduce",
-    Mode.SCATTER: "scatter",
-    Mode.RASTER: "raster",
-    Mode.BLOCKS: "reduce",
-    Mode.LIST: "reduce",
-}
+
+def _colour(s: SubStage) -> str:
+    kinds = {Fragment: "pixel", Scatter: "scatter", Raster: "raster"}
+    return next((colour for kind, colour in kinds.items() if isinstance(s.work, kind)), "reduce")
 
 
 def _label(s: SubStage) -> str:
@@ -24,7 +20,7 @@ def _label(s: SubStage) -> str:
     parts = [name if n == 1 else f"{n} {name}" for name, n in names.items()]
     lines = [", ".join(parts[k : k + 5]) for k in range(0, len(parts), 5)]
     writes = ", ".join(str(v.vtype) for v in s.outputs)
-    return "\n".join([f"{s.mode.value} {s.domain}", *lines, f"writes {writes}"])
+    return "\n".join([f"{s.work.name} {s.domain}", *lines, f"writes {writes}"])
 
 
 def _edges(plan: Plan, name: dict[SubStage, str]) -> list[tuple[str, str, bool]]:
@@ -51,7 +47,7 @@ def plan_dot(plan: Plan) -> str:
         lines.append(f'  subgraph cluster{k} {{ label="stage {k}: {once}{kind}"; fontname="monospace"')
         for s in stage.sub_stages:
             text = _label(s).replace("\n", "\\n")
-            lines.append(f'    "{name[s]}" [label="{text}", fillcolor="{COLOURS[_COLOUR[s.mode]]}"]')
+            lines.append(f'    "{name[s]}" [label="{text}", fillcolor="{COLOURS[_colour(s)]}"]')
         lines.append("  }")
     dashed = " [style=dashed]"
     lines += [f'  "{a}" -> "{b}"{dashed if texture else ""}' for a, b, texture in _edges(plan, name)]
@@ -61,5 +57,5 @@ def plan_dot(plan: Plan) -> str:
 def plan_svg(plan: Plan, graphviz: bool = True) -> str:
     """The plan as an SVG text, laid out by Graphviz where it is installed, else in plain layers."""
     name = {s: f"s{k}" for k, s in enumerate(plan.sub_stages)}
-    nodes = [(name[s], _COLOUR[s.mode], _label(s)) for s in plan.sub_stages]
+    nodes = [(name[s], _colour(s), _label(s)) for s in plan.sub_stages]
     return draw(plan_dot(plan), nodes, _edges(plan, name), graphviz)

@@ -1,53 +1,26 @@
-"""SubStages, Stages and Plans: what packing produces. Frozen data, printable and comparable as text."""
+"""SubStages, their kinds of work, and Stages: what packing produces. Frozen data, printable and comparable as text.
+
+A new kind of work is one class here, a rule for its GLSL in ``glsl/generate`` and one for its commands in ``run/record``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property, singledispatch
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from ...ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from .lists import ActiveBlocks, FaceList, WorkList
 from .walks import Walks
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
 GROUP = 64
 """Invocations of a workgroup of the generated compute shaders, in one dimension."""
-
-
-class Mode(Enum):
-    """What a SubStage is on the device."""
-
-    FRAGMENT = "fragment"  # a subpass that covers its framebuffer
-    COMPUTE = "compute"  # the same per-pixel work as a dispatch
-    SCATTER = "scatter"  # dispatches: accumulate, then resolve
-    RASTER = "raster"  # a subpass that draws triangles
-    BLOCKS = "blocks"  # a dispatch that lists active blocks
-    LIST = "list"  # a dispatch that lists live faces, with the images it makes over the same texels
-
-    __hash__ = object.__hash__
-
-
-@singledispatch
-def mode_of(function: Function) -> Mode:
-    raise TypeError(f"no device mode for the kind of {function!r}; subclass one of the kinds")
-
-
-@mode_of.register
-def _(function: PixelFunction) -> Mode:
-    return Mode.FRAGMENT
-
-
-@mode_of.register
-def _(function: ScatterFunction) -> Mode:
-    return Mode.SCATTER
-
-
-@mode_of.register
-def _(function: RasterFunction) -> Mode:
-    return Mode.RASTER
 
 
 def iteration_domain(function: Function) -> Domain:
@@ -67,104 +40,180 @@ class Binding(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """``elsewhere``: at other pixels than the shader's own, too."""
+    """An image that a SubStage reads.  elsewhere: at other pixels than the shader's own, too."""
 
     variable: Variable
     binding: Binding
     elsewhere: bool = False
 
 
+# ---- kinds of work
 @dataclass(frozen=True, eq=False)
-class ActiveBlocks:
-    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there."""
+class Work:
+    """What a SubStage is on the device; the classes below are all there is.
 
-    domain: Domain
-    quiet: tuple[tuple[Variable, float], ...]
-
-    def __str__(self) -> str:
-        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet)
-
-
-SEGMENT = 2048
-"""Faces that one workgroup lists: 64 invocations, 32 each."""
-
-
-@dataclass(frozen=True, eq=False)
-class DrawList:
-    """The faces of a raster whose texel of ``live`` is not 0, for each tile of ``domain``; ``vertices`` of each face.
-
-    A buffer of 32-bit words: VkDrawIndirectCommand of each segment of each tile, then the numbers of the faces, of each
-    segment from the place of its first one on.
+    draws: whether it is a subpass of a render pass.  makes: the list that it makes.  uses: the lists that tell where it
+    works or what it draws.  buffers: the storage buffers in its descriptor set.
     """
 
-    domain: Domain
-    live: Variable
-    faces: int
-    vertices: int
-    segment = SEGMENT
+    name: ClassVar[str] = "work"
+    draws: ClassVar[bool] = False
 
     @property
-    def entries(self) -> int:
-        """Places for a tile."""
-        return self.domain.size[0] * self.domain.size[1]
+    def makes(self) -> WorkList | None:
+        return None
 
     @property
-    def segments(self) -> int:
-        """Of a tile."""
-        return -(-self.entries // self.segment)
+    def uses(self) -> tuple[WorkList, ...]:
+        return ()
 
     @property
-    def header(self) -> int:
-        """Words before the numbers."""
-        return 4 * self.segments * self.domain.batch
+    def buffers(self) -> int:
+        return len(self.uses) + (self.makes is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """blocks: those that a dispatch visits.  fill: the values of images outside of them, written before."""
+
+    blocks: ActiveBlocks
+    fill: Mapping[Variable, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class PixelWork(Work):
+    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well; their
+    outputs come last among those of the host."""
+
+    fused: tuple[SubStage, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Undecided(PixelWork):
+    """Work on each pixel that ``choose_lowering`` makes a Fragment or a Compute. Reads bound as attachments are those
+    that can be attachments."""
+
+    name: ClassVar[str] = "pixels"
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment(PixelWork):
+    """A subpass that covers its framebuffer."""
+
+    name: ClassVar[str] = "fragment"
+    draws: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Compute(PixelWork):
+    """A dispatch.  sparse: where it works, if not everywhere."""
+
+    sparse: Sparse | None = None
+    name: ClassVar[str] = "compute"
 
     @property
-    def words(self) -> int:
-        return self.header + self.entries * self.domain.batch
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.sparse is None else (self.sparse.blocks,)
+
+
+@dataclass(frozen=True, eq=False)
+class Raster(Work):
+    """A subpass that draws the triangles of one RasterFunction.  faces: the list of those that are drawn, if not
+    all."""
+
+    faces: FaceList | None = None
+    name: ClassVar[str] = "raster"
+    draws: ClassVar[bool] = True
 
     @property
-    def indices(self) -> int:
-        """Vertices there would be with every place taken."""
-        return self.entries * self.domain.batch * self.vertices
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.faces is None else (self.faces,)
 
-    def __str__(self) -> str:
-        return f"live in {self.live}"
+
+@dataclass(frozen=True, eq=False)
+class Scatter(Work):
+    """Texels of the source add into accumulators, which a second shader resolves into the table.  epilogue: work on
+    each texel of the table that the second shader does instead of storing the table."""
+
+    epilogue: SubStage | None = None
+    name: ClassVar[str] = "scatter"
+
+    @property
+    def buffers(self) -> int:
+        return super().buffers + 2  # accumulators and status
+
+
+@dataclass(frozen=True, eq=False)
+class ScatterDispatch(Scatter):
+    """A dispatch over the source.  sparse: where it works, if not everywhere."""
+
+    sparse: Sparse | None = None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.sparse is None else (self.sparse.blocks,)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScatterDraw(Scatter):
+    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add anything.
+    faces: the list of those that are drawn, if not all."""
+
+    raster: RasterFunction
+    faces: FaceList | None = None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.faces is None else (self.faces,)
+
+
+@dataclass(frozen=True, eq=False)
+class ListBlocks(Work):
+    """A dispatch that lists active blocks."""
+
+    blocks: ActiveBlocks
+    name: ClassVar[str] = "blocks"
+
+    @property
+    def makes(self) -> WorkList:
+        return self.blocks
+
+
+@dataclass(frozen=True, eq=False)
+class ListFaces(Work):
+    """A dispatch that lists live faces, with the images it makes over the same texels."""
+
+    faces: FaceList
+    name: ClassVar[str] = "list"
+
+    @property
+    def makes(self) -> WorkList:
+        return self.faces
 
 
 @dataclass(frozen=True, eq=False)
 class SubStage:
     """One shader: a subpass or a dispatch.
 
-    ``functions`` are those packed here, producers first; ``body`` adds those recomputed at the same pixel. What is
-    recomputed at other texels follows from the inputs that are not among ``reads``.
-    ``replaces`` maps an output to the leaf whose image it overwrites.  ``drawn``: the raster whose primitives a
-    scatter draws again instead of visiting every pixel.  ``riders``: SubStages over one texel, whose outputs come
-    last among these, that the first invocation of a dispatch does as well.  ``parts``: of Variables that share the
-    channels of an image with others, what is read instead, and their first channel.  ``then``: the work on each
-    texel of the table that a scatter does itself, as a dispatch or a draw, instead of storing the table.  ``active``:
-    the blocks that a dispatch visits, after images were filled with the values of ``fill``; or the list that is made.
-    ``listed``: the faces that are drawn, or the list of them that is made.
+    work: what it is on the device.  functions: those packed here, producers first.  body: these and the ones computed
+    again at the same pixel. What is computed again at other texels follows from the inputs that are not among
+    ``reads``.  replaces: the leaf whose image an output overwrites.  channels: of Variables that share the channels of
+    an image with others, what is read instead, and their first channel.
     """
 
-    mode: Mode
+    work: Work
     domain: Domain
     functions: tuple[Function, ...]
     body: tuple[Function, ...]
     reads: tuple[Read, ...]
     outputs: tuple[Variable, ...]
-    replaces: dict[Variable, Variable] = field(default_factory=dict)
-    drawn: RasterFunction | None = None
-    riders: tuple[SubStage, ...] = ()
-    parts: dict[Variable, tuple[Variable, int]] = field(default_factory=dict)
-    then: SubStage | None = None
-    active: ActiveBlocks | None = None
-    fill: dict[Variable, np.ndarray] = field(default_factory=dict)
-    listed: DrawList | None = None
+    replaces: Mapping[Variable, Variable] = field(default_factory=dict)
+    channels: Mapping[Variable, tuple[Variable, int]] = field(default_factory=dict)
 
     @property
     def draws(self) -> bool:
         """Whether it is a subpass of a render pass."""
-        return self.mode in (Mode.FRAGMENT, Mode.RASTER)
+        return self.work.draws
 
     @property
     def has_depth(self) -> bool:
@@ -173,21 +222,10 @@ class SubStage:
         return isinstance(f, RasterFunction) and not f.covering
 
     @property
-    def over_list(self) -> bool:
+    def one_line(self) -> bool:
         """Whether its pixels are in one line, as those of a list: fragments, shaded in blocks of 2x2 and more, would
         half idle."""
         return self.domain.size[1] == 1
-
-    @property
-    def list_made(self) -> ActiveBlocks | DrawList | None:
-        """What it lists on the device, if that is its work."""
-        return {Mode.BLOCKS: self.active, Mode.LIST: self.listed}.get(self.mode)
-
-    @property
-    def lists_used(self) -> tuple[ActiveBlocks | DrawList, ...]:
-        """What tells where it works, or what it draws."""
-        made = self.list_made
-        return tuple(x for x in (self.active, self.listed) if x is not None and x is not made)
 
     @property
     def scatter(self) -> ScatterFunction | None:
@@ -195,16 +233,45 @@ class SubStage:
         return next((f for f in self.functions if isinstance(f, ScatterFunction)), None)
 
     @property
+    def final(self) -> SubStage:
+        """What writes its outputs: the epilogue of a scatter, where it has one, or itself."""
+        return self.work.epilogue or self if isinstance(self.work, Scatter) else self
+
+    @property
+    def fused(self) -> tuple[SubStage, ...]:
+        """The SubStages over one texel that are done as well."""
+        return self.work.fused if isinstance(self.work, PixelWork) else ()
+
+    @property
     def colors(self) -> tuple[Variable, ...]:
         """Outputs that are attachments: of a draw, or of the one that ends a scatter."""
-        work = self.then or self
-        riding = {v for rider in work.riders for v in rider.outputs}
-        return tuple(v for v in work.outputs if v not in riding) if work.draws else ()
+        final = self.final
+        others = {v for s in final.fused for v in s.outputs}
+        return tuple(v for v in final.outputs if v not in others) if final.draws else ()
 
-    def as_dispatch(self) -> SubStage:
-        """The same work per pixel as a dispatch: what was an input attachment is fetched."""
+    def as_dispatch(self, sparse: Sparse | None = None) -> SubStage:
+        """The same work on each pixel as a dispatch: what could be an input attachment is fetched."""
         reads = tuple(replace(r, binding=Binding.TEXTURE) for r in self.reads)
-        return replace(self, mode=Mode.COMPUTE, reads=reads)
+        return replace(self, work=Compute(self.fused, sparse), reads=reads)
+
+    def as_subpass(self) -> SubStage:
+        """The same work on each pixel as a subpass. If it overwrites leaves these are its only input attachments,
+        which its colour attachments alias."""
+        if not self.replaces:
+            return replace(self, work=Fragment(self.fused))
+        leaves = set(self.replaces.values())
+        bindings = {v: Binding.ATTACHMENT if v in leaves else Binding.TEXTURE for v in self._read}
+        reads = tuple(replace(r, binding=bindings[r.variable]) for r in self.reads)
+        return replace(self, work=Fragment(self.fused), reads=reads)
+
+    @property
+    def _read(self) -> list[Variable]:
+        return [r.variable for r in self.reads]
+
+    @property
+    def shapes(self) -> tuple[SubStage, ...]:
+        """What it can become: work on pixels may be undecided between a subpass and a dispatch."""
+        return (self.as_subpass(), self.as_dispatch()) if isinstance(self.work, Undecided) else (self,)
 
     @property
     def resources(self) -> dict[str, int]:
@@ -213,48 +280,38 @@ class SubStage:
         for read in self.reads:
             count[read.binding] += len(read.variable.vtype.planes)
         written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (self.outputs, self.colors))
-        lists = sum(x is not None for x in (self.listed, self.active))
-        used = resources(self.mode, count, written, lists, colors)
-        return {**used, "loop_iterations": self.iterations}
+        return {**resources(self.work, count, written, colors), "loop_iterations": self.iterations}
 
     @cached_property
     def iterations(self) -> int:
         """Of all loops of an invocation together, those in what it makes again at other texels included."""
-        stored = {r.variable for r in self.reads}.union(self.parts)
+        stored = {r.variable for r in self.reads}.union(self.channels)
         walks = Walks(stored.__contains__)
-        return sum(walks.of(f) for part in (self, *self.riders) for f in part.body)
+        return sum(walks.of(f) for part in (self, *self.fused) for f in part.body)
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)
         reads = ", ".join(f"{r.variable} [{r.binding.value}]" for r in self.reads)
         outputs = ", ".join(str(v) for v in self.outputs)
-        names += f" where {self.active}" if self.active is not None else ""
-        names += f" of faces {self.listed}" if self.listed is not None else ""
-        return (
-            f"{self.mode.value} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
-        )
+        names += "".join(f" where {x}" for x in (*self.work.uses, self.work.makes) if x is not None)
+        return f"{self.work.name} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
 
 
-def resources(
-    mode: Mode, reads: dict[Binding, int], written: int, lists: int = 0, colors: int | None = None
-) -> dict[str, int]:
-    """Descriptors and attachments of a SubStage that reads and writes so many images, and uses lists; ``colors`` of
-    the images are attachments: all or none, by the mode, where it is not said."""
-    if colors is None:
-        colors = written if mode in (Mode.FRAGMENT, Mode.RASTER) else 0
-    buffers = lists + (2 if mode is Mode.SCATTER else 0)  # accumulators and status
+def resources(work: Work, reads: Mapping[Binding, int], written: int, colors: int) -> dict[str, int]:
+    """Descriptors and attachments of a SubStage that reads and writes so many images, ``colors`` of them as
+    attachments."""
     used = {
         "input_attachments": reads[Binding.ATTACHMENT],
         # A vertex shader may read what the fragment shader reads, and its own images beside them.
         "sampled_images": reads[Binding.TEXTURE] + reads[Binding.VERTEX],
         "color_attachments": colors,
         "storage_images": written - colors,
-        "storage_buffers": buffers,
+        "storage_buffers": work.buffers,
     }
     used["per_stage_resources"] = sum(used.values())
     if colors:  # of a draw; the one that resolves a scatter also clears its accumulators
-        used["fragment_combined_output_resources"] = colors + (mode is Mode.SCATTER)
-    if mode not in (Mode.FRAGMENT, Mode.RASTER):
+        used["fragment_combined_output_resources"] = colors + isinstance(work, Scatter)
+    if not work.draws:
         used["workgroup_invocations"] = GROUP
     return used
 

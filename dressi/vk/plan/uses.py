@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ...ad.graph import Variable
-from .substage import ActiveBlocks, DrawList, SubStage
+from .lists import WorkList
+from .substage import SubStage
 
 
 class Uses:
@@ -21,12 +22,12 @@ class Uses:
         self.maker: dict[Variable, int] = {}
         self.readers: dict[Variable, list[int]] = {}
         self.overwriter: dict[Variable, int] = {}
-        self.lister: dict[ActiveBlocks | DrawList, int] = {}
+        self.lister: dict[WorkList, int] = {}
         for k, s in enumerate(self.sub_stages):
             self.maker.update(dict.fromkeys(s.outputs, k))
             self.overwriter.update(dict.fromkeys(s.replaces.values(), k))
-            if s.list_made is not None:
-                self.lister[s.list_made] = k
+            if s.work.makes is not None:
+                self.lister[s.work.makes] = k
             for read in s.reads:
                 self.readers.setdefault(read.variable, []).append(k)
 
@@ -36,7 +37,7 @@ class Uses:
         overwrites a leaf that it reads."""
         later: list[set[int]] = [set() for _ in self.sub_stages]
         for k, s in enumerate(self.sub_stages):
-            for used in s.lists_used:
+            for used in s.work.uses:
                 if used in self.lister:
                     later[self.lister[used]].add(k)
         for v, readers in self.readers.items():

@@ -11,11 +11,9 @@ from ...ad.graph import PixelFunction, RasterFunction, Variable
 from ...errors import PlanError
 from .context import Context
 from .limits import DeviceLimits
+from .lists import WorkList
 from .plan import Plan
-from .substage import Binding, Mode, Stage, SubStage
-
-_DISPATCHED = (Mode.COMPUTE, Mode.SCATTER)
-_LISTING = (Mode.BLOCKS, Mode.LIST)
+from .substage import Binding, Compute, PixelWork, Raster, Scatter, ScatterDispatch, Stage, SubStage
 
 
 def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:
@@ -52,33 +50,34 @@ def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
         yield sentence
 
 
-def functions_suit_the_mode(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
-    if s.mode is Mode.RASTER and not (len(s.functions) == 1 and isinstance(s.functions[0], RasterFunction)):
+    if isinstance(s.work, Raster) and not (
+        len(s.functions) == 1 and isinstance(s.functions[0], RasterFunction)
+    ):
         yield "a raster draws exactly one RasterFunction"
-    if s.mode is Mode.SCATTER and s.scatter is None:
+    if isinstance(s.work, Scatter) and s.scatter is None:
         yield "a scatter has no ScatterFunction"
-    if s.mode in (Mode.FRAGMENT, Mode.COMPUTE):
-        others = {f for rider in s.riders for f in rider.functions}
+    if isinstance(s.work, PixelWork):
+        others = {f for fused in s.fused for f in fused.functions}
         for f in s.functions:
             if not isinstance(f, PixelFunction):
                 yield f"{f!r} is no work on each pixel"
             elif f not in others and f.output.domain != s.domain:
                 yield f"{f!r} works on {f.output.domain}, not on {s.domain}"
-    if s.mode in _LISTING and s.list_made is None:
-        yield "it makes no list"
 
 
-def bindings_suit_the_mode(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for rasters alone."""
-    attached = set(s.then.replaces.values()) if s.then is not None and s.then.draws else set()
+    drawable = s.draws or (isinstance(s.work, PixelWork) and not isinstance(s.work, Compute))
+    attached = set(s.final.replaces.values()) if s.final is not s and s.final.draws else set()
     for read in s.reads:
         v = read.variable
-        if read.binding is Binding.VERTEX and s.mode is not Mode.RASTER:
+        if read.binding is Binding.VERTEX and not isinstance(s.work, Raster):
             yield f"{v} is read by a vertex shader that there is none of"
         if read.binding is Binding.ATTACHMENT and v not in attached:
-            if not s.draws:
+            if not drawable:
                 yield f"{v} is an input attachment of a dispatch"
             if read.elsewhere or v.domain != s.domain:
                 yield f"{v} is an input attachment, but is read at other pixels"
@@ -88,7 +87,6 @@ def bindings_suit_the_mode(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """What a SubStage overwrites it reads at its own pixel, and through the attachment it writes if it draws."""
-    work = s.then or s
     reads = {read.variable: read for read in s.reads}
     for new, leaf in s.replaces.items():
         if new not in s.outputs:
@@ -98,30 +96,28 @@ def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
         read = reads.get(leaf)
         if read is not None and read.elsewhere:
             yield f"{leaf} is overwritten while other pixels of it are read"
-        if read is not None and work.draws and read.binding is not Binding.ATTACHMENT:
+        if read is not None and s.final.draws and read.binding is not Binding.ATTACHMENT:
             yield f"{leaf} is drawn over while it is read as a texture"
-        if s.then is not None and any(leaf in f.inputs for f in s.body):
+        if s.final is not s and any(leaf in f.inputs for f in s.body):
             yield f"{leaf} is read by a scatter whose epilogue overwrites it"
 
 
 def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    if s.active is not None:
-        if s.mode not in (*_DISPATCHED, Mode.BLOCKS) or s.active.domain != s.domain:
-            yield f"it cannot run on blocks of {s.active.domain}"
-        yield from (f"{v} is filled and not written" for v in s.fill if v not in s.outputs)
-    read = {r.variable for r in s.reads}
-    missing = [v for v, _ in s.active.quiet if v not in read] if s.mode is Mode.BLOCKS and s.active else []
-    yield from (f"it lists blocks by {v}, which it does not read" for v in missing)
-    if s.mode is Mode.LIST and s.listed is not None:
-        live = s.listed.live
-        if live not in read and all(f.output is not live for f in s.body):
-            yield f"it lists faces by {live}, which it does not have"
+    sparse = s.work.sparse if isinstance(s.work, (Compute, ScatterDispatch)) else None
+    if sparse is not None:
+        if sparse.blocks.domain != s.domain:
+            yield f"it cannot run on blocks of {sparse.blocks.domain}"
+        yield from (f"{v} is filled and not written" for v in sparse.fill if v not in s.outputs)
+    at_hand = {r.variable for r in s.reads}.union(f.output for f in s.body)
+    if s.work.makes is not None:
+        missing = [v for v in s.work.makes.decided_by if v not in at_hand]
+        yield from (f"it makes a list from {v}, which it does not have" for v in missing)
 
 
 EACH: tuple[Callable[[SubStage, DeviceLimits], Iterator[str]], ...] = (
     limits_hold,
-    functions_suit_the_mode,
-    bindings_suit_the_mode,
+    functions_suit_the_work,
+    bindings_suit_the_work,
     overwriting_is_safe,
     lists_suit_the_work,
 )
@@ -161,7 +157,7 @@ def leaves_are_overwritten_once(sub_stages: Sequence[SubStage], context: Context
 def lists_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
     """Every list that is used is made; that it is made before is a matter of the order."""
     for s in sub_stages:
-        yield from (f"nothing makes the list of {x}" for x in s.lists_used if x not in context.uses.lister)
+        yield from (f"nothing makes the list of {x}" for x in s.work.uses if x not in context.uses.lister)
 
 
 RULES: tuple[Callable[[Sequence[SubStage], Context], Iterator[str]], ...] = (
@@ -194,7 +190,7 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
     """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then, and every
     list must have been made."""
     holds: dict[int, Variable] = {}
-    lists: set = set()
+    lists: set[WorkList] = set()
     found: list[str] = []
 
     def step(number: int) -> None:
@@ -206,9 +202,9 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
                 for slot in of[v]:
                     if holds.get(slot) is not v:
                         found.append(f"{v} is read from an image that holds {holds.get(slot)}, in\n{s}\n")
-            found.extend(f"the list of {x} is used before it is made" for x in s.lists_used if x not in lists)
-            if s.list_made is not None:
-                lists.add(s.list_made)
+            found.extend(f"the list of {x} is used before it is made" for x in s.work.uses if x not in lists)
+            if s.work.makes is not None:
+                lists.add(s.work.makes)
             for v in s.outputs:
                 holds.update(dict.fromkeys(of[v], v))
         for leaf, new in plan.schedules[number].copies:

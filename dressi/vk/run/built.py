@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...ad.graph import Variable
 from ..plan.glsl.blocks import words_of
 from ..plan.plan import Plan
-from ..plan.substage import Binding, Stage, SubStage
+from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
 from .device.memory import DeviceBuffer
 from .record import Target, record_copies, record_nothing, record_stage
 from .shaders.pipeline import PipelineMaker, Pipelines, make_pool
@@ -48,7 +48,7 @@ class BuiltPlan:
         self._lists = {
             made: DeviceBuffer(device, 4 * words_of(made, plan.limits), "list", host=False)
             for s in plan.shaders
-            if (made := s.list_made) is not None
+            if (made := s.work.makes) is not None
         }
         runs = [Target(device, commands, plan.limits, of, self._lists) for of in images]
         self._step = runs[1]
@@ -145,13 +145,13 @@ class BuiltPlan:
         size = (tiling.width, tiling.height)
         if stage.draws:
             target = make_target(self.device, stage, run.images, self._depths, passing, size, name)
-        elif stage.sub_stages[0].drawn is not None:
+        elif isinstance(stage.sub_stages[0].work, ScatterDraw):
             target = make_scatter_target(self.device, self._depths[stage.sub_stages[0]], size, name)
-        then, resolve = stage.sub_stages[0].then, None
-        if then is not None and then.draws:
-            tiling = self.plan.limits.tiling(then.domain)
+        final, resolve = stage.sub_stages[0].final, None
+        if final is not stage.sub_stages[0] and final.draws:
+            tiling = self.plan.limits.tiling(final.domain)
             size = (tiling.width, tiling.height)
-            resolve = make_target(self.device, Stage((then,)), run.images, {}, (), size, name)
+            resolve = make_target(self.device, Stage((final,)), run.images, {}, (), size, name)
         self._targets += [t for t in (target, resolve) if t is not None]
         render_pass = target.render_pass if target else None
         resolve_pass = resolve.render_pass if resolve else None
@@ -188,15 +188,14 @@ class BuiltPlan:
         for s in stage.sub_stages:
             loaded = {r.variable for r in s.reads if r.binding is Binding.ATTACHMENT}
             for v in s.colors:
-                leaf = (s.then or s).replaces.get(v)
+                leaf = s.final.replaces.get(v)
                 if v in named or (leaf is not None and leaf not in loaded):
                     return False
         return True
 
     def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
         """The lists of a SubStage as its shaders name them."""
-        named = {"blocks": s.active, "list": s.listed}
-        return {name: self._lists[x] for name, x in named.items() if x is not None}
+        return {x.resource: self._lists[x] for x in (*s.work.uses, s.work.makes) if x is not None}
 
     def destroy(self) -> None:
         """Release what is the plan's own; nothing of it may be under way."""

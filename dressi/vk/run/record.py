@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,20 @@ import numpy as np
 from ...ad.graph import Domain, Function, RasterFunction, Variable
 from ..plan.glsl.writer import GROUP, blocks_across
 from ..plan.limits import DeviceLimits
-from ..plan.substage import ActiveBlocks, DrawList, Mode, Stage, SubStage
+from ..plan.lists import FaceList, WorkList
+from ..plan.substage import (
+    Compute,
+    Fragment,
+    ListBlocks,
+    ListFaces,
+    Raster,
+    ScatterDispatch,
+    ScatterDraw,
+    Sparse,
+    Stage,
+    SubStage,
+    Work,
+)
 from .device.commands import Commands
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage, to_planes
@@ -27,7 +41,7 @@ class Target:
     commands: Commands
     limits: DeviceLimits
     images: dict[Variable, list[DeviceImage]]
-    lists: dict[ActiveBlocks | DrawList, DeviceBuffer]
+    lists: dict[WorkList, DeviceBuffer]
 
 
 def record_stage(
@@ -46,10 +60,7 @@ def record_stage(
 
     def draw(k: int) -> None:
         s = stage.sub_stages[k]
-        if s.mode is Mode.RASTER:
-            _draw_tiles(run, buffer, s.functions[0], s)
-        else:
-            _cover(run, buffer, target)
+        _record(s.work, run, buffer, s, pipelines[k], target)
 
     _render_pass(run, buffer, target, pipelines, draw)
 
@@ -147,19 +158,21 @@ def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nea
     vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
 
 
-def _draw_tiles(run: Target, buffer: Any, f: Function, s: SubStage, nearest: float = 0.0) -> None:
+def _draw_tiles(
+    run: Target, buffer: Any, f: Function, s: SubStage, faces: FaceList | None, nearest: float = 0.0
+) -> None:
     """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport. Of a list one a
     segment, whose vertices are numbered through all tiles."""
     assert isinstance(f, RasterFunction)
-    vk, listed = run.device.vk, s.listed
+    vk = run.device.vk
     tiling = run.limits.tiling(s.domain)
     for tile in range(f.batch):
         _viewport(vk, buffer, *tiling.offset(tile), *s.domain.size, nearest)
-        if listed is None:
+        if faces is None:
             vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
             continue
-        for k in range(tile * listed.segments, (tile + 1) * listed.segments):
-            vk.vkCmdDrawIndirect(buffer, run.lists[listed].handle, 16 * k, 1, 16)
+        for k in range(tile * faces.segments, (tile + 1) * faces.segments):
+            vk.vkCmdDrawIndirect(buffer, run.lists[faces].handle, 16 * k, 1, 16)
 
 
 def _groups(run: Target, buffer: Any, domain: Domain) -> None:
@@ -167,22 +180,11 @@ def _groups(run: Target, buffer: Any, domain: Domain) -> None:
     run.device.vk.vkCmdDispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
 
 
-def _list_blocks(run: Target, buffer: Any, s: SubStage) -> None:
-    """An empty list, then one invocation a block."""
-    assert s.active is not None
-    vk = run.device.vk
-    tiling = run.limits.tiling(s.domain)
-    across, down = blocks_across(tiling.width), blocks_across(tiling.height)
-    vk.vkCmdUpdateBuffer(buffer, run.lists[s.active].handle, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
-    run.commands.barrier(buffer)
-    vk.vkCmdDispatch(buffer, -(-across // GROUP), down, 1)
-
-
-def _fill(run: Target, buffer: Any, s: SubStage) -> None:
+def _fill(run: Target, buffer: Any, sparse: Sparse) -> None:
     """Images with the values they have outside of the active blocks."""
     vk = run.device.vk
     color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
-    for v, value in s.fill.items():
+    for v, value in sparse.fill.items():
         texel = Variable(v.vtype)
         planes = [np.zeros((1, 1, 4), v.vtype.dtype) for _ in run.images[v]]
         to_planes(texel, value.reshape(texel.shape), run.limits.tiling(texel), planes)
@@ -196,8 +198,80 @@ def _fill(run: Target, buffer: Any, s: SubStage) -> None:
                 1,
                 [color],
             )
-    if s.fill:
+    if sparse.fill:
         run.commands.barrier(buffer)
+
+
+# ---- the commands of each kind of work
+@singledispatch
+def _record(
+    work: Work, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
+) -> None:
+    """The draws of a subpass, or a dispatch; of a scatter the part that adds."""
+    raise TypeError(f"there are no commands for {type(work).__name__}; register a function for it here")
+
+
+@_record.register
+def _(work: Fragment, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
+    _cover(run, buffer, target)
+
+
+@_record.register
+def _(work: Raster, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
+    _draw_tiles(run, buffer, s.functions[0], s, work.faces)
+
+
+@_record.register(Compute)
+@_record.register(ScatterDispatch)
+def _(
+    work: Compute | ScatterDispatch,
+    run: Target,
+    buffer: Any,
+    s: SubStage,
+    p: Pipelines,
+    target: DrawTarget | None,
+) -> None:
+    _bind_dispatch(run, buffer, p, "compute")
+    if work.sparse is None:
+        _groups(run, buffer, s.domain)
+    else:
+        _fill(run, buffer, work.sparse)
+        run.device.vk.vkCmdDispatchIndirect(buffer, run.lists[work.sparse.blocks].handle, 0)
+
+
+@_record.register
+def _(work: ScatterDraw, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
+    _begin(run, buffer, target)
+    _bind(run, buffer, p, "draw")
+    _draw_tiles(run, buffer, work.raster, s, work.faces, nearest=1.0)  # behind whatever the raster drew
+    run.device.vk.vkCmdEndRenderPass(buffer)
+
+
+@_record.register
+def _(
+    work: ListBlocks, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
+) -> None:
+    """An empty list, then one invocation a block."""
+    vk, made = run.device.vk, run.lists[work.blocks].handle
+    tiling = run.limits.tiling(s.domain)
+    across, down = blocks_across(tiling.width), blocks_across(tiling.height)
+    _bind_dispatch(run, buffer, p, "compute")
+    vk.vkCmdUpdateBuffer(buffer, made, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
+    run.commands.barrier(buffer)
+    vk.vkCmdDispatch(buffer, -(-across // GROUP), down, 1)
+
+
+@_record.register
+def _(
+    work: ListFaces, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
+) -> None:
+    _bind_dispatch(run, buffer, p, "compute")
+    run.device.vk.vkCmdDispatch(buffer, work.faces.segments, s.domain.batch, 1)
+
+
+def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
+    vk = run.device.vk
+    vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, p.handles[part])
 
 
 def _dispatch(
@@ -208,28 +282,13 @@ def _dispatch(
     target: DrawTarget | None,
     resolve: DrawTarget | None,
 ) -> None:
+    """A Stage that is no render pass: its work, and for a scatter the shader that resolves; band by band."""
     vk = run.device.vk
-    point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     scatter = s.scatter
-    vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
+    vk.vkCmdBindDescriptorSets(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, p.layout, 0, 1, [p.set], 0, None)
     for first in p.bands:
         _choose_band(run, buffer, p, first)
-        if s.drawn is not None and target is not None:
-            _begin(run, buffer, target)
-            _bind(run, buffer, p, "draw")
-            _draw_tiles(run, buffer, s.drawn, s, nearest=1.0)  # behind whatever the raster drew
-            vk.vkCmdEndRenderPass(buffer)
-        else:
-            vk.vkCmdBindPipeline(buffer, point, p.handles["compute"])
-            if s.mode is Mode.BLOCKS:
-                _list_blocks(run, buffer, s)
-            elif s.mode is Mode.LIST and s.listed is not None:
-                vk.vkCmdDispatch(buffer, s.listed.segments, s.domain.batch, 1)
-            elif s.active is not None:
-                _fill(run, buffer, s)
-                vk.vkCmdDispatchIndirect(buffer, run.lists[s.active].handle, 0)
-            else:
-                _groups(run, buffer, s.domain)
+        _record(s.work, run, buffer, s, p, target)
         if scatter is not None:
             run.commands.barrier(buffer)
             if resolve is not None:
@@ -238,7 +297,7 @@ def _dispatch(
                 _cover(run, buffer, resolve)
                 vk.vkCmdEndRenderPass(buffer)
             else:
-                vk.vkCmdBindPipeline(buffer, point, p.handles["resolve"])
+                _bind_dispatch(run, buffer, p, "resolve")
                 _groups(run, buffer, scatter.output.domain)
         if first != p.bands[-1]:
             run.commands.barrier(buffer)

@@ -52,6 +52,6 @@ def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
     device.destroy(pool)
     ms = np.median(np.diff(ticks.astype(np.int64), axis=1), axis=0) * device.timestamp_period * 1e-6
     return [
-        StageTime(" | ".join(f"{s.mode.value} {s.domain}" for s in stage.sub_stages), float(t))
+        StageTime(" | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages), float(t))
         for stage, t in zip(stages, ms, strict=True)
     ]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from copy import copy
 
-from ....ad.graph import Domain, Function, Variable
+from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, Variable
 from ....ad.traversal import topological_order
 from ....ad.types import Access
 from ..model.device import DeviceModel
-from ..substage import Mode, SubStage, iteration_domain, mode_of
+from ..substage import SubStage, iteration_domain
 from .rematerialization import Recomputing
 from .trivial import Inlined
 
@@ -45,13 +45,12 @@ class Analysis:
         if self.given:
             self.order = self._needed()
         self.position = {f: k for k, f in enumerate(self.order)}
-        self.mode = {f: mode_of(f) for f in self.order}
         self.recomputed: frozenset[Function] = frozenset()
         self.inlined = Inlined(self.order, rematerialize)
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            choice = Recomputing(self.packed, self.levels, self.mode, kept, trivial, self.inlined.at, cost)
+            choice = Recomputing(self.packed, self.levels, kept, trivial, self.inlined.at, cost)
             self.recomputed = frozenset(choice.run())
             if self.recomputed:
                 self._find_stored()
@@ -136,7 +135,7 @@ class Analysis:
             if f not in wanted:
                 continue
             level = self.levels[f]
-            joins = iteration_domain(f) if self.mode[f] in (Mode.FRAGMENT, Mode.SCATTER) else None
+            joins = None if isinstance(f, RasterFunction) else iteration_domain(f)
             for x, access in self.stored_inputs(f):
                 maker = x.creator
                 if maker not in self.position:
@@ -146,7 +145,7 @@ class Analysis:
                 if not users or users[-1] is not f:
                     users.append(f)
                 same = access is Access.SAME_PIXEL and x.domain == joins
-                fusable = same and self.mode[maker] is Mode.FRAGMENT
+                fusable = same and isinstance(maker, PixelFunction)
                 self.levels[maker] = max(self.levels[maker], level if fusable else level + 1)
         self.packed = [f for f in self.order if f in wanted]
 
@@ -168,8 +167,10 @@ class Analysis:
             found.add(f)
             for x, access in zip(f.inputs, f.access, strict=True):
                 maker = x.creator
+                if maker is None or access is not Access.SAME_PIXEL:
+                    continue
                 again = maker in self.recomputed or maker in self.inlined.functions
-                if again and access is Access.SAME_PIXEL and self._here(maker, domain):
+                if again and self._here(maker, domain):
                     stack.append(maker)
         return found
 

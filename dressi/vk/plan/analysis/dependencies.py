@@ -37,7 +37,7 @@ class Dependencies:
         """The leaves of everything that SubStages read, or that decides where they run."""
         sub_stages = list(sub_stages)
         read = {r.variable for s in sub_stages for r in s.reads}
-        read.update(v for s in sub_stages if s.active for v, _ in s.active.quiet)
+        read.update(v for s in sub_stages for x in s.work.uses for v in x.decided_by)
         return NOTHING.union(*(self.of(v) for v in read))
 
     def worth_changing(self, static: Iterable[SubStage], step: Iterable[SubStage]) -> Leaves:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
 from ..cost import fetches, operations
 from ..model.device import DeviceModel
-from ..substage import Mode, iteration_domain
+from ..substage import iteration_domain
 from ..walks import iterations
 
 LARGEST_CONE = 48
@@ -51,13 +51,12 @@ class Recomputing:
         self,
         order: list[Function],
         levels: dict[Function, int],
-        mode: dict[Function, Mode],
         kept: Iterable[Function],
         trivial: AbstractSet[Function],
         constant: Callable[[Function | None, Domain], bool],
         model: DeviceModel,
     ):
-        self.order, self.levels, self.mode, self.kept = order, levels, mode, set(kept)
+        self.order, self.levels, self.kept = order, levels, set(kept)
         self.trivial, self.constant, self.model = trivial, constant, model
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
@@ -110,7 +109,7 @@ class Recomputing:
 
     def _clonable(self, f: Function) -> bool:
         return (
-            self.mode[f] is Mode.FRAGMENT
+            isinstance(f, PixelFunction)
             and f not in self.kept
             and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
         )
@@ -200,8 +199,8 @@ class Recomputing:
         """Whether both will share a shader."""
         return (
             access is Access.SAME_PIXEL
-            and self.mode[maker] is Mode.FRAGMENT
-            and self.mode[f] in (Mode.FRAGMENT, Mode.SCATTER)
+            and isinstance(maker, PixelFunction)
+            and isinstance(f, (PixelFunction, ScatterFunction))
             and maker.output.domain == iteration_domain(f)
             and self.levels[maker] == self.levels[f]
         )

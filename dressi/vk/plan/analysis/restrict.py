@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ....ad.graph import Function, ScatterFunction, Variable
 from ....ad.types import Access
-from ..substage import Binding, Mode, Read, SubStage
+from ..substage import Binding, Compute, PixelWork, Read, SubStage, Work
 from .dataflow import Analysis
 
 
@@ -16,7 +16,7 @@ def restrict(
     s: SubStage,
     analysis: Analysis,
     outputs: tuple[Variable, ...],
-    mode: Mode,
+    work: Work,
     given: AbstractSet[Variable] = frozenset(),
 ) -> SubStage:
     """What makes these outputs of a SubStage, or values inside of it; from images of ``given``, inside of it too."""
@@ -30,13 +30,15 @@ def restrict(
         if isinstance(f, ScatterFunction):
             reads.update({x: True for x in f.inputs[:1] if x in reads})
 
+    drawable = isinstance(work, PixelWork) and not isinstance(work, Compute)
+
     def binding(v: Variable) -> Binding:
-        near = mode is Mode.FRAGMENT and v.domain == s.domain and not reads[v]
+        near = drawable and v.domain == s.domain and not reads[v]
         return Binding.ATTACHMENT if near else Binding.TEXTURE
 
     return replace(
         s,
-        mode=mode,
+        work=work,
         functions=functions,
         body=analysis.body(functions, s.domain),
         reads=tuple(Read(v, binding(v), reads[v]) for v in sorted(reads, key=lambda v: v.id)),

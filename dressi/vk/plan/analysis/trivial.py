@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from ....ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
 from ..cost import operations
 from ..model.device import DeviceModel
-from ..substage import Mode, mode_of
 
 LARGEST_INLINED = 128
 """The most Functions of an inlined value: every shader that uses it contains them all."""
@@ -37,7 +36,7 @@ class Inlined:
             makers = [x.creator for x in f.inputs]
             if not self.functions.issuperset(makers) or (makers and not rematerialize):
                 continue
-            if mode_of(f) is not Mode.FRAGMENT or any(a is not Access.SAME_PIXEL for a in f.access):
+            if not isinstance(f, PixelFunction) or any(a is not Access.SAME_PIXEL for a in f.access):
                 continue
             cone = frozenset((f,)).union(*(cones[g] for g in makers if g is not None))
             if len(cone) > LARGEST_INLINED:
@@ -76,7 +75,7 @@ def trivial_functions(
     found: set[Function] = set()
     for f in functions:
         y = f.output
-        if f in changing or y in kept or y in needed or y.size != (1, 1) or mode_of(f) is not Mode.FRAGMENT:
+        if f in changing or y in kept or y in needed or y.size != (1, 1) or not isinstance(f, PixelFunction):
             continue
         known = all(x.creator is None or x in work for x in f.inputs)
         if not known or any(a is not Access.SAME_PIXEL for a in f.access):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from ..limits import DeviceLimits
-from ..substage import ActiveBlocks, DrawList, SubStage
+from ..lists import FaceList, WorkList
+from ..substage import ListBlocks, SubStage
 from .writer import BLOCK, GROUP, Shaders, ShaderText, Writer, blocks_across, declare_blocks
 
 
-def words_of(listed: ActiveBlocks | DrawList, limits: DeviceLimits) -> int:
+def words_of(listed: WorkList, limits: DeviceLimits) -> int:
     """32-bit words of a list."""
-    if isinstance(listed, DrawList):
+    if isinstance(listed, FaceList):
         return listed.words
     tiling = limits.tiling(listed.domain)
     return 4 + blocks_across(tiling.width) * blocks_across(tiling.height)
 
 
-def block_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """``compute`` appends the numbers of the active blocks in any order; the buffer starts as (0, 0, 1, 0)."""
-    assert s.active is not None
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     declare_blocks(w)
@@ -25,7 +25,7 @@ def block_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) ->
     across, down = blocks_across(width), blocks_across(height)
     hit = " || ".join(
         f"{w.load(v, 'ivec2(x, y)')} != {int(value) if v.vtype.is_int else float(value)!r}"
-        for v, value in s.active.quiet
+        for v, value in work.blocks.quiet
     )
     most = limits.max_workgroup_count
     main = [

@@ -1,26 +1,43 @@
-"""Shaders of a SubStage by its mode."""
+"""Shaders of a SubStage, by its kind of work."""
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 from ..limits import DeviceLimits
-from ..substage import Mode, SubStage
+from ..substage import (
+    Compute,
+    Fragment,
+    ListBlocks,
+    ListFaces,
+    Raster,
+    ScatterDispatch,
+    ScatterDraw,
+    SubStage,
+    Work,
+)
 from .blocks import block_shaders
 from .lists import list_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import raster_shaders
-from .scatter import scatter_shaders
+from .scatter import scatter_dispatch_shaders, scatter_draw_shaders
 from .writer import Shaders, ShaderText
-
-_GENERATORS = {
-    Mode.FRAGMENT: fragment_shaders,
-    Mode.COMPUTE: compute_shaders,
-    Mode.RASTER: raster_shaders,
-    Mode.SCATTER: scatter_shaders,
-    Mode.BLOCKS: block_shaders,
-    Mode.LIST: list_shaders,
-}
 
 
 def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """All shaders of a SubStage, with the descriptors they share."""
-    return _GENERATORS[s.mode](s, limits, shader_text)
+    return _shaders(s.work, s, limits, shader_text)
+
+
+@singledispatch
+def _shaders(work: Work, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    raise TypeError(f"there are no shaders for {type(work).__name__}; register a function for it here")
+
+
+_shaders.register(Fragment, fragment_shaders)
+_shaders.register(Compute, compute_shaders)
+_shaders.register(Raster, raster_shaders)
+_shaders.register(ScatterDispatch, scatter_dispatch_shaders)
+_shaders.register(ScatterDraw, scatter_draw_shaders)
+_shaders.register(ListBlocks, block_shaders)
+_shaders.register(ListFaces, list_shaders)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..limits import DeviceLimits
-from ..substage import DrawList, SubStage
-from .pixel import declare_outputs, work
+from ..lists import FaceList
+from ..substage import ListFaces, SubStage
+from .pixel import declare_outputs, write_work
 from .writer import Resource, Shaders, ShaderText, Writer
 
 LISTING = 64  # invocations of a workgroup that lists faces
@@ -18,16 +19,15 @@ def declare_list(w: Writer, access: str = "readonly") -> None:
     w.resources.append(Resource("list"))
 
 
-def list_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """``compute`` makes the images of the SubStage and lists the faces; one workgroup a segment of a tile."""
-    listed = s.listed
-    assert listed is not None
+    listed = work.faces
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     names = declare_outputs(w, s)
     declare_list(w, "")
     w.head.append(f"shared uint counts[{LISTING}];")
-    work(w, s, names)
+    write_work(w, s, names)
     live = w.value(listed.live)
     wide, high = s.domain.size
     run = -(-min(wide * high, listed.segment) // LISTING)
@@ -56,7 +56,7 @@ def list_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> 
     return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={LISTING}) in;"])})
 
 
-def find_vertex(listed: DrawList | None) -> list[str]:
+def find_vertex(listed: FaceList | None) -> list[str]:
     """Statements of a vertex shader that set ``number``, that of the vertex when all faces are drawn, and ``tile``."""
     if listed is None:
         return ["int number = gl_VertexIndex, tile = gl_InstanceIndex;"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ....ad.graph import Variable
 from ..limits import DeviceLimits
-from ..substage import SubStage
+from ..substage import Compute, Fragment, SubStage
 from .writer import Shaders, ShaderText, Writer, color_outputs, invocation
 
 FULL_SCREEN = """#version 450
@@ -17,19 +17,19 @@ void main() {
 """
 
 
-def fragment_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def fragment_shaders(work: Fragment, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    layouts = work(w, s, declare_outputs(w, s))
+    layouts = write_work(w, s, declare_outputs(w, s))
     main = ["ivec2 place = ivec2(gl_FragCoord.xy);", *w.place(), *w.lines]
     return Shaders(tuple(w.resources), {"vertex": FULL_SCREEN, "fragment": w.text(main, layouts)})
 
 
-def compute_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def compute_shaders(work: Compute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     w = Writer(s, limits, shader_text)
     w.declare_reads()
-    work(w, s, declare_outputs(w, s))
-    layout, start = invocation(w)
+    write_work(w, s, declare_outputs(w, s))
+    layout, start = invocation(w, work.sparse)
     return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines], [layout])})
 
 
@@ -45,23 +45,23 @@ def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:
     return names
 
 
-def work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
-    """Statements of a draw or a dispatch: its own work at ``place``, then that of its riders. Returns layouts."""
+def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
+    """Statements of a draw or a dispatch: its own work at ``place``, then that of what is fused to it. Returns layouts."""
 
     def store(outputs: Iterable[Variable]) -> list[str]:
         return [f"imageStore({names[v]}_{p}, place, {e});" for v in outputs for p, e in w.planes(v)]
 
-    riding = {v for rider in s.riders for v in rider.outputs}
+    others = {v for fused in s.fused for v in fused.outputs}
     for f in s.body:
         w.emit(f)
     layouts, colors = color_outputs(w, s)
-    w.lines += colors or store(v for v in s.outputs if v not in riding)
-    for rider in s.riders:
+    w.lines += colors or store(v for v in s.outputs if v not in others)
+    for fused in s.fused:
         outer = dict(w.names)
         w.lines.append("if (place == ivec2(0)) {")
-        for f in rider.body:
+        for f in fused.body:
             if f.output not in w.names:
                 w.emit(f)
-        w.lines += [*store(rider.outputs), "}"]
+        w.lines += [*store(fused.outputs), "}"]
         w.names = outer
     return layouts

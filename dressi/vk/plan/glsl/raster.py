@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from ....ad.graph import RasterFunction, Variable
 from ..limits import DeviceLimits
-from ..substage import Binding, DrawList, SubStage
+from ..lists import FaceList
+from ..substage import Binding, Raster, SubStage
 from .flat import Flat, find_flat, needed
 from .lists import declare_list, find_vertex
 from .writer import Resource, Shaders, ShaderText, Writer, color_outputs
 
 
-def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a fragment shader
     that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
     (f,) = s.functions
@@ -23,12 +24,13 @@ def raster_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -
     if graph is not None and f.size != (1, 1):
         single = [v for v, image in actual.items() if image.size == (1, 1)]
         flat = find_flat(graph.functions, graph.face, single, graph.roots)
-    vertex_source = _vertex(s, f, limits, shader_text, actual, flat)
-    fragment, source = _fragment(s, f, limits, shader_text, actual, flat)
+    vertex_source = _vertex(work, s, f, limits, shader_text, actual, flat)
+    fragment, source = _fragment(work, s, f, limits, shader_text, actual, flat)
     return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
 
 
 def _vertex(
+    work: Raster,
     s: SubStage,
     f: RasterFunction,
     limits: DeviceLimits,
@@ -39,15 +41,15 @@ def _vertex(
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     w.leave_out(lambda r: r.kind == "attachment")
-    if s.listed is not None:
+    if work.faces is not None:
         declare_list(w)
     if f.fragment is not None:
         w.names[f.fragment.face] = "face"
-    main, ends = pull(w, f, s.listed), flat.send(w, "face", "tile", actual)
+    main, ends = pull(w, f, work.faces), flat.send(w, "face", "tile", actual)
     return w.text([*main, *w.lines, *ends], flat.layouts("out"))
 
 
-def pull(w: Writer, f: RasterFunction, listed: DrawList | None) -> list[str]:
+def pull(w: Writer, f: RasterFunction, listed: FaceList | None) -> list[str]:
     """Statements of a vertex shader that fetch the corner of gl_VertexIndex; ``face`` and ``tile`` are set."""
     position = f.inputs[0]
     main = [*find_vertex(listed), "int triangle = number / 3;"]
@@ -72,6 +74,7 @@ def pull(w: Writer, f: RasterFunction, listed: DrawList | None) -> list[str]:
 
 
 def _fragment(
+    work: Raster,
     s: SubStage,
     f: RasterFunction,
     limits: DeviceLimits,
@@ -83,7 +86,7 @@ def _fragment(
     w.declare_reads()
     pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
     w.leave_out(lambda r: r.variable in pulled)
-    w.resources += [Resource("list")] * (s.listed is not None)
+    w.resources += [Resource("list")] * (work.faces is not None)
     start, ends = flat.receive(w, actual), []
     graph = f.fragment
     if graph is not None:

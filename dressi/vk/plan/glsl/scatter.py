@@ -11,11 +11,11 @@ from dataclasses import replace
 from ....ad.graph import ScatterFunction, Variable
 from ..limits import DeviceLimits
 from ..passes.compact_live_faces import vertices_expected
-from ..substage import Mode, SubStage
+from ..substage import Scatter, ScatterDispatch, ScatterDraw, SubStage
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import Flat, find_flat, needed
 from .lists import declare_list
-from .pixel import FULL_SCREEN, declare_outputs, work
+from .pixel import FULL_SCREEN, declare_outputs, write_work
 from .raster import fragment_place, pull
 from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, invocation
 
@@ -27,40 +27,66 @@ FLAT_PIXELS = 32
 a mesh are vertices and a band of pixels around a few of them is shaded."""
 
 
-def scatter_shaders(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def scatter_dispatch_shaders(
+    work: ScatterDispatch, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
+) -> Shaders:
     """``compute`` makes the values of a source texel and adds them into the buffer, ``resolve`` writes the table
     from it."""
-    f = s.scatter
-    assert f is not None
+    f = _scatter(s)
     sums = accumulators_of(f)
     bands = sums.bands(limits)
-    accumulate, binding, _ = _writer(s, f, limits, shader_text)
-    flat = _flat(s, f)
-    source = _accumulate(s, f, sums, bands, accumulate, binding, flat)
-    over_table = replace(s, mode=Mode.COMPUTE, domain=f.output.domain)
-    resolve, _, outputs = _writer(over_table, f, limits, shader_text)
-    sources = _resolve(f, sums, bands, resolve, binding, outputs)
-    if s.drawn is None:
-        return Shaders(tuple(accumulate.resources), {"compute": source, **sources}, bands)
+    w, binding, _ = _writer(s, f, limits, shader_text)
+    lines, layouts = _accumulate(work, s, f, sums, bands, w, binding, Flat())
+    layout, start = invocation(w, work.sparse)
+    source = w.text([*start, *w.place(), *lines], [*layouts, layout])
+    sources = _resolve(work, s, f, sums, bands, limits, shader_text)
+    return Shaders(tuple(w.resources), {"compute": source, **sources}, bands)
+
+
+def scatter_draw_shaders(
+    work: ScatterDraw, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
+) -> Shaders:
+    """``vertex`` and ``fragment`` draw the primitives of a raster and add where the own one has won, ``resolve`` writes
+    the table."""
+    f = _scatter(s)
+    sums = accumulators_of(f)
+    bands = sums.bands(limits)
+    w, binding, _ = _writer(s, f, limits, shader_text)
+    flat = _flat(work, s, f)
+    winner = f"if ({w.fetch(work.raster.output)}(pixel, tile) != face) discard;"
+    w.names[work.raster.output] = "face"
+    received = flat.receive(w)
+    lines, layouts = _accumulate(work, s, f, sums, bands, w, binding, flat)
+    # Every pixel is worked on once: by the fragment of its winner.
+    w.leave_out(lambda r: r.kind == "storage")
+    main = [*received, *fragment_place(w), winner, *lines]
+    source = w.text(main, [*layouts, *flat.layouts("in"), EARLY])
+    sources = _resolve(work, s, f, sums, bands, limits, shader_text)
     vertex, *_ = _writer(s, f, limits, shader_text)
     vertex.leave_out(lambda r: r.kind == "storage")
-    vertex.names[s.drawn.output] = "face"
-    if s.listed is not None:
+    vertex.names[work.raster.output] = "face"
+    if work.faces is not None:
         declare_list(vertex)
-        accumulate.resources.append(Resource("list"))
-    main, ends = pull(vertex, s.drawn, s.listed), flat.send(vertex, "face", "tile")
+        w.resources.append(Resource("list"))
+    main, ends = pull(vertex, work.raster, work.faces), flat.send(vertex, "face", "tile")
     pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
-    return Shaders(tuple(accumulate.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
+    return Shaders(tuple(w.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
 
 
-def _flat(s: SubStage, f: ScatterFunction) -> Flat:
-    """What a scatter that draws passes on: a fragment that adds anything is of the raster's face at its pixel."""
+def _scatter(s: SubStage) -> ScatterFunction:
+    f = s.scatter
+    assert f is not None
+    return f
+
+
+def _flat(work: ScatterDraw, s: SubStage, f: ScatterFunction) -> Flat:
+    """What the vertex shader passes on: a fragment that adds anything is of the raster's face at its pixel."""
     pixels = s.domain.size[0] * s.domain.size[1]
-    if s.drawn is None or vertices_expected(s.drawn, s.listed) * FLAT_PIXELS > pixels:
+    if vertices_expected(work.raster, work.faces) * FLAT_PIXELS > pixels:
         return Flat()
     single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
     functions = [g for g in s.body if g is not f]
-    return find_flat(functions, s.drawn.output, single, f.inputs)
+    return find_flat(functions, work.raster.output, single, f.inputs)
 
 
 def _writer(
@@ -76,14 +102,18 @@ def _writer(
 
 
 def _accumulate(
-    s: SubStage, f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, flat: Flat
-) -> str:
-    if s.drawn is not None:
-        winner = f"if ({w.fetch(s.drawn.output)}(pixel, tile) != face) discard;"
-        w.names[s.drawn.output] = "face"
-        received = flat.receive(w)
-    w.leave_out(lambda r: r.kind == "attachment")  # of what is done then
-    later = set() if s.then is None else set(s.then.outputs)
+    work: Scatter,
+    s: SubStage,
+    f: ScatterFunction,
+    sums: Accumulators,
+    bands: range,
+    w: Writer,
+    binding: int,
+    flat: Flat,
+) -> tuple[list[str], list[str]]:
+    """Statements that make the values and add them, and layouts."""
+    w.leave_out(lambda r: r.kind == "attachment")  # of the epilogue
+    later = set() if work.epilogue is None else set(work.epilogue.outputs)
     made = [v for v in s.outputs if v is not f.output and v not in later]
     for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
         w.emit(g)
@@ -123,22 +153,23 @@ def _accumulate(
     for v in made:
         name = f"output{s.outputs.index(v)}"
         lines += [f"imageStore({name}_{p}, place, {e});" for p, e in w.planes(v)]
-    if s.drawn is not None:
-        # Every pixel is worked on once: by the fragment of its winner.
-        w.leave_out(lambda r: r.kind == "storage")
-        start = [*received, *fragment_place(w), winner]
-        layouts = [*_buffers(binding, bands, long=long), *flat.layouts("in"), EARLY]
-        return w.text([*start, *w.lines, *lines], layouts)
-    layout, start = invocation(w)
-    return w.text([*start, *w.place(), *w.lines, *lines], [*_buffers(binding, bands, long=long), layout])
+    return [*w.lines, *lines], _buffers(binding, bands, long=long)
 
 
 def _resolve(
-    f: ScatterFunction, sums: Accumulators, bands: range, w: Writer, binding: int, names: dict[Variable, str]
+    work: Scatter,
+    s: SubStage,
+    f: ScatterFunction,
+    sums: Accumulators,
+    bands: range,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
 ) -> dict[str, str]:
-    """The table from its accumulators, or what the SubStage does ``then`` with each texel of it."""
+    """The table from its accumulators, or what the epilogue does with each texel of it."""
+    w, binding, names = _writer(replace(s, domain=f.output.domain), f, limits, shader_text)
+    epilogue = work.epilogue
     wide, high = f.table.size
-    draws = w.s.then is not None and w.s.then.draws
+    draws = epilogue is not None and epilogue.draws
     t = w.tiling
     slots = [f"slot + {k * sums.slots}" for k in range(sums.components)]
     cell = f"tile * {wide * high} + place.y % {high} * {wide} + place.x % {wide}"
@@ -157,10 +188,10 @@ def _resolve(
     ]
     w.names[f.output], w.lines = "texel", []
     layouts = _buffers(binding, bands, long=long)
-    if w.s.then is None:
+    if epilogue is None:
         main += [f"imageStore({names[f.output]}_{p}, place, {e});" for p, e in w.planes(f.output)]
     else:
-        layouts += work(w, w.s.then, names)
+        layouts += write_work(w, epilogue, names)
         main += [f"ivec2 pixel = ivec2(place.x % {wide}, place.y % {high});", *w.lines]
     if draws:
         return {"resolve.vertex": FULL_SCREEN, "resolve.fragment": w.text(main, layouts)}

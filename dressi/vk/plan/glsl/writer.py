@@ -13,7 +13,7 @@ from ....ad.graph import Function, Variable
 from ....ad.includes import included_files
 from ....ad.types import Access, VType
 from ..limits import DeviceLimits
-from ..substage import GROUP, ONE, Binding, SubStage
+from ..substage import GROUP, ONE, Binding, Sparse, SubStage
 from .source import ShaderSource, template_of
 
 ShaderText = Callable[[str], str]
@@ -153,7 +153,7 @@ class Writer:
     def fetch(self, v: Variable) -> str:
         """The name of a GLSL function (ivec2 texel, int tile) that reads the Variable, or makes its value."""
         if v not in self.fetches:
-            if v in self.s.parts:
+            if v in self.s.channels:
                 return self._part(v)
             if v not in self.images:
                 return self._recompute(v)
@@ -166,8 +166,8 @@ class Writer:
         """The value of a Variable at this pixel, loaded or made once."""
         if v in self.names:
             return self.names[v]
-        if v in self.s.parts:
-            whole, first = self.s.parts[v]
+        if v in self.s.channels:
+            whole, first = self.s.channels[v]
             name = self.names[v] = f"{self.value(whole)}.{_channels(v, first)}"
             return name
         wide, high = v.size
@@ -190,14 +190,14 @@ class Writer:
 
     def _part(self, v: Variable) -> str:
         """A GLSL function that reads some channels of an image."""
-        whole, first = self.s.parts[v]
+        whole, first = self.s.channels[v]
         name = self.fetches[v] = f"part{len(self.fetches)}"
         body = f"{self.fetch(whole)}(texel, tile).{_channels(v, first)}"
         self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return name
 
     def _at_hand(self, v: Variable) -> bool:
-        return v in self.images or v in self.names or v in self.s.parts
+        return v in self.images or v in self.names or v in self.s.channels
 
     # ---- recomputing
     def _recompute(self, v: Variable) -> str:
@@ -347,12 +347,12 @@ def declare_blocks(w: Writer) -> None:
     w.resources.append(Resource("blocks"))
 
 
-def invocation(w: Writer) -> tuple[str, list[str]]:
+def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
     """Layout and statements of a compute shader: one invocation a texel, in rows, or in the active blocks."""
     t, domain = w.tiling, w.s.domain
     layout = f"layout(local_size_x={GROUP}) in;"
     lines = ["ivec2 place = ivec2(gl_GlobalInvocationID.xy);"]
-    if w.s.active is not None:
+    if sparse is not None:
         declare_blocks(w)
         across = blocks_across(t.width)
         lines = [

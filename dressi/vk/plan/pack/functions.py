@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import singledispatch
 
-from ....ad.graph import Domain, Function, ReduceFunction, ScatterFunction, Variable
+from ....ad.graph import (
+    Domain,
+    Function,
+    PixelFunction,
+    RasterFunction,
+    ReduceFunction,
+    ScatterFunction,
+    Variable,
+)
 from ....ad.types import Access
 from ....errors import PlanError
 from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..limits import DeviceLimits
-from ..substage import Binding, Mode, Read, SubStage, iteration_domain, resources
+from ..substage import (
+    Binding,
+    Compute,
+    Fragment,
+    Raster,
+    Read,
+    ScatterDispatch,
+    SubStage,
+    Undecided,
+    Work,
+    iteration_domain,
+    resources,
+)
 from ..walks import Walks
 
 LARGEST_SHADER = 256
@@ -89,7 +110,7 @@ def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
 
     def newcomers(group: _Group, key: tuple) -> list[Entry]:
         """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its values."""
-        keys = [key] if group.mode is not Mode.SCATTER else [key, (Mode.FRAGMENT.value, group.domain)]
+        keys = [key, (PixelFunction, group.domain)] if group.scatters else [key]
         return [entry for k in keys for entry in ready.pop(k, [])]
 
     roots = set(analysis.roots)
@@ -113,19 +134,19 @@ def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
                     pending[maker] -= 1
                     if pending[maker] == 0:
                         push(maker)
-            if not fuse or group.mode is Mode.RASTER:
+            if not fuse or group.rasterizes:
                 break
             for entry in newcomers(group, key):
                 heapq.heappush(heap, entry)
-        for entry in _put_back(ready, key, heap, group.mode) + refused:
+        for entry in _put_back(ready, key, heap, group.scatters) + refused:
             heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
         closed.append(group.close())
     return closed[::-1]
 
 
-def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mode: Mode) -> list[Entry]:
+def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mixed: bool) -> list[Entry]:
     """Makes what a closed SubStage did not look at ready again; what cannot be put back as a whole is returned."""
-    if not heap or mode is Mode.SCATTER:
+    if not heap or mixed:
         return heap
     others = ready.pop(key, [])
     ready[key], others = (heap, others) if len(heap) >= len(others) else (others, heap)
@@ -137,10 +158,31 @@ def _texels(domain: Domain) -> tuple[int, int]:
     return domain.size[0] * domain.size[1], domain.batch
 
 
+@singledispatch
+def work_of(function: Function) -> Work:
+    """The kind of work of a SubStage that starts with a Function."""
+    raise TypeError(f"there is no work for the kind of {function!r}; subclass one of the kinds")
+
+
+@work_of.register
+def _(function: PixelFunction) -> Work:
+    return Undecided()
+
+
+@work_of.register
+def _(function: ScatterFunction) -> Work:
+    return ScatterDispatch()
+
+
+@work_of.register
+def _(function: RasterFunction) -> Work:
+    return Raster()
+
+
 def _key(analysis: Analysis, f: Function) -> tuple:
-    mode = analysis.mode[f]
+    """What ready Functions of one SubStage have in common; rasters and scatters start one each."""
     domain = iteration_domain(f)
-    return (mode.value, domain) if mode is Mode.FRAGMENT else (mode.value, domain, analysis.position[f])
+    return (PixelFunction, domain) if isinstance(f, PixelFunction) else (analysis.position[f], domain)
 
 
 class _Group:
@@ -166,13 +208,13 @@ class _Group:
         self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
         self.axes: set[str] = set()
         self.fetched: set[Variable] = set()
-        self.mode = Mode.FRAGMENT
+        self.work: Work = Undecided()
         self.domain = Domain((1, 1), 1)
 
     def accept(self, f: Function) -> bool:
         """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
         if not self.members:
-            self.mode, self.domain = self.analysis.mode[f], iteration_domain(f)
+            self.work, self.domain = work_of(f), iteration_domain(f)
         if f.output in self.fetched or (self.members and f.output.domain != self.domain):
             return False  # a member reads other texels of it
         body = self.analysis.body_of(f, self.domain, self.body)
@@ -196,20 +238,21 @@ class _Group:
                 changed[x] = after
         leaves_group = f.output in self.roots or any(u not in self.members for u in self.analysis.users[f])
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
-        mode = self.mode
         looping = self.looping + sum(self.walks.of(g) for g in body)
 
-        def violation() -> str | None:
-            used = resources(mode, count, written)
+        def violation(work: Work, count: Mapping[Binding, int]) -> str | None:
+            used = resources(work, count, written, written if work.draws else 0)
             return self.limits.violation_of({**used, "loop_iterations": looping})
 
-        sentence = violation()
         dispatch = self.dispatch or f.output in self.updates
-        if sentence and mode is Mode.FRAGMENT and (dispatch or not self.members):
-            count[Binding.TEXTURE] += count.pop(Binding.ATTACHMENT)
-            count[Binding.ATTACHMENT] = 0
-            mode = Mode.COMPUTE
-            sentence = violation()
+        if isinstance(self.work, Undecided):
+            sentence = violation(Fragment(), count)
+            if sentence and (dispatch or not self.members):
+                dispatch = True
+                fetched = count[Binding.TEXTURE] + count[Binding.ATTACHMENT]
+                sentence = violation(Compute(), {**count, Binding.TEXTURE: fetched, Binding.ATTACHMENT: 0})
+        else:
+            sentence = violation(self.work, count)
         if sentence and self.members:
             return False
         if sentence:
@@ -221,9 +264,6 @@ class _Group:
             self.axes.add(f.axis)
         self.reads.pop(f.output, None)
         self.reads.update(changed)
-        if mode is not self.mode:
-            self.mode = mode
-            self.reads = dict.fromkeys(self.reads, Binding.TEXTURE)
         self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
         if isinstance(f, ScatterFunction):
             self.fetched.add(f.inputs[0])  # resolving needs the bound too
@@ -233,6 +273,14 @@ class _Group:
         return True
 
     @property
+    def scatters(self) -> bool:
+        return isinstance(self.work, ScatterDispatch)
+
+    @property
+    def rasterizes(self) -> bool:
+        return isinstance(self.work, Raster)
+
+    @property
     def full(self) -> bool:
         return len(self.body) >= LARGEST_SHADER
 
@@ -240,12 +288,12 @@ class _Group:
         if access is Access.PULL:
             return Binding.VERTEX
         same = access is Access.SAME_PIXEL and x.domain == self.domain
-        return Binding.ATTACHMENT if same and self.mode in (Mode.FRAGMENT, Mode.RASTER) else Binding.TEXTURE
+        return Binding.ATTACHMENT if same and not self.scatters else Binding.TEXTURE
 
     def close(self) -> SubStage:
         functions = tuple(sorted(self.members, key=self.analysis.position.__getitem__))
         return SubStage(
-            self.mode,
+            self.work,
             self.domain,
             functions,
             self.analysis.body(functions, self.domain),

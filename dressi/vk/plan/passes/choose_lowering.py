@@ -15,46 +15,57 @@ from dataclasses import replace
 
 from ..context import Context
 from ..limits import DeviceLimits
-from ..substage import Binding, Mode, Read, SubStage
+from ..substage import Binding, Scatter, SubStage, Undecided
 
 
 def choose_lowering(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, each as a subpass or as a dispatch."""
-    limits, cost = context.limits, context.cost
+    """The SubStages, those that were undecided as subpasses or as dispatches."""
+    cost = context.cost
+    draws = cost.prefers_attachments and not cost.prefers_dispatches
 
     def dispatched(s: SubStage) -> bool:
-        return (
-            s.mode is Mode.FRAGMENT
-            and (cost.prefers_dispatches or s.over_list)
-            and may_be_dispatched(s, limits)
-        )
+        return cost.prefers_dispatches or s.one_line
 
-    found = [s.as_dispatch() if dispatched(s) else s for s in sub_stages]
-    draws = cost.prefers_attachments and not cost.prefers_dispatches
-    return subpasses_where_possible(found, context) if draws else found
+    return [_lowered(s, context.limits, dispatched(s), draws) for s in sub_stages]
 
 
 def subpasses_where_possible(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with dispatches that overwrite leaves as draws, also those that end a scatter; not the ones over
-    lists."""
-    return [_drawn(s, context.limits) for s in sub_stages]
+    """The SubStages, those that were undecided as subpasses unless they do not fit."""
+    return [_lowered(s, context.limits, dispatched=False, drawn=True) for s in sub_stages]
+
+
+def _lowered(s: SubStage, limits: DeviceLimits, dispatched: bool, drawn: bool) -> SubStage:
+    """dispatched: whether work that stores new values is better dispatched; drawn: whether work that overwrites leaves
+    is better drawn."""
+    if isinstance(s.work, Scatter):
+        return _with_epilogue(s, limits, drawn)
+    if not isinstance(s.work, Undecided):
+        return s
+    subpass, dispatch = s.as_subpass(), s.as_dispatch()
+    if limits.violation(subpass) is not None:
+        return dispatch
+    if s.replaces:
+        stores = bool(s.fused) and not limits.fragment_atomics
+        return subpass if drawn and not s.one_line and not stores else dispatch
+    return dispatch if dispatched and limits.violation(dispatch) is None else subpass
+
+
+def _with_epilogue(s: SubStage, limits: DeviceLimits, drawn: bool) -> SubStage:
+    """The scatter with an epilogue that overwrites leaves as a draw, with others as a dispatch."""
+    work = s.work
+    assert isinstance(work, Scatter)
+    epilogue = work.epilogue
+    if epilogue is None:
+        return s
+    dispatch = replace(s, work=replace(work, epilogue=epilogue.as_dispatch()))
+    if not drawn or not epilogue.replaces or epilogue.one_line or not limits.fragment_atomics:
+        return dispatch
+    leaves = set(epilogue.replaces.values())
+    reads = tuple(replace(r, binding=Binding.ATTACHMENT) if r.variable in leaves else r for r in s.reads)
+    draw = replace(s, reads=reads, work=replace(work, epilogue=epilogue.as_subpass()))
+    return dispatch if limits.violation(draw) else draw
 
 
 def may_be_dispatched(s: SubStage, limits: DeviceLimits) -> bool:
     """Whether work on each pixel fits a dispatch; its images stay as many, whatever it overwrites."""
-    return s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and limits.violation(s.as_dispatch()) is None
-
-
-def _drawn(s: SubStage, limits: DeviceLimits) -> SubStage:
-    work = s.then or s
-    if work.mode is not Mode.COMPUTE or not work.replaces or work.over_list:
-        return s
-    leaves = set(work.replaces.values())
-
-    def attached(reads: Sequence[Read]) -> tuple[Read, ...]:
-        return tuple(replace(r, binding=Binding.ATTACHMENT) if r.variable in leaves else r for r in reads)
-
-    drawn = replace(work, mode=Mode.FRAGMENT, reads=attached(work.reads))
-    found = drawn if s.then is None else replace(s, reads=attached(s.reads), then=drawn)
-    stores = s.then is not None or work.riders
-    return s if limits.violation(found) or (stores and not limits.fragment_atomics) else found
+    return isinstance(s.work, Undecided) and limits.violation(s.as_dispatch()) is None

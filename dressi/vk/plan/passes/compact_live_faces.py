@@ -16,7 +16,8 @@ from dataclasses import replace
 from ....ad.graph import Domain, RasterFunction
 from ..context import Context
 from ..limits import DeviceLimits
-from ..substage import Binding, DrawList, Mode, Read, SubStage
+from ..lists import FaceList
+from ..substage import Binding, ListFaces, Raster, Read, SubStage, Undecided
 
 LIVE = 1 / 16
 """The share of the faces of a mask that is expected to be live. Of the edges of closed meshes 2 to 7 % are
@@ -25,19 +26,19 @@ _INDICES = 1 << 31  # of vertices, which shaders count with an int
 
 
 def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with rasters that have a mask drawing ``listed`` faces, and those that make the lists; where
+    """The SubStages, with rasters that have a mask drawing listed faces, and those that make the lists; where
     Functions share shaders, what makes the mask makes the list too."""
     limits, fuse = context.limits, context.options.pack_functions
     order = list(sub_stages)
-    lists: dict[tuple, DrawList] = {}
+    lists: dict[tuple, FaceList] = {}
     for s in sub_stages:
         f = s.functions[0]
         if not isinstance(f, RasterFunction) or f.live is None:
             continue
-        listed = DrawList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face)
+        listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face)
         key = (listed.domain, listed.live, listed.faces, listed.vertices)
         listed = lists.get(key, listed)
-        drawing = replace(s, listed=listed)
+        drawing = replace(s, work=Raster(listed))
         read = any(r.variable is f.live for r in s.reads)
         if not read or listed.indices > _INDICES or limits.violation(drawing):
             continue
@@ -48,7 +49,7 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
                 order[made] = together
             else:
                 reads = (Read(f.live, Binding.TEXTURE),)
-                alone = SubStage(Mode.LIST, listed.domain, (), (), reads, (), listed=listed)
+                alone = SubStage(ListFaces(listed), listed.domain, (), (), reads, ())
                 if limits.violation(alone):
                     continue
                 order.insert(order.index(s), alone)
@@ -57,14 +58,14 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
     return order
 
 
-def _making(s: SubStage, listed: DrawList, limits: DeviceLimits) -> SubStage | None:
+def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | None:
     """The SubStage, making the list as well; None where it cannot."""
-    if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE) or s.domain != listed.domain or s.replaces or s.riders:
+    if not isinstance(s.work, Undecided) or s.domain != listed.domain or s.replaces or s.fused:
         return None
-    together = replace(s.as_dispatch(), mode=Mode.LIST, listed=listed)
+    together = replace(s.as_dispatch(), work=ListFaces(listed))
     return None if limits.violation(together) else together
 
 
-def vertices_expected(f: RasterFunction, listed: DrawList | None) -> float:
+def vertices_expected(f: RasterFunction, listed: FaceList | None) -> float:
     """How many vertices a raster shades for a tile."""
     return 3 * f.triangles * (LIVE if listed is not None else 1.0)

@@ -16,7 +16,8 @@ from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..analysis.restrict import restrict
 from ..context import Context
 from ..limits import DeviceLimits
-from ..substage import Binding, DrawList, Mode, Read, SubStage
+from ..lists import FaceList
+from ..substage import Binding, Raster, Read, ScatterDispatch, ScatterDraw, SubStage, Undecided
 from .compact_live_faces import vertices_expected
 
 PIXELS_PER_VERTEX = 8
@@ -31,13 +32,15 @@ def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     the image is made apart, and the scatter computes its own at the few pixels it visits.
     """
     limits = context.limits
-    rasters = {v for s in sub_stages if s.mode is Mode.RASTER for v in s.outputs}
+    rasters = {v for s in sub_stages if isinstance(s.work, Raster) for v in s.outputs}
     split = [
         _split(s, context) if _several(s) and any(r.variable in rasters for r in s.reads) else (s,)
         for s in sub_stages
     ]
     drawn = {
-        s.outputs for s in _drawn_where_possible([s for parts in split for s in parts], limits) if s.drawn
+        s.outputs
+        for s in _drawn_where_possible([s for parts in split for s in parts], limits)
+        if isinstance(s.work, ScatterDraw)
     }
     pairs = zip(sub_stages, split, strict=True)
     found = [s for whole, parts in pairs for s in (parts if parts[-1].outputs in drawn else (whole,))]
@@ -45,7 +48,7 @@ def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
 
 
 def _several(s: SubStage) -> bool:
-    return s.mode is Mode.SCATTER and len(s.outputs) > 1
+    return isinstance(s.work, ScatterDispatch) and len(s.outputs) > 1
 
 
 def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
@@ -53,35 +56,39 @@ def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
     scatter = s.scatter
     assert scatter is not None
     images = tuple(v for v in s.outputs if v is not scatter.output)
-    first = restrict(s, context.analysis, images, Mode.FRAGMENT)
-    if context.limits.violation(first):
-        first = first.as_dispatch()
-    return first, restrict(s, context.analysis, (scatter.output,), Mode.SCATTER)
+    first = restrict(s, context.analysis, images, Undecided())
+    return first, restrict(s, context.analysis, (scatter.output,), s.work)
 
 
 def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
     """The SubStages, with ``drawn`` set for scatters that a raster of the same schedule bounds."""
     rasters = {
-        f.output: (f, s)
+        f.output: (f, s, s.work.faces)
         for s in sub_stages
         for f in s.functions
-        if isinstance(f, RasterFunction) and f.fragment is not None and f.disjoint and _worth_it(f, s.listed)
+        if isinstance(s.work, Raster)
+        and isinstance(f, RasterFunction)
+        and f.fragment is not None
+        and f.disjoint
+        and _worth_it(f, s.work.faces)
     }
     return [_drawn(s, rasters, limits) for s in sub_stages]
 
 
-def _worth_it(f: RasterFunction, listed: DrawList | None) -> bool:
+def _worth_it(f: RasterFunction, listed: FaceList | None) -> bool:
     """Many primitives on a small image: then visiting every pixel is cheaper than drawing them again."""
     return vertices_expected(f, listed) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
 
 
 def _drawn(
-    s: SubStage, rasters: dict[Variable, tuple[RasterFunction, SubStage]], limits: DeviceLimits
+    s: SubStage,
+    rasters: dict[Variable, tuple[RasterFunction, SubStage, FaceList | None]],
+    limits: DeviceLimits,
 ) -> SubStage:
-    if s.mode is not Mode.SCATTER or len(s.outputs) > 1 or not limits.fragment_atomics:
+    if not isinstance(s.work, ScatterDispatch) or len(s.outputs) > 1 or not limits.fragment_atomics:
         return s
     for read in s.reads:
-        raster, drawing = rasters.get(read.variable, (None, s))
+        raster, drawing, faces = rasters.get(read.variable, (None, s, None))
         if raster is not None and read.variable.domain == s.domain and _silent(s, read.variable):
             known = {r.variable for r in s.reads}
             # Whatever the vertex shader of the raster needs.
@@ -91,7 +98,7 @@ def _drawn(
                 if r.binding is not Binding.ATTACHMENT and r.variable not in known
             ]
             reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
-            candidate = replace(s, drawn=raster, reads=reads, listed=drawing.listed)
+            candidate = replace(s, work=ScatterDraw(raster=raster, faces=faces), reads=reads)
             return s if limits.violation(candidate) else candidate
     return s
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 from ....ad.graph import Variable
 from ..context import Context
 from ..glsl.fixed_point import accumulators_of
-from ..substage import Mode, SubStage
+from ..substage import Scatter, SubStage, Undecided
 from ..uses import Uses
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with the only readers of tables moved ``then`` behind their scatters."""
+    """The SubStages, with the only readers of tables as epilogues of their scatters."""
     if context.incremental:
         return list(sub_stages)
     limits, needed = context.limits, {*context.roots, *context.named}
@@ -55,15 +55,15 @@ def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None
     """The scatter and its reader, None where the reader needs more than its own texel or spoils what is read."""
     known = {r.variable for r in s.reads}
     if (
-        reader.mode not in (Mode.FRAGMENT, Mode.COMPUTE)
+        not isinstance(s.work, Scatter)
+        or not isinstance(reader.work, Undecided)
         or reader.domain != table.domain
-        or reader.active is not None
         or any(r.elsewhere for r in reader.reads if r.variable is table)
         or not known.isdisjoint(reader.replaces.values())
     ):
         return None
-    reader = reader.as_dispatch()
-    more = [r for r in reader.reads if r.variable is not table and r.variable not in known]
+    fetched = reader.as_dispatch().reads
+    more = [r for r in fetched if r.variable is not table and r.variable not in known]
     elsewhere = {r.variable for r in reader.reads if r.elsewhere}
     reads = [replace(r, elsewhere=r.elsewhere or r.variable in elsewhere) for r in s.reads]
     return replace(
@@ -72,5 +72,5 @@ def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None
         reads=(*reads, *more),
         outputs=reader.outputs,
         replaces=reader.replaces,
-        then=reader,
+        work=replace(s.work, epilogue=reader),
     )

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from ....ad.graph import Variable
 from ..context import Context
-from ..substage import ONE, Binding, Mode, Read, SubStage
+from ..limits import DeviceLimits
+from ..substage import ONE, Binding, Read, SubStage, Undecided
 from ..uses import Uses
 
 
@@ -27,9 +28,14 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
         if any(r.variable in overwritten for r in rider.reads):
             continue
         for k in reversed(range(len(sub_stages))):
-            together = _together(sub_stages[k], rider)
+            together = _together(sub_stages[k], rider, limits)
             ready = not {v for s in sub_stages[k:] for v in s.outputs} & {r.variable for r in rider.reads}
-            if sub_stages[k] is rider or together is None or not ready or limits.violation(together):
+            if (
+                sub_stages[k] is rider
+                or together is None
+                or not ready
+                or limits.violation(together.as_dispatch())
+            ):
                 continue
             host = sub_stages[k]
             sub_stages[k] = together
@@ -43,12 +49,12 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
 
 def _may_ride(s: SubStage, read: Container[Variable]) -> bool:
     unread = not any(v in read for v in s.outputs)
-    return s.domain == ONE and s.mode in (Mode.FRAGMENT, Mode.COMPUTE) and unread
+    return s.domain == ONE and isinstance(s.work, Undecided) and unread
 
 
-def _together(host: SubStage, rider: SubStage) -> SubStage | None:
+def _together(host: SubStage, rider: SubStage, limits: DeviceLimits) -> SubStage | None:
     """The host with the rider, None where it cannot carry one."""
-    if host.mode is not Mode.COMPUTE:
+    if not isinstance(host.work, Undecided) or not (host.replaces or limits.violation(host.as_subpass())):
         return None
     known = {r.variable for r in host.reads}
     more = tuple(Read(r.variable, Binding.TEXTURE, True) for r in rider.reads if r.variable not in known)
@@ -57,5 +63,5 @@ def _together(host: SubStage, rider: SubStage) -> SubStage | None:
         functions=host.functions + rider.functions,
         reads=host.reads + more,
         outputs=host.outputs + rider.outputs,
-        riders=(*host.riders, replace(rider, replaces={})),
+        work=Undecided((*host.fused, replace(rider, replaces={}))),
     )

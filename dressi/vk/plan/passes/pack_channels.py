@@ -13,7 +13,7 @@ from ....ad.graph import Variable
 from ....ad.ops.pixel.vector import Construct
 from ....ad.types import VType
 from ..context import Context
-from ..substage import Binding, Mode, Read, SubStage
+from ..substage import Binding, Compute, Fragment, Raster, Read, ScatterDraw, SubStage
 
 _TYPES = {
     (2, False): VType.VEC2,
@@ -29,14 +29,14 @@ def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
         return list(sub_stages)
     readers, fixed = context.uses.readers, {*context.fixed, *context.given}
     for s in sub_stages:
-        if s.mode is Mode.RASTER or s.drawn is not None:
+        if isinstance(s.work, (Raster, ScatterDraw)):
             fixed.update(r.variable for r in s.reads)
         if s.scatter is not None:
             fixed.add(s.scatter.inputs[0])
     shared: dict[Variable, tuple[Variable, ...]] = {}
     found = list(sub_stages)
     for k, s in enumerate(found):
-        if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE) or s.active is not None or len(s.outputs) < 2:
+        if not isinstance(s.work, (Fragment, Compute)) or s.work.uses or len(s.outputs) < 2:
             continue
         groups: dict[tuple, list[Variable]] = {}
         for v in s.outputs:
@@ -79,12 +79,12 @@ def _making(s: SubStage, made: Construct, members: tuple[Variable, ...]) -> SubS
 def _reading(s: SubStage, new: Variable, members: tuple[Variable, ...]) -> SubStage:
     mine = [r for r in s.reads if r.variable in members]
     binding = mine[0].binding if len({r.binding for r in mine}) == 1 else Binding.TEXTURE
-    parts, first = dict(s.parts), 0
+    channels, first = dict(s.channels), 0
     for v in members:
-        parts[v] = new, first
+        channels[v] = new, first
         first += v.vtype.components
     reads = (
         *(r for r in s.reads if r.variable not in members),
         Read(new, binding, any(r.elsewhere for r in mine)),
     )
-    return replace(s, reads=reads, parts=parts)
+    return replace(s, reads=reads, channels=channels)

@@ -28,7 +28,8 @@ from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..analysis.restrict import restrict
 from ..context import Context
 from ..cost import operations, planes
-from ..substage import ActiveBlocks, Binding, Mode, Read, SubStage
+from ..lists import ActiveBlocks
+from ..substage import Binding, ListBlocks, Raster, Read, ScatterDispatch, Sparse, SubStage, Undecided
 from ..uses import Uses
 
 ACTIVE = 0.5
@@ -74,7 +75,7 @@ class _Choice:
     def choose(self) -> bool:
         """Whether any SubStage runs on active blocks."""
         for k, s in enumerate(self.sub_stages):
-            if self._saves(s) > 0 and self.limits.violation(_as_dispatch(s)) is None:
+            if self._saves(s) > 0 and self.limits.violation(_dispatched(s)) is None:
                 found = next((b for b in self._lists(s.domain) if self._settled(k, b)), None)
                 if found is not None:
                     self.chosen[s] = found
@@ -105,9 +106,9 @@ class _Choice:
             if blocks not in made:
                 made.add(blocks)
                 reads = tuple(Read(v, Binding.TEXTURE) for v, _ in blocks.quiet)
-                result.append(SubStage(Mode.BLOCKS, s.domain, (), (), reads, (), active=blocks))
+                result.append(SubStage(ListBlocks(blocks), s.domain, (), (), reads, ()))
             fill = {v: self.known[blocks][v] for v in self._filled(s)}
-            result.append(replace(_as_dispatch(s), active=blocks, fill=fill))
+            result.append(_dispatched(s, Sparse(blocks, fill)))
         return result
 
     # ---- lists
@@ -188,12 +189,10 @@ class _Choice:
             outputs = tuple(dict.fromkeys((*settled, *between)))
             if not outputs or not self._independent(self.maker[s.outputs[0]], blocks):
                 continue
-            mode = Mode.SCATTER if s.mode is Mode.SCATTER else Mode.COMPUTE
-            first = restrict(s, self.context.analysis, outputs, mode)
-            second = restrict(s, self.context.analysis, rest, Mode.FRAGMENT, {*between, *settled})
-            if self.limits.violation(second) is not None:
-                second = _as_dispatch(second)
-            if self.limits.violation(first) is None and self.limits.violation(second) is None:
+            first = restrict(s, self.context.analysis, outputs, s.work)
+            second = restrict(s, self.context.analysis, rest, Undecided(), {*between, *settled})
+            fits = self.limits.violation(_dispatched(first)) is None
+            if fits and self.limits.violation(second) is None:
                 return first, second
         return None
 
@@ -221,7 +220,7 @@ class _Choice:
 
     def _follow_readers(self, s: SubStage) -> None:
         """What is only read under one list is only made there; what else the SubStage makes is settled outside."""
-        if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_as_dispatch(s)) is not None:
+        if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_dispatched(s)) is not None:
             return
         users = (self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ()))
         for blocks in dict.fromkeys(users):
@@ -242,7 +241,10 @@ class _Choice:
         known = self._values(blocks)
         return all(
             not elsewhere
-            and (self.chosen.get(s) is blocks or (s.mode is Mode.RASTER and s.functions[0].output in known))
+            and (
+                self.chosen.get(s) is blocks
+                or (isinstance(s.work, Raster) and s.functions[0].output in known)
+            )
             for s, elsewhere in self.readers.get(v, ())
         )
 
@@ -254,7 +256,7 @@ class _Choice:
 
     def _saves(self, s: SubStage) -> float:
         """Time, in operations, that is not spent where blocks are quiet."""
-        if s.mode not in (Mode.FRAGMENT, Mode.COMPUTE, Mode.SCATTER) or s.drawn or s.replaces or s.riders:
+        if not isinstance(s.work, (Undecided, ScatterDispatch)) or s.replaces or s.fused:
             return 0.0
         return (1 - ACTIVE) * self._work(s) * self._rounds(s.domain) - self.cost.stage
 
@@ -281,5 +283,5 @@ class _Choice:
         return self.cost.rounds(domain.size[0] * domain.size[1])
 
 
-def _as_dispatch(s: SubStage) -> SubStage:
-    return s if s.mode is Mode.SCATTER else s.as_dispatch()
+def _dispatched(s: SubStage, sparse: Sparse | None = None) -> SubStage:
+    return replace(s, work=ScatterDispatch(sparse=sparse)) if s.scatter else s.as_dispatch(sparse)

@@ -26,9 +26,9 @@ from ..analysis.rematerialization import LARGEST_CONE
 from ..analysis.restrict import restrict
 from ..context import Context
 from ..cost import planes
-from ..substage import Mode, SubStage
+from ..substage import PixelWork, Scatter, SubStage
 
-_SHADERS = (Mode.FRAGMENT, Mode.COMPUTE, Mode.SCATTER)
+_SHADERS = (PixelWork, Scatter)
 
 
 def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -59,14 +59,14 @@ class _Between:
         for s in sub_stages:
             for f in s.functions:
                 for x, access in self.analysis.stored_inputs(f):
-                    if s.mode not in _SHADERS or access not in (Access.SAME_PIXEL, Access.FETCH):
+                    if not isinstance(s.work, _SHADERS) or access not in (Access.SAME_PIXEL, Access.FETCH):
                         self.fixed.add(x)
             if s.scatter is not None:
                 self.fixed.add(s.scatter.inputs[0])
 
     def of(self, s: SubStage) -> set[Function]:
         """The Functions of a SubStage that its readers had better do."""
-        if s.mode not in _SHADERS:
+        if not isinstance(s.work, _SHADERS):
             return set()
         values = [
             v
@@ -140,4 +140,4 @@ def _again(s: SubStage, analysis: Analysis, chosen: AbstractSet[Function]) -> Su
     outputs = tuple(sorted(outputs, key=lambda v: v.id))
     if outputs == s.outputs and chosen.isdisjoint(r.variable.creator for r in s.reads if r.variable.creator):
         return s
-    return restrict(replace(s, functions=functions), analysis, outputs, s.mode)
+    return restrict(replace(s, functions=functions), analysis, outputs, s.work)

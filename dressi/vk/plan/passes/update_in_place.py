@@ -34,10 +34,7 @@ def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[Su
         replaces.setdefault(k, {})[new] = leaf
         for n in others:
             later[n].add(k)
-    return [
-        replace(s.as_dispatch(), replaces=replaces[k]) if k in replaces else s
-        for k, s in enumerate(sub_stages)
-    ]
+    return [replace(s, replaces=replaces[k]) if k in replaces else s for k, s in enumerate(sub_stages)]
 
 
 def _may_overwrite(s: SubStage, leaf: Variable, new: Variable, limits: DeviceLimits) -> bool:

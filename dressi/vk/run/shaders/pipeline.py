@@ -10,7 +10,7 @@ from typing import Any
 from ....ad.graph import Variable
 from ....config import config
 from ...plan.glsl.writer import Resource, Shaders, stage_of
-from ...plan.substage import Mode, SubStage
+from ...plan.substage import ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage
 from ..host import cache
@@ -156,10 +156,11 @@ class PipelineMaker:
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
+        draws_again = isinstance(s.work, ScatterDraw)
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
-        if s.drawn is not None or s.colors:
+        if draws_again or s.colors:
             stage_flags |= drawn
-        if s.mode is not Mode.LIST:
+        if not isinstance(s.work, ListFaces):
             flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
         flags["storage"] = flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
         bindings = [(descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources]
@@ -167,10 +168,10 @@ class PipelineMaker:
         set_layout, layout = self._layout(bindings, constants, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         handles = {}
-        if s.draws or s.drawn is not None:
+        if s.draws or draws_again:
             handles["draw"] = self._graphics(s, shaders, "", layout, render_pass, subpass, name)
-        if s.then is not None and s.then.draws:
-            handles["resolve"] = self._graphics(s.then, shaders, "resolve.", layout, resolve_pass, 0, name)
+        if s.final is not s and s.final.draws:
+            handles["resolve"] = self._graphics(s.final, shaders, "resolve.", layout, resolve_pass, 0, name)
         for part in ("compute", "resolve"):
             if part in shaders.sources:
                 handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
@@ -266,7 +267,7 @@ class PipelineMaker:
         targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
         blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
         # A scatter that draws passes where the raster left any depth: it is less than 1 there, that of the draw is 1.
-        raster, again = s.has_depth, s.drawn is not None
+        raster, again = s.has_depth, isinstance(s.work, ScatterDraw)
         compare = vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS
         dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
         parts = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import Variable
-from ...plan.substage import Binding, Mode, Stage, SubStage
+from ...plan.substage import Binding, Raster, Stage, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceImage
 
@@ -77,7 +77,7 @@ def make_target(
             table.number[id(image)] for v in s.colors if v not in passing for image in images[v]
         )
         depth = None
-        if s.mode is Mode.RASTER:
+        if isinstance(s.work, Raster):
             table.cleared.update(colors)
         if s.has_depth:
             depth = table.add(depths[s], k, write=True)

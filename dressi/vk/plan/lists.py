@@ -1,0 +1,80 @@
+"""Lists that the device makes: which blocks of pixels are worked on, which faces are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...ad.graph import Domain, Variable
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveBlocks:
+    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there."""
+
+    domain: Domain
+    quiet: tuple[tuple[Variable, float], ...]
+    resource: ClassVar[str] = "blocks"
+
+    @property
+    def decided_by(self) -> tuple[Variable, ...]:
+        """The images that decide what is in the list."""
+        return tuple(v for v, _ in self.quiet)
+
+    def __str__(self) -> str:
+        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet)
+
+
+SEGMENT = 2048
+"""Faces that one workgroup lists: 64 invocations, 32 each."""
+
+
+@dataclass(frozen=True, eq=False)
+class FaceList:
+    """The faces of a raster whose texel of ``live`` is not 0, for each tile of ``domain``; ``vertices`` of each face.
+
+    A buffer of 32-bit words: VkDrawIndirectCommand of each segment of each tile, then the numbers of the faces, of each
+    segment from the place of its first one on.
+    """
+
+    domain: Domain
+    live: Variable
+    faces: int
+    vertices: int
+    segment = SEGMENT
+    resource: ClassVar[str] = "list"
+
+    @property
+    def decided_by(self) -> tuple[Variable, ...]:
+        """The images that decide what is in the list."""
+        return (self.live,)
+
+    @property
+    def entries(self) -> int:
+        """Places for a tile."""
+        return self.domain.size[0] * self.domain.size[1]
+
+    @property
+    def segments(self) -> int:
+        """Of a tile."""
+        return -(-self.entries // self.segment)
+
+    @property
+    def header(self) -> int:
+        """Words before the numbers."""
+        return 4 * self.segments * self.domain.batch
+
+    @property
+    def words(self) -> int:
+        return self.header + self.entries * self.domain.batch
+
+    @property
+    def indices(self) -> int:
+        """Vertices there would be with every place taken."""
+        return self.entries * self.domain.batch * self.vertices
+
+    def __str__(self) -> str:
+        return f"{self.live} is live"
+
+
+WorkList = ActiveBlocks | FaceList
