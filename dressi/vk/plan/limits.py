@@ -49,9 +49,9 @@ class DeviceLimits:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
         found = None
         for shape in sub_stage.shapes:
-            found = self.violation_of(shape.resources)
+            found = self.violation_of(shape.images)
             if found is None:
-                return None
+                return self.violation_of({"loop_iterations": sub_stage.iterations})
         return found
 
     def violation_of(self, used: Mapping[str, int]) -> str | None:

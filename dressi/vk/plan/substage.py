@@ -275,12 +275,17 @@ class SubStage:
 
     @property
     def resources(self) -> dict[str, int]:
+        """What it uses, by the names of DeviceLimits: descriptors, attachments, iterations of loops."""
+        return {**self.images, "loop_iterations": self.iterations}
+
+    @property
+    def images(self) -> dict[str, int]:
         """Descriptors and attachments in use, by the names of DeviceLimits."""
         count = dict.fromkeys(Binding, 0)
         for read in self.reads:
             count[read.binding] += len(read.variable.vtype.planes)
         written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (self.outputs, self.colors))
-        return {**resources(self.work, count, written, colors), "loop_iterations": self.iterations}
+        return resources(self.work, count, written, colors)
 
     @cached_property
     def iterations(self) -> int:

@@ -46,6 +46,7 @@ class Analysis:
             self.order = self._needed()
         self.position = {f: k for k, f in enumerate(self.order)}
         self.recomputed: frozenset[Function] = frozenset()
+        self._latest: Analysis | None = None  # what was last derived from this one
         self.inlined = Inlined(self.order, rematerialize)
         self._find_stored()
         if cost is not None:
@@ -63,7 +64,11 @@ class Analysis:
         """The Analysis in which exactly the Functions of these SubStages are packed."""
         made = {f for s in sub_stages for f in s.functions}
         recomputed = (self.recomputed - made).union(f for f in self.packed if f not in made)
-        return self if recomputed == self.recomputed else self._with(recomputed)
+        if recomputed == self.recomputed:
+            return self
+        known = self._latest
+        fits = known is not None and made.issuperset(known.packed) and made.isdisjoint(known.recomputed)
+        return known if known is not None and fits else self._with(recomputed)
 
     def recomputing(self, functions: Iterable[Function]) -> Analysis:
         """The Analysis that computes these Functions again as well, wherever they are read."""
@@ -73,6 +78,7 @@ class Analysis:
         other = copy(self)
         other.recomputed = recomputed
         other._find_stored()
+        self._latest = other
         return other
 
     def _needed(self) -> list[Function]:
