@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from .vk.run.device.choose import list_devices
     from .vk.run.device.device import Device
     from .vk.run.engine import DressiAD
-    from .vk.run.evaluate import evaluate
     from .vk.run.export import ExportedImage
+    from .vk.run.values.evaluate import evaluate
 
 __version__ = "0.1.0"
 
@@ -88,7 +88,7 @@ _NAMES = {
     "vk.run.device.device": "Device",
     "vk.run.engine": "DressiAD",
     "vk.run.export": "ExportedImage",
-    "vk.run.evaluate": "evaluate",
+    "vk.run.values.evaluate": "evaluate",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _WHOLE = {"F": "ad.functional", "optim": "ad.optim.optimizers", "render": "render"}
@@ -160,7 +160,7 @@ def _default_engine() -> Any:
     """An engine on the device that is shared. Every picture sends its arrays, so the first plan is kept."""
     from .vk.plan.options import PlanOptions
     from .vk.run.engine import DressiAD
-    from .vk.run.evaluate import shared_device
+    from .vk.run.values.evaluate import shared_device
 
     return DressiAD(shared_device(), options=PlanOptions(adapt=False))
 

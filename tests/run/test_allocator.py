@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dressi.errors import OutOfMemoryError
-from dressi.vk.run.device.allocator import FIRST_BLOCK, LARGEST_BLOCK, Allocator, Block
-from dressi.vk.run.device.budget import Budget
+from dressi.vk.run.device.allocator import FIRST_BLOCK, LARGEST_BLOCK, Allocator, Block, Budget
 
 MIB = 1 << 20
 LOCAL, VISIBLE = 1, 2

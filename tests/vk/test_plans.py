@@ -17,6 +17,7 @@ from graphs import random_program
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.graph import Variable
+from dressi.ad.optim.objective import HISTORY
 from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -27,7 +28,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import BASELINE, PlanOptions
-from dressi.vk.run.engine import HISTORY, DressiAD
+from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.timing import profile
 

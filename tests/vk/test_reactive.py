@@ -15,6 +15,7 @@ from graphs import random_program
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.optim.objective import HISTORY
 from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -25,7 +26,7 @@ from dressi.vk.plan.substage import Raster, ScatterDraw
 from dressi.vk.run import reactive
 from dressi.vk.run.built import BuiltPlan
 from dressi.vk.run.device.transfer import Readback
-from dressi.vk.run.engine import HISTORY, DressiAD
+from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import PLANS, VulkanExecutor
 from dressi.vk.run.reactive import PATIENCE, PROMPT, Reactive
 

@@ -8,8 +8,8 @@ from dressi.ad.evaluate import evaluate as meaning
 from dressi.ad.traversal import leaves
 from dressi.ad.types import FLOAT, VEC3
 from dressi.vk.run.engine import DressiAD
-from dressi.vk.run.evaluate import Evaluator
 from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.values.evaluate import Evaluator
 
 pytestmark = pytest.mark.vk
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.optim.objective import HISTORY, Objective
+from ...ad.optim.objective import Objective
 from ...ad.optim.optimizer import Optimizer
 from ...ad.program import Program
 from ...ad.transform.verify import verify
@@ -28,10 +28,11 @@ from .calibration import model_of
 from .device.deferred import defer_close
 from .device.device import Device
 from .device.transfer import Readback
-from .evaluations import Evaluations, named
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
 from .timing import profile
+from .values.evaluations import Evaluations, in_form, named
+from .values.losses import Losses
 from .workspace import Workspace
 
 LOSS = "loss"
@@ -90,13 +91,11 @@ class DressiAD:
         self._evaluations = Evaluations(self._workspace, self._make)
         self._outputs = self._evaluations.outputs
         self._objective = Objective()
+        self._losses = Losses(self._objective, self._workspace)
         self._executor: VulkanExecutor | None = None
         self._closed = False
         self._program: Program | None = None
         self._known: set[Variable] | None = None  # leaves of all that was described
-        # Those that were read, and how many the device had made.
-        self._losses: tuple[list[float], int] = ([], 0)
-        self._unread = 0  # at most
         self.build_ms: float | None = None  # of the last build, up to the first step
 
     # ---- describing
@@ -285,18 +284,11 @@ class DressiAD:
         [9.0, 6.0]
         """
         self._check_open()
-        if isinstance(outputs, Variable | str):
-            return self.recv(outputs) if isinstance(outputs, str) else self._results([outputs])[0]
-        if isinstance(outputs, Mapping):
-            return dict(zip(outputs, self.evaluate(list(outputs.values())), strict=True))
-        if not isinstance(outputs, Sequence):
-            raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
-        return self._results([self._find(v) if isinstance(v, str) else v for v in outputs])
+        if isinstance(outputs, str):
+            return self.recv(outputs)
+        return in_form(outputs, self._results, lambda v: self._find(v) if isinstance(v, str) else v)
 
     def _results(self, variables: Sequence[Variable]) -> list[np.ndarray]:
-        for v in variables:
-            if not isinstance(v, Variable):
-                raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {v!r}")
         return [value.result() for value in self._evaluations.read(variables)]
 
     # ---- stepping
@@ -307,17 +299,7 @@ class DressiAD:
         leave some of the steps undone; values, moments and ``losses`` then belong to those that were done.
         """
         n = whole(n, "a number of steps", 0)
-        executor = self.executor
-        recorded = self._objective.recorded
-        while n > 0:
-            room = HISTORY - self._unread if recorded else n
-            if room == 0:
-                self.losses()
-                continue
-            now = min(n, room)
-            self._unread += now if recorded else 0  # at most: an interrupt may leave some undone
-            executor.run(now)
-            n -= now
+        self._losses.run(self.executor, n)
 
     def wait(self) -> None:
         """Until all steps are done."""
@@ -326,15 +308,7 @@ class DressiAD:
 
     def losses(self) -> list[float]:
         """The recorded loss of every step so far, each as it was before the step's update; also after ``close``."""
-        found, taken = self._losses
-        if self._unread and self._executor is not None:
-            count = int(self._workspace.read(self._objective.counter).result().reshape(()))
-            ring = self._workspace.read(self._objective.history).result().reshape(-1)
-            found += [float(ring[k % HISTORY]) for k in range(taken, count)]
-            self._losses = found, count
-            self._unread = 0
-            self._executor.wait()
-        return found
+        return self._losses.read(self._executor)
 
     # ---- state
     def state(self) -> dict[str, np.ndarray]:

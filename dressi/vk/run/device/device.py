@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from ....errors import DeviceError
-from .allocator import Allocator
-from .budget import BUDGET_EXTENSION, Budget
+from .allocator import BUDGET_EXTENSION, Allocator, Budget
 from .choose import choose
 from .deferred import close_deferred
 from .instance import Instance, PhysicalDevice

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
-from ...ad.graph import Variable
-from ...ad.program import Program
-from ...ad.transform.simplify import simplify
-from ...ad.traversal import leaves, structure
-from ...errors import GraphError
-from .device.memory import DeviceImage
-from .device.transfer import Readback
-from .executor import VulkanExecutor
-from .workspace import Workspace
+from ....ad.graph import Variable
+from ....ad.program import Program
+from ....ad.transform.simplify import simplify
+from ....ad.traversal import leaves, structure
+from ....errors import GraphError
+from ..device.memory import DeviceImage
+from ..device.transfer import Readback
+from ..executor import VulkanExecutor
+from ..workspace import Workspace
 
 KEPT = 8
 """Programs that are kept ready; the one that was not used for longest makes room."""
@@ -102,3 +103,18 @@ def named(outputs: dict[str, Variable], name: str) -> Variable:
     if name not in outputs:
         raise GraphError(f"there is no output {name!r}; there are: {', '.join(outputs) or 'none'}")
     return outputs[name]
+
+
+def in_form(outputs: Any, read: Callable[[list[Variable]], list[Any]], find: Callable[[Any], Any]) -> Any:
+    """What ``read`` makes of Variables, in the form in which a user gave them: one, a sequence or a mapping of them.
+
+    find: turns what stands for a Variable, a name for example, into one. Raises GraphError for anything else."""
+    if isinstance(outputs, Mapping):
+        return dict(zip(outputs, in_form(list(outputs.values()), read, find), strict=True))
+    single = isinstance(outputs, Variable | str)
+    found = [outputs] if single else outputs
+    found = [find(v) for v in found] if isinstance(found, Sequence) else [None]
+    if not all(isinstance(v, Variable) for v in found):
+        raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
+    values = read(found)
+    return values[0] if single else values

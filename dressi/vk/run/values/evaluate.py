@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ad.graph import Variable
-from ...ad.program import Program
-from ...ad.transform.rewrite import substitute
-from ...ad.transform.simplify import simplify
-from ...ad.traversal import leaves, structure
-from ...errors import GraphError
-from .calibration import model_of
-from .device.device import Device
-from .executor import VulkanExecutor
-from .workspace import Workspace
+from ....ad.graph import Variable
+from ....ad.program import Program
+from ....ad.transform.rewrite import substitute
+from ....ad.transform.simplify import simplify
+from ....ad.traversal import leaves, structure
+from ....errors import GraphError
+from ..calibration import model_of
+from ..device.device import Device
+from ..executor import VulkanExecutor
+from ..workspace import Workspace
+from .evaluations import in_form
 
 KEPT = 16
 """Programs that an Evaluator keeps ready."""
@@ -114,20 +115,14 @@ def evaluate(
     >>> evaluate(gradient(F.sum(x * x), x))[0].tolist()
     [2.0, 4.0, 6.0, 8.0, 10.0]
     """
-    if isinstance(outputs, Mapping):
-        names, wanted = list(outputs), list(outputs.values())
-        return dict(zip(names, evaluate(wanted, values, device=device), strict=True))
-    single = isinstance(outputs, Variable)
-    wanted = [outputs] if single else outputs
-    if not isinstance(wanted, Sequence) or not all(isinstance(v, Variable) for v in wanted):
-        raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
     for v in values or ():
         if not isinstance(v, Variable) or not v.is_leaf:
             raise GraphError(f"values are given to leaf Variables, not to {v!r}")
-    if not wanted:
-        return []
-    found = _evaluator(device)(wanted, values or {})
-    return found[0] if single else found
+
+    def read(wanted: list[Variable]) -> list[np.ndarray]:
+        return _evaluator(device)(wanted, values or {}) if wanted else []
+
+    return in_form(outputs, read, lambda v: v)
 
 
 _devices: dict[tuple[int, int, str | int | None], Device] = {}
