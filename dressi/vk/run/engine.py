@@ -30,26 +30,27 @@ from .device.device import Device
 from .device.transfer import Readback
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
-from .timing import profile
+from .timing import print_times
 from .values.evaluations import Evaluations, in_form, named
 from .values.losses import Losses
+from .values.state import by_leaf, read_state
 from .workspace import Workspace
 
 LOSS = "loss"
 
 
 class DressiAD:
-    """An optimisation, or any computation with values that change: describe it with ``set_loss`` and ``set_optimizer``, or
-    ``set_output``; then ``step``; read with ``recv`` or ``evaluate``.
+    """An optimisation, or any computation whose inputs change.
 
-    One rule for every value that is read: it is the value at the leaves *as they are now*, after all steps and sends so
-    far. What is out of date is computed when it is read. ``losses`` alone looks back: the loss of every step, as it was
-    before that step's update.
+    Describe it with ``set_loss`` and ``set_optimizer``, or with ``set_output``. Then ``step``, and read with ``recv`` or
+    ``evaluate``. Every value that is read is the value for the present leaves, after all steps and sends so far; it is
+    computed when it is read, if it is out of date. Only ``losses`` has values of the past: the loss of every step.
 
-    device: a ``Device`` (shared, stays open), or a name, an index or None (opened here and closed with this).
-    limits: a named profile's or any smaller limits to plan for. model: the device model to plan with, by default the
-    device's. The graph is built when it is first needed, and again after a ``set_...``; leaves stay on the device. ``close`` (or a ``with`` block) releases it at once; one that
-    is dropped instead is released when the next engine or Device is made. Raises DressiErrors.
+    device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here and closed with
+    this. limits: a profile's, or other limits smaller than the device's. model: the device model to plan with, by default
+    the device's. The graph is built when it is needed, and again after a ``set_...``; values of leaves stay on the device.
+    ``close`` (or a ``with`` block) releases everything; an engine that is garbage collected instead is released when the
+    next engine or Device is made. Raises DressiErrors.
 
     >>> image, target = Variable.of(np.zeros((4, 6)), name="image"), Variable.of(np.ones((4, 6)))
     >>> ad = DressiAD()
@@ -85,9 +86,9 @@ class DressiAD:
             if self._owns_device:
                 self.device.close()
             raise
-        end = partial(self._workspace.end, self._owns_device)
-        self._dropped = weakref.finalize(self, defer_close, self.device, end)
-        self._dropped.atexit = False
+        close = partial(self._workspace.end, self._owns_device)
+        self._finalizer = weakref.finalize(self, defer_close, self.device, close)
+        self._finalizer.atexit = False
         self._evaluations = Evaluations(self._workspace, self._make)
         self._outputs = self._evaluations.outputs
         self._objective = Objective()
@@ -95,16 +96,16 @@ class DressiAD:
         self._executor: VulkanExecutor | None = None
         self._closed = False
         self._program: Program | None = None
-        self._known: set[Variable] | None = None  # leaves of all that was described
+        self._known: set[Variable] | None = None  # leaves of everything that was described
         self.build_ms: float | None = None  # of the last build, up to the first step
 
     # ---- describing
     def set_loss(self, loss: Variable, *, record: bool = True) -> None:
-        """The FLOAT of one texel to be minimised. Raises GraphError for anything else, and where a parameter of the
-        optimizer does not move it.
+        """Minimise ``loss``, a FLOAT of one texel. Raises GraphError for anything else, and for a loss that does not depend
+        on every parameter of the optimizer.
 
-        record: every step also computes its value, for ``losses``. Without, a step computes only what moves the
-        parameters. ``recv("loss")`` has the present value either way.
+        record: every step also computes the loss, for ``losses``; otherwise it computes only what the updates need.
+        ``recv("loss")`` has the present value either way.
         """
         self._objective.set_loss(loss, record)
         self._forget()
@@ -112,11 +113,11 @@ class DressiAD:
     def set_optimizer(
         self, optimizer: Optimizer | None, parameters: Sequence[Variable] = (), *, keep_state: bool = False
     ) -> None:
-        """What moves which leaves; None: nothing does any longer. Raises GraphError for what cannot be optimised.
+        """Update the leaves ``parameters`` in every step; None: update nothing. Raises GraphError for other Variables.
 
         Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state (moments, the step
-        counter) starts afresh; with keep_state, state of the same name, type and size goes on. To hold some parameters
-        still for a while, ``freeze`` them.
+        counter) starts at zero; with keep_state, state of the same name, type and size is kept. ``freeze`` holds
+        parameters still for a while.
         """
         self._objective.set_optimizer(optimizer, parameters, keep_state)
         self._forget()
@@ -127,16 +128,13 @@ class DressiAD:
         self._forget()
 
     def release(self, *parameters: Variable) -> None:
-        """Let frozen parameters move again, with the moments that they had. Those of the others are not touched.
-
-        Raises GraphError."""
+        """Update frozen parameters again, with the moments that they had. Raises GraphError."""
         self._objective.frozen -= self._objective.optimised(parameters)
         self._forget()
 
     def set_output(self, name: str, variable: Variable) -> None:
-        """Give a value a name, for ``recv(name)``. Named values are computed together, when one of them is read.
-
-        Raises GraphError."""
+        """Give a value a name, for ``recv(name)``. All outputs are computed together when one of them is read. Raises
+        GraphError."""
         if not isinstance(name, str) or not isinstance(variable, Variable):
             raise GraphError(f"an output is a name and a Variable, not {name!r} and {variable!r}")
         if name == LOSS:
@@ -158,12 +156,12 @@ class DressiAD:
 
     @property
     def parameters(self) -> tuple[Variable, ...]:
-        """What the optimizer moves, frozen ones included."""
+        """The leaves that the optimizer updates, frozen ones included."""
         return tuple(self._objective.parameters)
 
     # ---- building
     def program(self) -> Program:
-        """What a step computes, simplified: the updates of all leaves that it moves."""
+        """The simplified Program of a step: the updates of parameters and of the optimizer's state."""
         if self._program is None:
             self._program = self._objective.program()
             if config.check:
@@ -184,15 +182,13 @@ class DressiAD:
 
     @property
     def executor(self) -> VulkanExecutor:
-        """The executor of a step, or of the named outputs where nothing is optimised; made when needed. Raises
-        InputError when this is closed, GraphError when nothing was described."""
+        """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError when
+        this is closed, GraphError when nothing was described."""
         self._check_open()
         if self._objective.loss is None and self._objective.optimizer is None:
             computed = self._evaluations.computed
             if not computed:
-                raise GraphError(
-                    "there is nothing to compute; call set_loss and set_optimizer, or set_output"
-                )
+                raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
             return self._evaluations.executor(computed)
         if self._executor is None:
             self._executor = self._make(self.program())
@@ -201,24 +197,21 @@ class DressiAD:
     @property
     def plan(self) -> Plan:
         """How a step is packed: stages, subpasses, images; ``print`` shows it. Built when needed, as ``executor``."""
-
         return self.executor.plan
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
-        """Set a leaf. Raises GraphError where it is no leaf of what was described, or the values do not fit."""
+        """Set a leaf. Raises GraphError for a Variable that nothing described reads, and for values that do not fit."""
         self.send_many({variable: values})
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
-        """Set several leaves at once: all of them, or none where one does not fit."""
+        """Set several leaves in one submission. If one of them does not fit, none is set."""
         self._check_open()
-        for variable in values:
-            if not isinstance(variable, Variable):
-                raise GraphError(f"values are sent to leaf Variables, not to {variable!r}")
-            if variable.is_leaf and variable not in self._workspace and not self._knows(variable):
-                raise GraphError(
-                    f"{variable} is not part of this program; no loss, output or optimizer reads it"
-                )
+        for v in values:
+            if not isinstance(v, Variable):
+                raise GraphError(f"values are sent to leaf Variables, not to {v!r}")
+            if v.is_leaf and v not in self._workspace and not self._knows(v):
+                raise GraphError(f"{v} is not part of this program; no loss, output or optimizer reads it")
         self._workspace.send_many(values)
 
     def _knows(self, leaf: Variable) -> bool:
@@ -232,16 +225,15 @@ class DressiAD:
         """The present value of a Variable, or of an output or the loss by name, as float32 or int32.
 
         Shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists; ``recv("loss")`` is an
-        array of one number and no axes, for ``float``. Out of date, it is computed. Raises GraphError.
+        array of one number without axes. A value that is out of date is computed. Raises GraphError.
         """
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable | str) -> Readback:
-        """What ``recv`` would give now, as a handle: ``done()`` tells whether it is there, ``result()`` waits for it.
+        """What ``recv`` would give now, as a handle: ``done()`` tells whether it has arrived, ``result()`` waits for it.
 
-        Queued behind the steps so far; later steps run on meanwhile, and neither wait. A handle stays valid
-        when the graph is built again or this is closed. Of handles that are kept unread, the ninth makes the host
-        wait for the first.
+        The copy is queued behind the steps so far; neither this call nor later steps wait for it. A handle stays valid when
+        the graph is built again or this is closed. With 8 handles unread, the next call waits for the first of them.
         """
         found = self._evaluations.read_one(self._find(variable))
         return found.then(lambda value: value.reshape(())) if variable == LOSS else found
@@ -286,23 +278,23 @@ class DressiAD:
         self._check_open()
         if isinstance(outputs, str):
             return self.recv(outputs)
-        return in_form(outputs, self._results, lambda v: self._find(v) if isinstance(v, str) else v)
 
-    def _results(self, variables: Sequence[Variable]) -> list[np.ndarray]:
-        return [value.result() for value in self._evaluations.read(variables)]
+        def read(variables: list[Variable]) -> list[np.ndarray]:
+            return [value.result() for value in self._evaluations.read(variables)]
+
+        return in_form(outputs, read, lambda v: self._find(v) if isinstance(v, str) else v)
 
     # ---- stepping
     def step(self, n: int = 1) -> None:
-        """``n`` steps on the device. Returns when they are queued; reading waits for them.
+        """Queue ``n`` steps on the device; reading waits for them.
 
-        Raises GraphError where n is no whole number of at least 0, or nothing was described. An interrupt (Ctrl-C) may
-        leave some of the steps undone; values, moments and ``losses`` then belong to those that were done.
+        Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an interrupt (ctrl-C)
+        some of the steps may not have run; values, moments and ``losses`` are those of the steps that did.
         """
-        n = whole(n, "a number of steps", 0)
-        self._losses.run(self.executor, n)
+        self._losses.run(self.executor, whole(n, "a number of steps", 0))
 
     def wait(self) -> None:
-        """Until all steps are done."""
+        """Wait until all steps are done."""
         if self._executor is not None:
             self._executor.wait()
 
@@ -314,23 +306,12 @@ class DressiAD:
     def state(self) -> dict[str, np.ndarray]:
         """Parameters and optimizer state by name: what ``restore`` needs to go on from here."""
         self._check_open()
-        tree = self._objective.tree()
-        self._workspace.hold(tree.values())
-        return {name: self._workspace.read(v).result() for name, v in tree.items()}
+        return read_state(self._objective.tree(), self._workspace)
 
     def restore(self, state: Mapping[str, np.ndarray], *, partial: bool = False) -> None:
-        """Go on from a ``state``. All of it is set, or nothing: raises GraphError when names or shapes do not fit.
-
-        partial: the state may lack names, whose values stay as they are.
-        """
-        tree = self._objective.tree()
-        odd = set(state) - set(tree) if partial else set(state) ^ set(tree)
-        if odd:
-            raise GraphError(
-                f"the state does not belong to this optimisation; it differs in: {', '.join(sorted(odd))}"
-                + ("" if partial else "; partial=True sets what there is")
-            )
-        self.send_many({tree[name]: array for name, array in state.items()})
+        """Set parameters and optimizer state. Raises GraphError, and sets nothing, if names or shapes do not fit.
+        partial: the state may lack names, whose values stay as they are."""
+        self.send_many(by_leaf(state, self._objective.tree(), partial))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -340,7 +321,7 @@ class DressiAD:
         """Release the device objects; idempotent. ``losses`` and values on their way to the host stay readable."""
         if self._closed:
             return
-        self._dropped.detach()
+        self._finalizer.detach()
         try:
             self._end()
         finally:
@@ -350,14 +331,12 @@ class DressiAD:
 
     def _end(self) -> None:
         if not self.device.settle():
-            return  # closed, or a ctrl-C left work that does not end: the device takes care of what is left
-        with suppress(DeviceError):  # a lost device has nothing to say
+            return  # closed already; or its work does not end after a ctrl-C, then the Device releases the rest
+        with suppress(DeviceError):  # the device may be lost
             self.losses()
         if self._executor is not None:
-            working = self.device.work.lost is None and not self._executor.missing
-            if config.debug >= 2 and self.device.timestamp_bits and working:
-                for stage in profile(self._executor, 3):
-                    print(f"dressi: {stage.ms:9.3f} ms  {stage.name}")
+            if config.debug >= 2:
+                print_times(self._executor)
             self._executor.close()
             self._executor = None
         self._evaluations.close()

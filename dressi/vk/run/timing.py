@@ -55,3 +55,11 @@ def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
         StageTime(" | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages), float(t))
         for stage, t in zip(stages, ms, strict=True)
     ]
+
+
+def print_times(executor: VulkanExecutor) -> None:
+    """Prints what each Stage takes, where the device can tell and the program can run."""
+    device = executor.device
+    if device.timestamp_bits and device.work.lost is None and not executor.missing:
+        for stage in profile(executor, 3):
+            print(f"dressi: {stage.ms:9.3f} ms  {stage.name}")
