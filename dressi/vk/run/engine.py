@@ -42,15 +42,15 @@ LOSS = "loss"
 class DressiAD:
     """An optimisation, or any computation whose inputs change.
 
-    Describe it with ``set_loss`` and ``set_optimizer``, or with ``set_output``. Then ``step``, and read with ``recv`` or
-    ``evaluate``. Every value that is read is the value for the present leaves, after all steps and sends so far; it is
-    computed when it is read, if it is out of date. Only ``losses`` has values of the past: the loss of every step.
+    Describe it with ``set_loss`` and ``set_optimizer``, or with ``set_output``. Then ``step``, and read with ``recv``
+    or ``evaluate``. Every value that is read is the value for the present leaves, after all steps and sends so far;
+    it is computed when it is read, if it is out of date. Only ``losses`` has values of the past.
 
-    device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here and closed with
-    this. limits: a profile's, or other limits smaller than the device's. model: the device model to plan with, by default
-    the device's. The graph is built when it is needed, and again after a ``set_...``; values of leaves stay on the device.
-    ``close`` (or a ``with`` block) releases everything; an engine that is garbage collected instead is released when the
-    next engine or Device is made. Raises DressiErrors.
+    device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here and closed
+    with this. limits: a profile's, or other limits smaller than the device's. model: the device model to plan with,
+    by default the device's. The graph is built when it is needed, and again after a ``set_...``; values of leaves
+    stay on the device. ``close`` (or a ``with`` block) releases everything; an engine that is garbage collected
+    instead is released when the next engine or Device is made. Raises DressiErrors.
 
     >>> image, target = Variable.of(np.zeros((4, 6)), name="image"), Variable.of(np.ones((4, 6)))
     >>> ad = DressiAD()
@@ -80,6 +80,7 @@ class DressiAD:
         self._owns_device = not isinstance(device, Device)
         self.device = device if isinstance(device, Device) else Device.open(device, validation=validation)
         self._options, self._model = options, model
+        self._closed = False
         try:
             self._workspace = Workspace(self.device, limits_of(self.device, limits))
         except BaseException:
@@ -94,15 +95,14 @@ class DressiAD:
         self._objective = Objective()
         self._losses = Losses(self._objective, self._workspace)
         self._executor: VulkanExecutor | None = None
-        self._closed = False
         self._program: Program | None = None
         self._known: set[Variable] | None = None  # leaves of everything that was described
         self.build_ms: float | None = None  # of the last build, up to the first step
 
     # ---- describing
     def set_loss(self, loss: Variable, *, record: bool = True) -> None:
-        """Minimise ``loss``, a FLOAT of one texel. Raises GraphError for anything else, and for a loss that does not depend
-        on every parameter of the optimizer.
+        """Minimise ``loss``, a FLOAT of one texel. Raises GraphError for anything else, and for a loss that does not
+        depend on every parameter of the optimizer.
 
         record: every step also computes the loss, for ``losses``; otherwise it computes only what the updates need.
         ``recv("loss")`` has the present value either way.
@@ -113,10 +113,10 @@ class DressiAD:
     def set_optimizer(
         self, optimizer: Optimizer | None, parameters: Sequence[Variable] = (), *, keep_state: bool = False
     ) -> None:
-        """Update the leaves ``parameters`` in every step; None: update nothing. Raises GraphError for other Variables.
+        """Update the leaves ``parameters`` in every step; None: nothing. Raises GraphError for other Variables.
 
-        Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state (moments, the step
-        counter) starts at zero; with keep_state, state of the same name, type and size is kept. ``freeze`` holds
+        Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state (moments, the
+        step counter) starts at zero; with keep_state, state of the same name, type and size is kept. ``freeze`` holds
         parameters still for a while.
         """
         self._objective.set_optimizer(optimizer, parameters, keep_state)
@@ -182,8 +182,8 @@ class DressiAD:
 
     @property
     def executor(self) -> VulkanExecutor:
-        """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError when
-        this is closed, GraphError when nothing was described."""
+        """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError
+        when this is closed, GraphError when nothing was described."""
         self._check_open()
         if self._objective.loss is None and self._objective.optimizer is None:
             computed = self._evaluations.computed
@@ -201,7 +201,7 @@ class DressiAD:
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
-        """Set a leaf. Raises GraphError for a Variable that nothing described reads, and for values that do not fit."""
+        """Set a leaf. Raises GraphError for a Variable that nothing reads, and for values that do not fit."""
         self.send_many({variable: values})
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
@@ -230,10 +230,11 @@ class DressiAD:
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable | str) -> Readback:
-        """What ``recv`` would give now, as a handle: ``done()`` tells whether it has arrived, ``result()`` waits for it.
+        """What ``recv`` would give now, as a handle: ``done()`` tells whether it has arrived, ``result()`` waits for
+        it.
 
-        The copy is queued behind the steps so far; neither this call nor later steps wait for it. A handle stays valid when
-        the graph is built again or this is closed. With 8 handles unread, the next call waits for the first of them.
+        The copy is queued after the steps so far; nothing waits for it. A handle stays valid when the graph is built
+        again or this is closed. With 8 handles unread, the next call waits for the first of them.
         """
         found = self._evaluations.read_one(self._find(variable))
         return found.then(lambda value: value.reshape(())) if variable == LOSS else found
@@ -264,11 +265,11 @@ class DressiAD:
         return variable
 
     def evaluate(self, outputs: Any) -> Any:
-        """Values at the present leaves, without a step: of a Variable (any loss, output, gradient, intermediate value), or
-        of a sequence or mapping of them, in the same form.
+        """Values at the present leaves, without a step: of a Variable (any loss, output, gradient, intermediate
+        value), or of a sequence or mapping of them, in the same form.
 
-        Computed by one program for all of them, which is kept: the same graph over the same leaves is not built again.
-        Arrays as from ``recv``. Raises GraphError.
+        Computed by one program for all of them, which is kept: the same graph over the same leaves is not built
+        again. Arrays as from ``recv``. Raises GraphError.
 
         >>> x = Variable.of(3.0)
         >>> with DressiAD() as ad:
@@ -288,8 +289,8 @@ class DressiAD:
     def step(self, n: int = 1) -> None:
         """Queue ``n`` steps on the device; reading waits for them.
 
-        Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an interrupt (ctrl-C)
-        some of the steps may not have run; values, moments and ``losses`` are those of the steps that did.
+        Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an interrupt
+        (ctrl-C) some of the steps may not have run; values, moments and ``losses`` are those of the steps that did.
         """
         self._losses.run(self.executor, whole(n, "a number of steps", 0))
 

@@ -1,4 +1,5 @@
-"""Runs a Plan on a device: the Vulkan member of the executors' common protocol."""
+"""Runs a Program on a device: plans it, builds the plan, and builds specialised plans for leaves that change
+often."""
 
 from __future__ import annotations
 
@@ -32,17 +33,18 @@ from .shaders.pyglslang import compile_glsl
 from .store import Store, check_memory
 from .workspace import Workspace
 
-PLANS = 3  # kept ready: a pattern of sends that comes back finds its plan
+PLANS = 3  # built plans that are kept, for patterns of sends that come back
 
 
 class VulkanExecutor:
     """``send`` leaves, ``run(n)`` steps, ``recv`` leaves and outputs, ``close``.
 
-    Reactive cache: values that no step can change are computed once, and after a ``send`` only what follows from the
-    leaves sent. Leaves that change before every step, and those that no longer do, get a plan of their own; the
-    values of leaves and outputs stay where they are on the device. ``workspace``: where the leaves live, shared with
-    other executors; absent, this one has its own. ``cost``: the device model to plan with, by default the record of the
-    device's class. Raises PlanError when the program does not fit the limits.
+    Reactive cache: values that no step changes are computed once; after a ``send`` only those that depend on the sent
+    leaves are computed again. Leaves that are sent before every step get a specialised plan, which is dropped when
+    the sends stop; leaves and outputs stay in their images. workspace: holds the leaves and is shared with other
+    executors; None: the executor has its own. cost: the device model to plan with, by default the record of the
+    device's class. Raises PlanError when the program does not fit the limits, OutOfMemoryError when it does not fit
+    the memory.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class VulkanExecutor:
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
         plan = self._plan(frozenset())
-        self.program = plan.program  # some of its values may stand for those that were given
+        self.program = plan.program  # may differ: the planner splits scatters and copies leaves
         self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}
         self.leaves = frozenset(self.program.leaves)
         self._updated = tuple(leaf for leaf, _ in self.program.updates)
@@ -98,8 +100,8 @@ class VulkanExecutor:
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:
-        """Set a leaf, behind all steps so far. Raises GraphError when the array does not fit or the Variable is not
-        a leaf in use."""
+        """Set a leaf, after all steps so far. Raises GraphError when the array does not fit, and for a Variable that
+        is no leaf of the program."""
         self.send_many({variable: values})
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
@@ -124,7 +126,8 @@ class VulkanExecutor:
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable) -> Readback:
-        """The same, queued behind everything so far: neither this call nor later steps wait for it."""
+        """The same as a handle. The copy is queued after all work so far; neither this call nor later steps wait for
+        it."""
         self._check_open()
         variable = self._stands_for.get(variable, variable)
         return self.workspace.download(variable, self.images(variable))
@@ -138,7 +141,7 @@ class VulkanExecutor:
 
     # ---- running
     def run(self, n: int = 1) -> None:
-        """``n`` steps: one submission for many, one wait by whoever reads next."""
+        """Queue ``n`` steps in few submissions; reading waits for them."""
         self._check_open()
         if n < 1:
             return
@@ -147,7 +150,7 @@ class VulkanExecutor:
             self._use(self._reactive.step(n, self.plan.movable))
         try:
             self._built.run(n)
-        finally:  # interrupted, some of the steps may run
+        finally:  # after a ctrl-C some of the steps may run
             self.workspace.note(self._updated, by=self)
 
     def _check_sent(self) -> None:
@@ -156,7 +159,7 @@ class VulkanExecutor:
             raise GraphError(f"nothing was ever sent to {names}; send an array or give the Variable data")
 
     def wait(self) -> None:
-        """Until all steps are done; warns when a scatter met values beyond its bound."""
+        """Wait until all steps are done. Warns when a scatter had to clamp values beyond its bound."""
         self.commands.wait()
         if self.workspace.saturated():
             warnings.warn(
@@ -172,7 +175,7 @@ class VulkanExecutor:
         return plan
 
     def _use(self, changing: frozenset[Variable]) -> None:
-        """Run the plan for these changing leaves from now on; what runs stays where that one cannot be had."""
+        """Run the plan for these changing leaves from now on. If it cannot be built, the present plan stays."""
         if changing == self.plan.changing or changing in self._refused:
             return
         if changing not in self._plans:
@@ -196,7 +199,7 @@ class VulkanExecutor:
             self._plans.popitem(last=False)[1].destroy()
 
     def write_step(self, buffer: Any, after_stage: Callable[[Any, int], None]) -> None:
-        """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each Stage."""
+        """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called after each Stage."""
         self._built.write_step(buffer, after_stage)
 
     # ---- the end
@@ -232,7 +235,7 @@ def limits_of(device: Device, imposed: DeviceLimits | None) -> DeviceLimits:
 
 
 def _debug(plan: Plan, device: Device) -> None:
-    """What DRESSI_DEBUG and DRESSI_DUMP ask for."""
+    """Print and write what DRESSI_DEBUG and DRESSI_DUMP ask for."""
     if config.dump:
         folder = Path(config.dump)
         folder.mkdir(parents=True, exist_ok=True)

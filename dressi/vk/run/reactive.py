@@ -1,9 +1,9 @@
-"""The reactive cache's second half (paper, figure 3): which leaves change in every step, and the plan for that.
+"""Which leaves are sent before every step (second half of the reactive cache; paper, figure 3).
 
-Leaves that are sent are static at first: a plan stores what follows from them and, when they are sent, runs just
-that again. A leaf that is sent before every step is better *changing*: what follows from it is then packed together
-with the step. When it rests, the step leaves out at once what follows from it alone (nothing is built for that), and
-after a longer rest it becomes static again.
+At first every leaf counts as static: a plan stores the values that depend on it alone and computes them again only
+when it is sent. If a leaf is sent before every step, it is better planned as *changing*: those values are then packed
+together with the step. When the sends stop, the same plan skips them at once; after more steps without a send the
+leaf becomes static again.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Container
 from ...ad.graph import Variable
 
 PROMPT = 4
-"""Steps in a row that a leaf must be sent before, to count as changing."""
+"""Consecutive steps, each after a send, from which on a leaf is changing."""
 PATIENCE = 32
-"""Steps without a send after which a changing leaf is static again; doubled each time it has changed its mind."""
+"""Steps without a send after which a changing leaf becomes static; doubles with every such change of the leaf."""
 
 
 class Reactive:
-    """Counts sends and steps; ``changing`` are the leaves to plan as changing now.
+    """Counts sends and steps. ``changing``: the leaves to plan as changing now.
 
-    A leaf changes its mind ever more reluctantly, so whatever the pattern of sends is, it does so at most
-    log2(steps / PATIENCE) times.
+    The patience with a leaf doubles, so it changes at most log2(steps / PATIENCE) times, whatever the pattern of
+    sends.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Reactive:
         self._sent.add(leaf)
 
     def step(self, n: int, movable: Container[Variable]) -> frozenset[Variable]:
-        """``n`` steps are about to run: returns ``changing`` for them. Only ``movable`` leaves become changing."""
+        """``n`` steps follow: returns ``changing`` for them. Only ``movable`` leaves become changing."""
         ready = {leaf for leaf in self._sent if self._streak.get(leaf, 0) >= PROMPT and leaf in movable}
         bored = {leaf for leaf, quiet in self._quiet.items() if quiet >= self._patience[leaf]} - self._sent
         for leaf in ready - self.changing:

@@ -1,4 +1,4 @@
-"""What the plans of one program share on the device: outputs live here and survive every change of plan."""
+"""What the plans of one program share on the device: the images of its outputs outlive every change of plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Images = dict[Variable, list[DeviceImage]]
 
 
 class Store:
-    """Images of everything that can be read by name (``of``): leaves, which the workspace owns, and outputs."""
+    """``of``: the images of everything that can be read: leaves, which the workspace owns, and outputs, which this
+    owns."""
 
     def __init__(self, program: Program, workspace: Workspace):
         self.workspace, self.device, self.commands = workspace, workspace.device, workspace.commands
@@ -27,8 +28,8 @@ class Store:
         self.commands.initialize(readable, readable)
 
     def images_of(self, plan: Plan) -> tuple[list[Images], dict[SubStage, DeviceImage], list[DeviceImage]]:
-        """The images of all Variables in each schedule of a plan; the depths of SubStages; the images that belong to the
-        plan alone."""
+        """The images of all Variables in each schedule of a plan; the depths of SubStages; the images that belong to
+        the plan alone."""
         slots, numbers, names = plan.images.slots, plan.images.of, plan.images.names
         made = {k: image for v in self.of for k, image in zip(numbers.get(v, ()), self.of[v], strict=False)}
         own = sorted(_kept(plan) - set(made))
@@ -40,7 +41,7 @@ class Store:
         return by_schedule, {s: made[k] for s, k in plan.images.depths.items()}, new
 
     def destroy(self) -> None:
-        """Release the outputs; nothing of them may be under way."""
+        """Destroy the images of the outputs. The work on them must have ended."""
         for image in [image for images in self._own.values() for image in images]:
             image.destroy(self.device)
 
@@ -52,8 +53,8 @@ def _kept(plan: Plan) -> set[int]:
 
 
 def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = ()) -> None:
-    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget, before any of
-    them is made. held: outputs that have images; leaves have them in the workspace."""
+    """Raises OutOfMemoryError when the images and accumulators of a plan do not fit into the memory budget, before
+    any of them is made. held: outputs that have images; leaves have them in the workspace."""
     images = plan.images
     shared = {*plan.program.leaves, *plan.program.outputs.values()}
     there = {k for v in shared if v in workspace or v in held for k in images.of.get(v, ())}

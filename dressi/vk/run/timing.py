@@ -1,4 +1,4 @@
-"""Device time of each Stage, by timestamps."""
+"""Device time of each Stage, measured with timestamps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .executor import VulkanExecutor
 
 @dataclass(frozen=True)
 class StageTime:
-    """Median device time of a Stage of the step, and what it is."""
+    """A Stage of the step and its median device time."""
 
     name: str
     ms: float
 
 
 def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
-    """Runs ``steps`` true steps, one by one, with a timestamp after each Stage. Raises DeviceError where the
-    device has no timestamps."""
+    """Run ``steps`` real steps, one by one, with a timestamp after each Stage. Raises DeviceError if the device has
+    no timestamps."""
     device, vk = executor.device, executor.device.vk
     if not device.timestamp_bits:
         raise DeviceError(f"{device.name} has no timestamps")

@@ -1,7 +1,8 @@
-"""What the programs of one optimisation share on a device: the values of leaves, scratch memory, commands, pipelines.
+"""What the programs of one optimisation share on a device: the images of leaves, transient images, commands,
+pipelines.
 
-A program that steps and those that only read (``DressiAD.recv``, ``evaluate``) work on the same leaves: nothing is
-copied between them, and what one of them changes is out of date for the others at once.
+The program of the steps and the programs that only read (``DressiAD.recv``, ``evaluate``) work on the same images of
+leaves. Nothing is copied between them. When one of them changes a leaf, it tells the others.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from .shaders.pipeline import PipelineCache
 
 
 class Watcher(Protocol):
-    """A program over the leaves."""
+    """A program that reads leaves."""
 
     leaves: frozenset[Variable]
 
     def changed(self, leaf: Variable) -> None:
-        """One of its leaves has a new value."""
+        """A leaf of the program has a new value."""
 
     def close(self) -> None:
-        """Release what it has on the device."""
+        """Release the program's objects."""
 
 
 class Workspace:
-    """Images of leaves, transient images, accumulators. Only one plan runs at a time, so what lives within one run
-    serves all of them."""
+    """Images of leaves, transient images, accumulators. Only one plan runs at a time, so all plans share the images
+    and buffers whose contents need not outlive a run."""
 
     def __init__(self, device: Device, limits: DeviceLimits):
         device.check_thread()
@@ -53,7 +54,7 @@ class Workspace:
             self.pipelines = PipelineCache(device)
             self.status = DeviceBuffer(device, 4, "status", host=True)
         self.status.mapped[:] = 0
-        self.missing: set[Variable] = set()  # leaves to which nothing was sent
+        self.missing: set[Variable] = set()  # leaves without data to which nothing was sent
         self._of: dict[Variable, list[DeviceImage]] = {}
         self._moved: set[Variable] = set()  # leaves that may differ from their own data
         self._exported: set[Variable] = set()  # leaves whose images are used outside
@@ -66,12 +67,12 @@ class Workspace:
         return leaf in self._of
 
     def images(self, variable: Variable) -> list[DeviceImage]:
-        """New images of the planes of a Variable, undefined."""
+        """New images for the planes of a Variable, with undefined contents."""
         slot = slot_of(variable, self.limits)
         return [make_image(self.device, slot, str(variable)) for _ in variable.vtype.planes]
 
     def hold(self, leaves: Iterable[Variable]) -> dict[Variable, list[DeviceImage]]:
-        """The images of these leaves; new ones hold the leaf's data, or zeros until something is sent."""
+        """The images of these leaves. New ones get the leaf's data, or zeros if it has none."""
         leaves = list(leaves)
         new = [v for v in leaves if v not in self._of]
         with self.device.undo_on_error():
@@ -84,7 +85,8 @@ class Workspace:
         return {v: self._of[v] for v in leaves}
 
     def send_many(self, values: Mapping[Variable, Any]) -> None:
-        """Set several leaves in one submission, behind all steps so far. All or none. Raises GraphError."""
+        """Set several leaves in one submission, after all steps so far. Raises GraphError before any of them is
+        set."""
         arrays: dict[Variable, np.ndarray] = {}
         for variable, array in values.items():
             if not variable.is_leaf:
@@ -96,7 +98,7 @@ class Workspace:
         self.note(arrays)
 
     def note(self, leaves: Iterable[Variable], by: Watcher | None = None) -> None:
-        """These leaves have new values: whoever else reads them is out of date."""
+        """Tell all programs but ``by`` that these leaves have new values."""
         for leaf in leaves:
             self._moved.add(leaf)
             for watcher in self._watchers:
@@ -104,7 +106,7 @@ class Workspace:
                     watcher.changed(leaf)
 
     def read(self, leaf: Variable) -> Readback:
-        """The value of a leaf behind everything so far. Raises GraphError where there is none."""
+        """The value of a leaf after all work so far. Raises GraphError if nothing was ever sent to it."""
         self._check_sent(leaf)
         return self.download(leaf, self._of[leaf])
 
@@ -120,7 +122,7 @@ class Workspace:
             raise GraphError(f"nothing was ever sent to {leaf}; send an array or give the Variable data")
 
     def download(self, variable: Variable, images: list[DeviceImage]) -> Readback:
-        """A value that lies in these images."""
+        """Read the value of a Variable from its images."""
         tiling = self.limits.tiling(variable)
         return self.transfers.download(images, lambda planes: from_planes(variable, planes, tiling))
 
@@ -135,18 +137,18 @@ class Workspace:
 
     # ---- programs
     def watch(self, watcher: Watcher) -> None:
-        """Tell a program from now on what changes."""
+        """Tell a program about changes from now on."""
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """A program has ended: leaves that only it read, and that hold their own data still, need no image."""
+        """Forget a program. Leaves that only it read, and that still hold their own data, give up their images."""
         if watcher not in self._watchers:
             return
         self._watchers.remove(watcher)
         self.release(v for v in watcher.leaves - self._moved if v.data is not None)
 
     def release(self, leaves: Iterable[Variable]) -> None:
-        """Give up the images, and the values, of leaves that no program reads, here or outside."""
+        """Destroy the images of those leaves that no program reads, here or outside; their values are lost."""
         read = self._exported.union(*(w.leaves for w in self._watchers))
         idle = [v for v in leaves if v in self._of and v not in read]
         if idle and self.device.work.lost is None:
@@ -187,13 +189,14 @@ class Workspace:
         return found, lacking
 
     def buffers_of(self, plan: Plan) -> dict[str, DeviceBuffer]:
-        """``buffer`` for the accumulators of any of the plan's scatters, ``status`` for what shaders report."""
+        """``buffer``: accumulators for the plan's scatters, one after the other. ``status``: a flag that shaders
+        set."""
         size = max(plan.counts["buffer_bytes"], 4)
         found = self.accumulators(size)
         if found is None:
             found = DeviceBuffer(self.device, size, "accumulators of scatters", host=False)
             self._accumulators.append(found)
-            self.commands.zero(found)  # as every scatter leaves it
+            self.commands.zero(found)  # every scatter leaves zeros behind
         return {"buffer": found, "status": self.status}
 
     def accumulators(self, size: int) -> DeviceBuffer | None:
@@ -201,14 +204,15 @@ class Workspace:
         return next((b for b in self._accumulators if b.size >= size), None)
 
     def saturated(self) -> bool:
-        """Whether a scatter met values beyond its bound since the last call; of steps that are done."""
+        """Whether a scatter had to clamp values since the last call. Wait for the steps first."""
         status = self.status.mapped.view(np.int32)
         found, status[0] = bool(status[0]), 0
         return found
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
-        """A block that, when it fails, leaves nothing behind, on the device or here. It must not move values."""
+        """If the block raises, everything that it made is destroyed and forgotten. The block must not change
+        values."""
         lengths = {slot: len(pool) for slot, pool in self._transient.items()}
         count = len(self._accumulators)
         try:
@@ -221,7 +225,7 @@ class Workspace:
             raise
 
     def end(self, with_device: bool) -> None:
-        """Close the programs that are left, this, and where asked for the device."""
+        """Close the remaining programs, this workspace, and the device if ``with_device``."""
         for watcher in list(self._watchers):
             watcher.close()
         self.close()
@@ -229,8 +233,8 @@ class Workspace:
             self.device.close()
 
     def close(self) -> None:
-        """Release everything; values on their way to the host arrive first. What a ctrl-C left under way is left to the
-        device's end."""
+        """Release everything; values on their way to the host arrive first. If the work does not end after a ctrl-C,
+        the Device releases it."""
         if not self.device.settle():
             return
         self.transfers.destroy()

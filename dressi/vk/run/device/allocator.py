@@ -1,10 +1,10 @@
 """Device memory for images and buffers: few allocations, each shared by many of them.
 
-A driver may allow as few as 4096 allocations, and each costs a system call. Memory is therefore allocated in blocks. A
-block has one memory type and serves either images or buffers, never both, so ``bufferImageGranularity`` is kept without
-looking at neighbours. An image or a buffer gets a range of a block; when it is destroyed the range is used again, and a
-block without ranges is freed. Blocks grow with what is held: the waste is at most about half of a small program and one
-block of a large one.
+A driver may allow as few as 4096 allocations, and each costs a system call. Memory is therefore allocated in blocks.
+A block has one memory type and serves either images or buffers, never both, so ``bufferImageGranularity`` is kept
+without looking at neighbours. An image or a buffer gets a range of a block; when it is destroyed the range is used
+again, and a block without ranges is freed. Blocks grow with what is held: the waste is at most about half of a small
+program and one block of a large one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ BUDGET_EXTENSION = "VK_EXT_memory_budget"
 class Budget:
     """The memory budget of each heap.
 
-    With VK_EXT_memory_budget the driver tells it, other programs considered. Otherwise it is the size of the heap; CPU
-    drivers report nominal heaps, so there it is the memory of the host. imposed: a smaller budget for every heap, in
-    bytes, set by the user; None: there is none.
+    With VK_EXT_memory_budget the driver tells it, other programs considered. Otherwise it is the size of the heap;
+    CPU drivers report nominal heaps, so there it is the memory of the host. imposed: a smaller budget for every heap,
+    in bytes, set by the user; None: there is none.
     """
 
     def __init__(self, vk: Binding, physical: Any, properties: Any, *, extension: bool, cpu: bool):
@@ -78,7 +78,8 @@ class Block:
         return self.free == [(0, self.size)]
 
     def take(self, size: int, alignment: int) -> int | None:
-        """The offset of a range of this size, from the smallest gap where it fits; None where none is large enough."""
+        """The offset of a range of this size, from the smallest gap where it fits; None where none is large
+        enough."""
         found = None
         for k, (first, end) in enumerate(self.free):
             offset = -(-first // alignment) * alignment
@@ -161,7 +162,8 @@ class Allocator:
 
     # ---- images and buffers
     def bind_image(self, image: Any, name: str, *wishes: int) -> None:
-        """Memory for a VkImage, of the first of these sets of property flags that there is. Raises OutOfMemoryError."""
+        """Memory for a VkImage, of the first of these sets of property flags that there is. Raises
+        OutOfMemoryError."""
         needs = self._vk.vkGetImageMemoryRequirements(self._device, image)
         found = self._allocate(image, needs, name, wishes, linear=False)
         self._vk.vkBindImageMemory(self._device, image, found.block.memory, found.offset)

@@ -1,7 +1,7 @@
 """What a physical device offers, as plain data, and whether that is enough.
 
-``read_capabilities`` asks the driver once. ``missing`` is a pure function of the answer, so any device can be imagined
-in a test. What dressi can do without becomes a field of ``DeviceLimits``, and the planner plans without it.
+``read_capabilities`` asks the driver once. ``missing`` is a pure function of the answer, so any device can be
+imagined in a test. What dressi can do without becomes a field of ``DeviceLimits``, and the planner plans without it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class QueueFamily(NamedTuple):
 class Capabilities:
     """What dressi may use of a physical device.
 
-    features: names of members of VkPhysicalDeviceFeatures, and ``shaderBufferInt64Atomics``.  formats: by the name of a
-    VkFormat, what images with optimal tiling may be used for.  limits: what plans must respect.
+    features: names of members of VkPhysicalDeviceFeatures, and ``shaderBufferInt64Atomics``. formats: by the name of
+    a VkFormat, what images with optimal tiling may be used for. limits: what plans must respect.
     """
 
     version: tuple[int, int]

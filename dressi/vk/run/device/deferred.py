@@ -1,8 +1,8 @@
 """Engines that were garbage collected without ``close``: they are closed later, on the thread that owns their device.
 
-The garbage collector runs at any time and on any thread, so it only registers what has to be closed. The next Device or
-Workspace that the owning thread makes closes it. A notebook cell that is run again and again therefore keeps one engine
-alive, not one for each run.
+The garbage collector runs at any time and on any thread, so it only registers what has to be closed. The next Device
+or Workspace that the owning thread makes closes it. A notebook cell that is run again and again therefore keeps one
+engine alive, not one for each run.
 """
 
 from __future__ import annotations

@@ -25,13 +25,14 @@ _open: list[Device] = []
 class Device:
     """A device with one queue, opened by its constructor; use it from one thread of the process that opened it.
 
-    wanted: None (DRESSI_DEVICE, else the fastest kind there is), a part of the name of the device or its driver in any case
-    ("llvmpipe"), an index as `dressi devices` and ``list_devices`` count, or one of ``list_devices``. validation: turn the
-    validation layer on; ``messages`` has what it says.
+    wanted: None (DRESSI_DEVICE decides, else the fastest kind of device), a part of the name of the device or its
+    driver in any case ("llvmpipe"), an index as in `dressi devices` and ``list_devices``, or an entry of
+    ``list_devices``. validation: turn the validation layer on; ``messages`` collects what it reports.
 
-    Every object is made by ``create`` and remembered until ``destroy``; ``close`` (idempotent) destroys what is
-    left. ``live_objects`` lists it. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a
-    name, an index or a PhysicalDevice, and DeviceError in a process that was forked from one that used Vulkan.
+    The Device owns every object that ``create`` makes until ``destroy``; ``close`` (idempotent) destroys the rest.
+    ``live_objects`` lists them, ``memory`` is the allocator. Raises NoDriverError, DeviceNotFoundError, InputError
+    for anything else than a name, an index or a PhysicalDevice, and DeviceError for a device that lacks something
+    that dressi needs and in a process that was forked from one that used Vulkan.
 
     >>> device = Device()
     >>> evaluate(F.square(3.0), device=device).item()  # the device is shared by all that is given it
@@ -89,8 +90,8 @@ class Device:
         features: Iterable[str] = (),
         lock: AbstractContextManager[Any] | None = None,
     ) -> Device:
-        """An engine's Device in the Vulkan device of another program, a viewer for example, which made it for Vulkan 1.1
-        or newer.
+        """An engine's Device in the Vulkan device of another program, a viewer for example, which made it for Vulkan
+        1.1 or newer.
 
         instance, physical_device, device, queue: their handles, as whole numbers or as objects of a Vulkan binding.
         queue_family: the index of the queue's family, which does graphics and compute.
@@ -101,14 +102,15 @@ class Device:
         without; other names are ignored.
 
         lock: held around each vkQueueSubmit of dressi's; absent, a new one. It is ``Device.lock``. A program that
-        uses the queue on another thread than the Device's holds it around its own vkQueueSubmit, vkQueuePresentKHR and
-        vkQueueWaitIdle. ``close`` waits for the work on the queue, destroys what dressi made and leaves the handles
-        alone: call it before vkDestroyDevice. At the end of the process nothing is closed that was not closed before.
+        uses the queue on another thread than the Device's holds it around its own vkQueueSubmit, vkQueuePresentKHR
+        and vkQueueWaitIdle. ``close`` waits for the work on the queue, destroys what dressi made and leaves the
+        handles alone: call it before vkDestroyDevice. At the end of the process nothing is closed that was not closed
+        before.
 
-        Nothing is made when something is refused. Raises InputError for handles that are none, of another type or null,
-        and for unknown features; DeviceError for a physical device that is not the instance's, a wrong queue family,
-        missing features and formats, and a lost device. Handles that were destroyed, and a queue of another device,
-        cannot be told from others: Vulkan does not check them.
+        Nothing is made when something is refused. Raises InputError for handles that are none, of another type or
+        null, and for unknown features; DeviceError for a physical device that is not the instance's, a wrong queue
+        family, missing features and formats, and a lost device. Handles that were destroyed, and a queue of another
+        device, cannot be told from others: Vulkan does not check them.
 
         >>> host = Device()  # stands for a program that has a device
         >>> handles = host.instance.handle, host.physical.handle, host.handle, host.family, host.queue
@@ -131,7 +133,8 @@ class Device:
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held while dressi submits to the queue; another thread that submits to it holds it as well, see ``from_handles``.
+        """Held while dressi submits to the queue; another thread that submits to it holds it as well, see
+        ``from_handles``.
 
         >>> device = Device()
         >>> with device.lock:
@@ -147,32 +150,35 @@ class Device:
 
     @property
     def key(self) -> str:
-        """Names files of caches: the device and its driver."""
+        """The name of cache files for this device and driver."""
         key = f"{self.name}:{self.physical.driver_version}:{self.pipeline_cache_uuid}"
         return hashlib.sha256(key.encode()).hexdigest()[:24]
 
     @property
     def compiles_late(self) -> bool:
-        """Whether shaders become machine code when they are first used, not when their pipelines are made: CPU drivers."""
+        """Whether the driver compiles a shader when it is first used, not when its pipeline is made. CPU drivers
+        do."""
         return self.physical.type == "cpu"
 
     @property
     def messages(self) -> list[str]:
-        """What the validation layer has said so far."""
+        """What the validation layer has reported so far."""
         return self.instance.messages
 
     @property
     def forked(self) -> bool:
-        """Whether this is a fork's copy of a device: its threads, and whatever ends the work, stayed in the parent."""
+        """Whether this process is a fork of the one that opened the device. The driver's threads exist only in the
+        parent."""
         return self._owner[0] != os.getpid()
 
     @property
     def here(self) -> bool:
-        """Whether this thread of this process opened it."""
+        """Whether the calling thread, of this process, opened the device."""
         return self._owner == (os.getpid(), threading.get_ident())
 
     def check_thread(self) -> None:
-        """Raises DeviceError when closed, lost, or used from another process or thread than the one that opened it."""
+        """Raises DeviceError when the device is closed or lost, and in another thread or process than the one that
+        opened it."""
         if not self.here:
             raise DeviceError(
                 "a Device belongs to the process and thread that opened it; open another one there (start processes "
@@ -214,7 +220,7 @@ class Device:
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
-        """A block that, when it fails, leaves no object behind."""
+        """If the block raises, every object that it made is destroyed."""
         before = set(self._objects)
         try:
             yield
@@ -225,18 +231,18 @@ class Device:
             raise
 
     def wait(self) -> None:
-        """Until everything submitted is done; ctrl-C raises KeyboardInterrupt. Raises DeviceErrors."""
+        """Wait until all submitted work is done. Ctrl-C raises KeyboardInterrupt. Raises DeviceErrors."""
         self.check_thread()
         self.work.wait_idle()
 
     def settle(self) -> bool:
-        """Before objects are destroyed: whether they may be; if not, ``close`` takes care of them. Waits for the work, see
-        ``Queue.settle``."""
+        """Wait for all work, see ``Queue.settle``. Returns whether objects may be destroyed; if not, ``close`` does
+        it."""
         return self.handle is not None and not self.forked and self.work.settle()
 
     def close(self) -> None:
-        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent; does nothing in
-        a forked process. Never waits for ever: work that ctrl-C interrupted and that does not end is left behind, with a
+        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent; does
+        nothing in a forked process. Work that was interrupted by ctrl-C and does not end is abandoned, with a
         warning."""
         if self.handle is None or self.forked:
             return
@@ -280,7 +286,7 @@ _OBJECT_TYPES = {
 
 @atexit.register
 def _close_all() -> None:
-    """Devices before their instances; a forked child leaves both to its parent."""
+    """Close devices before their instances. A forked child leaves both to its parent."""
     # The device of another program may be gone already.
     own = [device for device in _open if device.logical.owned]
     for device in own:

@@ -65,7 +65,8 @@ def all_features(vk: Any) -> frozenset[str]:
 
 
 def enabling(vk: Any, names: frozenset[str]) -> dict[str, Any]:
-    """Arguments of VkDeviceCreateInfo that enable these FEATURES: pNext, pEnabledFeatures and the extensions' names."""
+    """Arguments of VkDeviceCreateInfo that enable these FEATURES: pNext, pEnabledFeatures and the extensions'
+    names."""
     chosen = [f for f in FEATURES if f.name in names]
     members: dict[str, list[str]] = {}
     for f in chosen:

@@ -1,4 +1,4 @@
-"""The Vulkan instance: loader, drivers, validation messages. One a process and kind (validated or not)."""
+"""The Vulkan instance: loader, drivers, validation messages. A process has one with validation and one without."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _used_in: int | None = None  # the process that loaded the drivers
 
 
 def _check_fork() -> None:
-    """Drivers live on threads, which a fork does not copy: a device that is opened in the child waits for ever."""
+    """Raises DeviceError in a fork: it does not copy the drivers' threads, so a device opened there would wait for
+    ever."""
     global _used_in
     if _used_in is None:
         _used_in = os.getpid()
@@ -43,7 +44,7 @@ def _check_fork() -> None:
 
 @dataclass(frozen=True)
 class PhysicalDevice:
-    """One entry of the list of devices."""
+    """An entry of ``list_devices``: a physical device of a driver."""
 
     index: int
     name: str
@@ -71,7 +72,7 @@ class Instance:
         _check_fork()
         self.vk = Binding(load_vulkan(), "Vulkan")
         self.validation = validation
-        self.abandoned = False  # a device of it was given up while it worked: nothing may be destroyed
+        self.abandoned = False  # one of its devices was abandoned while it worked: nothing may be destroyed
         self.messages: list[str] = []
         self._owned = host is None
         self._messenger = None
@@ -135,7 +136,7 @@ class Instance:
         return Binding(self.vk.module, subject, on_error)
 
     def procedure(self, name: str) -> Any:
-        """An extension's function."""
+        """The address of a function of an extension."""
         return self.vk.vkGetInstanceProcAddr(self.handle, name)
 
     def _has(self, name: str) -> bool:
@@ -199,8 +200,8 @@ class Instance:
         )
 
     def close(self) -> None:
-        """Idempotent. Does nothing in a fork of the process that made it, after a device was given up, or to an instance
-        of another program."""
+        """Idempotent. Does nothing in a fork of the process that made it, after a device was given up, or to an
+        instance of another program."""
         if self.handle is None or self.abandoned or not self._owned or _used_in != os.getpid():
             return
         if self._messenger is not None:

@@ -20,8 +20,8 @@ _PORTABILITY = "VK_KHR_portability_subset"
 
 @dataclass(frozen=True)
 class LogicalDevice:
-    """vk: the binding, whose errors name the device.  capabilities: what may be used of it.  lock: held while something is submitted to the queue.  owned:
-    whether dressi created it, and therefore destroys it."""
+    """vk: the binding, whose errors name the device. capabilities: what may be used of it. lock: held while something
+    is submitted to the queue. owned: whether dressi created it, and therefore destroys it."""
 
     vk: Binding
     instance: Instance

@@ -1,4 +1,4 @@
-"""Images and buffers on a device, and the NumPy form of what lies in them."""
+"""Images and buffers on a device, and the conversion of their texels from and to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class DeviceImage:
     """A VkImage with its view, always in the same layout.
 
     Depth attachments are in the layout for them: some drivers compress depths in no other. All other images stay in
-    GENERAL, because one image is often a storage image or a colour attachment in one Stage and a texture in the next, and
-    an input attachment of the subpass that overwrites it. GENERAL costs nothing on current GPUs
+    GENERAL, because one image is often a storage image or a colour attachment in one Stage and a texture in the next,
+    and an input attachment of the subpass that overwrites it. GENERAL costs nothing on current GPUs
     (VK_KHR_unified_image_layouts promises that); what costs is a usage as storage image, which older ones cannot
     compress. Images therefore have the usages that their plan needs and no others.
     """
@@ -93,7 +93,8 @@ def make_image(device: Device, slot: ImageSlot, name: str) -> DeviceImage:
 
 
 class DeviceBuffer:
-    """A buffer; ``mapped`` is its memory when it is visible to the host."""
+    """A buffer for storage, copies and indirect arguments. ``mapped``: its bytes, if the host sees them
+    (``host``)."""
 
     def __init__(self, device: Device, size: int, name: str, *, host: bool):
         vk = device.vk
@@ -119,7 +120,8 @@ class DeviceBuffer:
 
 
 def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: Iterable[np.ndarray]) -> None:
-    """Sets the texels of each plane, (height, width, components of the slot), from an array of the Variable's shape."""
+    """Set the texels of each plane, (height, width, components of the slot), from an array of the Variable's
+    shape."""
     n = variable.vtype.planes[0]
     if variable.vtype.is_matrix:
         values = np.moveaxis(values, -1, -2)  # GLSL stores columns

@@ -1,9 +1,9 @@
 """The queue of a device: submission, and waiting that ctrl-C can end.
 
-A shader may never end. The host therefore waits in slices, between which Python delivers signals: a ctrl-C raises
-KeyboardInterrupt within ``SLICE``. That alone loses nothing: the work goes on, and whoever waits again gets the values.
-Only the end is impatient: after an interrupt, and when the process exits, ``settle`` waits for ``PATIENCE`` seconds and
-then gives the device up.
+A shader may loop for ever. The host therefore waits in slices of ``SLICE`` seconds, and Python delivers signals
+between two slices: ctrl-C raises KeyboardInterrupt. Nothing is lost by that. The work goes on, and the next wait gets
+the values. Only closing has a limit: after an interrupt, and when the process exits, ``settle`` waits for
+``PATIENCE`` seconds and then abandons the device.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from ....errors import DeviceError, DeviceLostError
 from .results import Binding
 
 SLICE = 0.05
-"""Seconds between two looks at the signals."""
+"""Seconds of one wait, after which Python can deliver a signal."""
 PATIENCE = 5.0
-"""Seconds that the end of a device waits for work that nobody waits for any more."""
+"""Seconds that ``settle`` waits after an interrupt, or when the process exits."""
 
 
 class Queue:
     """The one queue of a device.
 
-    lock: held while anything is submitted: Vulkan lets one thread at a time use a queue, and a program that dressi runs
-    in may submit to it as well.  lost: why nothing can be submitted any more, or None.  abandoned: the device was given up while it worked, so that
-    none of its objects may be destroyed.  exiting: the process is about to exit, and
-    nobody can read what is still under way.
+    lock: held during submissions, because only one thread at a time may use a queue and another program may submit to
+    it too. lost: why nothing can be submitted any more, or None. abandoned: the device was given up while it worked,
+    so none of its objects may be destroyed. exiting: the process is about to exit.
     """
 
     def __init__(self, vk: Binding, device: Any, queue: Any, name: str, lock: AbstractContextManager[Any]):
@@ -38,12 +37,10 @@ class Queue:
         self.lost: str | None = None
         self.abandoned = False
         self.exiting = False
-        self._interrupted = False  # the last wait
-        self._in_vain = False  # the last settle ended before the work did
-        self._fence = vk.vkCreateFence(
-            device, vk.VkFenceCreateInfo(), None
-        )  # behind everything, for wait_idle
-        self._marked = False  # whether it was submitted and not yet reset
+        self._interrupted = False  # ctrl-C ended the last wait
+        self._in_vain = False  # the last ``settle`` ran out of time
+        self._fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)  # of wait_idle
+        self._marked = False  # whether that fence was submitted and not yet reset
 
     def check(self) -> None:
         """Raises DeviceLostError when the device is lost."""
@@ -57,7 +54,8 @@ class Queue:
             self.vk.call("vkQueueSubmit", "refused work", self.handle, 0 if info is None else 1, info, fence)
 
     def wait(self, fences: Sequence[Any], patience: float | None = None) -> bool:
-        """Until all fences are signalled: True; or for ``patience`` seconds: False. Raises DeviceErrors."""
+        """Wait until all fences are signalled, and return True; False if ``patience`` seconds pass first. Raises
+        DeviceErrors."""
         self.check()
         vk, start = self.vk, time.monotonic()
         array, slice_ns = vk.ffi.new("VkFence[]", list(fences)), int(1e9 * SLICE)
@@ -88,11 +86,11 @@ class Queue:
         return self.wait([fence], patience)
 
     def settle(self, *, give_up: bool = False) -> bool:
-        """The end of all work, before objects are destroyed; whether they may be.
+        """Wait for all work before objects are destroyed. Returns whether they may be destroyed.
 
-        Waits as long as it takes, but only for ``PATIENCE`` seconds after a ctrl-C or when the process exits, and once
-        that was in vain for one slice. What is not done then is left to the end of the device, which gives up: so does a
-        ctrl-C meanwhile.
+        Waits without limit, except after a ctrl-C and when the process exits: then for ``PATIENCE`` seconds, and
+        after that time ran out once, not at all. give_up: abandon the device, with a warning, if the work did not
+        end; also on a ctrl-C during the wait.
         """
         if self.abandoned:
             return False
@@ -101,7 +99,7 @@ class Queue:
             if self.wait_idle((0.0 if self._in_vain else PATIENCE) if hurry else None):
                 return True
         except DeviceError:
-            # No memory for a submission; or the device is lost, then this returns soon.
+            # The submission found no memory, or the device is lost. The driver's own wait returns soon then.
             with self.lock:
                 self.vk.lib.vkQueueWaitIdle(self.handle)
             return True
@@ -115,7 +113,7 @@ class Queue:
         return False
 
     def destroy(self) -> None:
-        """Release what is the queue's own; nothing may be under way."""
+        """Release the queue's fence. All work must have ended."""
         self.vk.vkDestroyFence(self.device, self._fence, None)
 
     def _give_up(self) -> None:

@@ -1,4 +1,4 @@
-"""The Vulkan binding with sentences instead of result codes: whatever a call returns, users see a DressiError."""
+"""The Vulkan binding with DressiErrors for result codes: each says what failed, why, and the cure."""
 
 from __future__ import annotations
 
@@ -82,14 +82,15 @@ def sentence(subject: str, failed: str, found: Result) -> DeviceError:
 
 
 class Binding:
-    """The module ``vulkan``, whose calls raise DressiErrors. Constants, structures, ``ffi`` and ``lib`` pass through.
+    """The module ``vulkan`` with calls that raise DressiErrors. Constants, structures, ``ffi`` and ``lib`` are its
+    own.
 
-    subject: the start of the sentences, the name of the device.  on_error: told the code before an error is raised.
+    subject: the device's name, with which messages begin. on_error: called with the code before an error is raised.
     """
 
     def __init__(self, module: Any, subject: str, on_error: Callable[[int], None] = lambda code: None):
         self.module, self._subject, self._on_error = module, subject, on_error
-        # The binding has some codes with the wrong sign and lacks others: it raises KeyErrors for those.
+        # The binding has some codes with the wrong sign; for codes that it lacks it raises KeyErrors.
         self._codes = {error: code for code, error in module.exception_codes.items() if code is not None}
         self._errors = (module.VkError, module.VkException, KeyError)
 
@@ -104,7 +105,8 @@ class Binding:
         return lambda *arguments: self.call(name, f"failed in {name}", *arguments)
 
     def call(self, name: str, failed: str, *arguments: Any) -> Any:
-        """A Vulkan function by name; ``failed`` is what the sentence of an error says before the reason."""
+        """Call a Vulkan function by name. ``failed``: what a message says between the device's name and the
+        reason."""
         try:
             return getattr(self.module, name)(*arguments)
         except self._errors as error:

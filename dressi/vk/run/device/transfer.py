@@ -1,4 +1,4 @@
-"""Values to the device and back, in the order of the queue, without waiting for it."""
+"""Uploads and downloads, queued in the order of all other work; the host does not wait for them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .commands import Commands
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
 
-SLOTS = 8  # transfers under way, or read back and not yet asked for; one more waits for the oldest
+SLOTS = 8  # transfers in flight or not yet read; one more waits for the oldest
 
 
 class Readback:
-    """A value on its way to the host, as it was behind the steps submitted before; later steps run on meanwhile.
+    """A value on its way to the host: the value after the steps that were submitted before it.
 
-    Stays valid when the engine goes on, is built again or closed. Like the Device it belongs to one thread.
+    It stays valid when the engine goes on, is built again or closed. It belongs to the thread of its Device.
     """
 
     def __init__(self, slot: _Slot, finish: Callable[[list[np.ndarray]], np.ndarray]):
@@ -27,14 +27,14 @@ class Readback:
         self._result: np.ndarray | None = None
 
     def done(self) -> bool:
-        """Whether ``result`` has it without waiting. Raises DeviceError on another thread or a closed Device."""
+        """Whether ``result`` returns without waiting. Raises DeviceError on another thread or a closed Device."""
         if self._slot is None:
             return True
         self._slot.commands.device.check_thread()
         return self._slot.commands.done(self._slot.ticket)
 
     def result(self) -> np.ndarray:
-        """The values, (batch, H, W) + vtype.shape; waits for the device where they are not there yet."""
+        """The values, (batch, H, W) + vtype.shape. Waits for the device if they have not arrived."""
         if self._slot is not None:
             self._slot.commands.device.check_thread()
             self._slot.commands.wait(self._slot.ticket)
@@ -44,7 +44,7 @@ class Readback:
         return self._result
 
     def then(self, change: Callable[[np.ndarray], np.ndarray]) -> Readback:
-        """This handle, whose result is changed once it is there. Called before the result is asked for."""
+        """This handle, with a function applied to its result. Call it before ``result``."""
         finish = self._finish
         self._finish = lambda texels: change(finish(texels))
         return self
@@ -63,7 +63,7 @@ class _Slot:
 
     @property
     def unread(self) -> Readback | None:
-        """Whoever still wants what lies in the staging buffer."""
+        """The handle that has not read the staging buffer yet."""
         reader = self.reader() if self.reader is not None else None
         return reader if reader is not None and reader._slot is self else None
 
@@ -72,7 +72,7 @@ class _Slot:
         return self.staging.size if self.staging is not None else 0
 
     def make_free(self, size: int) -> None:
-        """Wait for the transfer, hand the value to whoever wants it, and have room for ``size`` bytes."""
+        """Wait for the transfer, give its handle the value, and make room for ``size`` bytes."""
         self.commands.wait(self.ticket)
         if self.unread is not None:
             self.unread.result()
@@ -81,7 +81,7 @@ class _Slot:
             self.staging = DeviceBuffer(self.commands.device, max(size, 1 << 12), "staging", host=True)
 
     def places(self) -> list[tuple[DeviceImage, int, np.ndarray]]:
-        """Of each image its offset in the staging buffer, and its texels there, (height, width, components)."""
+        """Each image with its offset in the staging buffer and its texels there, (height, width, components)."""
         assert self.staging is not None
         found, offset = [], 0
         for image in self.images:
@@ -92,7 +92,7 @@ class _Slot:
         return found
 
     def texels(self) -> list[np.ndarray]:
-        """Views of the staging buffer, one an image."""
+        """The texels of each image, as views of the staging buffer."""
         return [texels for _, _, texels in self.places()]
 
     def destroy(self) -> None:
@@ -102,14 +102,14 @@ class _Slot:
 
 
 class Transfers:
-    """Uploads and downloads through a few slots that are used again and again."""
+    """Uploads and downloads through a ring of slots."""
 
     def __init__(self, device: Device, commands: Commands):
         self.device, self.commands = device, commands
         self._slots: list[_Slot] = []
 
     def _free_slot(self, images: list[DeviceImage]) -> _Slot:
-        """One that nothing uses, better with enough room; else a new one; else the oldest."""
+        """An idle slot, preferably one with enough room; else a new one; else the oldest, once it is done."""
         size = sum(_aligned(image.slot.bytes) for image in images)
         free = [s for s in self._slots if s.unread is None and self.commands.done(s.ticket)]
         if free:
@@ -132,7 +132,8 @@ class Transfers:
         )
 
     def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
-        """Write whole images, in one submission: ``fill`` sets the arrays (height, width, components) it is given."""
+        """Write whole images in one submission. ``fill`` sets the texels that it is given, (height, width,
+        components)."""
         vk = self.device.vk
         slot = self._free_slot(images)
         fill(slot.texels())
@@ -150,8 +151,8 @@ class Transfers:
     def download(
         self, images: list[DeviceImage], finish: Callable[[list[np.ndarray]], np.ndarray]
     ) -> Readback:
-        """Whole images; ``finish`` makes the value of their texels, (height, width, components) each, of which it
-        keeps nothing."""
+        """Read whole images. ``finish`` turns their texels, (height, width, components) each, into the value; it must
+        not keep views of them."""
         vk = self.device.vk
         slot = self._free_slot(images)
 
@@ -170,7 +171,7 @@ class Transfers:
         return reader
 
     def destroy(self) -> None:
-        """Release everything; values that somebody still wants are fetched first, where the device was not lost."""
+        """Release everything. Handles that were not read get their values first, unless the device is lost."""
         for slot in self._slots:
             if slot.unread is not None and self.device.work.lost is None:
                 slot.unread.result()
@@ -179,5 +180,5 @@ class Transfers:
 
 
 def _aligned(size: int) -> int:
-    """Offsets of copies are multiples of a texel: 16 bytes at most."""
+    """The next offset for a copy: a multiple of the largest texel, 16 bytes."""
     return (size + 15) & ~15

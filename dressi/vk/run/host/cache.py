@@ -1,13 +1,14 @@
-"""Files that can be made again, kept in `config.cache` between processes.
+"""Files in `config.cache` that save work in later processes and can be made again.
 
-What comes out of a cache runs in this process: a linked library, machine code of drivers. The folder may lie where
-others can write (a shared DRESSI_CACHE, a folder in /tmp), and its files may be torn by a crash or a full disk. So
+What is loaded from the cache runs in this process: a linked library, machine code of drivers. Others may be able to
+write to the folder (a shared DRESSI_CACHE, a folder in /tmp), and a crash or a full disk may truncate its files.
+Therefore
 
 - only folders and files are used that belong to this user (or to root) and that nobody else may write,
-- an entry carries the SHA-256 of its name and content; a damaged one is dropped and made again,
-- an entry is written to a new file, which no link can stand for, and renamed when it is whole.
+- an entry begins with the SHA-256 of its name and content; a damaged one is deleted and made again,
+- an entry is written to a new file, so that no link is followed, and renamed when it is complete.
 
-A folder that cannot be used costs time, not the result: a warning says so once.
+If the folder cannot be used, everything works but slower, and a warning says so once.
 """
 
 import errno
@@ -27,18 +28,18 @@ from dressi.config import config
 _MAGIC = b"dressi1\n"
 _LARGEST = 1 << 30  # bytes of an entry
 _TEMPORARY = ".new-"
-_OLD = 3600.0  # seconds after which a temporary file was left behind by a killed process
+_OLD = 3600.0  # seconds; older temporary files were left behind by killed processes
 _FLAGS = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
 _CURE = "set DRESSI_CACHE to a folder of your own (or to 'off')"
 
-_told: set[str] = set()  # what was warned of
-_swept: set[Path] = set()  # folders without old temporary files
+_told: set[str] = set()  # warnings that were given
+_swept: set[Path] = set()  # folders in which old temporary files were deleted
 
 
 def load(folder: str, name: str) -> bytes | None:
-    """The content of an entry, e.g. ``load("spirv/ab", "ab12.spv")``; None when there is none that can be trusted."""
+    """The content of an entry, e.g. ``load("spirv/ab", "ab12.spv")``; None if there is none that can be trusted."""
     data = read(folder, name)
     if data is None:
         return None
@@ -59,7 +60,7 @@ def _digest(name: str, content: bytes) -> bytes:
 
 
 def read(folder: str, name: str) -> bytes | None:
-    """The bytes of a file that only this user can have written; not verified further."""
+    """The bytes of a file that only this user can have written. Their hash is not checked."""
     place = trusted_folder(folder)
     if place is None:
         return None
@@ -79,7 +80,7 @@ def read(folder: str, name: str) -> bytes | None:
 
 
 def write(folder: str, name: str, data: bytes, *, durable: bool = True) -> None:
-    """Write a file, whole or not at all. Without ``durable`` a crash of the machine may tear it."""
+    """Write a file completely or not at all. durable: even if the machine crashes."""
     place = trusted_folder(folder, make=True)
     if place is None:
         return
@@ -100,14 +101,15 @@ def write(folder: str, name: str, data: bytes, *, durable: bool = True) -> None:
 
 
 def remove(folder: str, name: str) -> None:
-    """Drop a file, or what stands in its place."""
+    """Delete a file."""
     if config.cache is not None:
         with suppress(OSError):
             os.unlink(config.cache / folder / name)
 
 
 def trusted_folder(folder: str, *, make: bool = False) -> Path | None:
-    """A folder of the cache that only this user can write, made where ``make`` says so; else None, with a warning."""
+    """A folder of the cache that only this user can write; else None, with a warning. make: create it if it is
+    missing."""
     root = config.cache
     if root is None:
         return None
@@ -146,7 +148,7 @@ _KINDS = {stat.S_ISREG: "plain file", stat.S_ISDIR: "folder", _folder_or_link: "
 
 
 def _wrong(status: os.stat_result, kind: Callable[[int], bool]) -> str | None:
-    """Why a file or folder cannot be trusted. Windows keeps its folders by lists of rights that are not looked at."""
+    """Why a file or folder cannot be trusted, or None. The access control lists of Windows are not checked."""
     if not kind(status.st_mode):
         return "is a symbolic link" if stat.S_ISLNK(status.st_mode) else f"is not a {_KINDS[kind]}"
     if not hasattr(os, "geteuid"):

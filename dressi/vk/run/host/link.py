@@ -16,14 +16,14 @@ from pathlib import Path
 from . import cache
 from .platforms import current
 
-# In the order in which GNU ld needs them; names that only some releases have are left out where they are missing.
+# In the order in which GNU ld needs them; some releases lack some of them.
 _STATIC = ["glslang", "MachineIndependent", "GenericCodeGen", "OSDependent", "OGLCompiler", "SPIRV", "HLSL"]
 _STATIC_PLAIN = ["SPIRV-Tools-opt", "SPIRV-Tools"]
 _FOLDER, _MANIFESTS = "glslang", "manifests"
 
 
 def fingerprint(files: Iterable[Path]) -> str:
-    """A version of installed files that costs no process: where, how large, and when they were written."""
+    """A hash of the paths, sizes and times of installed files, which stands for their version."""
     digest = hashlib.sha256()
     for file in files:
         status = file.stat()
@@ -34,15 +34,15 @@ def fingerprint(files: Iterable[Path]) -> str:
 def link_static(folder: Path) -> Path:
     """One shared library out of the static ones in `folder`, made once and kept in the cache.
 
-    Its hash is kept apart from it and is checked in every process: a library that was changed or torn is linked again,
-    with a warning. Raises OSError when the static ones are not there or no C++ compiler is.
+    Every process checks its hash, which is kept in another file: a library that was changed is linked again, with a
+    warning. Raises OSError when the static libraries or a C++ compiler are missing.
     """
     whole = [folder / f"lib{name}.a" for name in [*_STATIC, "glslang-default-resource-limits"]]
     whole = [file for file in whole if file.is_file()]
     plain = [file for name in _STATIC_PLAIN if (file := folder / f"lib{name}.a").is_file()]
     if not whole or whole[0].name != "libglslang.a":
         raise OSError(f"no libglslang.a in {folder}")
-    # A home may be shared by machines with other processors and C libraries.
+    # Machines with other processors and C libraries may share a home folder.
     system = hashlib.sha256(repr((platform.machine(), platform.libc_ver())).encode()).hexdigest()[:8]
     key = f"{fingerprint(whole + plain)}-{system}.json"
     known = _known(key)
@@ -88,7 +88,8 @@ def _known(key: str) -> Path | None:
 
 
 def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
-    """Link into a new folder that nobody else can write, inside of ``place`` or among the temporary ones."""
+    """Link into a new folder that nobody else can write, in ``place`` or else in the system's folder for temporary
+    files."""
     linker = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if linker is None:
         raise OSError(f"{whole[0]} needs a C++ compiler (c++, g++ or clang++) to be linked")
@@ -111,7 +112,7 @@ def _link(whole: list[Path], plain: list[Path], place: Path | None) -> Path:
 
 
 def _to_disk(file: Path) -> None:
-    """Before the rename: a crash leaves the old file or the whole new one."""
+    """Flush a file before it is renamed, so that a crash leaves the old file or the complete new one."""
     handle = os.open(file, os.O_RDWR)
     try:
         os.fsync(handle)

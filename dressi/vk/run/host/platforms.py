@@ -1,4 +1,4 @@
-"""What differs between systems: names of libraries, where they lie, and how to install what is missing."""
+"""What differs between operating systems: names and folders of libraries, and how to install what is missing."""
 
 import os
 import sys
@@ -8,12 +8,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Platform:
-    """One system.
+    """An operating system.
 
-    loader: the file that the Vulkan binding opens.  libraries: patterns of the file of a shared library, `{}` being its
-    stem.  folders: where distributions put libraries, with wildcards.  sdk: the same inside of VULKAN_SDK.  separator:
-    between the files of VK_DRIVER_FILES.  force_load: whether the linker names each static library that it takes whole.
-    driver, glslang: how to install these, as the end of a sentence.
+    loader: the file that the Vulkan binding opens. libraries: patterns for the file of a shared library, `{}` being
+    its stem. folders: where distributions put libraries, with wildcards. sdk: the same inside VULKAN_SDK. separator:
+    between the files in VK_DRIVER_FILES. force_load: whether the linker has an option for each static library that is
+    linked completely. driver, glslang: how to install them, as the end of a sentence.
     """
 
     loader: str
@@ -31,14 +31,15 @@ class Platform:
         return Path(self.libraries[0]).suffix
 
     def link_options(self, whole: list[Path], plain: list[Path]) -> list[str]:
-        """What the linker is told, to take all of some static libraries and what is needed of others."""
+        """Options of the linker to link the static libraries ``whole`` completely and take from ``plain`` what is
+        needed."""
         if self.force_load:
             return [f"-Wl,-force_load,{file}" for file in whole] + [str(file) for file in plain]
         inputs = ["-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive", *map(str, plain)]
         return [*inputs, "-Wl,--no-undefined", "-lpthread"]
 
     def library_folders(self) -> list[Path]:
-        """Existing folders with libraries, those of the Vulkan SDK first."""
+        """Existing folders with libraries, the Vulkan SDK's first."""
         sdk = os.environ.get("VULKAN_SDK")
         found = [Path(sdk) / name for name in self.sdk] if sdk else []
         for pattern in self.folders:
@@ -47,7 +48,7 @@ class Platform:
         return [folder for folder in found if folder.is_dir()]
 
     def driver_files(self) -> list[str]:
-        """Manifests that the user names to the loader; it then looks for no others."""
+        """Driver manifests that the user names in VK_DRIVER_FILES; the loader then uses no others."""
         listed = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES") or ""
         return [name for name in listed.split(self.separator) if name]
 
@@ -98,7 +99,7 @@ WINDOWS = Platform(
 
 
 def current() -> Platform:
-    """The system that this process runs on; systems that are not known are taken for Linux."""
+    """The operating system of this process. An unknown one is treated like Linux."""
     return {"win32": WINDOWS, "darwin": MACOS}.get(sys.platform, LINUX)
 
 

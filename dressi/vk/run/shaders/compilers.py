@@ -1,6 +1,6 @@
-"""The compilers of GLSL that `pyglslang` chooses from, behind one small class each.
+"""The compilers of GLSL that `pyglslang` chooses from, one class each.
 
-All of them make unoptimised SPIR-V 1.0 for Vulkan 1.0: drivers optimise, and `precise` survives.
+They make unoptimised SPIR-V 1.0 for Vulkan 1.0. Drivers optimise it, and `precise` is kept.
 """
 
 import ctypes
@@ -21,7 +21,8 @@ _EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
 
 
 class Compiler(ABC):
-    """Turns GLSL into SPIR-V. `identity` changes whenever the result might; `in_process` is False for programs."""
+    """Compiles GLSL to SPIR-V. identity: differs between compilers whose results may differ. in_process: False for
+    programs that run as processes."""
 
     in_process = True
 
@@ -40,8 +41,8 @@ class Compiler(ABC):
 
 # glslang's C interface ------------------------------------------------------------------------------------------
 
-# glslang's DefaultTBuiltInResource, for libraries that do not export it: 102 limits, then nine "true" switches. The
-# tail of ones lets a later release put further limits between them and still read sensible numbers.
+# glslang's DefaultTBuiltInResource, for libraries that do not export it: 102 limits, then nine switches that
+# are "true". More ones follow them, so that a later release with more limits reads sensible numbers.
 LIMITS = [
     int(number)
     for number in """
@@ -128,7 +129,8 @@ class GlslangLibrary(Compiler):
         return ctypes.addressof(self._keep)
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
-        # A call leaves the interpreter's lock, so that two threads compile on two cores; few shaders are not worth it.
+        # ctypes releases the interpreter's lock during a call, so threads compile in parallel. Few shaders do
+        # not need it.
         if len(shaders) < 8:
             return [self._one(shader) for shader in shaders]
         with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
@@ -169,7 +171,7 @@ class GlslangLibrary(Compiler):
                 raise shader_error(shader, "glslang generated no SPIR-V")
             return ctypes.string_at(glslang.glslang_program_SPIRV_get_ptr(program), 4 * words)
         finally:
-            if program:  # before the shader: it refers to the shader's tree
+            if program:  # before the shader, to whose syntax tree it refers
                 glslang.glslang_program_delete(program)
             glslang.glslang_shader_delete(unit)
 
@@ -178,7 +180,8 @@ _SHADERC_KINDS = {"vertex": 0, "fragment": 1, "compute": 2}
 
 
 class ShadercLibrary(Compiler):
-    """shaderc's C interface in a shared library (glslang inside). OSError or AttributeError when `path` is not one."""
+    """shaderc's C interface in a shared library (glslang inside). OSError or AttributeError when `path` is not
+    one."""
 
     def __init__(self, path: Path):
         super().__init__("shaderc", [path])
@@ -244,7 +247,7 @@ class CompilerProgram(Compiler):
                 ]
                 logs *= len(inputs)
             else:
-                # Several files of one call would be linked to one program, so each needs a process.
+                # glslangValidator links all files of a call into one program, so each file needs a process.
                 with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
                     logs = list(pool.map(lambda file: self._validator(file.name, folder), inputs))
             return [

@@ -1,4 +1,4 @@
-"""Errors of GLSL compilers in terms of what the user wrote: the Function, its snippet, the line in it."""
+"""Errors of GLSL compilers, told by what the user wrote: the Function, its snippet and the line in it."""
 
 import inspect
 import re
@@ -24,16 +24,16 @@ class Shader(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Consecutive lines of a shader that are somebody's text: the snippet of a Function, or an included file."""
+    """Consecutive lines of a shader that come from one source: the snippet of a Function, or an included file."""
 
     first: int  # from 1
     last: int
     owner: Function | str
-    offset: int  # of the first line of the snippet or the file behind ``first``
+    offset: int  # from ``first`` to the first line of the snippet or file
 
 
 def shader_error(shader: Shader, log: str) -> ShaderError:
-    """The error for a compiler's log: first what the user wrote, then the log and the generated source."""
+    """The error for a compiler's log: the user's text, then the log and the generated source."""
     head = f"shader {shader.name!r} ({shader.stage}) does not compile:\n{log.strip()}"
     errors = [(int(a or b), message.strip()) for a, b, message in _LINE.findall(log)]
     for line, message in errors:
@@ -43,18 +43,18 @@ def shader_error(shader: Shader, log: str) -> ShaderError:
 
 
 def _numbered(source: str, line: int | None = None) -> str:
-    """The source with line numbers, or the part of it around a line."""
+    """The source with line numbers; with ``line``, only the lines around it."""
     lines = source.splitlines()
     first, last = (1, len(lines)) if line is None else (max(line - _AROUND, 1), line + _AROUND)
     return "\n".join(f"{k:4d} | {lines[k - 1]}" for k in range(first, min(last, len(lines)) + 1))
 
 
 def _written(source: str, line: int, message: str) -> str | None:
-    """What the user wrote at a line of the shader; None where it is generated text."""
+    """The message about the user's text at a line of the shader; None if the line is generated."""
     parts = _parts(source)
     found = next((part for part in parts if part.first <= line <= part.last), None)
     if found is None or _is_own(found):
-        # A brace or a semicolon that is missing shows behind the snippet that lacks it.
+        # The compiler reports a missing brace or semicolon after the snippet that lacks it.
         found = next((p for p in reversed(parts) if p.first <= line and _unfinished(p)), found)
     if found is None:
         return None
@@ -71,7 +71,7 @@ def _written(source: str, line: int, message: str) -> str | None:
 
 
 def _parts(source: str) -> list[_Part]:
-    """The parts of a shader whose authors are known, from top to bottom."""
+    """The parts of a shader whose source is known, from top to bottom."""
     if not isinstance(source, ShaderSource):
         return []
     starts = [0, *(k + 1 for k, letter in enumerate(source) if letter == "\n")]
@@ -92,7 +92,7 @@ def _is_own(part: _Part) -> bool:
 
 
 def _unfinished(part: _Part) -> bool:
-    """Whether brackets of a user's snippet do not match, or its last statement has no end."""
+    """Whether the brackets of a user's snippet do not match, or its last statement lacks a semicolon."""
     if isinstance(part.owner, str) or _is_own(part):
         return False
     text = str(part.owner.glsl)
@@ -101,7 +101,7 @@ def _unfinished(part: _Part) -> bool:
 
 
 def _place(kind: type, text: str) -> str:
-    """Where a line of a snippet stands, as far as Python knows."""
+    """The file and line of a line of a snippet; empty if Python does not know it."""
     try:
         lines, first = inspect.getsourcelines(kind)
         file = inspect.getsourcefile(kind)

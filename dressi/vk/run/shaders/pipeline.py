@@ -22,9 +22,9 @@ _HEADER = struct.Struct("<IIII16s")  # length, version, vendor, device, UUID of 
 
 @dataclass
 class Pipelines:
-    """Handles of one SubStage: its pipelines by shader (``draw``, ``compute``, ``resolve``) and descriptors.
+    """Pipelines of one SubStage by shader (``draw``, ``compute``, ``resolve``), and its descriptor set.
 
-    bands: the values of the push constant with which a scatter runs, if there are several.
+    bands: the values of the push constant with which a scatter runs, one after the other, if there are several.
     """
 
     layout: Any
@@ -35,7 +35,7 @@ class Pipelines:
 
 
 class PipelineCache:
-    """The driver's pipeline cache, kept on disk by device; and SPIR-V modules shared by equal sources."""
+    """The driver's pipeline cache, with a file for each device, and shader modules, one for equal sources."""
 
     def __init__(self, device: Device):
         vk = device.vk
@@ -51,7 +51,7 @@ class PipelineCache:
         self.loaded = len(data)
 
     def compile(self, all_shaders: Mapping[SubStage, Shaders]) -> None:
-        """The modules of all shaders that have none yet: compiled together, equal text once."""
+        """Make the modules of all shaders that have none yet. They are compiled together, equal text once."""
         jobs: dict[tuple[str, str], Shader] = {}
         for s, shaders in all_shaders.items():
             name = "+".join(type(f).__name__ for f in s.functions)[:80]
@@ -64,7 +64,7 @@ class PipelineCache:
             self.modules[key] = self.device.create("ShaderModule", info, job.name)
 
     def release_modules(self) -> None:
-        """Modules are not needed once pipelines are made."""
+        """Destroy the modules: pipelines do not need them once they are made."""
         for module in self.modules.values():
             self.device.destroy(module)
         self.modules.clear()
@@ -79,7 +79,7 @@ class PipelineCache:
         return size == _HEADER.size and version == 1 and (vendor, device, uuid.hex()) == own
 
     def save(self) -> None:
-        """Keep the driver's cache on disk when it grew; what a lost device has is not worth it."""
+        """Write the driver's cache to disk if it has grown, unless the device is lost."""
         if config.cache is None or self.device.work.lost is not None:
             return
         vk = self.device.vk
@@ -107,7 +107,7 @@ def descriptor_type(vk: Any, kind: str) -> int:
 
 
 def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
-    """A descriptor pool for one set of each SubStage."""
+    """A descriptor pool with room for one set of each SubStage."""
     vk = device.vk
     counts: dict[int, int] = {}
     for shaders in all_shaders:
@@ -124,9 +124,10 @@ def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
 
 
 class PipelineMaker:
-    """Makes the pipelines of one executor and remembers what must be destroyed with it.
+    """Makes the pipelines of one plan and owns them.
 
-    Dispatches of the same shader, those of peeled layers for example, share a pipeline: drivers compile each anew.
+    Dispatches of the same shader, for example those of peeled layers, share a pipeline, because drivers compile each
+    one.
     """
 
     def __init__(self, device: Device, pipelines: PipelineCache, pool: Any):
@@ -151,8 +152,8 @@ class PipelineMaker:
         subpass: int,
         name: str,
     ) -> Pipelines:
-        """Pipelines and descriptor set of a SubStage; ``render_pass`` is None for dispatches, ``resolve_pass`` for all
-        but scatters that end in a draw."""
+        """Pipelines and descriptor set of a SubStage. render_pass: None for dispatches. resolve_pass: None except for
+        scatters that are resolved by a draw."""
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
@@ -178,7 +179,8 @@ class PipelineMaker:
         return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags)
 
     def _layout(self, bindings: list[tuple[int, int]], constants: list[int], name: str) -> tuple[Any, Any]:
-        """Of (type, shader stages) of each descriptor, and of the shader stages that read the push constant."""
+        """The layouts for descriptors, given as (type, shader stages), and for a push constant, given by its shader
+        stages."""
         vk = self.device.vk
         key = (*bindings, *constants)
         if key not in self._layouts:

@@ -1,6 +1,6 @@
-"""GLSL to SPIR-V: glslang in process, through ctypes, with a cache on disk.
+"""GLSL to SPIR-V: glslang through ctypes, with a cache on disk.
 
-`compiler()` takes the first of these that works on the machine:
+`compiler()` returns the first of these that works on the machine:
 
 1. a shared library of glslang with its C interface (distribution, Vulkan SDK, Homebrew),
 2. the distribution's static libraries (Debian's `glslang-dev`), linked once into a shared one in the cache (0.2 s),
@@ -102,9 +102,9 @@ def compiler() -> Compiler:
 
 
 def find_compiler(failures: list[str] | None = None) -> Compiler:
-    """The first that works, in the order of the module's docstring. Raises ShaderError when there is none.
+    """The first compiler that works, in the order of the module's docstring. Raises ShaderError if there is none.
 
-    failures: receives why libraries that are there cannot be used.
+    failures: receives the reasons why libraries that exist cannot be used.
     """
     failures = [] if failures is None else failures
     for found in _candidates(failures):
@@ -136,7 +136,7 @@ def _candidates(failures: list[str]) -> Iterator[Compiler]:
 
 
 def programs() -> Iterator[Compiler]:
-    """The compilers on the search path and in the Vulkan SDK that run as processes."""
+    """The compilers that run as processes: on the search path and in the Vulkan SDK."""
     sdk = os.environ.get("VULKAN_SDK")
     folders = [None, *([f"{sdk}/bin", f"{sdk}/Bin"] if sdk else [])]
     for name in ("glslc", "glslangValidator"):

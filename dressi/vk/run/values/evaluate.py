@@ -1,4 +1,4 @@
-"""Values of Variables, now, on a device that is shared: without an optimisation, without a step."""
+"""``evaluate``: values of Variables on a shared device, without an engine."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ..workspace import Workspace
 from .evaluations import in_form
 
 KEPT = 16
-"""Programs that an Evaluator keeps ready."""
+"""Programs that an Evaluator keeps, the least recently used one being dropped."""
 
 
 class _Kept(NamedTuple):
-    leaves: list[Variable]  # stand for those of a caller's graph
+    leaves: list[Variable]  # in place of those of the caller's graph
     outputs: list[Variable]
     executor: VulkanExecutor
     sent: dict[Variable, np.ndarray]  # data of leaves that lies on the device
 
 
 class Evaluator:
-    """Programs on one device, found again by what they compute, whoever built the graph: a picture drawn anew with other
-    vertices sends these, and builds nothing."""
+    """Programs on one device, found by the structure of what they compute. A picture that is drawn again with other
+    vertices only sends the vertices; nothing is planned or built."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -103,10 +103,11 @@ def evaluate(
 ) -> Any:
     """Values of Variables on a device, now: of one Variable, or of a sequence or mapping of them in the same form.
 
-    outputs: what is wanted. values: of leaves, instead of their own data. device: a ``Device``, or a name, an index or None (opened once, and
-    shared by all calls of a thread). Arrays are float32 or int32 of shape (batch, H, W) + vtype.shape; lists made by
-    ``Variable.of`` come back as lists. A graph of the same structure is not built again, whatever its leaves hold. Within
-    an optimisation use ``DressiAD.evaluate``, which knows what the steps have made of the leaves. Raises GraphError.
+    outputs: what is wanted. values: arrays for leaves, instead of their own data. device: a ``Device``; or a name, an
+    index or None, which is opened once and shared by all calls of a thread. Arrays are float32 or int32 of shape
+    (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists. A graph of the same structure is not
+    built again, whatever its leaves hold. Within an optimisation use ``DressiAD.evaluate``, which reads the leaves that
+    the steps have updated. Raises GraphError.
 
     >>> from dressi import F, Variable, evaluate, gradient
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -130,7 +131,7 @@ _evaluators: dict[Device, Evaluator] = {}
 
 
 def shared_device(wanted: str | int | None = None) -> Device:
-    """The device of that name or index, opened at the first call of this thread and closed with the program."""
+    """The device of this name or index, opened by the first call of this thread and closed when the process exits."""
     key = (os.getpid(), threading.get_ident(), wanted)
     if key not in _devices or _devices[key].handle is None:
         _devices[key] = Device.open(wanted)
@@ -148,7 +149,7 @@ def _evaluator(device: Device | str | int | None) -> Evaluator:
 
 @atexit.register
 def _close() -> None:
-    """Before the devices, of this process and thread."""
+    """Close the evaluators of this process and thread before their devices."""
     here = (os.getpid(), threading.get_ident())
     for key, device in _devices.items():
         if key[:2] == here and device in _evaluators:

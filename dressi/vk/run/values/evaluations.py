@@ -1,4 +1,5 @@
-"""Values read without a step: one small program for each set of Variables asked for, over the leaves of a workspace."""
+"""Values read without a step: one program for each set of Variables that is asked for, over the leaves of a
+workspace."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from ..executor import VulkanExecutor
 from ..workspace import Workspace
 
 KEPT = 8
-"""Programs that are kept ready; the one that was not used for longest makes room."""
+"""Programs that are kept, the least recently used one being dropped."""
 
 MakeExecutor = Callable[[Program], VulkanExecutor]
 
 
 class Evaluations:
-    """Programs without updates: each runs what has changed since it ran last, and nothing where nothing has.
+    """Programs without updates. Each computes what is out of date since its last run.
 
     ``outputs``: Variables by name. Those that are computed share one program, which computes all of them when one is
     asked for. Programs whose images were exported are kept until the end.

@@ -20,7 +20,8 @@ def read_state(tree: Mapping[str, Variable], workspace: Workspace) -> dict[str, 
 def by_leaf(
     state: Mapping[str, np.ndarray], tree: Mapping[str, Variable], partial: bool
 ) -> dict[Variable, np.ndarray]:
-    """The arrays of a state by leaf. Raises GraphError when it has other names than the tree; partial: when it has more."""
+    """The arrays of a state by leaf. Raises GraphError when it has other names than the tree; partial: when it has
+    more."""
     odd = set(state) - set(tree) if partial else set(state) ^ set(tree)
     if odd:
         raise GraphError(
