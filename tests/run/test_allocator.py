@@ -85,8 +85,8 @@ def test_a_thousand_images_need_a_few_allocations():
     memory = allocator(driver)
     for _ in range(1000):
         memory.bind_image(needing(64 << 10), "image", LOCAL)
-    assert len(driver.blocks) == memory.allocations <= 12
-    assert memory.used == 1000 * (64 << 10) <= memory.held <= 2 * memory.used
+    assert len(driver.blocks) == memory.allocations <= 20
+    assert memory.used == 1000 * (64 << 10) <= memory.held <= 1.25 * memory.used
 
 
 def test_large_images_have_an_allocation_of_their_own():

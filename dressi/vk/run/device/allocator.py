@@ -3,8 +3,8 @@
 A driver may allow as few as 4096 allocations, and each costs a system call. Memory is therefore allocated in blocks.
 A block has one memory type and serves either images or buffers, never both, so ``bufferImageGranularity`` is kept
 without looking at neighbours. An image or a buffer gets a range of a block; when it is destroyed the range is used
-again, and a block without ranges is freed. Blocks grow with what is held: the waste is at most about half of a small
-program and one block of a large one.
+again, and a block without ranges is freed. A new block is a quarter of what its kind of memory holds already, between
+``FIRST_BLOCK`` and ``LARGEST_BLOCK``, so little is wasted and the number of blocks stays small.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .results import SMALLER, Binding
 FIRST_BLOCK = 1 << 20
 LARGEST_BLOCK = 64 << 20
 """Bytes of blocks. What needs more than half of the largest one gets an allocation of its own."""
+GROWTH = 4
 NAMED = 4
 """Holders that a message about memory names."""
 
@@ -216,7 +217,7 @@ class Allocator:
             reason = f"all {self.max_allocations} allocations of memory that the device allows are in use"
             raise self._out_of_memory(f"{name} needs {mib(needed)}", reason, heap)
         largest = min(LARGEST_BLOCK, self.budget.heap_sizes[heap] // 8)
-        size = needed if needed > largest // 2 else max(min(max(held, FIRST_BLOCK), largest), needed)
+        size = needed if needed > largest // 2 else max(min(max(held // GROWTH, FIRST_BLOCK), largest), needed)
         reason = ""
         for allocated in dict.fromkeys((size, needed)):
             left = self.budget.left(heap, self._held_of(heap))
