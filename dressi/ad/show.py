@@ -49,7 +49,7 @@ def _number(f: Constant) -> str:
 
 
 def _operation(f: Function, names: dict[Variable, str]) -> str:
-    marks = {Access.FETCH: "[]", Access.SAMPLE: "[~]", Access.PULL: "[v]", Access.UNIFORM: "[1]"}
+    marks = {Access.FETCH: "[]", Access.PULL: "[v]"}
     inputs = ", ".join(names[x] + marks.get(a, "") for x, a in zip(f.inputs, f.access, strict=True))
     return f"{_title(f)}({inputs})" if f.inputs else _title(f)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -54,6 +55,24 @@ class Domain(NamedTuple):
 def domain_of(size: Any, batch: Any = 1) -> Domain:
     """The domain of that size and batch. Raises GraphError where they are not whole numbers of at least 1."""
     return Domain(size_of(size), whole(batch, "a batch", 1))
+
+
+def broadcast(domains: Sequence[Domain]) -> Domain | None:
+    """The domain that all of these broadcast to; None if they differ along an axis where neither is 1.
+
+    No domains: one texel.
+    """
+    first = domains[0] if domains else Domain((1, 1), 1)
+    if all(domain == first for domain in domains):
+        return first
+    extents = [1, 1, 1]
+    for (width, height), batch in domains:
+        for k, n in enumerate((width, height, batch)):
+            if extents[k] == 1:
+                extents[k] = n
+            elif n not in (1, extents[k]):
+                return None
+    return Domain((extents[0], extents[1]), extents[2])
 
 
 class VType(Enum):
@@ -118,24 +137,21 @@ def matrix_type(order: int) -> VType:
 
 
 class Access(Enum):
-    """How a Function reads one of its inputs; a class of Functions lists them in ``access``.
+    """How a Function reads one of its inputs. The class of the Function lists one Access an input in ``access``.
 
-    SAME_PIXEL: the texel under the output texel; sizes and batches of 1 broadcast. FETCH: any texels, by integer coordinates.
-    SAMPLE: through a hardware sampler. PULL: by the vertex shader. UNIFORM: one value for the whole tile or image.
+    SAME_PIXEL: the texel at the coordinates of the output texel; sizes and batches of 1 broadcast. FETCH: any texels, by
+    integer coordinates. PULL: any texels, by the vertex shader.
 
     >>> F.shift(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), 1, 0).creator.access
     (<Access.FETCH: 'fetch'>,)
     """
 
-    SAME_PIXEL = "same pixel"  # the texel under the output texel; size and batch of 1 broadcast
-    FETCH = "fetch"  # any texels, by integer coordinates
-    SAMPLE = "sample"  # through a hardware sampler
-    PULL = "pull"  # by the vertex shader
-    UNIFORM = "uniform"  # one value for the whole tile or image
+    SAME_PIXEL = "same pixel"
+    FETCH = "fetch"
+    PULL = "pull"
 
-    __hash__ = (
-        object.__hash__
-    )  # members are equal when they are the same; Enum's own hash is five times slower
+    # Members are singletons, so the hash of the object will do; Enum's own takes five times as long.
+    __hash__ = object.__hash__
 
 
 LIST_WIDTH = 4096

@@ -1,7 +1,8 @@
 """The graph of a computation: Variables, Functions and the kinds of Functions. Graphs are immutable."""
 
 from ..types import Domain, domain_of
-from .function import At, Function, Variable, as_variable
+from .arrays import At
+from .function import Function, Variable, as_variable
 from .kinds import PixelFunction, RasterFunction, ReduceFunction, ScatterFunction
 from .user_code import user_line
 

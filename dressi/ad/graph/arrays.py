@@ -126,3 +126,11 @@ class ArrayShape:
         if padded == self.shape:
             return array.reshape(self.shape)
         raise GraphError(f"{self} takes an array of shape {entries}, not {array.shape}")
+
+
+class At(NamedTuple):
+    """The texels at which NumPy evaluates a Function: coordinates and tile, each of which broadcasts to (N, H, W)."""
+
+    x: np.ndarray
+    y: np.ndarray
+    tile: np.ndarray

@@ -6,13 +6,13 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ...errors import GraphError
-from ..types import Access, Domain, Size, VType, domain_of
-from .arrays import ArrayShape, layout_of
+from ..types import Access, Domain, Size, VType, broadcast, domain_of
+from .arrays import ArrayShape, At, layout_of
 from .operators import Operators, builders
 from .user_code import user_line
 from .work import Work
@@ -25,11 +25,12 @@ class Variable(ArrayShape, Operators):
 
     A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept as
     it is) or are sent to the engine later. Every other Variable is the output of its ``creator``, a Function.
-    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions; ``==`` stays the
-    identity of the object, for images use ``F.equal``. Variables are immutable.
+    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` compares the
+    objects; use ``F.equal`` to compare images. Variables are immutable.
 
-    domain: (size, batch). name: for errors, and for saved states. count: entries of a list, else None. id: a number of its
-    own. where: the line of code that made it. Raises GraphError where type, size, batch or data do not fit.
+    domain: (size, batch). name: used by errors and saved states. count: number of entries of a list, None for images.
+    id: a serial number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
+    fit.
 
     >>> image = Variable(VEC3, (64, 48), name="photograph")  # a leaf without values: send them, or pass them to evaluate
     >>> image, image.shape, image.is_leaf
@@ -49,24 +50,24 @@ class Variable(ArrayShape, Operators):
         *,
         name: str | None = None,
         data: Any = None,
-        creator: Function | None = None,
         count: int | None = None,
     ):
         self.id = next(_serial)
         self.count = count
-        self.where = user_line() if creator is None else creator.where
+        self.where = user_line()
         if not isinstance(vtype, VType):
             raise GraphError(
                 f"the type of a Variable is FLOAT, VEC3, INT, ... of dressi.ad.types, not {vtype!r}"
             )
         self.vtype, self.domain = vtype, domain_of(size, batch)
         self.size, self.batch = self.domain
-        self.name, self.creator = name, creator
-        self.data = None if data is None else self.conform(data)
+        self.name: str | None = name
+        self.creator: Function | None = None
+        self.data: np.ndarray | None = None if data is None else self.conform(data)
 
     @classmethod
     def made(cls, creator: Function, vtype: VType, domain: Domain, name: str | None = None) -> Variable:
-        """The output of a Function: the constructor of a Function calls this."""
+        """The output of a Function. The constructor of the Function calls this."""
         self = object.__new__(cls)
         self.id = next(_serial)
         self.where = creator.where
@@ -83,12 +84,12 @@ class Variable(ArrayShape, Operators):
     ) -> Variable:
         """A leaf that holds ``values``, with type, size and batch from the array's shape.
 
-        Of the shape, 2 to 4 numbers at the end are the components of a vector. What is before them is nothing (one
-        texel), (V,): a list of V entries, (H, W): an image, or (N, H, W): N images. vtype: the type, where the guess
-        would be wrong or two are possible, as for (3, 3). batched: the first axis counts the batch (views), so that
-        (N, 4, 4) with MAT4 are N matrices and (N, V, 3) N lists. Lists come back as lists: ``recv`` gives (V, ...), or
-        (N, V, ...), of them and of what is computed from them entry by entry. Integers make INT types, everything else
-        floats. Raises GraphError.
+        A last axis of length 2 to 4 holds the components of a vector. The axes before it are () for one texel, (V,) for
+        a list of V entries, (H, W) for an image, or (N, H, W) for N images. vtype: the type, needed if the shape fits two
+        types, as (3, 3) does, or suggests the wrong one. batched: the first axis is the batch (views), so that (N, 4, 4)
+        with MAT4 holds N matrices and (N, V, 3) N lists. ``recv`` returns lists, and what is computed from them entry by
+        entry, as lists: (V, ...) or (N, V, ...). Integers give INT types, everything else gives floats. Raises
+        GraphError.
 
         >>> Variable.of([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
         VEC3 #... (2x1)
@@ -103,8 +104,7 @@ class Variable(ArrayShape, Operators):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is made by a user, and holds values instead of computing them."""
-
+        """Whether the Variable was made by a user and holds values, instead of being computed by a Function."""
         return self.creator is None
 
     def __str__(self) -> str:
@@ -123,12 +123,12 @@ class Variable(ArrayShape, Operators):
 
 
 def as_variable(value: Any) -> Variable:
-    """A Variable, or a constant made of a number, a tuple of numbers or a small array."""
+    """``value`` if it is a Variable; else a constant of a number, a tuple of numbers or a small array."""
     return value if isinstance(value, Variable) else builders.constant(value)
 
 
 def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain]:
-    """What the infer of a user's Function gave. Raises GraphError."""
+    """The type and domain that ``infer`` of a user's class returned. Raises GraphError if they are malformed."""
     try:
         size, batch = domain
         if isinstance(vtype, VType):
@@ -139,61 +139,48 @@ def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain
 
 
 _PLACES = re.compile(r"\b(pixel|tile)\b")
-
-
-class At(NamedTuple):
-    """Where a Function is evaluated on the host: texel coordinates and tile, each broadcasting to (N, H, W)."""
-
-    x: np.ndarray
-    y: np.ndarray
-    tile: np.ndarray
-
-
 _SAME_PIXEL = tuple((Access.SAME_PIXEL,) * n for n in range(256))
-_ORIGIN_DOMAIN = Domain((1, 1), 1)
+_ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
 
 @cache
 def _known(kind: type[Function]) -> frozenset[str]:
-    """Names that every application of a class has: inputs and output, fields, and what is cached from them."""
+    """The attributes that every application of a class has: inputs, output, fields and cached properties."""
     names = {"inputs", "where", "output", *kind.fields}
     for base in kind.__mro__:
         names.update(name for name, value in vars(base).items() if isinstance(value, cached_property))
     return frozenset(names)
 
 
-_ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
-
-
 class Function(Work):
-    """One application of one operation. Subclass a *kind* (below), never this class.
+    """One application of one operation. Subclass one of the kinds (``PixelFunction``, ...), not this class.
 
     A subclass declares
-      ``fields``    names of its attributes (not inputs): what makes two applications equal;
+      ``fields``    the names of its parameters (not inputs); applications with equal parameters and inputs are equal;
       ``access``    how each input is read (default: all SAME_PIXEL);
       ``infer``     type and domain of the output; raises GraphError through ``self.fail``;
       ``glsl``      the snippet, see below;
-      ``eval``      the float64 NumPy meaning (``evaluate`` when it needs to know where it is);
+      ``eval``      the meaning in NumPy, float64 (``evaluate`` if it depends on the texel);
       its work      ``operations``, ``iterations``, ``fetches``: see ``dressi.ad.graph.work.Work``;
       and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and ``jvp`` for
-      others; ``zero_derivative = True`` where the output is piecewise constant, as that of ``floor``;
+      others; ``zero_derivative = True`` if the output is piecewise constant, as that of ``floor``;
       ``no_derivative``, a sentence that says why there is none and what to use instead.
 
-    A Function to a float type that declares none of these raises GraphError when its derivative is asked for, and
-    so does one that declares only ``vjp`` in forward mode, only ``jvp`` in reverse mode. None as a partial, or from
-    ``vjp`` and ``jvp``, declares that the derivative by that input is zero. Derivatives of ``vjp`` are taken through
-    the Functions that it builds: these need derivatives of their own to make the second derivative exist.
+    If a Function with a float output declares none of these, asking for its derivative raises GraphError. If it declares
+    ``vjp`` alone, forward mode raises; if it declares ``jvp`` alone, reverse mode does. None as a partial, or returned by
+    ``vjp`` or ``jvp``, means that the derivative by that input is zero. Second derivatives go through the Functions that
+    ``vjp`` builds, so these need derivatives of their own.
 
-    Snippets are GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of a
-    function ``(ivec2 texel, int tile)`` for FETCH. ``$y`` is the output; a snippet without it is an
-    expression. ``$size``, ``$batch``, ``$type`` describe the output, with a number (``$size0``) an input.
-    ``pixel`` (ivec2, inside the tile) and ``tile`` (int) say where the shader runs. ``includes`` names files of GLSL
-    that the snippet needs: full paths, paths from the folder of the file that declares them, or dressi's own shaders.
+    A snippet is GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of a
+    function ``(ivec2 texel, int tile)`` for FETCH. ``$y`` is the output; a snippet without ``$y`` is an expression.
+    ``$size``, ``$batch`` and ``$type`` describe the output, ``$size0`` and so on an input. ``pixel`` (ivec2, inside the
+    tile) and ``tile`` (int) are the texel that the shader computes. ``includes`` names the GLSL files that the snippet
+    needs: full paths, paths relative to the file of the class, or names of dressi's own shaders.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
     includes: ClassVar[tuple[str, ...]] = ()
-    exact: ClassVar[bool] = False  # devices give the value of ``eval``, rounded to single precision
+    exact: ClassVar[bool] = False  # devices compute the value of ``eval``, rounded to single precision
     zero_derivative: ClassVar[bool] = False
     no_derivative: ClassVar[str] = ""
 
@@ -212,7 +199,7 @@ class Function(Work):
         self.where = user_line(self)
         vtype, domain = self.infer()
         self.output = Variable.made(self, vtype, domain)
-        # A list computed entry by entry is a list.
+        # The result of a list, computed entry by entry, is a list.
         for x, access in zip(inputs, self.access):
             if x.count is not None and access is Access.SAME_PIXEL and x.domain == domain:
                 self.output.count = x.count
@@ -242,34 +229,34 @@ class Function(Work):
         )
 
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
-        """Values at ``at``. SAME_PIXEL inputs arrive already there, FETCH inputs whole, (N, H, W) + shape."""
+        """Values at the texels ``at``. SAME_PIXEL inputs are given at those texels, FETCH inputs as whole images of shape
+        (N, H, W) + vtype.shape."""
         return self.eval(*x)
 
     def partials(self, *x: Variable) -> tuple[Variable | None, ...]:
-        """Component-wise Functions: the partial derivative by each input, None where it is zero."""
+        """The partial derivative by each input, by components; None if it is zero."""
         if self.zero_derivative:
             return (None,) * len(x)
         raise self.fail(self.no_derivative or self._undeclared())
 
     def vjp(self, gy: Variable, i: int) -> Variable | None:
-        """Gradient of input ``i`` given the gradient of the output; before broadcasting is undone. None: zero.
-
-        Declared, with ``jvp``, instead of ``partials``."""
+        """The gradient of input ``i``, given the gradient of the output; None if it is zero. The caller sums it over the
+        axes along which the input was broadcast."""
         raise self.fail(self._undeclared())
 
     def jvp(self, tangents: Sequence[Variable | None]) -> Variable | None:
-        """Derivative of the output along the tangents of the inputs. None: zero.
+        """The derivative of the output along the tangents of the inputs; None for a tangent or the result is zero.
 
-        A tangent has the type of its input, and a size and batch that broadcast to those of the input: exactly those
-        where the Function reads any input by FETCH."""
+        A tangent has the type of its input. Its domain broadcasts to that of the input, and equals it if the Function
+        reads any input by FETCH."""
         raise self.fail(self._undeclared())
 
-    def settled(self, known: Mapping[int, np.ndarray]) -> np.ndarray | None:
-        """The value wherever the inputs named by ``known`` have these values, None when it depends on more.
+    def known_value(self, known: Mapping[int, np.ndarray]) -> np.ndarray | None:
+        """The value of the output at texels where the inputs numbered in ``known`` have the given values; None if it
+        depends on other inputs.
 
-        Values have the shape of their types. Says where a Function has nothing to do: devices need not compute what
-        is known. Zero times anything is zero. Functions that are not ``exact`` are trusted to turn zeros into zeros
-        alone.
+        Values have the shape of their types. The planner does not compute texels whose values are known. A product with
+        zero counts as zero. A Function that is not ``exact`` must turn zeros into exact zeros.
         """
         if not self.inputs or len(known) < len(self.inputs) or Access.FETCH in self.access or self.places:
             return None
@@ -280,8 +267,8 @@ class Function(Work):
         return found if self.exact or not found.any() else None
 
     @property
-    def signs(self) -> tuple[int, ...]:
-        """Numbers of the inputs of which nothing counts but whether they are negative."""
+    def sign_only(self) -> tuple[int, ...]:
+        """Indices of the inputs that are used only by whether they are negative."""
         return ()
 
     def _undeclared(self) -> str:
@@ -295,13 +282,13 @@ class Function(Work):
             " if it is piecewise constant"
         )
 
-    def _zero_with(self, known: Mapping[int, np.ndarray], *inputs: int) -> np.ndarray | None:
-        """Zero when one of these inputs is known to be zero; else what ``settled`` says of Functions at large."""
-        if any(i in known and not np.any(known[i]) for i in inputs):
+    def _zero_with_zero(self, known: Mapping[int, np.ndarray], *factors: int) -> np.ndarray | None:
+        """``known_value`` of a Function whose output is zero if any of these inputs is zero, as that of a product."""
+        if any(i in known and not np.any(known[i]) for i in factors):
             return np.zeros(self.output.vtype.shape)
-        return Function.settled(self, known)
+        return Function.known_value(self, known)
 
-    # ---- what it gets
+    # ---- what every Function has
     @property
     def attributes(self) -> tuple[Any, ...]:
         """The values of the fields. Hashable."""
@@ -309,24 +296,24 @@ class Function(Work):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What makes two applications to the same inputs equal: class, attributes, and the snippet where something else
-        was set on this one, which the snippet may depend on."""
+        """Equal for two applications that compute the same of equal inputs: class and attributes, and the snippet if the
+        instance has attributes that are no fields, since the snippet may depend on them."""
         if self._own_state():
             return (type(self), self.attributes, self.glsl)
         return (type(self), self.attributes)
 
     def _own_state(self) -> dict[str, Any]:
-        """Attributes of this application that are neither fields nor derived from them."""
+        """Attributes of this instance that are neither fields nor cached properties."""
         known = _known(type(self))
         return {name: value for name, value in self.__dict__.items() if name not in known}
 
     @cached_property
     def places(self) -> frozenset[str]:
-        """Which of the words ``pixel`` and ``tile`` the snippet uses: empty, it is the same wherever it runs."""
+        """Which of ``pixel`` and ``tile`` the snippet uses. If neither, its value does not depend on the texel."""
         return frozenset(_PLACES.findall(self.glsl))
 
     def rebuild(self, *inputs: Variable) -> Function:
-        """The same operation on other inputs (of the same types and domains)."""
+        """The same operation on other inputs. The output keeps its name."""
         new = object.__new__(type(self))
         for name in self.fields:
             setattr(new, name, getattr(self, name))
@@ -338,31 +325,22 @@ class Function(Work):
         return new
 
     def fail(self, reason: str) -> GraphError:
-        """An error that names the Function, its inputs, and the line of user code. ``raise self.fail(...)``."""
+        """An error that names the Function, its inputs and the line of user code: ``raise self.fail(...)``."""
         inputs = ", ".join(str(x) for x in self.inputs)
         return GraphError(f"{type(self).__name__}({inputs}): {reason} (at {self.where})")
 
     def broadcast(self, *variables: Variable) -> Domain:
-        """The domain that the given inputs (default: all read at the same pixel) broadcast to."""
+        """The domain that the given inputs (default: all read at the same pixel) broadcast to. Raises GraphError."""
         if not variables:
             access = self.access
             if access is _SAME_PIXEL[len(self.inputs)]:
                 variables = self.inputs
             else:
                 variables = tuple(x for x, a in zip(self.inputs, access) if a is Access.SAME_PIXEL)
-        first = variables[0].domain if variables else _ORIGIN_DOMAIN
-        if all(v.domain == first for v in variables):
-            return first
-        dims = [1, 1, 1]
-        for v in variables:
-            for k, n in enumerate((*v.size, v.batch)):
-                if dims[k] == 1:
-                    dims[k] = n
-                elif n not in (1, dims[k]):
-                    raise self.fail(
-                        "sizes and batches must be equal or 1; use F.resize, F.crop, F.take or F.expand"
-                    )
-        return Domain((dims[0], dims[1]), dims[2])
+        domain = broadcast([v.domain for v in variables])
+        if domain is None:
+            raise self.fail("sizes and batches must be equal or 1; use F.resize, F.crop, F.take or F.expand")
+        return domain
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{self.attributes or ''}"

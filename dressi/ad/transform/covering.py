@@ -13,7 +13,7 @@ def covering_rasters(program: Program) -> Program:
     less_equal(0, rasterize(...)) -> less_equal(0, rasterize(..., covering))
     """
     users = [(f, k, x) for f in program.functions for k, x in enumerate(f.inputs)]
-    counted = {x for f, k, x in users if isinstance(x.creator, Rasterize) and k not in f.signs}
+    counted = {x for f, k, x in users if isinstance(x.creator, Rasterize) and k not in f.sign_only}
     counted.update(program.roots)
     replaced = {
         f.output: Rasterize(

@@ -179,7 +179,7 @@ class NearestEdge(PixelFunction):
     includes = ("face.glsl",)
     glsl = "$y = $0 < 0 ? vec3(-2.0, 2.0, -1.0)\n : face_nearest((vec2(pixel) + 0.5) / float($size.y), $1, $2, $3);"
 
-    def settled(self, known):
+    def known_value(self, known):
         return np.array((-2.0, 2.0, -1.0)) if 0 in known and known[0] < 0 else None
 
     def infer(self):

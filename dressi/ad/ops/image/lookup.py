@@ -63,7 +63,7 @@ class Lookup(PixelFunction):
             " ? $0(texel, tile) : $type(0); }"
         )
 
-    def settled(self, known):
+    def known_value(self, known):
         if 1 not in known:
             return None
         outside = not np.any(

@@ -55,11 +55,11 @@ class Rasterize(RasterFunction):
         super().__init__(position, *(x for x in (faces, live) if x is not None), *externals)
 
     @property
-    def signs(self) -> tuple[int, ...]:
+    def sign_only(self) -> tuple[int, ...]:
         graph = self.fragment
         if graph is None:
             return ()
-        counted = {v for f in graph.functions for k, v in enumerate(f.inputs) if k not in f.signs}
+        counted = {v for f in graph.functions for k, v in enumerate(f.inputs) if k not in f.sign_only}
         counted.update(graph.roots)
         return tuple(self.pulled + k for k, v in enumerate(graph.formals) if v not in counted)
 

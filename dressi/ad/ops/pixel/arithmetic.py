@@ -52,8 +52,8 @@ class Mul(Pointwise):
     exact = True
     expression, compute, integers, promote = "$0 * $1", np.multiply, True, False
 
-    def settled(self, known):
-        return self._zero_with(known, 0, 1)
+    def known_value(self, known):
+        return self._zero_with_zero(known, 0, 1)
 
     def partials(self, a, b):
         return b, a
@@ -70,8 +70,8 @@ class Div(Pointwise):
             return np.divide(a, b)
         return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
 
-    def settled(self, known):
-        return self._zero_with(known, 0)
+    def known_value(self, known):
+        return self._zero_with_zero(known, 0)
 
     def partials(self, a, b):
         return 1.0 / b, hadamard(-self.output, 1.0 / b)

@@ -41,7 +41,7 @@ class Less(Pointwise):
     compute, integers, mask = _mask(np.less), True, True
 
     @property
-    def signs(self):
+    def sign_only(self):
         return (0,) if constant_value(self.inputs[1]) == 0 else ()
 
 
@@ -53,7 +53,7 @@ class LessEqual(Pointwise):
     compute, integers, mask = _mask(np.less_equal), True, True
 
     @property
-    def signs(self):
+    def sign_only(self):
         return (1,) if constant_value(self.inputs[0]) == 0 else ()
 
 
@@ -79,8 +79,8 @@ class LogicalAnd(Pointwise):
     vector_expression = "$type(notEqual($0, $type(0.0))) * $type(notEqual($1, $type(0.0)))"
     compute = _mask(np.logical_and)
 
-    def settled(self, known):
-        return self._zero_with(known, 0, 1)
+    def known_value(self, known):
+        return self._zero_with_zero(known, 0, 1)
 
 
 class LogicalOr(Pointwise):
@@ -91,10 +91,10 @@ class LogicalOr(Pointwise):
     vector_expression = "max($type(notEqual($0, $type(0.0))), $type(notEqual($1, $type(0.0))))"
     compute = _mask(np.logical_or)
 
-    def settled(self, known):
+    def known_value(self, known):
         if any(np.all(value) for value in known.values()):
             return np.ones(self.output.vtype.shape)
-        return super().settled(known)
+        return super().known_value(known)
 
 
 class LogicalNot(Pointwise):
@@ -132,7 +132,7 @@ class Select(PixelFunction):
             raise self.fail(f"the condition must be a scalar or as wide as {vtype}")
         return vtype, self.broadcast()
 
-    def settled(self, known):
+    def known_value(self, known):
         if 0 in known and self.inputs[0].vtype.is_scalar:
             taken = 1 if np.any(known[0]) else 2
             if taken in known:
@@ -141,7 +141,7 @@ class Select(PixelFunction):
             a, b = (np.broadcast_to(np.asarray(known[i]), self.output.vtype.shape) for i in (1, 2))
             if np.array_equal(a, b):
                 return a
-        return super().settled(known)
+        return super().known_value(known)
 
     @cached_property
     def glsl(self) -> str:

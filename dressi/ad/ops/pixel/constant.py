@@ -66,7 +66,7 @@ class Constant(PixelFunction):
         dtype = np.int64 if self.vtype.is_int else np.float64
         return np.array(self.value, dtype).reshape(self.vtype.shape)
 
-    def settled(self, known):
+    def known_value(self, known):
         return self.array
 
     def infer(self):

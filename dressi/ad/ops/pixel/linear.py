@@ -24,8 +24,8 @@ class Linear(PixelFunction):
 class Bilinear(PixelFunction):
     """A Function linear in each of its two inputs."""
 
-    def settled(self, known):
-        return self._zero_with(known, 0, 1)
+    def known_value(self, known):
+        return self._zero_with_zero(known, 0, 1)
 
     def jvp(self, tangents):
         a, b = self.inputs

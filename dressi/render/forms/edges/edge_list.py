@@ -172,7 +172,7 @@ class EdgeDistance(PixelFunction):
     glsl = f"$0 >= 0 ? {BEYOND} : sqrt(face_edge((vec2(pixel) + 0.5) / float($size.y), $1.xy, $1.zw))"
 
     @property
-    def signs(self):
+    def sign_only(self):
         return (0,)
 
     def infer(self):
@@ -201,7 +201,7 @@ class OutlineDistance(PixelFunction):
     includes = ("face.glsl", "edge.glsl")
 
     @property
-    def signs(self):
+    def sign_only(self):
         return (0,)
 
     @cached_property

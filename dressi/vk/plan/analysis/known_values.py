@@ -35,7 +35,7 @@ def values_where(
             here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
             if f.output in known or not isinstance(f, PixelFunction) or (f.inputs and not here):
                 continue
-            found = f.settled(here)
+            found = f.known_value(here)
             if found is not None:
                 value = np.asarray(found, f.output.vtype.dtype)
                 if np.isfinite(value).all():

@@ -1,7 +1,7 @@
 """Work on active blocks: per-pixel SubStages that have nothing to do where a raster hit nothing.
 
 A raster's value is -1 where no primitive covers a pixel. Where that alone settles what a SubStage makes (by
-``Function.settled``: through selects, products with zero, lookups out of range), its images are filled with those
+``Function.known_value``: through selects, products with zero, lookups out of range), its images are filled with those
 values and it is dispatched over the blocks of 8x8 pixels that hold a hit; a list of them is made on the device. A
 scatter of zeros needs no filling, and neither does an image that is only read under the same list. Images are those
 of the dense plan to the bit, but for the sign of zeros.
