@@ -1,3 +1,19 @@
-"""What a computation is: Variables, Functions, their meaning and their derivatives. No device in here."""
+"""Computations as graphs, their derivatives, and optimizers. Nothing here needs a device.
 
-from . import functional as functional  # first: the families of Functions import it while it is loading
+From the bottom up; each line imports only from the lines above it:
+
+    types           types of texels, domains of images
+    graph           Variables, Functions, kinds of Functions; operators, which the operations register
+    includes, traversal, program, evaluate      files, walks and programs over graphs; their meaning in NumPy
+    ops.pixel       operations on the values of one pixel, by family: a file holds the classes and their builders
+    ops.image       operations that read other texels: reductions, windows, tables, rasterization
+    show            graphs as text and pictures
+    transform       gradient and jvp; rules and passes of simplification
+    check           gradients against central differences
+    ops.texture     sampling of textures; its derivatives are built with transform
+    ops.custom      operations of a user's own
+    functional      F, all operations by family
+    optim           optimizers, schedules, and the objective with the program of a step
+"""
+
+from . import functional as functional  # importing the families registers the operators of Variables

@@ -22,12 +22,12 @@ def check_gradient(
     directions: int = 4,
     seed: int = 0,
 ) -> float:
-    """Largest relative error of gradient and jvp against central differences in float64.
+    """The largest relative error of gradient and jvp against central differences in float64.
 
-    y: any float image over the leaves ``wrt`` (or a callable that makes it of them); the loss is sum(w * y) with
-    random w.  Each leaf of up to 16 numbers is checked number by number, larger ones along ``directions`` random
-    directions; jvp along directions of all leaves together.  The error is taken relative to the largest
-    derivative of its leaf, so 1e-6 is excellent and 1e-3 is wrong. Choose values away from kinks.
+    y: a float image computed from the leaves ``wrt``, or a callable that computes it from them. The loss is sum(w * y)
+    with random w. Leaves of up to 16 numbers are checked number by number, larger ones along ``directions`` random
+    directions; jvp along one random direction of all leaves. Errors are relative to the largest derivative by the leaf:
+    1e-6 is excellent, 1e-3 is wrong. Choose values away from kinks.
     """
     y = y if isinstance(y, Variable) else y(*wrt)
     if y.vtype.is_int:

@@ -1,4 +1,4 @@
-"""The CPU executor: what every Function means, in NumPy. The oracle of every test."""
+"""The NumPy executor: the meaning of every Function, and the reference of every test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .traversal import topological_order
 
 @lru_cache(maxsize=64)
 def coordinates(domain: Domain) -> At:
-    """The texels of a domain: x, y and tile as axes that broadcast to (batch, H, W)."""
+    """All texels of a domain: x, y and tile, which broadcast to (batch, H, W)."""
     (width, height), batch = domain
     return At(
         np.arange(width).reshape(1, 1, -1),
@@ -26,18 +26,20 @@ def coordinates(domain: Domain) -> At:
 
 
 def working_domain(function: Function) -> Domain:
-    """Where a Function runs: over its output, a scatter over its source."""
+    """The domain over which a Function runs: that of its output; for a scatter, its source."""
     return function.source if isinstance(function, ScatterFunction) else function.output.domain
 
 
-def apply(function: Function, at: At, inputs: Sequence[np.ndarray], dtype: Any = np.float64) -> np.ndarray:
-    """The values of one Function at ``at``; integers are int64, floats ``dtype``. Axes of extent 1 may stay so."""
+def values_at(
+    function: Function, at: At, inputs: Sequence[np.ndarray], dtype: Any = np.float64
+) -> np.ndarray:
+    """The values of one Function at the texels ``at``: int64, or ``dtype`` for floats. Axes of extent 1 may remain."""
     result = np.asarray(function.evaluate(at, *inputs))
     return result.astype(np.int64 if function.output.vtype.is_int else dtype, copy=False)
 
 
 def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
-    """``given`` or else the leaf's own data, as an array of its shape. Raises GraphError when there is neither."""
+    """``given``, or else the data of the leaf, as an array of its shape. Raises GraphError if there is neither."""
     if given is not None:
         return leaf.conform(given)
     if leaf.data is None:
@@ -48,7 +50,7 @@ def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
 
 
 class Evaluator:
-    """Evaluates ``outputs`` for ever new values of the leaves; intermediates are dropped after their last use."""
+    """Evaluates ``outputs`` for given values of the leaves. Intermediate values are dropped after their last use."""
 
     def __init__(self, outputs: Iterable[Variable], dtype: Any = np.float64):
         self.outputs = tuple(outputs)
@@ -66,7 +68,7 @@ class Evaluator:
                 self.drop[k].append(variable)
 
     def __call__(self, values: Mapping[Variable, Any] | None = None) -> list[np.ndarray]:
-        """Arrays of the full shape of each output; they may be read-only views."""
+        """Arrays of the shapes of the outputs. They may be read-only views."""
         values = values or {}
         arrays: dict[Variable, np.ndarray] = {}
         with np.errstate(all="ignore"):
@@ -85,7 +87,7 @@ class Evaluator:
 
     def _run(self, function: Function, inputs: list[np.ndarray]) -> np.ndarray:
         shape = function.output.shape
-        result = apply(function, coordinates(working_domain(function)), inputs, self.dtype)
+        result = values_at(function, coordinates(working_domain(function)), inputs, self.dtype)
         if result.shape == shape:
             return result
         try:
@@ -99,8 +101,8 @@ def evaluate(
 ) -> list[np.ndarray]:
     """Values of ``outputs``, arrays of shape (batch, H, W) + vtype.shape; integers are int64.
 
-    Leaves take their values from ``values``, else from their own data. Raises GraphError that names a leaf which
-    has neither. Division by zero and overflow follow IEEE 754 silently, as on a device.
+    Leaves take their values from ``values``, else from their data; GraphError names a leaf that has neither. Division by
+    zero and overflow give infinity or NaN without a warning, as on a device.
     """
     for variable in values or ():
         if not variable.is_leaf:
@@ -109,7 +111,7 @@ def evaluate(
 
 
 class NumpyExecutor:
-    """Runs a Program on the CPU in float64, with the protocol of every executor: send, recv, run, close."""
+    """Runs a Program in NumPy. It has the methods of every executor: send, recv, run, close."""
 
     def __init__(self, program: Program, dtype: Any = np.float64):
         program.check()
@@ -121,13 +123,13 @@ class NumpyExecutor:
         self._evaluator = Evaluator(program.roots, dtype)
 
     def send(self, variable: Variable, array: Any) -> None:
-        """Sets the values of a leaf. Raises GraphError when they do not fit or the program does not read it."""
+        """Sets the values of a leaf. Raises GraphError if they do not fit, or the program does not use the leaf."""
         if variable not in self._leaves:
             raise GraphError(f"{variable} is not a leaf of this program")
         self._state[variable] = variable.conform(array)
 
     def recv(self, variable: Variable) -> np.ndarray:
-        """A leaf as it is now; an output as the last run computed it, before its updates."""
+        """The current values of a leaf, or the values of an output that the last run computed, before its updates."""
         if variable in self._leaves and variable.is_leaf:
             return np.array(leaf_value(variable, self._state.get(variable)))
         if variable not in self._results:
@@ -138,13 +140,13 @@ class NumpyExecutor:
         return np.array(self._results[variable])
 
     def run(self, n: int = 1) -> None:
-        """Computes all outputs, then applies all updates at once; ``n`` times."""
+        """Computes all outputs, then applies all updates at once. Repeats this ``n`` times."""
         for _ in range(n):
             results = self._evaluator(self._state)
             self._results = dict(zip(self.program.roots, results, strict=True))
             self._state.update({leaf: leaf.conform(self._results[new]) for leaf, new in self.program.updates})
 
     def close(self) -> None:
-        """Drops all values; the executor can be closed again."""
+        """Drops all values. May be called more than once."""
         self._state.clear()
         self._results.clear()

@@ -1,4 +1,4 @@
-"""Files of GLSL that the snippets of Functions need: where they are, and which version of them."""
+"""The GLSL files that the snippets of Functions include: their paths and their versions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _OWN = __name__.partition(".")[0] + "."
 
 
 def is_own(kind: type) -> bool:
-    """Whether a class belongs to dressi."""
+    """Whether a class is defined in dressi."""
     return f"{kind.__module__}.".startswith(_OWN)
 
 
 def included_files(f: Function) -> Iterator[str]:
-    """The files that the snippet of a Function needs: names of ``shaders/``, or full paths.
+    """The files that the snippet of a Function includes: names of files in ``shaders/``, or full paths.
 
-    A name is looked for beside the file of the class that declares ``includes``, then among dressi's own shaders. Raises
-    GraphError where it is in neither place.
+    A name is looked up in the folder of the class that declares ``includes``, then among dressi's own shaders. Raises
+    GraphError if it is in neither.
     """
     names = (f.includes,) if isinstance(f.includes, str | os.PathLike) else f.includes
     for name in names:
@@ -56,7 +56,7 @@ def _find(f: Function, name: str) -> str:
 
 
 def versions(f: Function) -> tuple[tuple[str, int, int], ...]:
-    """The included files of a user with the time they were written and their lengths: an edited file differs."""
+    """(path, modification time, length) of each included file of the user, to notice that it was edited."""
     if not f.includes or is_own(type(f)):
         return ()
     found = []

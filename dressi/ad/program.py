@@ -1,4 +1,4 @@
-"""A Program: what is computed in one step, and what the next step starts from."""
+"""A Program: what one step computes, and the values that the next step starts from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .traversal import topological_order
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Named outputs, and pairs (leaf, new value): after a run every leaf takes its new value, all at once.
+    """Named outputs, and updates: pairs (leaf, new value).
 
-    Outputs and new values are computed from the leaves as they were before the run.
+    A run computes outputs and new values from the leaves as they are. Then every updated leaf takes its new value, all at
+    once.
     """
 
     outputs: Mapping[str, Variable] = field(default_factory=dict)
@@ -23,12 +24,12 @@ class Program:
 
     @cached_property
     def roots(self) -> tuple[Variable, ...]:
-        """Everything that is computed: outputs, then new values, each once."""
+        """Everything that is computed: outputs, then new values, without repetitions."""
         return tuple(dict.fromkeys((*self.outputs.values(), *(new for _, new in self.updates))))
 
     @cached_property
     def leaves(self) -> tuple[Variable, ...]:
-        """Leaves that are read or updated, in the order they were made."""
+        """Leaves that are read or updated, in the order in which they were made."""
         found = {*self.roots, *(x for f in self.functions for x in f.inputs)}
         found = {v for v in found if v.is_leaf} | {leaf for leaf, _ in self.updates}
         return tuple(sorted(found, key=lambda v: v.id))
@@ -39,7 +40,7 @@ class Program:
         return tuple(topological_order(self.roots))
 
     def check(self) -> None:
-        """Raises GraphError when an update does not fit its leaf, or a leaf is updated twice."""
+        """Raises GraphError if an update does not fit its leaf, or a leaf is updated twice."""
         seen: set[Variable] = set()
         for leaf, new in self.updates:
             if not leaf.is_leaf:

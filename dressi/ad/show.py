@@ -18,7 +18,7 @@ Shown = Program | Sequence[Variable] | Variable
 
 
 def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
-    """The roots, and what each of them is called: outputs by name, new values as ``-> leaf``."""
+    """The roots and their labels: the name of an output, ``-> leaf`` for a new value."""
     labels: dict[Variable, list[str]] = {}
     if isinstance(shown, Program):
         for name, v in shown.outputs.items():
@@ -33,7 +33,7 @@ def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
 
 
 def _numbers(roots: Sequence[Variable]) -> dict[Variable, str]:
-    """A name for each Variable that stays the same from run to run: $name for leaves, numbers, %0, %1, ..."""
+    """A name for each Variable, the same in every run: $name for leaves, numbers for constants, %0, %1, ... for the rest."""
     names: dict[Variable, str] = {}
     count = itertools.count()
     for leaf in leaves(roots):
@@ -67,9 +67,9 @@ def _value(value: object) -> str:
 
 
 def listing(shown: Shown) -> str:
-    """One line a Function, producers first: ``%3  FLOAT 64x64 x 2  Mul(%1, %2)  : loss``.
+    """One line for each Function, producers first: ``%3  FLOAT 64x64 x 2  Mul(%1, %2)  : loss``.
 
-    ``$name`` is a leaf. ``[]`` marks an input that is read at other texels, ``[v]`` one read by the vertex shader.
+    ``$name`` is a leaf. ``[]`` marks an input that is read at other texels, ``[v]`` an input of the vertex shader.
     """
     roots, labels = _parts(shown)
     names = _numbers(roots)
@@ -103,7 +103,7 @@ COLOURS = {
 
 
 def _nodes(shown: Shown) -> tuple[list[tuple[str, str, str, Variable]], list[tuple[str, str, bool]]]:
-    """([(name, kind, text, Variable)], [(from, to, fetched)]); constants are written into their consumers."""
+    """([(name, kind, text, Variable)], [(from, to, fetched)]). Constants appear in the text of their consumers."""
     roots, labels = _parts(shown)
     names = _numbers(roots)
     nodes, edges = [], []
@@ -125,7 +125,7 @@ def _nodes(shown: Shown) -> tuple[list[tuple[str, str, str, Variable]], list[tup
 
 
 def dot(shown: Shown) -> str:
-    """The graph in Graphviz' language. Dashed edges are reads of other texels; the colour is the kind."""
+    """The graph in the language of Graphviz. Dashed edges are reads of other texels; colours are kinds of Functions."""
     nodes, edges = _nodes(shown)
     lines = ["digraph {", '  node [shape=box, style="filled,rounded", fontname="monospace", fontsize=10]']
     for name, kind, text, _ in nodes:
@@ -136,7 +136,7 @@ def dot(shown: Shown) -> str:
 
 
 def svg(shown: Shown, graphviz: bool = True) -> str:
-    """The graph as an SVG text: laid out by Graphviz where it is installed, else in plain layers."""
+    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers."""
     nodes, edges = _nodes(shown)
     return draw(dot(shown), nodes, edges, graphviz)
 
@@ -144,7 +144,7 @@ def svg(shown: Shown, graphviz: bool = True) -> str:
 def draw(
     text: str, nodes: Sequence[Sequence], edges: list[tuple[str, str, bool]], graphviz: bool = True
 ) -> str:
-    """An SVG of Graphviz' ``text``; without Graphviz, of nodes (name, kind, text, ...) and edges in plain layers."""
+    """An SVG of the Graphviz text; without Graphviz, of nodes (name, kind, text, ...) and edges in plain layers."""
     program = shutil.which("dot") if graphviz else None
     if program:
         done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
@@ -154,7 +154,7 @@ def draw(
 
 
 def _layered(nodes: list[tuple[str, str, str]], edges: list[tuple[str, str, bool]]) -> str:
-    """Each node one layer below its lowest producer; within a layer, under the mean of its producers."""
+    """An SVG in layers: each node one layer below its lowest producer, and near the mean position of its producers."""
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         producers[b].append(a)

@@ -1,4 +1,4 @@
-"""Walks over graphs: the order of Functions, the leaves, and what graphs of the same structure have in common."""
+"""Traversals of graphs: topological order, leaves, and a key for graphs of equal structure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .includes import versions
 
 
 def topological_order(roots: Iterable[Variable]) -> list[Function]:
-    """All Functions the roots depend on, producers first; equal graphs give equal orders. Iterative."""
+    """All Functions that the roots depend on, producers first. Equal graphs give equal orders. Iterative."""
     order: list[Function] = []
     done: set[Function | None] = {None}  # a leaf has no creator
     expanded: set[Function] = set()
@@ -30,7 +30,7 @@ def topological_order(roots: Iterable[Variable]) -> list[Function]:
 
 
 def leaves(roots: Iterable[Variable]) -> list[Variable]:
-    """All leaf Variables the roots depend on, in the order they were made."""
+    """All leaf Variables that the roots depend on, in the order in which they were made."""
     roots = list(roots)
     found = {r for r in roots if r.is_leaf}
     for function in topological_order(roots):
@@ -39,9 +39,11 @@ def leaves(roots: Iterable[Variable]) -> list[Variable]:
 
 
 def structure(roots: Iterable[Variable], given: Iterable[Variable]) -> tuple[Any, ...]:
-    """What a graph computes, whoever built it: equal for graphs of the same Functions, and of the same text in the files
-    that these include, over leaves of the same types and domains. given: the leaves, in the order in which they
-    correspond."""
+    """A key of what a graph computes. It is equal for graphs of equal Functions, with equal versions of the files that
+    these include, over leaves of equal types and domains.
+
+    given: the leaves; the k-th leaf of one graph stands for the k-th leaf of the other.
+    """
     number = {v: k for k, v in enumerate(given)}
     roots = tuple(roots)
     lines: list[Any] = [(v.vtype, v.domain) for v in number]

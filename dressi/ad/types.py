@@ -1,4 +1,4 @@
-"""Value types of images, and how a Function reads an input."""
+"""Types of texels, domains of images, and how a Function reads its inputs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Size = tuple[int, int]
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """``value`` as an int. Raises GraphError where it is no whole number, or less than ``least``; never rounds.
+    """``value`` as an int. Raises GraphError if it is not a whole number, or less than ``least``. Never rounds.
 
-    what: the name that the error gives it.
+    what: the name of the value, for the error.
     """
     try:
         number = operator.index(value)
@@ -34,7 +34,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
 
 
 def size_of(value: Any, what: str = "a size") -> Size:
-    """``value`` as (W, H). Raises GraphError where it is not two whole numbers of at least 1."""
+    """``value`` as (W, H). Raises GraphError if it is not two whole numbers of at least 1. what: its name, for the error."""
     try:
         width, height = value
     except (TypeError, ValueError):
@@ -43,7 +43,7 @@ def size_of(value: Any, what: str = "a size") -> Size:
 
 
 class Domain(NamedTuple):
-    """Where an image has values: a batch of tiles of one size."""
+    """Size and batch of an image: a batch of tiles of one size."""
 
     size: Size
     batch: int
@@ -53,7 +53,7 @@ class Domain(NamedTuple):
 
 
 def domain_of(size: Any, batch: Any = 1) -> Domain:
-    """The domain of that size and batch. Raises GraphError where they are not whole numbers of at least 1."""
+    """The domain of that size and batch. Raises GraphError if they are not whole numbers of at least 1."""
     return Domain(size_of(size), whole(batch, "a batch", 1))
 
 
@@ -108,7 +108,7 @@ class VType(Enum):
         self.is_matrix = len(shape) == 2
         self.is_scalar = not shape
         self.planes = (shape[0],) * shape[1] if self.is_matrix and shape[0] > 2 else (self.components,)
-        """Scalars in each of the images that store this type: MAT3 and MAT4 take one image a column."""
+        """Components in each of the images that store this type. MAT3 and MAT4 take one image a column."""
 
     @property
     def dtype(self) -> type:
@@ -155,8 +155,8 @@ class Access(Enum):
 
 
 LIST_WIDTH = 4096
-"""Lists (vertices, faces, corners) are images at most this wide, counted row by row: entry i is texel
-(i % W, i // W). Every Vulkan device has images of this size."""
+"""The largest width of the image that stores a list (vertices, faces, corners). Entry i is texel (i % W, i // W). Every
+Vulkan device supports images of this width."""
 
 
 def list_size(count: int) -> Size:
@@ -165,7 +165,7 @@ def list_size(count: int) -> Size:
 
 
 def list_image(values: np.ndarray) -> np.ndarray:
-    """A list (count, ...) as an image (1, H, W, ...); what is left of the last row is 0."""
+    """A list (count, ...) as an image (1, H, W, ...). The rest of the last row is 0."""
     values = np.asarray(values)
     width, height = list_size(len(values))
     image = np.zeros((width * height, *values.shape[1:]), values.dtype)

@@ -1,4 +1,4 @@
-"""From arrays to Variables and back: which type, size and batch an array stands for."""
+"""From NumPy arrays to Variables and back: the type, size and batch that an array stands for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..types import Domain, Size, VType, list_image, list_size, list_values, mat
 
 
 class Layout(NamedTuple):
-    """What an array is: a single value, a list of ``count`` entries, or images; N of them with a batch."""
+    """What an array holds: one value, a list of ``count`` entries, or an image; ``batch`` of them."""
 
     vtype: VType
     size: Size
@@ -21,8 +21,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(array: np.ndarray, vtype: VType | None = None, batched: bool = False) -> Layout:
-    """The layout of an array; see ``Variable.of`` for the rules. Raises GraphError where it stands for nothing, or for two
-    things."""
+    """The layout of an array, by the rules of ``Variable.of``. Raises GraphError if none fits, or two do."""
     if array.dtype.kind not in "biuf":
         raise GraphError(f"a Variable holds numbers, not values of type {array.dtype}")
     if array.size == 0:
@@ -51,7 +50,7 @@ def layout_of(array: np.ndarray, vtype: VType | None = None, batched: bool = Fal
 
 
 def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
-    """(type, what is left of the shape)"""
+    """(type, the axes before the components)"""
     shape, integer = array.shape, array.dtype.kind in "iu"
     last = shape[-1] if shape else 0
     if len(shape) >= 2 and 2 <= last <= 4 and shape[-2] == last:
@@ -82,7 +81,7 @@ class ArrayShape:
         return (self.batch, self.size[1], self.size[0], *self.vtype.shape)
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Values of shape ``shape`` as the user gave them: lists lose their padding, and a batch of one.
+        """Values of shape ``shape`` in the form in which the user gave them: lists without padding, and without a batch of 1.
 
         >>> vertices = Variable.of(np.zeros((5, 3)))
         >>> vertices.as_given(np.ones(vertices.shape)).shape
@@ -96,7 +95,7 @@ class ArrayShape:
     def conform(self, values: Any, *, copy: bool = True) -> np.ndarray:
         """``values`` as an array of ``shape``; leading axes of length 1 may be left out. Raises GraphError.
 
-        copy: False gives the array itself where it fits as it is.
+        copy: if False, an array that fits is returned as it is.
 
         >>> Variable(VEC2, (3, 1)).conform(np.ones((3, 2))).shape
         (1, 1, 3, 2)

@@ -10,7 +10,7 @@ from .work import AxisWork
 
 
 class PixelFunction(Function):
-    """Kind PIXEL: every output texel is computed by the snippet alone, in any order.
+    """Kind PIXEL: the snippet computes each output texel, in any order.
 
     A subclass declares ``glsl``, ``infer`` (type and domain), ``eval`` (the meaning in NumPy) and a derivative; see
     ``help(PixelFunction.__base__)`` for all it may declare, and ``F.apply``.
@@ -26,7 +26,7 @@ class PixelFunction(Function):
 
 
 class ReduceFunction(AxisWork, PixelFunction):
-    """Kind REDUCE: an output texel loops over the texels of its input along ``axis``; the snippet holds the loop.
+    """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in the snippet.
 
     >>> class Product(ReduceFunction):
     ...     axis, access = "x", (Access.FETCH,)
@@ -39,12 +39,12 @@ class ReduceFunction(AxisWork, PixelFunction):
 
 
 class ScatterFunction(Function):
-    """Kind SCATTER: each texel of the *source* domain adds to (or maximises) texels of the output table.
+    """Kind SCATTER: each texel of the *source* domain adds to texels of the output table, or raises their maximum.
 
-    ``inputs`` are ``(bound, value0, index0, value1, index1, ...)``: ``bound`` a FLOAT 1x1, at least the largest
-    absolute value (fixed-point scale), values and indices read at the source pixel. Indices are INT (row by row
-    through the table) or IVEC2 (texel); those outside the table are ignored. ``table`` is the output's domain:
-    with batch 1 all tiles share it, else each source tile has its own. ``operation`` is "add" or "max".
+    ``inputs`` are ``(bound, value0, index0, value1, index1, ...)``. ``bound`` is a FLOAT 1x1, at least the largest
+    absolute value: the scale of the fixed-point sums. Values and indices are read at the source pixel. Indices are INT
+    (row by row through the table) or IVEC2 (texel); those outside the table are ignored. ``table`` is the domain of the
+    output: all tiles share a table of batch 1, otherwise each source tile has its own. ``operation`` is "add" or "max".
     """
 
     fields = ("table", "operation")
@@ -65,11 +65,11 @@ class RasterFunction(Function):
     """Kind RASTER: draws triangles; the output is the INT number of the winning face, -1 for none.
 
     ``inputs`` are ``(position, [faces,] [live,] *extra)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
-    consecutive positions make a triangle), a mask of the faces that are drawn (absent: all are), and the images that
-    the fragment sub-graph reads. ``indexed`` and ``masked`` say what is there. ``fragment`` is the sub-graph:
-    (depth, keep) Variables over the placeholders ``face`` and ``coordinates``. ``triangles`` is how many are drawn,
-    ``triangles_per_face`` how many make a face, ``disjoint`` says that these never overlap. ``covering``: the output is
-    0 where any face covers the pixel, whichever it is.
+    consecutive positions make a triangle), a mask of the live faces, which are drawn (absent: all are), and the images
+    that the fragment sub-graph reads. ``indexed`` and ``masked`` tell whether faces and mask are there. ``fragment`` is
+    the sub-graph, a ``FragmentGraph``. ``triangles`` is the number of triangles drawn,
+    ``triangles_per_face`` the number that make a face; ``disjoint`` promises that those of one face never overlap.
+    ``covering``: the output is 0 at every covered pixel, instead of the number of the face.
     """
 
     fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint",
@@ -86,17 +86,17 @@ class RasterFunction(Function):
 
     @property
     def faces(self) -> int:
-        """How many faces are drawn at most."""
+        """The largest number of faces that can be drawn."""
         return self.triangles // self.triangles_per_face
 
     @property
     def pulled(self) -> int:
-        """How many inputs the vertex shader pulls."""
+        """The number of inputs that the vertex shader pulls."""
         return 1 + self.indexed + self.masked
 
     @property
     def live(self) -> Variable | None:
-        """The mask of the faces that are drawn."""
+        """The mask of the live faces, None if all are drawn."""
         return self.inputs[self.pulled - 1] if self.masked else None
 
     @property

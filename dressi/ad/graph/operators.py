@@ -14,7 +14,7 @@ B = TypeVar("B", bound=Builder)
 
 
 class _Builders:
-    """The registered builders, each under the name of its function."""
+    """The registered builders, each under the name of the function that was registered."""
 
     add: Builder
     sub: Builder

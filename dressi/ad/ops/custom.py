@@ -1,4 +1,4 @@
-"""Functions of a user's own: how a class becomes an operation on Variables."""
+"""Operations of your own: how a class of Functions is applied to Variables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def apply(kind: type[Function], *inputs: Like, **fields: Any) -> Variable:
     """The output of a Function of your own, applied to Variables, numbers and arrays.
 
     kind: a class of kind ``PixelFunction`` (``ReduceFunction``, ...) that declares ``infer``, ``glsl``, ``eval`` and its
-    derivative; see ``dressi.PixelFunction``. inputs: any types that its ``infer`` takes. fields: values of the names that the class lists in ``fields``, hashable; a
-    class with an ``__init__`` of its own gets them as they are. Two applications are equal, and become one, when class,
-    fields, snippet and inputs are. Raises GraphError: no such field, an input that the snippet names and that is not
-    there, what ``infer`` refuses.
+    derivative; see ``dressi.PixelFunction``. inputs: any types that its ``infer`` takes. fields: hashable values of the
+    names that the class lists in ``fields``; a class with its own ``__init__`` gets them as they are. Two applications with
+    equal class, fields, snippet and inputs become one. Raises GraphError if a field is not declared, if the snippet names
+    an input that is not there, or if ``infer`` refuses the inputs.
 
     >>> class Scale(PixelFunction):
     ...     fields = ("factor",)
@@ -57,7 +57,7 @@ def apply(kind: type[Function], *inputs: Like, **fields: Any) -> Variable:
 
 
 def check_snippet(function: Function) -> None:
-    """Raises GraphError where the snippet of a Function names what there is not."""
+    """Raises GraphError if the snippet of a Function names an input, or anything else, that does not exist."""
     try:
         snippet = function.glsl
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Adam and what differs from it by the second moment alone."""
+"""Adam, and variants that differ from it only in the second moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .optimizer import Optimizer, State, clock_of, flushed, moment, names
 
 
 class BiasCorrection(PixelFunction):
-    """Input FLOAT t > 0: 1 / (1 - b^t), exact to single precision also where b^t is nearly 1, as at first with b = 0.999.
+    """Input FLOAT t > 0: 1 / (1 - b^t), accurate in single precision even if b^t is nearly 1, as in the first steps with b = 0.999.
 
     With x = -t ln b this is 1 / (1 - exp(-x)), and (1 + x/2 + x^2/12) / x for small x: off by x^4 / 720, 2e-7 at 0.1.
     """
@@ -84,15 +84,15 @@ class ScaleByAdam(Optimizer):
         return directions, new
 
     def _second(self, name: str, v: Variable, state: State) -> tuple[Variable, State]:
-        """What the first moment is divided by the root of, and new values of state that this needs."""
+        """The second moment whose root divides the direction, and new values of the state that it needs."""
         return v, {}
 
 
 class ScaleByAdamUniform(ScaleByAdam):
     """Adam with one scale for a whole parameter: the largest second moment of all its components.
 
-    Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry, section 4.3. The direction stays
-    that of the first moment, so linear maps of the gradient are not undone component by component.
+    Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry, section 4.3. The direction stays that of
+    the first moment, while Adam's own scaling by components would undo a linear map of the gradient.
     """
 
     def _second(self, name, v, state):

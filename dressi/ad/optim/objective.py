@@ -1,4 +1,4 @@
-"""What is optimised, and how: a loss, an optimizer, its parameters and their state; and the program of one step."""
+"""The objective of an optimisation: loss, optimizer, parameters and their state; and the program of one step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..transform.simplify import simplify
 from ..types import FLOAT, INT
 from .optimizer import Optimizer, names, owner
 
-HISTORY = 1024  # losses the device keeps before the host must read them
+HISTORY = 1024  # losses that the device keeps before the host has to read them
 
 
 class Objective:
-    """Set the loss and the optimizer, in any order; ``program`` is what a step computes. Raises GraphErrors at once."""
+    """Set the loss and the optimizer, in any order; ``program`` is what a step computes. Setters raise GraphError."""
 
     def __init__(self) -> None:
         self.loss: Variable | None = None
@@ -33,11 +33,11 @@ class Objective:
 
     @property
     def recorded(self) -> bool:
-        """Whether every step keeps the value of the loss."""
+        """Whether each step records the value of the loss."""
         return self.loss is not None and self.record
 
     def set_loss(self, loss: Variable, record: bool) -> None:
-        """The FLOAT of one texel to be minimised, which every parameter must move."""
+        """loss: the FLOAT of one texel to minimise; it must depend on every parameter."""
         if not isinstance(loss, Variable):
             raise GraphError(f"the loss is a Variable computed from the parameters, not {loss!r}")
         if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
@@ -48,7 +48,7 @@ class Objective:
     def set_optimizer(
         self, optimizer: Optimizer | None, parameters: Sequence[Variable], keep_state: bool
     ) -> None:
-        """What moves which leaves, with fresh state or, where name, type and size agree, the one there was."""
+        """The optimizer of the given leaves, with new state. keep_state: states whose name, type and domain agree are kept."""
         if optimizer is None:
             if len(parameters):
                 raise GraphError("parameters without an optimizer; give one, for example adam(0.01)")
@@ -81,7 +81,7 @@ class Objective:
             _check_used(self.loss, parameters)
 
     def optimised(self, parameters: Sequence[Variable]) -> set[Variable]:
-        """The parameters, as a set. Raises GraphError for what the optimizer does not move."""
+        """The parameters, as a set. Raises GraphError if the optimizer does not have one of them."""
         for p in parameters:
             if p not in self.parameters:
                 raise GraphError(f"{p} is not among the parameters of the optimizer")
@@ -101,12 +101,12 @@ class Objective:
         return simplify(program)
 
     def _moves(self, optimizer: Optimizer) -> list[tuple[Variable, Variable]]:
-        """New values of the parameters that are not frozen, and of the state that is not theirs."""
+        """Updates of the parameters that are not frozen, and of all state but that of frozen parameters."""
         if self.loss is None:
             raise GraphError("an optimizer needs a loss; call set_loss first")
         moving = [p for p in self.parameters if p not in self.frozen]
         found = dict(zip(moving, gradient(self.loss, moving), strict=True))
-        # The optimizer sees all parameters, so that names and clocks stay what they are.
+        # The optimizer gets all parameters, so that names and step counters stay the same.
         gradients = [found[p] if p in found else F.zeros_like(p) for p in self.parameters]
         built = optimizer.build(self.parameters, gradients, self.state)
         still = {n for p, n in zip(self.parameters, names(self.parameters)) if p in self.frozen}
@@ -125,7 +125,7 @@ class Objective:
 
 
 def reduced(loss: Variable) -> str:
-    """How one FLOAT is made of a Variable, in words."""
+    """Advice how to reduce a Variable to one FLOAT, for messages."""
     if loss.vtype.is_int:
         return "convert it with F.to_float and reduce it with F.sum or F.mean"
     if loss.vtype is FLOAT:
@@ -136,6 +136,6 @@ def reduced(loss: Variable) -> str:
 
 
 def _check_used(loss: Variable, parameters: Sequence[Variable]) -> None:
-    """Raises GraphError where a parameter does not move the loss."""
+    """Raises GraphError if the loss does not depend on a parameter."""
     if parameters:
         gradient(loss, parameters, allow_unused=False)

@@ -1,4 +1,4 @@
-"""What an optimizer is: an object without state of its own that adds updates of state leaves to a program."""
+"""The interface of optimizers: stateless objects that add updates of parameters and state leaves to a program."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ State = dict[str, Variable]
 STEP = "step"
 
 VANISHED = 1e-36
-"""What moments are taken to be zero below: far under every eps, and still a normal number in float32."""
+"""Moments below this are set to zero. It is far below every eps, and still a normal number in float32."""
 
 
 class Built(NamedTuple):
-    """What an optimizer adds to a program.
+    """The updates that an optimizer adds to a program.
 
     parameters: the new value of each parameter, a Variable of its type. updates: pairs (state leaf, new value).
 
@@ -36,9 +36,9 @@ class Built(NamedTuple):
 
 
 class Optimizer(ABC):
-    """Turns gradients into directions that are *added* to the parameters. Stateless itself; states are leaf Variables.
+    """Turns gradients into directions, which are *added* to the parameters. The object is stateless; states are leaf Variables.
 
-    A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states); see ``Stateless`` for a part
+    A subclass declares ``init`` (its state leaves) and ``update`` (directions and new states). ``Stateless`` is a part
     without state. ``DressiAD.set_optimizer`` calls ``build``.
 
     >>> x, slope = Variable.of(5.0, name="x"), Variable.of(2.0)
@@ -50,23 +50,23 @@ class Optimizer(ABC):
 
     @abstractmethod
     def init(self, parameters: Sequence[Variable]) -> State:
-        """New state leaves, by name: "<parameter>.<state>", where the state is one word. The step counter is not among
-        them."""
+        """New state leaves by name: "<parameter>.<state>", where the state is one word. They do not include the step
+        counter."""
 
     @abstractmethod
     def update(
         self, gradients: Sequence[Variable], state: State, parameters: Sequence[Variable]
     ) -> tuple[list[Variable], State]:
-        """(directions, new values of this part's state leaves); ``state`` holds every leaf and ``"step"``."""
+        """(directions, new values of the state leaves of this part). ``state`` holds all leaves and ``"step"``."""
 
     def build(
         self, parameters: Sequence[Variable], gradients: Sequence[Variable], state: State | None = None
     ) -> Built:
         """New parameters, and the updates of all state including the step counter.
 
-        parameters: float Variables with different names (unnamed ones are called parameter0, ...).  gradients: of
-        the same types; sizes and batches may broadcast.  state: leaves to go on from (of an earlier ``states``
-        call); absent, they are made. Raises GraphError.
+        parameters: float Variables with different names (those without a name are called parameter0, ...). gradients:
+        Variables of the same types; sizes and batches may broadcast. state: leaves to continue from, of an earlier call
+        of ``states``; by default new ones. Raises GraphError.
         """
         if len(parameters) != len(gradients):
             raise GraphError(f"{len(parameters)} parameters but {len(gradients)} gradients")
@@ -77,7 +77,7 @@ class Optimizer(ABC):
         return Built(moved, [(state[name], _like(value, state[name])) for name, value in new.items()])
 
     def states(self, parameters: Sequence[Variable]) -> State:
-        """All state leaves by name, with ``"step"``: an INT of one texel, 0 at first."""
+        """All state leaves by name, including ``"step"``: an INT of one texel, 0 at first."""
         names(parameters)
         for p in parameters:
             if p.vtype.is_int:
@@ -95,7 +95,7 @@ def clock() -> Variable:
 
 
 def names(parameters: Sequence[Variable]) -> list[str]:
-    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError when two have the same one.
+    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError if two are equal.
 
     >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
     ['vertices', 'parameter1']
@@ -104,7 +104,7 @@ def names(parameters: Sequence[Variable]) -> list[str]:
     for name in found:
         if found.count(name) > 1:
             raise GraphError(
-                f"two parameters are called {name!r}; give them different names, their state is saved by it"
+                f"two parameters are called {name!r}; give them different names: states are saved by name"
             )
     return found
 
@@ -122,8 +122,8 @@ def moment(parameter: Variable, name: str) -> Variable:
 
 
 def flushed(moment: Variable) -> Variable:
-    """Zero where a component is below VANISHED: where the gradient has become zero, moments would fade into subnormal
-    numbers and stay there, and these take processors several times as long."""
+    """``moment`` with 0 in components below VANISHED. When a gradient has become zero, moments would decay to subnormal
+    numbers, which are several times slower on processors."""
     return F.select(F.less(F.abs(moment), VANISHED), 0.0, moment)
 
 

@@ -1,10 +1,9 @@
-"""Optimizers: pieces of graph that turn gradients into new parameters, composed of small parts.
+"""Optimizers: graphs that turn gradients into new parameters, composed of small parts.
 
     adam(0.01)  =  optim.chain(optim.scale_by_adam(), optim.scale_by_learning_rate(0.01))
 
-State (moments, the step counter) is made of leaf Variables that the program updates, so nothing happens on the host
-from one step to the next. All of it has names, ``"<parameter>.adam_m"``, and can be saved as a named tree:
-``DressiAD.state``. Examples run after ``import numpy as np`` and ``from dressi import *``.
+State (moments, the step counter) consists of leaf Variables that the program updates, so the host does nothing between
+steps. Each has a name, such as ``"<parameter>.adam_m"``, and ``DressiAD.state`` saves them by name. Examples run after ``import numpy as np`` and ``from dressi import *``.
 
 optimizers: for ``DressiAD.set_optimizer``
     adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
@@ -13,7 +12,7 @@ parts: an optimizer is a chain of them
     add_weight_decay, chain, clip_by_value, scale, scale_by_adam, scale_by_adam_uniform, scale_by_amsgrad,
     scale_by_learning_rate, trace
 
-schedules: rates that depend on the step, computed on the device
+schedules: rates that change with the step, computed on the device
     constant, cosine, exponential, joined, linear, piecewise, warm_up
 
 the step counter: for losses that depend on the step
@@ -52,9 +51,9 @@ from .schedules import (
 
 
 def chain(*parts: Optimizer) -> Optimizer:
-    """Parts applied one after the other: the first gets the gradients, the last gives what is added to the parameters.
+    """Parts in sequence: the first gets the gradients; the output of the last is added to the parameters.
 
-    parts: Optimizers; no two of them may keep a state of the same name (GraphError when the chain is used).
+    parts: Optimizers. No two may have a state of the same name (GraphError when the chain is used).
 
     >>> x, slope = Variable.of(5.0), Variable.of(20.0)
     >>> optimizer = optim.chain(optim.clip_by_value(1.0), optim.scale_by_learning_rate(0.5))
@@ -227,10 +226,10 @@ def amsgrad(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e
 
 
 def per_parameter(optimizers: Mapping[Variable, Optimizer], default: Optimizer | None = None) -> Optimizer:
-    """Another optimizer for each parameter; all count the same steps.
+    """A different optimizer for each parameter, with one step counter.
 
-    optimizers: by parameter; default: of those that are not in it. Parameters have names. Raises GraphError, when it is used,
-    for a parameter without name or optimizer.
+    optimizers: by parameter. default: the optimizer of all other parameters. Raises GraphError, when it is used, for a
+    parameter without name or optimizer.
 
     >>> x, y = Variable.of(0.0, name="x"), Variable.of(0.0, name="y")
     >>> optimizer = per_parameter({x: sgd(0.5)}, default=sgd(0.25))

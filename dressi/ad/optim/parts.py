@@ -1,4 +1,4 @@
-"""Parts of optimizers, and what puts them together: in a chain, or by parameter."""
+"""Parts of optimizers, and their compositions: in a chain, or one optimizer for each parameter."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ class Trace(Optimizer):
 
 
 class Clocked(Optimizer):
-    """An optimizer that counts steps in a leaf made beforehand, so that the loss can depend on the step.
+    """An optimizer with a given step counter, so that the loss can depend on the step.
 
-    optimizer: what it does otherwise. counter: INT of one texel, from ``clock``. The loss may use it for weights
-    (``rate_at``), random numbers or picked views.
+    optimizer: computes the updates. counter: INT of one texel, from ``clock``. The loss may use it for weights
+    (``rate_at``), random numbers, or to pick views.
 
     >>> step, x = optim.clock(), Variable.of(0.0, name="x")
     >>> with DressiAD() as ad:
@@ -116,7 +116,7 @@ class PerParameter(Optimizer):
         for i, p in enumerate(parameters):
             if p.name is None:
                 raise GraphError(
-                    f"{p} needs a name (name=...) to be optimized by per_parameter: states are saved by it"
+                    f"{p} needs a name (name=...) to be optimized by per_parameter: states are saved by name"
                 )
             optimizer = self.optimizers.get(p, self.default)
             if optimizer is None:

@@ -1,7 +1,7 @@
-"""Schedules: from the step counter to a learning rate or the weight of a term, on the device.
+"""Schedules: functions from the step counter to a learning rate or a weight, computed on the device.
 
-Every number of a schedule may be a FLOAT Variable of one texel instead: then it is data, and a ``send`` changes it
-without a new plan.
+Every number of a schedule may be a FLOAT Variable of one texel instead. Then it is data: ``send`` changes it without a
+new plan.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def rate_at(rate: Rate, step: Variable) -> Any:
 
 
 def check_rate(rate: Any, what: str = "a rate or weight") -> None:
-    """Raises GraphError where a rate is neither a finite number, nor a FLOAT Variable of one texel, nor a schedule."""
+    """Raises GraphError unless the rate is a finite number, a FLOAT Variable of one texel, or a schedule. what: its name."""
     if isinstance(rate, Variable):
         if rate.vtype is not FLOAT or rate.domain != Domain((1, 1), 1):
             raise GraphError(f"{what} is a number or a FLOAT of one texel, not {rate}")
@@ -58,7 +58,7 @@ def constant(value: Number) -> Schedule:
 
 
 def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
-    """The schedule start * factor ** (step / steps): it changes by the factor in every ``steps`` steps.
+    """The schedule start * factor ** (step / steps): every ``steps`` steps multiply the rate by the factor.
 
     start, factor, steps: numbers or FLOAT Variables of one texel; factor > 0. Raises GraphError.
 
@@ -75,7 +75,7 @@ def exponential(start: Number, factor: Number, steps: Number = 1.0) -> Schedule:
 
 
 def linear(start: Number, end: Number, steps: Number) -> Schedule:
-    """A schedule from start to end in equal differences in ``steps`` steps, then end.
+    """A linear schedule from start to end in ``steps`` steps, then end.
 
     start, end, steps: numbers or FLOAT Variables of one texel; steps > 0. Raises GraphError.
 
@@ -100,8 +100,8 @@ def cosine(start: Number, end: Number, steps: Number) -> Schedule:
 def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
     """A schedule of constant pieces.
 
-    pieces: [(first step, value), ...] in rising order, numbers or FLOAT Variables of one texel. Before the first piece its
-    value holds. Raises GraphError where the order is not rising.
+    pieces: [(first step, value), ...] with increasing steps, numbers or FLOAT Variables of one texel. Before the first
+    step the first value holds. Raises GraphError if the steps decrease.
 
     >>> evaluate(optim.piecewise([(0, 1.0), (10, 0.5)])(Variable.of(10.0))).item()
     0.5
@@ -112,8 +112,8 @@ def piecewise(pieces: Sequence[tuple[Number, Number]]) -> Schedule:
 def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
     """Schedules one after the other, each counting from its own first step.
 
-    pieces: [(first step, schedule), ...] in rising order; first steps are numbers or FLOAT Variables of one texel. Before the
-    first piece that one's value at 0 holds. Raises GraphError where the order is not rising.
+    pieces: [(first step, schedule), ...] with increasing steps; first steps are numbers or FLOAT Variables of one texel. Before
+    the first step the first schedule holds, at 0. Raises GraphError if the steps decrease.
 
     >>> both = optim.joined([(0, optim.constant(1.0)), (10, optim.linear(1.0, 0.0, 4))])
     >>> evaluate(both(Variable.of(11.0))).item()
@@ -121,7 +121,7 @@ def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
     """
     starts = [first for first, _ in pieces if not isinstance(first, Variable)]
     if not pieces or starts != sorted(starts):
-        raise GraphError("a schedule of pieces needs them as (first step, value) in rising order")
+        raise GraphError("a schedule of pieces takes (first step, value) pairs, first steps in rising order")
 
     def schedule(step: Variable) -> Variable:
         first, piece = pieces[0]
@@ -134,7 +134,7 @@ def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
 
 
 def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
-    """A rate that grows in equal differences to its full value in the first ``steps`` steps: 1 / steps of it first.
+    """A rate that grows linearly to its full value in the first ``steps`` steps, beginning with 1 / steps of it.
 
     rate: a number, a FLOAT Variable of one texel, or a schedule. steps > 0. Raises GraphError.
 

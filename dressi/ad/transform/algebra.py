@@ -19,7 +19,7 @@ COMMUTATIVE = frozenset({Add, Mul})
 
 
 def fold_constants(function: Function) -> Variable | None:
-    """f(constants) of one texel -> constant, when the result is finite on a device."""
+    """f(constants) of one texel -> constant, if the result is finite on a device."""
     inputs = function.inputs
     if not inputs or not all(isinstance(x.creator, Constant) for x in inputs):
         return None
@@ -131,7 +131,7 @@ def add_neg(function: Function) -> Variable | None:
 
 @on(Mul)
 def mul_neg(function: Function) -> Variable | None:
-    """-a * -b -> a * b;  -a * b -> -(a * b), so that signs meet and cancel"""
+    """-a * -b -> a * b;  -a * b -> -(a * b), so that signs can cancel further on"""
     match function.inputs:
         case (Variable(creator=Neg(inputs=(a,))), Variable(creator=Neg(inputs=(b,)))):
             return hadamard(a, b)
@@ -142,7 +142,7 @@ def mul_neg(function: Function) -> Variable | None:
 
 @on(Add, Sub)
 def join_selects(function: Function) -> Variable | None:
-    """select(c, a, 0) - select(c, 0, b) -> select(c, a, -b): the two gradients of a select, where they meet"""
+    """select(c, a, 0) - select(c, 0, b) -> select(c, a, -b): the sum of the gradients of both branches of a select"""
     match function.inputs:
         case (Variable(creator=Select(inputs=(c, a, b))), Variable(creator=Select(inputs=(d, e, f)))):
             if c is d and all(is_constant(x, 0.0) or is_constant(y, 0.0) for x, y in ((a, e), (b, f))):
@@ -152,7 +152,7 @@ def join_selects(function: Function) -> Variable | None:
 
 
 @on(Abs, Square)
-def sign_is_lost(function: Function) -> Variable | None:
+def drop_sign(function: Function) -> Variable | None:
     """abs(-x) -> abs(x), and for the square"""
     match function.inputs[0].creator:
         case Neg(inputs=(x,)):
@@ -170,8 +170,8 @@ def select_not(function: Function) -> Variable | None:
 
 
 @on(StopGradient, Alias)
-def stop_gradient_done(function: Function) -> Variable | None:
-    """stop_gradient(x) -> x, and the value where only the derivative is special: derivatives were built before"""
+def drop_derivative_marks(function: Function) -> Variable | None:
+    """stop_gradient(x) -> x, alias(x, ...) -> x: Functions that only affect derivatives, which are already built"""
     x = function.inputs[0]
     return x if alike(x, function) else Expand(x, function.output.domain).output
 
@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
     add_neg,
     mul_neg,
     join_selects,
-    sign_is_lost,
+    drop_sign,
     select_not,
-    stop_gradient_done,
+    drop_derivative_marks,
 )

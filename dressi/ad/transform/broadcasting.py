@@ -1,4 +1,4 @@
-"""Rules of simplification: one value broadcast to many texels."""
+"""Rules of simplification: values that are broadcast to many texels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def expand_expand(function: Function) -> Variable | None:
 
 
 def _expanded(function: Function) -> list[int]:
-    """The inputs read at the same pixel that are Expands."""
+    """The indices of the inputs that are Expands and are read at the same pixel."""
     if isinstance(function, (ReduceFunction, Expand)) or not isinstance(
         function, (PixelFunction, ScatterFunction)
     ):
@@ -35,7 +35,7 @@ def _expanded(function: Function) -> list[int]:
 
 
 def _without(function: Function, *expands: int) -> Function:
-    """The Function over what the given Expands expand."""
+    """The Function with the given Expands removed."""
     inputs = list(function.inputs)
     for i in expands:
         creator = inputs[i].creator
@@ -44,8 +44,8 @@ def _without(function: Function, *expands: int) -> Function:
     return function.rebuild(*inputs)
 
 
-def _same_source(scatter: ScatterFunction, expand: int) -> bool:
-    """Whether the other values and indices bring the source domain with them."""
+def _keeps_source(scatter: ScatterFunction, expand: int) -> bool:
+    """Whether the scatter keeps its source domain without the given Expand."""
     inputs = list(scatter.inputs)
     creator = inputs[expand].creator
     assert creator is not None
@@ -54,9 +54,9 @@ def _same_source(scatter: ScatterFunction, expand: int) -> bool:
 
 
 def expand_is_broadcast(function: Function) -> Variable | None:
-    """f(expand(x), y) -> f(x, y), wherever y brings the domain with it"""
+    """f(expand(x), y) -> f(x, y), if y has the whole domain"""
     for i in _expanded(function):
-        if isinstance(function, ScatterFunction) and not _same_source(function, i):
+        if isinstance(function, ScatterFunction) and not _keeps_source(function, i):
             continue
         small = _without(function, i)
         if small.output.domain == function.output.domain:
@@ -65,9 +65,9 @@ def expand_is_broadcast(function: Function) -> Variable | None:
 
 
 def expand_later(function: Function) -> Variable | None:
-    """f(expand(x), c) -> expand(f(x, c)) for one texel x, unless f depends on where it is computed
+    """f(expand(x), c) -> expand(f(x, c)) if x is one texel, unless f depends on the texel
 
-    Larger images stay expanded: what is computed before an expansion needs a pass of its own.
+    Larger images are expanded first: computing before the expansion would take another pass.
     """
     expands = _expanded(function)
     if not expands or isinstance(function, ScatterFunction):
@@ -81,7 +81,7 @@ def expand_later(function: Function) -> Variable | None:
 
 @on(Lookup)
 def lookup_expanded(function: Function) -> Variable | None:
-    """lookup(expand(table), i) -> lookup(table, i), where the index brings the batch: one tile serves all"""
+    """lookup(expand(table), i) -> lookup(table, i), if the index has the whole batch: all tiles share one table"""
     table, index = function.inputs
     match table.creator:
         case Expand(inputs=(x,)) if x.size == table.size:

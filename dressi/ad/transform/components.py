@@ -27,7 +27,7 @@ def swizzle_parts(function: Function) -> Variable | None:
 
 @on(Add)
 def join_spreads(function: Function) -> Variable | None:
-    """vec3(a, 0, 0) + vec3(0, b, 0) -> vec3(a, b, 0): what the gradients of single components add up to"""
+    """vec3(a, 0, 0) + vec3(0, b, 0) -> vec3(a, b, 0): the sum of the gradients of single components"""
     match function.inputs:
         case (
             Variable(creator=Spread(inputs=(a,), keys=first, width=width)),
@@ -41,7 +41,7 @@ def join_spreads(function: Function) -> Variable | None:
 
 @on(Spread)
 def spread_all(function: Function) -> Variable | None:
-    """A Spread that fills every component once -> a swizzle"""
+    """spread(x) -> swizzle(x), if it fills every component once"""
     keys, width = function.keys, function.width  # type: ignore[attr-defined]
     if len(keys) != width or len(set(keys)) != width:
         return None
@@ -67,7 +67,7 @@ def flat_construct(function: Function) -> Variable | None:
 
 @on(SumComponents)
 def sum_of_products(function: Function) -> Variable | None:
-    """The components of a * b, added -> dot(a, b)"""
+    """sum_components(a * b) -> dot(a, b)"""
     match function.inputs[0].creator:
         case Mul(inputs=(a, b)) if a.vtype is b.vtype and not a.vtype.is_matrix and not a.vtype.is_int:
             return Dot(a, b).output
@@ -76,7 +76,7 @@ def sum_of_products(function: Function) -> Variable | None:
 
 @on(Transpose)
 def transpose_twice(function: Function) -> Variable | None:
-    """The transpose of a transpose -> the matrix"""
+    """transpose(transpose(m)) -> m"""
     match function.inputs[0].creator:
         case Transpose(inputs=(x,)):
             return x

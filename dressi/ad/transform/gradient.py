@@ -1,12 +1,12 @@
-"""The backward graph (gradient) and the forward one (jvp), built from the local derivatives of each Function.
+"""Derivatives as graphs: reverse mode (gradient) and forward mode (jvp), built from the derivatives of each Function.
 
-Both are graphs of Functions and can be differentiated again. Where a docstring says that a Function is
-differentiable, derivatives of every order exist, or it says which do not and raise GraphError. Derivatives are those
-almost everywhere: comparisons, rounding and integers have the derivative zero, and jumps are not known.
+Both results are graphs of Functions and can be differentiated again. If a docstring says that a Function is
+differentiable, derivatives of every order exist, or the docstring says which raise GraphError. Derivatives are those
+almost everywhere: comparisons, rounding and integers have derivative zero, and jumps are ignored.
 
-Gradients keep the small domain they are born with: the gradient of a mean is one texel, not an image. Wherever
-values broadcast, the gradient is summed over the axes on which its input had extent 1; an axis on which the
-gradient itself has extent 1 is "summed" by a factor.
+Gradients stay as small as they are: the gradient of a mean is one texel, not an image. Where an input was broadcast, its
+gradient is summed over the axes on which the input has extent 1. If the gradient itself has extent 1 on such an axis, it
+is multiplied by the number of texels instead.
 
     y = a + b, a one texel, b 4x4, loss = sum(y):  gy = 1 (one texel);  d/da = 16 * gy,  d/db = gy (broadcasts)
 """
@@ -36,12 +36,11 @@ def gradient(
 ) -> list[Variable]:
     """d loss / d each of ``wrt`` (leaves or intermediates), each with the type, size and batch of its Variable.
 
-    loss: FLOAT, one texel, batch 1; with ``seed`` of the same type and domain (or one that broadcasts to it) the
-    loss may be any image and the result is the gradient of sum(seed * loss). Zeros where the loss does not depend
-    on a Variable, or, without ``allow_unused``, an error. Integer Variables have no gradient and none flows through
-    them, nor through Functions whose derivative is declared to be zero. Gradients of gradients, and ``jvp`` of
-    gradients, are second derivatives. Raises GraphError, also where the loss depends on a Variable through a Function
-    that declares no derivative.
+    loss: FLOAT, one texel, batch 1. With a ``seed`` of the same type, and of a domain that broadcasts to that of the loss,
+    the loss may be any image, and the result is the gradient of sum(seed * loss). If the loss does not depend on a
+    Variable, its gradient is zero, or, without ``allow_unused``, an error. No gradient flows through integers, nor through
+    Functions whose derivative is declared zero. Gradients of gradients, and ``jvp`` of gradients, are second derivatives.
+    Raises GraphError, also if the loss depends on a Variable through a Function that declares no derivative.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> (slope,) = gradient(F.sum(F.square(x)), [x])
@@ -82,7 +81,7 @@ def gradient(
         )
     found = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
     for x, g in zip(wrt, found, strict=True):
-        g.count = g.count if x.count is None else x.count  # of a list, the gradient is a list
+        g.count = g.count if x.count is None else x.count  # the gradient of a list is a list
     return found
 
 
@@ -91,11 +90,11 @@ def jvp(
     inputs: Variable | Sequence[Variable],
     tangents: Like | Sequence[Like],
 ) -> list[Variable]:
-    """Derivative of each output along ``tangents`` of ``inputs``; types and domains are those of the outputs.
+    """The derivative of each output along ``tangents`` of ``inputs``, with the types and domains of the outputs.
 
-    outputs, inputs: Variables, or one. tangents: one for each input, a Variable, number or array of its type and domain or
-    one that broadcasts to them; None is zero. Applied to a ``gradient`` this is the product of the Hessian with the
-    tangents. Raises GraphError, also where an output depends on an input through a Function that declares no derivative.
+    outputs, inputs: one Variable or several. tangents: one for each input, a Variable, number or array that broadcasts to
+    its type and domain; None is zero. Applied to a ``gradient`` this is the product of the Hessian with the tangents.
+    Raises GraphError, also if an output depends on an input through a Function that declares no derivative.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> evaluate(jvp([F.square(x)], [x], [0.5])[0]).tolist()
@@ -138,8 +137,8 @@ def jvp(
 def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequence[Like]) -> list[Variable]:
     """The product of the Hessian of the loss by ``wrt`` with the directions ``along``: one Variable like each of ``wrt``.
 
-    It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along:
-    as the tangents of ``jvp``, None for zero. Raises GraphError that names a Function without second derivative.
+    It is the forward derivative of the ``gradient``, exact where the loss is smooth. loss: FLOAT, one texel. along: as the
+    tangents of ``jvp``. Raises GraphError, which names the Function if one has no second derivative.
 
     >>> x = Variable.of(2.0)
     >>> evaluate(hvp(x**3, [x], [1.0]))[0].item()
@@ -149,7 +148,7 @@ def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequen
 
 
 def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:
-    """One Variable, or (without ``one``) several, as a list. Raises GraphError, which begins with the purpose."""
+    """One Variable, or (without ``one``) several, as a list. Raises GraphError. purpose: the begin of its message."""
     found = (
         [given]
         if one or isinstance(given, Variable)
@@ -164,7 +163,7 @@ def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]
 
 
 def _is_constant(function: Function) -> bool:
-    """Whether no derivative passes through the Function: its output is integer, or its derivative declared zero."""
+    """Whether no derivative passes through the Function: its output is integer, or its derivative is declared zero."""
     return function.output.vtype.is_int or function.zero_derivative
 
 
@@ -187,13 +186,13 @@ def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variab
 
 
 def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple[Variable, Variable]]:
-    """(input, contribution to its gradient) for the active inputs, in the order of the inputs."""
+    """(input, contribution to its gradient) for each active input, in their order. gy: the gradient of the output."""
     gy = _widen(gy, function.output.vtype)
     if not _is_local(function) and not isinstance(function, Sum):
         gy = fit(gy, function.output)
     wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
     if isinstance(function, Sum):
-        found = [(i, gy) for i in wanted]  # what its transpose, an Expand, would make of it, but still small
+        found = [(i, gy) for i in wanted]  # its transpose is an Expand, but the gradient may stay small
     elif type(function).vjp is Function.vjp:
         partials = function.partials(*function.inputs)
         found = [(i, None if p is None else _scaled(gy, p)) for i in wanted for p in (partials[i],)]
@@ -213,7 +212,7 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
 
 
 def _push(function: Function, tangents: Sequence[Variable | None]) -> Variable | None:
-    """The derivative of the output along the tangents of the inputs; None: zero."""
+    """The derivative of the output along the tangents of the inputs; None is zero."""
     if type(function).jvp is not Function.jvp:
         return function.jvp(tangents)
     partials = function.partials(*function.inputs)
@@ -231,14 +230,14 @@ def _scaled(x: Variable, partial: Variable) -> Variable:
 
 
 def _is_local(function: Function) -> bool:
-    """Whether each texel depends on the same texel of the inputs alone, so that derivatives may stay small."""
+    """Whether each texel depends only on the same texel of the inputs, so that derivatives may stay small."""
     if isinstance(function, Expand) or not isinstance(function, PixelFunction):
         return False
     return all(a is Access.SAME_PIXEL for a in function.access)
 
 
 def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
-    """Sums ``g``, the gradient at every texel of ``ran_over``, over all that ``x`` was broadcast to."""
+    """The gradient of x: ``g``, the gradient at every texel of ``ran_over``, summed over the axes along which x was broadcast."""
     if x.vtype is FLOAT and g.vtype is not FLOAT:
         g = sum_components(g)
     factor, axes = 1, ""
@@ -258,7 +257,7 @@ def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
 
 
 def _widen(g: Variable, vtype: VType) -> Variable:
-    """A FLOAT that stands for all components of a vector or matrix, as one."""
+    """``g`` as ``vtype``; a FLOAT stands for all components of a vector or matrix."""
     if g.vtype is vtype:
         return g
     if g.vtype is not FLOAT:

@@ -1,5 +1,5 @@
-"""Passes that make one Function of several which do the same work side by side, where nothing else needs them, and
-the way back for a device that cannot read so much in one pass."""
+"""Passes that merge Functions which do the same work side by side into one; and the reverse, for devices that cannot read
+as much in one pass."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..program import Program
 from .rewrite import mapped, rewrite
 
 Key = Callable[[Variable], Hashable | None]
-"""Terms of equal keys can be merged; None: leave alone."""
+"""Terms with equal keys can be merged; None if a term must stay as it is."""
 
 
 def merge_scatters(program: Program) -> Program:
     """A sum of scatters from one source domain into tables of one type and domain -> one scatter of all their pairs.
 
-    scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j); the bound becomes the largest of the bounds, so
-    that every single addition still fits. Scatters of different source domains stay apart: a pair of one texel
-    would broadcast over the larger source and be added once for every texel of it.
+    scatter(v, i) + (x + scatter(w, j)) -> x + scatter(v, i, w, j). The new bound is the largest of the bounds, so that
+    every addition fits. Scatters with different source domains are not merged: a pair of one texel would broadcast over
+    the larger source and be added once for each of its texels.
     """
 
     def key(v: Variable) -> Hashable | None:
@@ -35,7 +35,7 @@ def merge_scatters(program: Program) -> Program:
 
 
 def halve_scatter(program: Program, f: ScatterFunction) -> Program:
-    """A scatter of several pairs -> the sum (the maximum) of two scatters, each of half of them."""
+    """A scatter of several pairs -> the sum (or maximum) of two scatters, each of half of the pairs."""
     bound, *rest = f.inputs
     half = 2 * (len(f.pairs) // 2)
     parts = [f.rebuild(bound, *some).output for some in (rest[:half], rest[half:])]
@@ -50,7 +50,9 @@ def merge_reductions(program: Program) -> Program:
         r = v.creator
         return (r.axis, r.inputs[0].vtype, r.inputs[0].domain) if isinstance(r, Reduce) else None
 
-    for _ in "nyx":  # a reduction over three axes is three Functions; the last one is met first
+    for (
+        _
+    ) in "nyx":  # a reduction over three axes is three Functions; each round merges one, the last one first
         for kind, reduction in ((Add, Sum), (Max, ReduceMax)):
             program = _merge(
                 program,
@@ -64,7 +66,7 @@ def merge_reductions(program: Program) -> Program:
 def _merge(
     program: Program, kind: type[Function], key: Key, merge: Callable[[list[Variable]], Variable]
 ) -> Program:
-    """Replaces trees of ``kind``, an associative Function of two inputs, by trees over merged terms."""
+    """Replaces each tree of ``kind``, an associative Function of two inputs, by a tree over merged terms."""
     if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
         return program
     replace: dict[Variable, Variable] = {}
@@ -82,7 +84,7 @@ def _merge(
 def _trees(
     program: Program, kind: type[Function]
 ) -> Iterator[tuple[Variable, list[Variable], set[Variable]]]:
-    """(root, terms in order, the terms nothing else reads) of every largest tree of ``kind``."""
+    """(root, terms in order, terms with no other reader) of every maximal tree of ``kind``."""
     uses = Counter(x for f in program.functions for x in f.inputs) + Counter(program.roots)
     operands = {x for f in program.functions if isinstance(f, kind) for x in f.inputs if uses[x] == 1}
     for function in program.functions:

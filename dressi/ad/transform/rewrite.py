@@ -1,4 +1,4 @@
-"""The one driver of all rewrites: sets of small rules, applied bottom-up until none fires."""
+"""The driver of all rewrites: applies a set of rules to a graph, producers first, until none fires."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from ..program import Program
 from ..traversal import topological_order
 
 Rule = Callable[[Function], Variable | None]
-"""Gives a Variable equal to the Function's output, of the same type and domain, or None when it does not apply.
-
-The inputs of the Function are already rewritten. Every application must make the graph smaller or bring it nearer
-to a normal form, otherwise the driver stops with an error."""
+"""Returns a Variable equal to the output of the Function, of the same type and domain, or None if the rule does not
+apply. The inputs of the Function are already rewritten. Every application must make the graph smaller or bring it nearer
+to a normal form; otherwise the driver stops with an error."""
 
 Pass = Callable[[Program], Program]
 
 
 def on(*kinds: type[Function]) -> Callable[[Rule], Rule]:
-    """Marks a rule that only applies to Functions of these classes."""
+    """Marks a rule that applies only to Functions of these classes."""
 
     def mark(rule: Rule) -> Rule:
         rule.kinds = kinds  # type: ignore[attr-defined]
@@ -32,17 +31,18 @@ def on(*kinds: type[Function]) -> Callable[[Rule], Rule]:
 
 
 def alike(x: Variable, function: Function) -> bool:
-    """Whether x has the type and domain of the function's output, so that it can stand for it."""
+    """Whether x has the type and domain of the output of the Function, so that it can replace it."""
     return x.vtype is function.output.vtype and x.domain == function.output.domain
 
 
 def if_alike(x: Variable, function: Function) -> Variable | None:
+    """x if it can replace the output of the Function, else None."""
     return x if alike(x, function) else None
 
 
 @dataclass
 class Rewriting:
-    """What the driver did: the new Variable for each old one, and how often each rule fired, by its name."""
+    """The result of the driver: the new Variable of each old one, and how often each rule fired, by its name."""
 
     mapping: dict[Variable, Variable] = field(default_factory=dict)
     fired: Counter[str] = field(default_factory=Counter)
@@ -57,13 +57,11 @@ def rewrite(
     replace: Mapping[Variable, Variable] | None = None,
     commutative: frozenset[type[Function]] = frozenset(),
 ) -> Rewriting:
-    """Rewrites all the roots depend on; equal Functions (class, attributes, inputs) become one.
+    """Rewrites everything that the roots depend on. Equal Functions (class, attributes, inputs) become one.
 
-    replace: Variables to exchange for others of the same type and domain before anything else; a replacement may
-    be built over the Variables it replaces the consumers of, but not over itself.
-    commutative: classes of which f(a, b) and f(b, a) are equal.
-    Leaves keep their identity. Iterative; linear in the number of Functions. Raises GraphError when rules run in
-    circles.
+    replace: Variables to replace by others of the same type and domain, before the rules apply. A replacement must not
+    depend on the Variable that it replaces. commutative: classes for which f(a, b) equals f(b, a). Leaves stay the same
+    objects. Iterative, and linear in the number of Functions. Raises GraphError if rules run in circles.
     """
     done: dict[Variable, Variable] = {}
     forward: dict[Variable, Variable] = dict(replace or {})
@@ -136,7 +134,7 @@ def _first(rules: Sequence[Rule], function: Function, fired: Counter[str]) -> Va
 
 
 def substitute(roots: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
-    """The roots with Variables exchanged for others of the same type and domain; nothing else changes."""
+    """The roots with some Variables replaced by others of the same type and domain. Nothing else changes."""
     for old, new in replace.items():
         if (old.vtype, old.domain) != (new.vtype, new.domain):
             raise GraphError(f"{new} cannot stand for {old}: types, sizes and batches must be equal")
@@ -145,7 +143,7 @@ def substitute(roots: Sequence[Variable], replace: Mapping[Variable, Variable]) 
 
 
 def mapped(program: Program, rewriting: Rewriting) -> Program:
-    """The program over the rewritten Variables; the leaves it updates stay the same ones."""
+    """The program over the rewritten Variables. It updates the same leaves."""
     return Program(
         {name: rewriting[v] for name, v in program.outputs.items()},
         tuple((leaf, rewriting[new]) for leaf, new in program.updates),

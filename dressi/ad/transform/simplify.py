@@ -1,4 +1,4 @@
-"""Simplification: passes over a finished program, in order."""
+"""Simplification: the passes over a finished program, in order."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ...config import config
 from ..ops.image.reduce import Expand
 from ..program import Program
 from . import algebra, broadcasting, components
-from .covering import covering_rasters
+from .coverage import use_coverage_only
 from .garbage_collection import paused
 from .merge import merge_reductions, merge_scatters
 from .rewrite import Pass, Rule, mapped, rewrite
 from .verify import verify
 
 RULES: tuple[Rule, ...] = (*algebra.RULES, *components.RULES, *broadcasting.RULES)
-"""Every rule keeps the type, the domain and, for finite inputs, the value of what it replaces. The rules run on finished
-programs, after the derivatives were built."""
+"""Every rule preserves type, domain and, for finite inputs, value. The rules run on finished programs, after the
+derivatives were built."""
 
 
-def rewrite_by_rules(program: Program) -> Program:
-    """Constants, duplicates and identities: all of RULES, to the end."""
+def apply_rules(program: Program) -> Program:
+    """Applies RULES until none fires: folds constants, merges duplicates, removes identities."""
     rewriting = rewrite(program.roots, RULES, commutative=algebra.COMMUTATIVE)
     if config.debug >= 2 and rewriting.fired:
         counts = ", ".join(f"{name} {n}" for name, n in rewriting.fired.most_common())
@@ -28,14 +28,14 @@ def rewrite_by_rules(program: Program) -> Program:
     return mapped(program, rewriting)
 
 
-def merging(program: Program) -> Program:
-    """Scatters and reductions side by side become one, and what that makes possible is simplified again."""
+def merge_parallel(program: Program) -> Program:
+    """Merges scatters, and reductions, whose results are added, and simplifies again."""
     merged = merge_reductions(merge_scatters(program))
-    return program if merged is program else rewrite_by_rules(merged)
+    return program if merged is program else apply_rules(merged)
 
 
-def copied_outputs(program: Program) -> Program:
-    """Outputs that have become a leaf which the step updates are copied: an output is what it was before the update."""
+def copy_updated_outputs(program: Program) -> Program:
+    """Copies outputs that are now leaves which the step updates: an output has the value from before the update."""
     updated = {leaf for leaf, _ in program.updates}
     if updated.isdisjoint(program.outputs.values()):
         return program
@@ -43,11 +43,11 @@ def copied_outputs(program: Program) -> Program:
     return Program(outputs, program.updates)
 
 
-PASSES: tuple[Pass, ...] = (rewrite_by_rules, merging, covering_rasters, copied_outputs)
+PASSES: tuple[Pass, ...] = (apply_rules, merge_parallel, use_coverage_only, copy_updated_outputs)
 
 
 def simplify(program: Program) -> Program:
-    """The same program with fewer and simpler Functions; names, and the leaves it updates, stay.
+    """The same program with fewer and simpler Functions. Names, and the leaves that it updates, stay the same.
 
     With DRESSI_CHECK=1 the graph is verified after every pass, with DRESSI_DEBUG=2 the rewrites are shown.
     """

@@ -11,7 +11,7 @@ from ..types import Access
 
 
 def verify(program: Program | Iterable[Variable]) -> None:
-    """Raises GraphError unless every Function is what its rules say: inputs, access, type and domain."""
+    """Raises GraphError unless inputs, access, type and domain of every Function are consistent."""
     if isinstance(program, Program):
         program.check()
         functions: Sequence[Function] = program.functions

@@ -1,1 +1,1 @@
-"""Functions that read other texels: windows, reductions, lookups and scatters, textures, rasterization."""
+"""Functions that read other texels: windows, reductions, lookups and scatters, rasterization."""

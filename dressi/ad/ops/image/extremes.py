@@ -1,4 +1,4 @@
-"""The largest and the smallest: along an axis of an image, and in a window around each texel."""
+"""The largest and smallest texels along the axes of an image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["max", "min"]
 
 
 class ReduceExtreme(Reduce):
-    """The largest or the smallest along the axis, by components. Of equal ones the gradient goes to the first."""
+    """The largest or smallest texel along the axis, by components. The gradient goes to the first of equal texels."""
 
     operations = 6.0
     associative = True
@@ -40,7 +40,7 @@ class ReduceExtreme(Reduce):
         return (np.max if self.largest else np.min)(x, axis=self._axis, keepdims=True)
 
     def _chosen(self) -> Variable:
-        """Mask of the texels of the input that give the output: one along the axis, by components."""
+        """A mask of the texels of the input that give the output: one along the axis, by components."""
         x = self.inputs[0]
         index = ExtremeIndex(x, self.axis, self.largest).output
         if self.axis == "n":
@@ -71,7 +71,7 @@ class ReduceMin(ReduceExtreme):
 
 
 class ExtremeIndex(Reduce):
-    """INT (IVECn): the place along the axis of the first of the largest, or smallest, by components."""
+    """INT (IVECn): the index along the axis of the first of the largest (or smallest) texels, by components."""
 
     operations = 8.0
     zero_derivative = True
@@ -108,7 +108,7 @@ class ExtremeIndex(Reduce):
 
 
 def take_better(vtype: VType, largest: bool) -> str:
-    """GLSL: takes over the value x at place i where it is better than the best."""
+    """GLSL that replaces ``best`` by the value x, and the output by its index i, where x is larger (or smaller)."""
     if vtype.is_scalar:
         return f"if (x {'>' if largest else '<'} best) {{ best = x; $y = i; }}"
     compare = "greaterThan" if largest else "lessThan"
@@ -121,10 +121,10 @@ def take_better(vtype: VType, largest: bool) -> str:
 def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
     """The larger of two, or the largest texel of an image.
 
-    ``max(a, b)`` is ``maximum(a, b)``: by components, the gradient of ties goes to a. ``max(a)``, ``max(a, "xy")`` and
+    ``max(a, b)`` is ``maximum(a, b)``: by components, if they are equal the gradient goes to a. ``max(a)``, ``max(a, "xy")`` and
     ``max(a, axes="xy")``: the largest texel along the axes (letters of "xyn" as for ``sum``), by components.
 
-    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; of texels that tie
+    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among equal texels
     along an axis the first gets the gradient (y before x before n). Raises GraphError.
 
     >>> evaluate(F.max(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
@@ -139,10 +139,10 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
 def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
     """The smaller of two, or the smallest texel of an image.
 
-    ``min(a, b)`` is ``minimum(a, b)``: by components, the gradient of ties goes to a. ``min(a)``, ``min(a, "xy")`` and
+    ``min(a, b)`` is ``minimum(a, b)``: by components, if they are equal the gradient goes to a. ``min(a)``, ``min(a, "xy")`` and
     ``min(a, axes="xy")``: the smallest texel along the axes (letters of "xyn" as for ``sum``), by components.
 
-    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; of texels that tie
+    a: FLOAT, VECn, INT or IVECn. The result has its type, and extent 1 along the axes. Differentiable; among equal texels
     along an axis the first gets the gradient (y before x before n). Raises GraphError.
 
     >>> evaluate(F.min(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()

@@ -1,4 +1,4 @@
-"""What runs in every fragment of a rasterization: a sub-graph over the face and the images it reads."""
+"""The sub-graph that a rasterization runs in every fragment, over the number of the face and the images that it reads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Fragment = Callable[[Variable], tuple[Any, Any]]
 
 @dataclass(frozen=True, eq=False)
 class FragmentGraph:
-    """What runs in every fragment, over placeholders: leaf Variables that stand for the face and the externals.
+    """A graph over placeholders: leaf Variables that stand for the face and for the images that fragments read.
 
-    face: INT, the number of the face.  formals: one leaf for each external input of the rasterization, in order.
-    depth: FLOAT in [0, 1].  keep: FLOAT mask, zero discards the fragment; None keeps all.
-    Graphs of the same structure are equal, whoever built them.
+    face: INT, the number of the face. formals: one leaf for each external image of the rasterization, in order.
+    depth: FLOAT in [0, 1]. keep: FLOAT mask, 0 discards the fragment; None keeps all. Graphs of equal structure are
+    equal.
     """
 
     face: Variable
@@ -40,7 +40,7 @@ class FragmentGraph:
 
     @cached_property
     def fetched(self) -> tuple[bool, ...]:
-        """For each formal, whether any Function inside reads other texels of it than the fragment's own."""
+        """For each formal, whether a Function inside reads it at other texels than that of the fragment."""
         found = {
             x
             for f in self.functions
@@ -64,7 +64,7 @@ class FragmentGraph:
 
 
 def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[Variable, ...]]:
-    """The fragment graph of ``roots``, and the outer Variables its formals stand for."""
+    """The fragment graph of ``roots``, and the outer Variables that its formals stand for."""
     for root in roots:
         if root.vtype is not FLOAT:
             raise GraphError(f"depth and keep of a fragment are FLOAT, not {root} (at {root.where})")
@@ -79,7 +79,7 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
         if not moving.isdisjoint(f.inputs):
             moving.add(f.output)
             continue
-        # Constants and coordinates are cheaper to compute in the fragment than to read.
+        # It is cheaper to compute constants and coordinates in the fragment than to read them.
         if local and free.issuperset(f.inputs) and _movable(f, face.domain):
             free.add(f.output)
     inner = moving | free
@@ -116,7 +116,7 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
 
 
 def _movable(f: Function, domain: Domain) -> bool:
-    """Whether f gives the same values computed in a fragment of ``domain`` as in an image of its own."""
+    """Whether f has the same values if it is computed in the fragments of ``domain`` instead of in an image of its own."""
     if any(a is not Access.SAME_PIXEL for a in f.access):
         return False
     own = f.output.domain

@@ -1,4 +1,4 @@
-"""Reading a table at computed indices, and the exact transpose: scattering into one."""
+"""Tables: reading at computed indices, and the exact transpose, scattering into a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["lookup", "scatter_add", "scatter_max"]
 
 
 def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(x, y, inside) of indices INT (row by row) or IVEC2; x and y are 0 where outside."""
+    """(x, y, inside) of indices INT (row by row) or IVEC2. x and y are 0 outside of the table."""
     width, height = size
     if scalar:
         inside = (index >= 0) & (index < width * height)
@@ -31,8 +31,8 @@ def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, n
 class Lookup(PixelFunction):
     """Inputs (table, index): the texel of the table at an INT or IVEC2 index, 0 where that is outside.
 
-    A table with a batch is read in the tile that is being computed, one with batch 1 in its only tile. Linear in
-    the table; the index has no derivative.
+    A table with a batch is read in the tile of the output texel, a table of batch 1 in its only tile. Linear in the table;
+    there is no derivative by the index.
     """
 
     operations, fetches = 8.0, 1.0
@@ -93,11 +93,12 @@ class Lookup(PixelFunction):
 
 
 UNMEASURED = 1 << 17
-"""Scalars in a tile of a table up to which a scatter needs no bound: its accumulators are wide enough for all magnitudes."""
+"""The largest number of scalars in a tile of a table for which a scatter needs no bound: its accumulators then hold all
+magnitudes."""
 
 
 class Scatter(ScatterFunction):
-    """What the two scatter Functions share; see ScatterFunction for inputs."""
+    """The base of the scatters; see ScatterFunction for the inputs."""
 
     def __init__(self, table: Domain, *inputs: Variable):
         self.table = table
@@ -120,7 +121,7 @@ class Scatter(ScatterFunction):
         return vtypes.pop(), self.table
 
     def _gathered(self, x: tuple[np.ndarray, ...]):
-        """For each pair: (flat table position, values (count, components)), of the texels inside."""
+        """For each pair: (flat positions in the table, values (count, components)) of the texels inside of it."""
         (width, height), batch = self.table
         source = self.source
         shape = (source.batch, source.size[1], source.size[0])
@@ -188,9 +189,9 @@ def lookup(table: Variable, index: Like) -> Variable:
     """The texel of a table at a computed index, 0 where the index is outside.
 
     table: any type. index: INT, counted row by row (x = index % W), or IVEC2 (x, y). A table of batch N > 1 is read in the
-    tile being computed, one of batch 1 is shared. The result has the type of the table and the domain of the index, with the
-    batch of the table when that is larger. Differentiable in the table; the transpose is ``scatter_add``. Asking for the
-    derivative by an index raises GraphError, and so do types and batches that do not fit.
+    tile of the output texel, a table of batch 1 is shared by all tiles. The result has the type of the table and the domain
+    of the index, with the batch of the table if that is larger. Differentiable in the table; the transpose is
+    ``scatter_add``. Indices have no derivative. Raises GraphError if types or batches do not fit.
 
     >>> table = Variable.of([10.0, 20.0, 30.0, 40.0, 50.0])
     >>> evaluate(F.lookup(table, Variable.of([4, 0, 1, 9, -1]))).tolist()
@@ -206,8 +207,8 @@ def scatter_add(
 
     values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. size, batch:
     of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch`` is that of the values and each tile has
-    its own. bound: FLOAT of one texel, at least the largest absolute value, the scale of fixed-point sums. When it is not
-    given, it is measured for large tables; small ones take sums of every magnitude (a bound of infinity). The result has the
+    its own table. bound: FLOAT of one texel, at least the largest absolute value, the scale of the fixed-point sums. By
+    default it is computed for large tables; small tables hold sums of every magnitude (a bound of infinity). The result has the
     type of the values. Differentiable in the values. Raises GraphError.
 
     >>> values, index = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of([0, 0, 1, 2, 9])
@@ -217,7 +218,9 @@ def scatter_add(
     (values,), (index,) = operands(values), integers(index)
     size = size_of(size)
     if bound is None:
-        entries = size[0] * size[1] * values.vtype.components  # of a tile: more views do not change the plan
+        entries = (
+            size[0] * size[1] * values.vtype.components
+        )  # of one tile, so that the number of views does not change the plan
         bound = np.inf if entries <= UNMEASURED else max_texel(max_component(abs(values)))
     return ScatterAdd(domain_of(size, batch), *operands(bound), values, index).output
 

@@ -1,8 +1,8 @@
-"""Rasterization: which face wins each pixel.
+"""Rasterization: the number of the face that wins each pixel.
 
 Clip space is Vulkan's: x to the right, y down, z in [0, w]; ndc -> pixel is (ndc * 0.5 + 0.5) * (W, H), and the
-centre of pixel (x, y) is (x + 0.5, y + 0.5). The result is one INT image and has no derivative: whatever depends
-smoothly on the geometry is computed again from the winning face by ordinary Functions.
+centre of pixel (x, y) is (x + 0.5, y + 0.5). The result is an INT image without derivative. Values that depend smoothly on
+the geometry are computed from the winning face by ordinary Functions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...evaluate import apply
+from ...evaluate import values_at
 from ...graph import (
     At,
     Domain,
@@ -26,7 +26,7 @@ from .fragment import Fragment, FragmentGraph, split
 __all__ = ["rasterize"]
 
 PAIRS = 1 << 19
-"""(triangle, pixel) candidates the oracle holds at a time."""
+"""The number of (triangle, pixel) candidates that NumPy holds at a time."""
 
 
 class Rasterize(RasterFunction):
@@ -107,7 +107,7 @@ class Rasterize(RasterFunction):
                 depth, keep = self._fragments(at, face, x[self.pulled :], x[0].dtype)
                 alive = (keep != 0) & ~np.isnan(depth)
                 depth, face, px, py, tile = (a[alive] for a in (np.clip(depth, 0, 1), face, px, py, tile))
-            # Depths are compared as the device stores them, so that faces that meet in an edge tie there too.
+            # Depths are compared in the precision that devices store, so that faces which meet in an edge tie there too.
             depth, pixel = depth.astype(np.float32), (tile * height + py) * width + px
             order = np.lexsort((face, depth, pixel))
             first = order[np.diff(pixel[order], prepend=-1) != 0]
@@ -118,8 +118,8 @@ class Rasterize(RasterFunction):
         return np.minimum(winners, 0 if self.covering else winners).reshape(self.batch, height, width)
 
     def _corners(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Clip positions of every corner, (batch, triangles, 3, 4). Indices out of range give zeros, and so does a
-        face that is not live."""
+        """Clip positions of the corners, (batch, triangles, 3, 4). They are 0 for indices out of range and for faces that are
+        not live."""
         corners = self._all_corners(x)
         if not self.masked:
             return corners
@@ -141,7 +141,7 @@ class Rasterize(RasterFunction):
     def _fragments(
         self, at: At, face: np.ndarray, externals: tuple[np.ndarray, ...], dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray]:
-        """depth and keep of fragments at the flattened pixels ``at``, each of shape (fragments,)."""
+        """(depth, keep) of the fragments at the flattened pixels ``at``, each of shape (fragments,)."""
         graph = self.fragment
         assert graph is not None
         whole = dict(zip(graph.formals, externals, strict=True))
@@ -156,7 +156,7 @@ class Rasterize(RasterFunction):
 
         for function in graph.functions:
             inputs = [read(v, a) for v, a in zip(function.inputs, function.access, strict=True)]
-            here[function.output] = apply(function, at, inputs, dtype)
+            here[function.output] = values_at(function, at, inputs, dtype)
         depth, keep = read(graph.depth, Access.SAME_PIXEL), 1.0
         if graph.keep is not None:
             keep = read(graph.keep, Access.SAME_PIXEL)
@@ -165,7 +165,7 @@ class Rasterize(RasterFunction):
 
 
 def _gather(image: np.ndarray, at: At) -> np.ndarray:
-    """The values of ``image`` at the given texels; axes of extent 1 broadcast."""
+    """The values of ``image`` at the given texels. Axes of extent 1 broadcast."""
     if image.shape[:3] == (1, 1, 1):
         return image
     return image[
@@ -176,19 +176,22 @@ def _gather(image: np.ndarray, at: At) -> np.ndarray:
 def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[np.ndarray, ...]]:
     """(tile, triangle, x, y, depth) of covered pixels, in chunks of bounded memory.
 
-    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge is covered from both sides. Of a triangle that
-    reaches behind the eye (w <= 0) the part before it is drawn. One with a corner that is not finite, or without area,
-    covers nothing; depths outside [0, 1] are clipped.
+    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge belongs to the triangles on both sides. A triangle
+    that reaches behind the eye (w <= 0) is drawn as far as it lies before it. A triangle without area, or with a corner
+    that is not finite, covers nothing. Fragments with depths outside [0, 1] are dropped.
     """
     clip = np.asarray(corners, np.float64)
     good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (clip[..., 3] > 0).any(axis=1))
     clip = clip[good]
-    # Triangles before the eye are divided by w; the others stay homogeneous, and may be anywhere in the image.
+    # Triangles before the eye are divided by w. The others stay homogeneous; their bounds are the whole image.
     before = np.all(clip[..., 3] > 0, axis=1)
     clip[before] /= clip[before][..., 3:]
     w, z = clip[..., 3], clip[..., 2]
     xy = (clip[..., :2] * 0.5 + 0.5 * w[..., None]) * np.array(size)
-    first = np.arange(len(good)), w.argmax(axis=1)  # seen from a corner of it little of the area cancels
+    first = (
+        np.arange(len(good)),
+        w.argmax(axis=1),
+    )  # relative to one of the corners, the area suffers little cancellation
     x, y = (xy[first] / w[first][:, None]).T
     spans = [_cross(xy, w, x, y, i, j) * w[:, k] for i, j, k in ((1, 2, 0), (2, 0, 1), (0, 1, 2))]
     area = np.sum(spans, axis=0)
@@ -207,7 +210,7 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
         offset = np.arange(k.size) - (start[k] - start[at])
         px = low[k, 0] + offset % extent[k, 0]
         py = low[k, 1] + offset // extent[k, 0]
-        # Olano and Greer 1997: over the determinant these are the weights of the corners over w at the pixel.
+        # Olano and Greer 1997: divided by the determinant, these are the weights of the corners, divided by w, at the pixel.
         sides = [_cross(xy[k], w[k], px + 0.5, py + 0.5, i, j) for i, j in ((1, 2), (2, 0), (0, 1))]
         weights = np.stack(sides) / area[k]
         inside = (weights >= 0).all(axis=0)
@@ -223,7 +226,7 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
 def _cross(
     xy: np.ndarray, w: np.ndarray, x: np.ndarray | float, y: np.ndarray | float, i: int, j: int
 ) -> np.ndarray:
-    """What corners i and j of triangles span with the ray through (x, y); xy: pixels times w."""
+    """The determinant of corners i and j of triangles with the ray through (x, y). xy: pixels times w."""
     dx = [xy[:, k, 0] - x * w[:, k] for k in (i, j)]
     dy = [xy[:, k, 1] - y * w[:, k] for k in (i, j)]
     return dx[0] * dy[1] - dx[1] * dy[0]
@@ -240,24 +243,24 @@ def rasterize(
     fragment: Fragment | None = None,
     disjoint: bool | None = None,
 ) -> Variable:
-    """The number of the winning face at every pixel, -1 where there is none; INT of ``size``, without derivative.
+    """The number of the winning face at every pixel, -1 where there is none: INT of ``size``, without derivative.
 
     position: VEC4 list in clip space; its batch (or that of faces or of what the fragment reads) is the batch of
     the result.  faces: IVEC3 list; absent, three consecutive positions make a triangle.  triangles: how many are
     drawn, by default all of the list; triangle t belongs to face t // triangles_per_face. Nothing is culled, both
     sides are drawn. Triangles that reach behind the eye (w <= 0), or outside of the depths 0 to 1, are clipped.
 
-    live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. Where most are 0, devices list the
-    others, in order, and draw nothing else. Its batch is 1 or that of the result, which it may decide.
+    live: FLOAT or INT list, one texel a face; a face whose texel is 0 is not drawn. If most are 0, devices list the live
+    faces in order and draw only those. Its batch is 1 or that of the result, and counts towards it.
 
-    Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)`` gives
-    ``(depth, keep)``: the FLOAT to order by, in [0, 1), and a FLOAT mask (or None) that is zero where the fragment
-    is discarded. A depth of 1 or more is the background's and never wins. The fragment may use any outer
-    Variables, and PixelFunctions over ``face`` (INT); what does not depend on ``face`` is computed once a pixel,
-    outside. On equal depths the lower face wins.
+    Without ``fragment`` the nearest face wins, by the interpolated z / w. Otherwise ``fragment(face)`` returns
+    ``(depth, keep)``: the FLOAT depth, in [0, 1), and a FLOAT mask (or None) that is 0 where the fragment is discarded.
+    Fragments with a depth of 1 or more never win. The fragment may use any outer Variables, and PixelFunctions over
+    ``face`` (INT); what does not depend on ``face`` is computed once a pixel, outside of the rasterization. If depths are
+    equal the face with the lower number wins.
 
-    disjoint: promises that the triangles of one face never overlap, so that what is done once a fragment of the
-    winner is done once a pixel; by default when a face is one triangle. Raises GraphError.
+    disjoint: promises that the triangles of one face never overlap, so that a pixel has at most one fragment of the
+    winning face; by default true if a face is one triangle. Raises GraphError.
 
     >>> position = Variable.of([[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image
     >>> evaluate(F.rasterize(position, size=(4, 3)))[0].tolist()

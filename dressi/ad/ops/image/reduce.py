@@ -1,4 +1,4 @@
-"""Reductions over the axes of an image, and their transpose: broadcasting to a domain."""
+"""Sums and means along the axes of an image, and their transpose: broadcasting to a domain."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ AXES = "xyn"
 
 
 def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
-    """``values[tile, y, x]`` at the texels of ``at`` (or the given ones); axes of length 1 broadcast."""
+    """``values[tile, y, x]`` at the texels ``at``, or at the given coordinates. Axes of length 1 broadcast."""
     indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
     return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
 
 
 class Reduce(ReduceFunction):
-    """All texels along one axis brought down to one: "x", "y", or "n" for the tiles of the batch."""
+    """All texels along one axis reduced to one. The axis is "x", "y", or "n" for the tiles of the batch."""
 
     fields = ("axis",)
 
@@ -60,7 +60,7 @@ class Reduce(ReduceFunction):
 
 
 class Sum(Reduce, Linear):
-    """The sum, compensated on devices. An axis of extent 1 is kept where it stands for the views of a scene: see ``Expand``."""
+    """The sum, compensated on devices. The batch is summed even if it is 1; see ``Expand``."""
 
     operations = 9.0
     associative = True
@@ -69,7 +69,7 @@ class Sum(Reduce, Linear):
     def glsl(self) -> str:
         if self.output.vtype.is_int:
             return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
-        # Kahan: what an addition lost is given back to the next, so long sums are as exact as short ones.
+        # Kahan summation: the rounding error of an addition is added to the next term, so long sums are as exact as short ones.
         step = f"precise $type t = {self._read('i')} - lost; precise $type sum = $y + t;"
         return "precise $type lost = $type(0);\n" + self._loop(
             "$type(0)", 0, f"{step} lost = (sum - $y) - t; $y = sum;"
@@ -85,8 +85,8 @@ class Sum(Reduce, Linear):
 class Expand(Linear):
     """A size or batch of 1 broadcast to ``domain``.
 
-    The transpose sums over the batch even where the batch is 1 already: a plan for one view then has the same
-    passes as a plan for many.
+    The transpose sums over the batch even if the batch is 1, so that a plan for one view has the passes of a plan for
+    many.
     """
 
     operations = 1.0
@@ -121,15 +121,15 @@ class Expand(Linear):
 
 
 def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
-    """x reduced along the axes named, y before x before n. Raises GraphError for other names."""
+    """x reduced along the given axes, in the order y, x, n. Raises GraphError for other axes."""
     if set(axes) - set(AXES):
         raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
     one_texel = x.size == (1, 1)
-    # Columns first: neighbouring invocations then read neighbouring texels.
+    # y first: neighbouring invocations then read neighbouring texels.
     for axis in "yxn":
         if axis in axes:
             function = kind(x, axis)
-            # An image's batch is reduced even when it is 1: one view takes the passes of many.
+            # The batch of an image is reduced even if it is 1: a plan for one view has the passes of a plan for many.
             keep = function.extent > 1 or (axis == "n" and not one_texel)
             x = function.output if keep else x
     return x
@@ -140,7 +140,7 @@ def sum(x: Like, axes: str = AXES) -> Variable:
 
     x: any type, (W, H) with a batch. axes: letters of "xyn": "x" and "y" inside a tile, "n" over the batch; default: all. The
     result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Differentiable. Raises
-    GraphError for other axes. Components stay apart: ``sum_components`` adds them.
+    GraphError for other axes. Components are summed separately; ``sum_components`` adds them.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
     >>> evaluate(F.sum(x)).item(), evaluate(F.sum(x, "x")).ravel().tolist()
@@ -169,8 +169,8 @@ def mean(x: Like, axes: str = AXES) -> Variable:
 def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Variable:
     """x repeated to a batch and a size: one value or image for many.
 
-    x: any type. batch, size: of the result, by default those of x; x has the same or 1 along each axis. Domains broadcast by
-    themselves; this states it. Differentiable: the gradient is summed over the axes, and over the batch in any case. Raises
+    x: any type. batch, size: of the result, by default those of x; along each axis x has the same extent or 1. (Operations
+    broadcast by themselves.) Differentiable: the gradient is summed over the axes, and always over a batch of 1. Raises
     GraphError.
 
     >>> evaluate(F.expand(2.0, batch=2, size=(3, 1))).tolist()
@@ -181,7 +181,7 @@ def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Varia
 
 
 def fit(x: Variable, like: Variable) -> Variable:
-    """x with the type and domain of another Variable; x itself when it has them already.
+    """x with the type and domain of another Variable; x itself if it has them already.
 
     x: the type of ``like``, or a scalar that fills it; each extent is that of ``like`` or 1. Differentiable. Raises GraphError
     where x does not broadcast.

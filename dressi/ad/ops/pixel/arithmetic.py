@@ -1,4 +1,4 @@
-"""Component-wise Functions of two or three inputs."""
+"""Arithmetic of two or three values, by components."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sub(Pointwise):
 
 
 class Mul(Pointwise):
-    """By components, for matrices too: the surface allows only FLOAT times matrix."""
+    """By components, for matrices too. ``F.mul`` allows only FLOAT times matrix, ``F.hadamard`` all types."""
 
     exact = True
     expression, compute, integers, promote = "$0 * $1", np.multiply, True, False
@@ -60,7 +60,7 @@ class Mul(Pointwise):
 
 
 class Div(Pointwise):
-    """By components. Integers truncate toward zero."""
+    """By components. Quotients of integers are truncated toward zero."""
 
     expression, integers, promote = "$0 / $1", True, False
 
@@ -78,14 +78,14 @@ class Div(Pointwise):
 
 
 class Mod(Pointwise):
-    """Floats: a - b * floor(a / b). Integers: the rest of the division that truncates."""
+    """Floats: a - b * floor(a / b). Integers: the remainder of the truncating division."""
 
     operations = 5.0
     expression, integers, promote = "mod($0, $1)", True, True
 
     @cached_property
     def glsl(self) -> str:
-        # GLSL leaves % undefined for negative integers, the division is not.
+        # GLSL does not define % for negative integers, but it defines the division.
         return "$0 - ($0 / $1) * $1" if self.output.vtype.is_int else super().glsl
 
     @staticmethod
@@ -97,7 +97,7 @@ class Mod(Pointwise):
 
 
 class Min(Pointwise):
-    """Equal inputs: the gradient goes to the first."""
+    """If the inputs are equal, the gradient goes to the first."""
 
     exact = True
     expression, compute, integers = "min($0, $1)", np.minimum, True
@@ -107,7 +107,7 @@ class Min(Pointwise):
 
 
 class Max(Pointwise):
-    """Equal inputs: the gradient goes to the first."""
+    """If the inputs are equal, the gradient goes to the first."""
 
     exact = True
     expression, compute, integers = "max($0, $1)", np.maximum, True
@@ -162,7 +162,7 @@ def add(a: Like, b: Like) -> Variable:
     """a + b by components; the operator ``+``.
 
     a, b: one type, or one of them a FLOAT (INT), which broadcasts over the components of the other. Differentiable in both.
-    Raises GraphError where integers meet floats, or types or domains do not fit.
+    Raises GraphError if one holds integers and the other floats, or if types or domains do not fit.
 
     >>> evaluate(F.add((1.0, 2.0), 0.5)).ravel().tolist()
     [1.5, 2.5]
@@ -215,7 +215,7 @@ def hadamard(a: Like, b: Like) -> Variable:
 
 @operator
 def div(a: Like, b: Like) -> Variable:
-    """a / b by components; the operator ``/``. Integers truncate toward zero.
+    """a / b by components; the operator ``/``. Quotients of integers are truncated.
 
     a, b: types as for ``add``. Division by zero gives infinity or NaN. Differentiable in both (floats). Raises GraphError.
 
@@ -229,7 +229,7 @@ def div(a: Like, b: Like) -> Variable:
 
 @operator
 def mod(a: Like, b: Like) -> Variable:
-    """The rest of a division by components; the operator ``%``.
+    """The remainder of a division by components; the operator ``%``.
 
     a, b: types as for ``add``. Floats: a - b * floor(a / b), with the sign of b. Integers: a - (a / b) * b, with the sign of
     a. Derivatives 1 and -floor(a / b) (floats). Raises GraphError.

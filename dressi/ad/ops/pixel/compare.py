@@ -1,4 +1,4 @@
-"""Masks: comparisons, logic, selection. A mask is a FLOAT or VECn of 1.0 and 0.0; any nonzero value is true."""
+"""Masks: comparisons, logic and selection. A mask is a FLOAT or VECn of 1.0 and 0.0; any nonzero value counts as true."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ class LogicalNot(Pointwise):
 
 
 class Select(PixelFunction):
-    """Inputs (condition, a, b): a where the condition is not 0, else b. What is not taken never leaks NaN.
+    """Inputs (condition, a, b): a where the condition is not 0, else b. NaN of the other branch does not pass through.
 
-    The condition is a scalar (FLOAT, INT), or has the shape of the output and is then taken by components.
+    The condition is a scalar (FLOAT, INT), or has the shape of the output and selects by components.
     """
 
     operations = 3.0
@@ -186,7 +186,7 @@ class Select(PixelFunction):
 
 
 def _filled(text: str, vtype: VType, out: VType) -> str:
-    """GLSL of an expression of type ``vtype``, a scalar repeated in all components of ``out``."""
+    """A GLSL expression of type ``vtype`` converted to ``out``: a scalar fills all components."""
     if vtype == out:
         return text
     if not out.is_matrix:
@@ -199,8 +199,8 @@ def _filled(text: str, vtype: VType, out: VType) -> str:
 def less(a: Like, b: Like) -> Variable:
     """A mask of 1.0 and 0.0: a < b by components; the operator ``<``.
 
-    a, b: one type, or one of them a FLOAT (INT); integers give float masks too. Derivative zero. Raises GraphError where
-    integers meet floats.
+    a, b: one type, or one of them a FLOAT (INT); the mask of integers is a float mask too. Derivative zero. Raises
+    GraphError if one holds integers and the other floats.
 
     >>> evaluate(F.less((1.0, 2.0, 3.0), 2.0)).ravel().tolist()
     [1.0, 0.0, 0.0]
@@ -294,8 +294,8 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
 
     condition: FLOAT or INT for whole texels; VECn, IVECn or MATn to choose by components. a, b: one type, or one of them a
     scalar. Domains broadcast. Differentiable in a and b; the gradient of the branch not taken is 0 even where its value is
-    NaN. (A factor that is infinite inside that branch still makes 0 * inf in the backward pass: guard the argument there.)
-    Raises GraphError where types do not fit.
+    NaN. (An infinite factor inside that branch still makes 0 * inf in the backward pass; guard its argument.) Raises
+    GraphError if types do not fit.
 
     >>> evaluate(F.select((1.0, 0.0), (5.0, 6.0), -1.0)).ravel().tolist()
     [5.0, -1.0]
@@ -309,7 +309,7 @@ def select(condition: Like, a: Like, b: Like) -> Variable:
 def where(condition: Like, a: Like, b: Like) -> Variable:
     """``select`` by its NumPy name: a where the condition is not 0, else b.
 
-    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError where types do not fit.
+    condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError if types do not fit.
 
     >>> x = Variable.of([-1.0, 4.0])
     >>> evaluate(F.where(x > 0.0, F.sqrt(x), 0.0)).ravel().tolist()
@@ -321,8 +321,8 @@ def where(condition: Like, a: Like, b: Like) -> Variable:
 def guarded(condition: Variable, value: Callable[..., Variable], *x: Variable) -> Variable:
     """value(*x) where the condition holds, else 0: keeps infinities out of derivatives.
 
-    Derivatives of the result are finite too where ``value`` of ones is: there x is replaced by 1 where the condition
-    does not hold. (A select alone makes 0 * inf of them.)
+    The derivatives of the result are finite as well, if ``value`` of ones is finite: they are taken with x replaced by 1
+    where the condition does not hold. (Those of a plain select would contain 0 * inf.)
     """
     safe = value(*(select(condition, v, 1.0) for v in x))
     return shortcut(select(condition, value(*x), 0.0), select(condition, safe, 0.0))

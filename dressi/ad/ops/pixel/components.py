@@ -1,4 +1,4 @@
-"""Parts of vectors and matrices by number, and their largest component."""
+"""Components of vectors and matrices by number, and the largest of them."""
 
 from __future__ import annotations
 

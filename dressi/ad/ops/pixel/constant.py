@@ -1,4 +1,4 @@
-"""Constants: values baked into the shader, and the rules that turn Python numbers into Variables."""
+"""Constants, which are written into the shader, and how Python numbers become Variables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 __all__ = ["Like", "constant", "constant_value"]
 
 Like = Any
-"""What a Function accepts: a Variable, a number, a tuple of numbers, an array of its own size or smaller."""
+"""What operations accept: a Variable, a number, a tuple of numbers, or an array."""
 
 SINGLE = Domain((1, 1), 1)
 
 
 def float_literal(value: float) -> str:
-    """GLSL of a number whose value is exactly the nearest float32."""
+    """A GLSL expression whose value is the float32 nearest to ``value``."""
     with np.errstate(over="ignore"):
         single = np.float32(value)
     if not np.isfinite(single) or (single != 0 and abs(single) < np.finfo(np.float32).tiny):
@@ -34,15 +34,15 @@ def float_literal(value: float) -> str:
 
 
 def int_literal(value: int) -> str:
-    """GLSL of a 32-bit integer."""
+    """A GLSL expression of a 32-bit integer."""
     return str(value) if value > -(2**31) else "int(0x80000000u)"
 
 
 class Constant(PixelFunction):
-    """One value for all texels: 1x1, batch 1, no inputs, written into the shader as a literal.
+    """One value for all texels: one texel, no inputs, written into the shader as a literal.
 
-    ``value`` holds the components as a flat tuple, row by row for matrices. On the host they keep their float64
-    values, on devices they are the nearest float32.
+    ``value`` is a flat tuple of the components, those of matrices row by row. NumPy uses the float64 values, devices the
+    nearest float32.
     """
 
     operations = 1.0
@@ -57,7 +57,7 @@ class Constant(PixelFunction):
 
     @property
     def attributes(self) -> tuple[Any, ...]:
-        # Bytes, not numbers: 0.0 and -0.0 are different constants, and NaN is equal to itself.
+        # Bytes instead of numbers: 0.0 and -0.0 are different constants, and NaN equals itself.
         return (self.vtype, np.asarray(self.value).tobytes())
 
     @property
@@ -91,7 +91,7 @@ class Constant(PixelFunction):
 
 @operator
 def constant(value: Like, vtype: VType | None = None) -> Variable:
-    """A constant of one texel, baked into the shader.
+    """A constant of one texel, written into the shader.
 
     value: a number, a tuple of 2 to 4 numbers, or a square matrix ``[row][column]`` of order 2 to 4. Without ``vtype``
     integers make INT and IVECn, anything else FLOAT, VECn and MATn; a single number fills all components of ``vtype``. No
@@ -126,8 +126,8 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
 
 
 def constant_value(x: Variable) -> np.ndarray | None:
-    """The value of a constant, a NumPy array of the shape of its type; None when x is anything else. No part of the graph, so
-    it has no derivative.
+    """The value of a constant, a NumPy array of the shape of its type; None if x is not a constant. The array is not part of
+    the graph and has no derivative.
 
     >>> F.constant_value(F.constant((1.0, 2.0))), F.constant_value(Variable.of(1.0))
     (array([1., 2.]), None)
@@ -141,9 +141,8 @@ def is_constant(x: Variable, number: float) -> bool:
 
 
 def operands(*values: Like, beside: Sequence[Variable] = ()) -> list[Variable]:
-    """Variables; numbers among them become constants, integer ones when they stand beside integer Variables.
-
-    Arrays as large as a Variable among the values or ``beside`` them become leaves."""
+    """The values as Variables. Numbers become constants: integers if all Variables among the values hold integers, else
+    floats. Arrays as large as a Variable among the values or ``beside`` them become leaves."""
     variables = [v for v in values if isinstance(v, Variable)]
     integer = bool(variables) and all(v.vtype.is_int for v in variables)
     forms = (*variables, *beside)
@@ -151,20 +150,22 @@ def operands(*values: Like, beside: Sequence[Variable] = ()) -> list[Variable]:
 
 
 def floats(*values: Like) -> list[Variable]:
-    """Variables; numbers among them become FLOAT constants."""
+    """The values as Variables; numbers become FLOAT constants."""
     variables = [v for v in values if isinstance(v, Variable)]
     return [v if isinstance(v, Variable) else _literal(v, False, variables) for v in values]
 
 
 def integers(*values: Like) -> list[Variable]:
-    """Variables; numbers among them become INT constants. Raises GraphError for fractions."""
+    """The values as Variables; numbers become INT constants. Raises GraphError for fractions."""
     return [v if isinstance(v, Variable) else constant(_whole(v)) for v in values]
 
 
 def _whole(value: Like) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
-        raise GraphError(f"{value!r} stands beside integers; convert them with F.to_float (at {user_line()})")
+        raise GraphError(
+            f"{value!r} is combined with integers; convert those with F.to_float (at {user_line()})"
+        )
     return array.astype(np.int64)
 
 
@@ -183,7 +184,7 @@ def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Var
 
 
 def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
-    """A leaf that holds an array larger than a constant, in the form of a Variable that it stands beside."""
+    """A leaf that holds the array, if it has the form of one of the Variables; else None."""
     for v in beside:
         for vtype in dict.fromkeys((v.vtype, vector_type(1, integer=array.dtype.kind == "i"))):
             lead = array.shape[: array.ndim - len(vtype.shape)]

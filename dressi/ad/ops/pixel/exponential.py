@@ -1,4 +1,4 @@
-"""Roots, exponentials and logarithms, by components."""
+"""Powers, roots, exponentials and logarithms, by components."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Exp2(Pointwise):
 
 
 class Log(Pointwise):
-    """Derivative: 0 where the logarithm does not exist, so that a select that avoids it stays finite."""
+    """Derivative: 0 where the logarithm is undefined, so that a select which avoids those values has a finite gradient."""
 
     operations = 9.0
     expression, compute = "log($0)", np.log
@@ -76,7 +76,7 @@ class InverseSqrt(Pointwise):
 
 
 class Pow(Pointwise):
-    """a to the power b, a >= 0. Where a is 0 both derivatives are 0."""
+    """a to the power b, for a >= 0. At a = 0 both derivatives are 0."""
 
     operations = 9.0
     expression, compute = "pow($0, $1)", np.power
@@ -91,7 +91,7 @@ class Sigmoid(Pointwise):
     """1 / (1 + exp(-x)). Neither the value nor the derivative overflows."""
 
     operations = 26.0
-    # The argument of exp is never positive, so no infinity appears on the way.
+    # The argument of exp is never positive, so it cannot overflow.
     expression = "mix(exp(-abs($0)), $operand(1.0), step(0.0, $0)) / (1.0 + exp(-abs($0)))"
 
     @staticmethod
@@ -175,8 +175,8 @@ def inversesqrt(x: Like) -> Variable:
 def pow(a: Like, b: Like) -> Variable:
     """a to the power b by components; the operator ``**``.
 
-    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0, except for exponents that are Python numbers and whole, from 0 to 8:
-    these multiply. Differentiable in both; at a = 0 the derivatives are 0 (exact where it multiplies). Raises GraphError.
+    a, b: FLOAT, VECn or MATn as for ``add``; a >= 0. If b is a whole Python number from 0 to 8 the power is a product, and a
+    may be negative. Differentiable in both; at a = 0 the derivatives are 0 (those of products are exact). Raises GraphError.
 
     >>> evaluate(F.pow(Variable.of(-3.0), 2)).item()
     9.0

@@ -82,7 +82,7 @@ class Length(PixelFunction):
 
 
 class Normalize(PixelFunction):
-    """x / length(x), and 0 where x is 0; the derivative there is 0 too."""
+    """x / length(x), and 0 where x is 0, where the derivative is 0 as well."""
 
     operations = 14.0
 

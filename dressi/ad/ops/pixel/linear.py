@@ -1,4 +1,4 @@
-"""Kinds of linear Functions: one declaration gives both modes of the derivative."""
+"""Kinds of linear Functions, whose forward derivative follows from the Function itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...graph import PixelFunction, Variable
 
 
 class Linear(PixelFunction):
-    """A linear Function of one input: jvp is itself, vjp is ``transpose``."""
+    """A linear Function of one input. Its jvp is the Function itself, its vjp is ``transpose``."""
 
     def transpose(self, gy: Variable) -> Variable:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Component-wise Functions of one input."""
+"""Functions of one value, by components: signs, rounding, conversions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Neg(Pointwise):
 
 
 class Abs(Pointwise):
-    """Derivative: the sign, 0 at 0."""
+    """Derivative: the sign; 0 at 0."""
 
     exact = True
     expression, compute, integers = "abs($0)", np.abs, True
@@ -64,7 +64,7 @@ class Ceil(Pointwise):
 
 
 class Round(Pointwise):
-    """Halves go to the even neighbour."""
+    """Halves are rounded to the even neighbour."""
 
     exact = True
     zero_derivative = True
@@ -164,9 +164,9 @@ def sign(x: Like) -> Variable:
 
 
 def floor(x: Like) -> Variable:
-    """The largest whole number that is not above x, as a float, by components.
+    """The largest whole number that is at most x, as a float, by components.
 
-    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` makes an INT of it. Derivative zero.
+    x: FLOAT, VECn or MATn. The result has its type and domain; ``to_int`` converts it to INT. Derivative zero.
 
     >>> evaluate(F.floor([1.5, -1.5])).ravel().tolist()
     [1.0, -2.0]
@@ -175,7 +175,7 @@ def floor(x: Like) -> Variable:
 
 
 def ceil(x: Like) -> Variable:
-    """The smallest whole number that is not below x, as a float, by components.
+    """The smallest whole number that is at least x, as a float, by components.
 
     x: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
 
@@ -186,7 +186,7 @@ def ceil(x: Like) -> Variable:
 
 
 def round(x: Like) -> Variable:
-    """The nearest whole number as a float, by components; halves go to the even neighbour.
+    """The nearest whole number as a float, by components; halves are rounded to the even neighbour.
 
     x: FLOAT, VECn or MATn. The result has its type and domain. Derivative zero.
 
@@ -219,7 +219,7 @@ def square(x: Like) -> Variable:
 
 
 def stop_gradient(x: Like) -> Variable:
-    """x itself, which derivatives take for a constant.
+    """x itself, which derivatives treat as a constant.
 
     x: any type. The result has its type and domain. Derivative zero.
 
@@ -231,9 +231,9 @@ def stop_gradient(x: Like) -> Variable:
 
 
 def to_float(x: Like) -> Variable:
-    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats stay as they are, and keep their derivative.
+    """Integers as floats: INT becomes FLOAT, IVECn becomes VECn; floats are returned as they are, with their derivative.
 
-    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError for what is no number.
+    x: any type. The result has its domain. Exact up to 2**24 on devices. Raises GraphError if x is not a number.
 
     >>> evaluate(F.to_float(Variable.of(7)) / 2.0).item()
     3.5
@@ -243,7 +243,7 @@ def to_float(x: Like) -> Variable:
 
 
 def to_int(x: Like) -> Variable:
-    """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers stay as they are.
+    """Floats as integers: FLOAT becomes INT, VECn becomes IVECn, truncated toward zero; integers are returned as they are.
 
     x: any type but matrices. The result has its domain. No derivative passes. Raises GraphError.
 

@@ -1,4 +1,4 @@
-"""Matrices: columns, products, inverse. NumPy holds [row, column]; GLSL builds and indexes by columns."""
+"""Matrices: columns, products, inverse. NumPy indexes them [row, column], GLSL by columns."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def matmul(a: Like, b: Like) -> Variable:
     """The product of matrices and vectors; the operator ``@``.
 
     a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector). Differentiable in both.
-    Raises GraphError where the orders differ.
+    Raises GraphError if the orders differ.
 
     >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
     >>> evaluate(F.matmul(m, (1.0, 10.0))).ravel().tolist()

@@ -1,4 +1,4 @@
-"""Component-wise Functions: what they share. A subclass gives an expression, a NumPy meaning, its partials."""
+"""The kind of component-wise Functions. A subclass declares an expression, its meaning in NumPy, and its partials."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Pointwise(PixelFunction):
 
     ``expression`` is GLSL over vectors and scalars of one type; matrices are done column by column.
     ``$operand`` in it is the type of the operands, ``$type`` that of the result. ``vector_expression`` replaces
-    it where GLSL spells the operation differently for vectors. ``compute`` is the meaning in NumPy.
+    it if GLSL writes the operation differently for vectors. ``compute`` is the meaning in NumPy.
     """
 
     operations = 2.0
     expression: ClassVar[str]
     vector_expression: ClassVar[str | None] = None
     compute: ClassVar[Callable[..., Any]]
-    integers: ClassVar[bool] = False  # INT and IVECn are allowed
-    mask: ClassVar[bool] = False  # integers give floats: comparisons
-    promote: ClassVar[bool] = True  # GLSL has no overload that mixes scalars and vectors
+    integers: ClassVar[bool] = False  # takes INT and IVECn
+    mask: ClassVar[bool] = False  # the result of integers is a float mask
+    promote: ClassVar[bool] = True  # scalars become vectors: GLSL has no overload that mixes the two
 
     def infer(self):
         operand = self.inputs[0].vtype
@@ -45,7 +45,7 @@ class Pointwise(PixelFunction):
         return self.result(operand), self.broadcast()
 
     def result(self, operand: VType) -> VType:
-        """Type of the output for the type all operands broadcast to."""
+        """The type of the output, given the type to which all operands broadcast."""
         return vector_type(operand.components) if self.mask and operand.is_int else operand
 
     @cached_property

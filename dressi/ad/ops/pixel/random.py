@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed and a counter alone, bit-equal on the host and on devices."""
+"""Random numbers: functions of a seed and a counter, equal in every bit on the host and on all devices."""
 
 from __future__ import annotations
 

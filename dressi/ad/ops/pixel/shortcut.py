@@ -1,12 +1,13 @@
-"""Derivatives that are shortcuts: first derivatives in a cheaper form than the graph that further ones are taken of.
+"""Shortcuts: first derivatives in a cheaper form than the graph from which second derivatives are taken.
 
-Some derivatives have a form that is cheaper than what differentiating a graph gives, and equal to it: a fused shader
-function, or a path left out because what flows along it is zero. The derivative *of* that form is not the second
-derivative, where it leaves something out, or there is none. So each such form comes with the ordinary graph that it
-stands for. Simplification drops what only derivatives read: programs of first order hold the shortcut alone.
+Some first derivatives have a form that is cheaper than the graph that differentiation builds, and has the same value: a
+fused shader function, or a graph without the terms that are zero. Differentiating the cheap form would give a wrong
+second derivative, or none. So a shortcut pairs the cheap form with the ordinary graph: the value is that of the former,
+the derivatives are those of the latter. In programs without second derivatives nothing reads the ordinary graph, and
+simplification drops it.
 
-    distance to a line: d = |p - q(t)|, where d does not change with t to first order:
-    gradient by q with t held: right; its derivative with t held: wrong, the point q slides along the line
+    distance to a line: d = |p - q(t)|, where d does not change with t to first order. The gradient by q with constant t
+    is right. Its derivative with constant t is wrong, because the nearest point q moves along the line.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...graph import PixelFunction, Variable
 
 
 class Alias(PixelFunction):
-    """Kind: the value is that of the first input; further ones are there for derivatives."""
+    """Kind: the output is the first input. The other inputs are only used by derivatives."""
 
     operations = 1.0
     glsl = "$0"
@@ -30,7 +31,7 @@ class Alias(PixelFunction):
 
 
 class Shortcut(Alias):
-    """Inputs (short, exact), which are equal: the value of the first, the derivatives of the second."""
+    """Inputs (short, exact), which have equal values: the value of the first, the derivatives of the second."""
 
     def infer(self):
         short, exact = self.inputs

@@ -1,4 +1,4 @@
-"""Trigonometric Functions of one input, by components. Angles are in radians."""
+"""Trigonometry, by components. Angles are in radians."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors: construction, components, the scalar product."""
+"""Vectors: construction, swizzles, one value for all components, sums of components."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ XYZW = "xyzw"
 
 
 class Construct(PixelFunction):
-    """A vector of the components of the inputs in order; one scalar alone fills all components."""
+    """A vector of the components of the inputs, in order. A single scalar fills all components."""
 
     operations = 2.0
     exact = True
@@ -102,7 +102,7 @@ class Swizzle(Linear):
 
 
 class Spread(Linear):
-    """Transpose of Swizzle: input component k is added to output component ``keys[k]``, others are 0."""
+    """Transpose of Swizzle: input component k is added to output component ``keys[k]``; other components are 0."""
 
     operations = 2.0
     fields = ("keys", "width")
@@ -207,7 +207,7 @@ def vec2(*parts: Like) -> Variable:
     """VEC2 of scalars, as in GLSL.
 
     parts: two scalars, one that fills both components, or one longer vector that is cut. Integers are converted. Domains
-    broadcast. Differentiable in float parts. Raises GraphError where the components do not add up.
+    broadcast. Differentiable in float parts. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.vec2(1.0, 2.0)).ravel().tolist()
     [1.0, 2.0]
@@ -219,7 +219,7 @@ def vec3(*parts: Like) -> Variable:
     """VEC3 of scalars and vectors, as in GLSL.
 
     parts: three components in all, one scalar that fills them, or a VEC4 that is cut. Integers are converted. Domains
-    broadcast. Differentiable in float parts. Raises GraphError where the components do not add up.
+    broadcast. Differentiable in float parts. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.vec3((1.0, 2.0), 3.0)).ravel().tolist()
     [1.0, 2.0, 3.0]
@@ -231,7 +231,7 @@ def vec4(*parts: Like) -> Variable:
     """VEC4 of scalars and vectors, as in GLSL.
 
     parts: four components in all, or one scalar that fills them. Integers are converted. Domains broadcast. Differentiable
-    in float parts. Raises GraphError where the components do not add up.
+    in float parts. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.vec4((1.0, 2.0, 3.0), 1.0)).ravel().tolist()
     [1.0, 2.0, 3.0, 1.0]
@@ -242,7 +242,7 @@ def vec4(*parts: Like) -> Variable:
 def ivec2(*parts: Like) -> Variable:
     """IVEC2 of scalars and vectors, as in GLSL; floats are truncated toward zero.
 
-    parts: as for ``vec2``. No derivative. Raises GraphError where the components do not add up.
+    parts: as for ``vec2``. No derivative. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.ivec2(1.75, -2.5)).ravel().tolist()
     [1, -2]
@@ -253,7 +253,7 @@ def ivec2(*parts: Like) -> Variable:
 def ivec3(*parts: Like) -> Variable:
     """IVEC3 of scalars and vectors, as in GLSL; floats are truncated toward zero.
 
-    parts: as for ``vec3``. No derivative. Raises GraphError where the components do not add up.
+    parts: as for ``vec3``. No derivative. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.ivec3((1, 2), 3)).ravel().tolist()
     [1, 2, 3]
@@ -264,7 +264,7 @@ def ivec3(*parts: Like) -> Variable:
 def ivec4(*parts: Like) -> Variable:
     """IVEC4 of scalars and vectors, as in GLSL; floats are truncated toward zero.
 
-    parts: as for ``vec4``. No derivative. Raises GraphError where the components do not add up.
+    parts: as for ``vec4``. No derivative. Raises GraphError if the components do not add up.
 
     >>> evaluate(F.ivec4(7)).ravel().tolist()
     [7, 7, 7, 7]

@@ -1,1 +1,1 @@
-"""Textures: filtered sampling, and the inverse UV table. These use derivative graphs, so the room lies above transform."""
+"""Textures: filtered sampling, and the inverse UV table. Their derivatives use dressi.ad.transform, so this folder lies above it."""

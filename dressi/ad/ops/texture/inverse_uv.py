@@ -1,4 +1,4 @@
-"""Textures: filtered sampling, and the inverse UV table for gradients without atomic additions."""
+"""Textures: gradients through the inverse UV table, without atomic additions."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class GatherNumbered(PixelFunction):
 
 
 class InverseUVSample(Alias):
-    """Inputs (value, texture, uv, mask, table, scale): the value; the texture's gradient comes through the table.
+    """Inputs (value, texture, uv, mask, table, scale): the value. The gradient of the texture is read through the table.
 
-    ``value`` is the texture sampled at uv, ``table`` made by ``inverse_uv``, ``scale`` a factor for the gradient of
-    each texel. The gradient by uv is exact. That by the texture is an estimate, not the transpose of a forward
-    derivative: asking for the latter, or for a derivative of the estimate, raises GraphError.
+    ``value`` is the texture sampled at uv, ``table`` comes from ``inverse_uv``, ``scale`` is a factor for the gradient of
+    each texel. The gradient by uv is exact. The gradient by the texture is an estimate: its derivative, and the forward
+    derivative by the texture, raise GraphError.
     """
 
     fetches = 0.0
@@ -120,8 +120,8 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
     width, height = uv.size
     pixels = width * height * uv.batch
     number = linear_index(uv.size, uv.batch) + tile_index(uv.size, uv.batch) * (width * height)
-    # The key is (random rank, number) in 31 bits. By the number alone the same pixels would always win, and what
-    # the others show would never reach the texture (measured: 1 to 4 dB lost on a noisy image).
+    # The key is (random rank, number) in 31 bits. With the number alone the same pixels would always win, and the others
+    # would never contribute to the texture (measured: 1 to 4 dB lost on a noisy image).
     ranks = 1 << max(31 - pixels.bit_length(), 0)
     rank = random(to_int(jitter.y * 2.0**24), to_int(jitter.x * 2.0**24), uv.size, uv.batch)
     key = to_int(rank * float(ranks)) * pixels + number

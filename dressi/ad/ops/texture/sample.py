@@ -1,4 +1,4 @@
-"""Filtered sampling of textures."""
+"""Textures: filtered sampling."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WrapTexel(PixelFunction):
         extent = f"ivec2({self.size[0]}, {self.size[1]})"
         if self.wrap == "clamp":
             return f"clamp($0, ivec2(0), {extent} - 1)"
-        # Division truncates, so the rest may be negative; GLSL leaves % undefined then.
+        # The division truncates, so the remainder may be negative; GLSL does not define % for negative numbers.
         return (
             f"{{ ivec2 rest = $0 - ($0 / {extent}) * {extent};\n"
             f"$y = rest + {extent} * ivec2(lessThan(rest, ivec2(0))); }}"

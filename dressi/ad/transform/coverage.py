@@ -1,4 +1,4 @@
-"""Rasters of which nothing counts but what they cover: devices draw them without depths."""
+"""Rasterizations of which only the coverage is used: devices draw them without a depth attachment."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ..program import Program
 from .rewrite import mapped, rewrite
 
 
-def covering_rasters(program: Program) -> Program:
-    """Where nothing counts of a raster but what it covers, it says no more: a device then needs no depths.
+def use_coverage_only(program: Program) -> Program:
+    """If only the coverage of a raster is used, its output is reduced to that, and devices drop the depth attachment.
 
     less_equal(0, rasterize(...)) -> less_equal(0, rasterize(..., covering))
     """
-    users = [(f, k, x) for f in program.functions for k, x in enumerate(f.inputs)]
-    counted = {x for f, k, x in users if isinstance(x.creator, Rasterize) and k not in f.sign_only}
-    counted.update(program.roots)
+    reads = [(f, k, x) for f in program.functions for k, x in enumerate(f.inputs)]
+    needed = {x for f, k, x in reads if isinstance(x.creator, Rasterize) and k not in f.sign_only}
+    needed.update(program.roots)
     replaced = {
         f.output: Rasterize(
             f.inputs[0],
@@ -30,6 +30,6 @@ def covering_rasters(program: Program) -> Program:
             covering=True,
         ).output
         for f in program.functions
-        if isinstance(f, Rasterize) and f.fragment is None and not f.covering and f.output not in counted
+        if isinstance(f, Rasterize) and f.fragment is None and not f.covering and f.output not in needed
     }
     return mapped(program, rewrite(program.roots, (), replaced)) if replaced else program
