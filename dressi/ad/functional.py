@@ -10,10 +10,10 @@ The examples in the docstrings run after these two lines::
 
 Arguments (``Like``) are Variables, numbers, tuples of 2 to 4 numbers, square matrices, or arrays as large as a Variable
 beside them. *Types* are those of one texel: FLOAT, VECn, MATn and INT, IVECn with n from 2 to 4. A FLOAT (INT) broadcasts
-over components; integers and floats do not mix, except that Python numbers become what they stand beside. *Domains* are
-((W, H), batch); along each axis they are equal or 1, and 1 broadcasts. Operations that do not fit raise GraphError, which
-names the operation and the line of your code. Outside of its domain an operation gives NaN or infinity, as in IEEE 754.
-Where a docstring says nothing else, second derivatives exist too.
+over components. Integers and floats do not mix, but Python numbers take the type of the Variables beside them. *Domains*
+are ((W, H), batch); along each axis they are equal or 1, and 1 broadcasts. If types or domains do not fit, GraphError names
+the operation and the line of your code. Undefined values, as of 1 / 0 or log(-1), are infinity or NaN, as in IEEE 754.
+Unless a docstring says otherwise, second derivatives exist.
 
 The operations by family, with the file of ``dressi/ad`` that holds them:
 """

@@ -1,5 +1,5 @@
-"""What one evaluation of a Function takes: declared by its class, never read out of its GLSL. Planners weigh storing a
-value against computing it again with these figures; results do not depend on them."""
+"""The work of one evaluation of a Function, as its class declares it. The planner uses these figures to decide whether
+to store a value or to compute it again; results do not depend on them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from ..types import Access
 
 
 class Work:
-    """The figures that a class of Functions declares, with defaults for a user's own classes.
+    """The figures that a class of Functions declares. The defaults are for classes of users.
 
-    A class sets each as an attribute, or as a property where it depends on the application:
+    A class sets each as an attribute, or as a property if it depends on the application:
 
-    ``operations``  arithmetic operations of one component of the output; of one iteration, where the snippet loops. An
+    ``operations``  arithmetic operations for one component of the output, or for one iteration if the snippet loops. An
                     addition counts 2 (one for its result), a root, exponential or logarithm 9, a GLSL function of a
                     dozen lines 31.
-    ``iterations``  the most loop iterations of one evaluation, nested loops multiplied. Shaders are kept below what
-                    drivers allow: lavapipe ends all loops of an invocation, in silence, after 65,535.
-    ``fetches``     texels of each FETCH input that one evaluation reads: ``math.inf``, the default, where data decide.
-                    What makes an input of which few texels are read may be computed again instead of stored.
+    ``iterations``  the largest number of loop iterations of one evaluation; nested loops multiply. The planner keeps
+                    shaders below the limits of drivers: lavapipe ends all loops of an invocation after 65,535
+                    iterations, without an error.
+    ``fetches``     texels of each FETCH input that one evaluation reads; ``math.inf``, the default, if it depends on the
+                    data. An input of which few texels are read may be computed again instead of stored.
 
     >>> class Blur(PixelFunction):
     ...     access, operations, fetches = (Access.FETCH,), 4.0, 2.0
@@ -62,7 +63,7 @@ class AxisWork(Work):
 
     @property
     def extent(self) -> int:
-        """How many texels make one."""
+        """The number of input texels for each output texel."""
         (width, height), batch = self.inputs[0].domain
         return {"x": width, "y": height, "n": batch}[self.axis]
 

@@ -92,7 +92,7 @@ class Lookup(PixelFunction):
         return Lookup(tangent, self.inputs[1]).output
 
 
-UNMEASURED = 1 << 17
+UNBOUNDED_SCALARS = 1 << 17
 """The largest number of scalars in a tile of a table for which a scatter needs no bound: its accumulators then hold all
 magnitudes."""
 
@@ -221,7 +221,7 @@ def scatter_add(
         entries = (
             size[0] * size[1] * values.vtype.components
         )  # of one tile, so that the number of views does not change the plan
-        bound = np.inf if entries <= UNMEASURED else max_texel(max_component(abs(values)))
+        bound = np.inf if entries <= UNBOUNDED_SCALARS else max_texel(max_component(abs(values)))
     return ScatterAdd(domain_of(size, batch), *operands(bound), values, index).output
 
 
