@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import warnings
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,15 @@ from dressi import Device, DressiAD, Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
 from dressi.cli import main
-from dressi.cli.bench import CASES
 from dressi.cli.bench.cases import CASES as CASES_OF
+from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
+from dressi.cli.bench.names import CASES, PREDICTED
 from dressi.cli.bench.pairs import difference
 from dressi.cli.bench.peers import Deodr
 from dressi.cli.bench.protocol import WARM_UP, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
-from dressi.cli.bench.traffic import step_bytes
+from dressi.cli.bench.targets import without_values
 from dressi.cli.commands import app
 from dressi.config import shader_text
 from dressi.errors import DressiError
@@ -31,7 +33,11 @@ from dressi.render.io import save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
+from dressi.vk.plan.model import records
+from dressi.vk.plan.model.records import TILER
+from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.predict.traffic import step_bytes
 
 TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1".split()
 
@@ -79,8 +85,11 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
         compared = [result["agreement"] for result in results if "agreement" in result]
         assert len(compared) == len(results) - 2
         assert all(a["image"] <= 1e-5 and a["gradient"] <= 1e-5 for a in compared)
+    assert {r["planned_for"]["options"] for r in results if case != "table3"} <= {"shipped"}
     if case == "table2":
         assert [r["profile"] for r in results] == [*PROFILES, *PROFILES]
+        planned = [(r["planned_for"]["limits"].split()[0], r["planned_for"]["device_model"]) for r in results]
+        assert planned == [(name, model.name) for name, model in records.PROFILES.items()] * 2
     if case == "table3":
         plans = [result["plan"] for result in results]
         assert plans[0]["stages"] <= plans[1]["stages"] and plans[0]["substages"] < plans[4]["substages"]
@@ -95,22 +104,31 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
         assert all(len(result["losses"]) == 2 for result in results)
 
 
-@pytest.mark.vk
-def test_sub_stages_grow_with_fewer_attachments(device: Device):
-    """Unlimited, 8 and 4 attachments in the cross-platform application; stages are nearly as many."""
+def test_sub_stages_grow_with_fewer_attachments():
+    """Unlimited, 8 and 4 attachments in the cross-platform application, where nothing becomes a dispatch instead;
+    stages are nearly as many. The table itself plans with the shipped options."""
     left_out = "texture_size texture_gradient form mesh device steps target profile peer json_file".split()
     options = {"views": 1, "peels": 3, "radius_px": 2.0, "batches": 1, "cold": False}
     request = Request.parse("table2", size="128", **options, **dict.fromkeys(left_out))
-    trials = list(CASES_OF["table2"](request, device))
-    for phase, when in product(("geometry", "texture"), ("before_cache", "after_cache")):
-        plans = {
-            t.facts["profile"]: t.facts["profile_plan"][when] for t in trials if t.facts["phase"] == phase
-        }
-        ordered = [plans[name] for name in ("desktop", "uhd620", "mali_g76")]
+    trials = list(CASES_OF["table2"](replace(request, profile="mali_g76"), without_values))
+    works = {trial.facts["phase"]: trial.work for trial in trials}
+    assert [set(t.facts["profile_plan"]) for t in trials] == [{"before_cache", "after_cache"}] * 2
+    assert all(t.options == DEFAULT and t.limits == profile("mali_g76") and t.model == TILER for t in trials)
+    subpasses = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
+    for (phase, work), cached in product(works.items(), (False, True)):
+        by_name = (
+            profile_counts(work, name, replace(subpasses, cache_static=cached))
+            for name in ("desktop", "uhd620", "mali_g76")
+        )
+        ordered = list(by_name)
         sub_stages = [plan["substages"] for plan in ordered]
         stages = [plan["stages"] for plan in ordered]
-        assert sub_stages == sorted(sub_stages) and sub_stages[0] < sub_stages[-1], (phase, when, sub_stages)
-        assert max(stages) - min(stages) <= max(1, 0.1 * max(stages)), (phase, when, stages)
+        assert sub_stages == sorted(sub_stages) and sub_stages[0] < sub_stages[-1], (
+            phase,
+            cached,
+            sub_stages,
+        )
+        assert max(stages) - min(stages) <= max(1, 0.1 * max(stages)), (phase, cached, stages)
 
 
 @pytest.mark.vk
@@ -207,7 +225,7 @@ def test_the_meshes_are_of_the_sizes_promised():
     small = load("small").mesh
     assert np.linalg.norm(small.positions, axis=1).max() <= 1 + 1e-9
     assert np.linalg.norm(deformed(small).positions, axis=1).max() < 1.2
-    assert set(DEFAULTS) == set(CASES)
+    assert set(DEFAULTS) == set(PREDICTED)
 
 
 @pytest.mark.parametrize(

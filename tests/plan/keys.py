@@ -4,23 +4,25 @@
 
 Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view and six,
 with the default options, with subpasses only and as the baseline. A key is a hash of all shaders of a plan; beside it
-stand the counts. A device draws the targets, any one does.
+stand the counts. No device is needed.
 """
 
 import json
 import sys
 from dataclasses import replace
 
-from dressi import Device
-from dressi.cli.bench.cases import SUBPASSES
 from dressi.cli.bench.meshes import load
 from dressi.cli.bench.request import Request
-from dressi.cli.bench.work import Trial, Work, pixels, silhouette, texture
+from dressi.cli.bench.targets import without_values
+from dressi.cli.bench.work import Work, pixels, silhouette, texture
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import BASELINE, DEFAULT
+from dressi.vk.plan.planning import PlanningEngine
 
+SUBPASSES = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
 OPTIONS = {"default": DEFAULT, "subpasses": SUBPASSES, "baseline": BASELINE}
 SIZE = (64, 64)
 
@@ -34,29 +36,31 @@ def request(views: int, form: str, peels: int, target: str) -> Request:
     )
 
 
-def works(device: Device) -> dict[str, Work]:
+def works() -> dict[str, Work]:
     found = {"pixels": pixels(SIZE, 20)}
     for views in (1, 6):
         for form, peels in (("outer", 1), ("face", 1), ("face", 3), ("silhouette", 1)):
             asked = request(views, form, peels, "soft")
-            found[f"{form} {peels}, {views} views"] = silhouette(asked.models[0], SIZE, asked, device)
+            found[f"{form} {peels}, {views} views"] = silhouette(asked.models[0], SIZE, asked, without_values)
         for gradient in ("exact", "inverse_uv"):
             asked = replace(request(views, "outer", 1, "hard"), gradient=gradient)
-            found[f"texture {gradient}, {views} views"] = texture(asked.models[0], SIZE, 64, asked, device)
+            found[f"texture {gradient}, {views} views"] = texture(
+                asked.models[0], SIZE, 64, asked, without_values
+            )
     return found
 
 
 def main() -> None:
     found = {}
-    with Device.open() as device:
-        for name, work in works(device).items():
-            with Trial(work).engine(device) as engine:
-                program = engine.program()
-            for limits in PROFILES:
-                for title, options in OPTIONS.items():
-                    plan = build_plan(program, profile(limits), shader_text, options)
-                    found[f"{name}, {limits}, {title}"] = {"key": plan.key, **plan.counts}
-            print(f"{name}: {len(found)} plans", file=sys.stderr, flush=True)
+    for name, work in works().items():
+        engine = PlanningEngine(UNBOUNDED, CPU, shader_text)
+        work.describe(engine)
+        program = engine.program()
+        for limits in PROFILES:
+            for title, options in OPTIONS.items():
+                plan = build_plan(program, profile(limits), shader_text, options, CPU)
+                found[f"{name}, {limits}, {title}"] = {"key": plan.key, **plan.counts}
+        print(f"{name}: {len(found)} plans", file=sys.stderr, flush=True)
     json.dump(found, sys.stdout, indent=1)
 
 

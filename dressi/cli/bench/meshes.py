@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +36,18 @@ class Model:
 def load(name: str) -> Model:
     """A mesh by its name or from a file. Raises InputError."""
     if name in MESHES:
-        mesh = pear(*MESHES[name], 256)
-    elif not Path(name).suffix and not Path(name).exists():
+        return _made(name)
+    if not Path(name).suffix and not Path(name).exists():
         raise InputError(f"there is no mesh {name!r}; give {', '.join(MESHES)} or a file")
-    else:
-        mesh = load_mesh(name)
-        name = Path(name).stem
+    return _in_unit_sphere(Path(name).stem, load_mesh(name))
+
+
+@cache
+def _made(name: str) -> Model:
+    return _in_unit_sphere(name, pear(*MESHES[name], 256))
+
+
+def _in_unit_sphere(name: str, mesh: Mesh) -> Model:
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
         raise InputError(f"mesh {name!r} has no extent; give a mesh with some area")

@@ -12,12 +12,12 @@ import numpy as np
 
 from dressi import Device, DressiAD
 from dressi.cli.bench.pairs import difference
-from dressi.cli.bench.traffic import stage_bytes, step_bytes
 from dressi.cli.bench.work import Peer, Trial
 from dressi.config import config, shader_text
 from dressi.errors import DressiError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.options import BASELINE
+from dressi.vk.plan.predict.traffic import stage_bytes, step_bytes
 from dressi.vk.run.timing import profile
 
 WARM_UP = 20

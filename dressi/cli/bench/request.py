@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dressi.cli.bench import CASES
 from dressi.cli.bench.meshes import Model, load
-from dressi.cli.fitting import parse_size
+from dressi.cli.bench.names import CASES, PREDICTED
+from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS
 from dressi.render.surface.texturing import GRADIENTS
@@ -50,6 +50,7 @@ DEFAULTS = {
     "table4": Defaults((256, 512, 1024, 2048), meshes=("small", "medium", "large")),
     "table5": Defaults((2048,), (1024, 2048, 4096), gradient="inverse_uv"),
     "figure9": Defaults((128,), steps=150, all_devices=True),
+    "fit": Defaults(steps=600),
 }
 
 
@@ -126,8 +127,8 @@ class Request:
         **rest: Any,
     ) -> Request:
         """The options of the command line, None for what the case decides. Raises InputError, with the cure."""
-        if case not in CASES:
-            raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)}")
+        if case not in PREDICTED:
+            raise InputError(f"there is no case {case!r}; there are {', '.join(PREDICTED)}")
         usual = DEFAULTS[case]
         form = usual.form if form is None else form
         return cls(
@@ -163,6 +164,23 @@ def _usual_target(form: str) -> str:
     """Soft for a one-sided form: with a hard target its mesh would shrink."""
     found = SOFT_FORMS.get(form)
     return "soft" if found is not None and found.one_sided else "hard"
+
+
+def check_model(case: str, predicted: str | None, device_model: str | None, measure: bool) -> None:
+    """Whether the arguments of `bench` and `bench model` go together. Raises InputError."""
+    if case == "model":
+        if predicted is None:
+            raise InputError(f"`bench model` needs a case; give one of {', '.join(PREDICTED)}")
+        return
+    if predicted is not None:
+        raise InputError(
+            f"`bench {case}` takes no second case {predicted!r}; `bench model {case}` predicts it"
+        )
+    if case not in CASES:
+        raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)} and model")
+    if device_model is not None or measure:
+        option = "--measure" if measure else "--device-model"
+        raise InputError(f"{option} belongs to `bench model`; leave it out, or use `bench model {case}`")
 
 
 def _check_file(path: Path) -> None:

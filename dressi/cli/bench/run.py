@@ -6,8 +6,8 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, list_devices
-from dressi.cli.bench.cases import CASES, COMPARED
+from dressi.cli.bench.cases import CASES, COMPARED, for_profile
 from dressi.cli.bench.protocol import measure
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.table import draw_curves, print_table
+from dressi.cli.bench.targets import Targets, drawn_on
 from dressi.cli.bench.work import Trial, Work
-from dressi.cli.fitting import check_size
+from dressi.cli.sizes import check_size
 from dressi.errors import DressiError
 from dressi.render.io import write_json
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.bandwidth import copy_bandwidth
+from dressi.vk.run.calibration import model_of
 
 Reference = tuple[dict[str, np.ndarray], dict[str, Any]]
 
@@ -45,8 +48,9 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
             with Device.open(name) as device:
                 _check(request, device)
                 copy = copy_bandwidth(device)
+                targets = drawn_on(device)
                 # All devices get the same targets: those that the first one draws.
-                trials = trials or _trials(request, device)
+                trials = trials or list(trials_of(request, targets))
                 for _, group in groupby(trials, lambda trial: trial.work):
                     results += _results(request, list(group), device, copy, references, len(wanted) > 1)
         except DressiError as error:
@@ -66,10 +70,11 @@ def _check(request: Request, device: Device) -> None:
         check_size(size, max(request.textures), device.limits.max_image_dimension)
 
 
-def _trials(request: Request, device: Device) -> list[Trial]:
-    limits = None if request.profile is None else profile(request.profile)
-    trials = CASES[request.case](request, device)
-    return [trial if trial.limits else replace(trial, limits=limits) for trial in trials]
+def trials_of(request: Request, targets: Targets) -> Iterator[Trial]:
+    """The trials of a case, planned with the limits and the model of the profile that was asked for, if any."""
+    for trial in CASES[request.case](request, targets):
+        asked = request.profile is not None and trial.limits is None
+        yield for_profile(trial, request.profile) if asked and request.profile else trial
 
 
 def _results(
@@ -111,6 +116,7 @@ def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
         "label": trial.label,
         "settings": trial.work.settings,
         "profile": request.profile,
+        "planned_for": planned_for(trial, device),
         **trial.facts,
         "device": device.name,
         "driver": f"{physical.driver} {physical.driver_version}",
@@ -118,6 +124,17 @@ def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
         "commit": _commit(),
         "cold": request.cold,
         "driver_cache": os.environ.get("MESA_SHADER_CACHE_DISABLE", "").lower() not in ("true", "1", "yes"),
+    }
+
+
+def planned_for(trial: Trial, device: Device) -> dict[str, Any]:
+    """Whose limits and device model the trial is planned with, and which options differ from the shipped ones."""
+    name = next((name for name, limits in PROFILES.items() if limits is trial.limits), None)
+    shipped = asdict(DEFAULT)
+    return {
+        "limits": f"{name} on {device.name}" if name else device.name,
+        "device_model": (trial.model or model_of(device)).name,
+        "options": {k: v for k, v in asdict(trial.options).items() if v != shipped[k]} or "shipped",
     }
 
 

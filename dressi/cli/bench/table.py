@@ -90,6 +90,7 @@ def _parts(result: dict[str, Any]) -> list[str]:
     """What was measured, in words."""
     settings = result["settings"]
     parts = [result["device"], *(result["label"].split(", ") if result["label"] else [])]
+    parts += _planned(result["planned_for"])
     if "mesh" in settings:
         parts.append(f"{settings['mesh']} ({settings['faces']} faces)")
     parts.append("x".join(map(str, settings["size"])))
@@ -99,6 +100,14 @@ def _parts(result: dict[str, Any]) -> list[str]:
         parts.append(f"{settings['form']} form, r {settings['radius_px']:g} px")
         parts.append(f"{settings['target']} target")
     return [*parts, f"{settings['views']} views"] if settings.get("views", 1) > 1 else parts
+
+
+def _planned(planned: dict[str, Any]) -> list[str]:
+    """Whose limits and device model the plan is made for, and with which options."""
+    options, off = planned["options"], "shipped options"
+    if options != "shipped":
+        off = f"without {', '.join(options)}" if len(options) < 4 else f"{len(options)} options off"
+    return [f"limits of {planned['limits']}", f"device model {planned['device_model']}", off]
 
 
 def _against(against: dict[str, Any]) -> str:

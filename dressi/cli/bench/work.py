@@ -15,7 +15,8 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
-from dressi.errors import InputError
+from dressi.cli.bench.targets import Targets
+from dressi.config import shader_text
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.draw import draw, surface_uv
 from dressi.render.fit.phases.mask_distances import signed_distances
@@ -28,7 +29,10 @@ from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import rasterize_hard
 from dressi.render.surface.texturing import texture_colour
 from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.options import DEFAULT, PlanOptions
+from dressi.vk.plan.plan import Plan
+from dressi.vk.plan.planning import PlanningEngine
 
 SHAPE_RATE = (0.01, 0.0005)
 """Learning rates of Adam on positions in the unit sphere, from the first to the last step."""
@@ -59,28 +63,42 @@ class Work:
     peers: dict[str, Callable[[], Peer]] = field(default_factory=dict)
     peer_quality: Callable[[Device, np.ndarray], dict[str, float | None]] | None = None
 
+    def describe(self, engine: DressiAD | PlanningEngine, *, record: bool = False) -> None:
+        """Tell an engine what to optimise. record: whether every step makes the loss's value."""
+        engine.set_loss(self.loss, record=record)
+        engine.set_optimizer(self.optimizer, [self.parameter])
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A Work under options and limits. label: what sets it apart from the others of its case."""
+    """A Work under options, limits and a device model. label: what sets it apart from the others of its case.
+
+    limits, model: to plan with; None are those of the device.
+    """
 
     work: Work
     label: str = ""
     options: PlanOptions = DEFAULT
     limits: DeviceLimits | None = None
+    model: DeviceModel | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def engine(self, device: Device, *, record: bool = False) -> DressiAD:
         """A fresh engine that optimises; the caller closes it. record: whether every step makes the loss's value."""
-        engine = DressiAD(device, options=self.options, limits=self.limits)
-        engine.set_loss(self.work.loss, record=record)
-        engine.set_optimizer(self.work.optimizer, [self.work.parameter])
+        engine = DressiAD(device, options=self.options, limits=self.limits, model=self.model)
+        self.work.describe(engine, record=record)
         return engine
+
+    def plan(self, limits: DeviceLimits, model: DeviceModel) -> Plan:
+        """The plan of a step, without a device: under the trial's own limits and model, or these."""
+        engine = PlanningEngine(self.limits or limits, self.model or model, shader_text, options=self.options)
+        self.work.describe(engine)
+        return engine.plan
 
     def first_values(self, device: Device) -> dict[str, np.ndarray]:
         """The image and the gradient before the first step, by the same options and limits."""
         work = self.work
-        with DressiAD(device, options=self.options, limits=self.limits) as engine:
+        with DressiAD(device, options=self.options, limits=self.limits, model=self.model) as engine:
             engine.set_output("image", work.image)
             engine.set_output("gradient", gradient(work.loss, [work.parameter])[0])
             engine.step()
@@ -103,12 +121,11 @@ def pixels(size: tuple[int, int], steps: int) -> Work:
     )  # fmt: skip
 
 
-def silhouette(model: Model, size: tuple[int, int], request: Request, device: Device) -> Work:
+def silhouette(model: Model, size: tuple[int, int], request: Request, targets: Targets) -> Work:
     """Positions move until the soft silhouettes, r pixels wide, are those of the deformed mesh: sum-L2."""
     mesh = model.mesh
     ring = cameras(request.views, size)
-    masks, _ = draw(replace(deformed(mesh), texture=None), ring, lambda: DressiAD(device))
-    _check_masks(model, masks)
+    pictures = targets(model, replace(deformed(mesh), texture=None), ring)
     position = list_leaf("position", VEC3, mesh.positions)
     # The radius is data, as in a fit that shrinks it.
     radius = Variable(FLOAT, name="radius", data=np.full((1, 1, 1), request.radius_px / size[1]))
@@ -125,14 +142,15 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
         layers=request.peels if form.layered else None,
         edges=edges,
     )
-    goal = masks if request.target == "hard" else _softened(masks, request, size)
+    goal = None if pictures is None else _goal(pictures.masks, request, size)
     target = Variable(FLOAT, size, request.views, name="target", data=goal)
 
     def reached(device: Device, positions: np.ndarray) -> dict[str, float | None]:
         if not np.isfinite(positions).all():
             return {"iou": None}
         drawn, _ = draw(replace(mesh.moved(positions), texture=None), ring, lambda: DressiAD(device))
-        return {"iou": iou(drawn, masks)}
+        assert pictures is not None
+        return {"iou": iou(drawn, pictures.masks)}
 
     def quality(engine: DressiAD) -> dict[str, float | None]:
         moved = list_values(engine.recv(position), len(mesh.positions))[0].astype(float)
@@ -141,7 +159,8 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
     def deodr() -> Peer:
         from dressi.cli.bench.peers import Deodr
 
-        return Deodr(mesh, ring.matrices, masks, SHAPE_RATE, request.steps)
+        assert pictures is not None
+        return Deodr(mesh, ring.matrices, pictures.masks, SHAPE_RATE, request.steps)
 
     return Work(
         {**request.settings, **model.facts, "size": list(size)},
@@ -155,13 +174,12 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, device: De
     )
 
 
-def texture(model: Model, size: tuple[int, int], texels: int, request: Request, device: Device) -> Work:
+def texture(model: Model, size: tuple[int, int], texels: int, request: Request, targets: Targets) -> Work:
     """The texture of a fixed shape from pictures of it: sum-L2 of colours."""
     mesh = textured(model.mesh)
     ring = cameras(request.views, size)
-    masks, colors = draw(mesh, ring, lambda: DressiAD(device))
-    _check_masks(model, masks)
-    start = np.full((1, texels, texels, 3), 0.5)
+    pictures = targets(model, mesh, ring)
+    start = np.broadcast_to(0.5, (1, texels, texels, 3))
     table = Variable(VEC3, (texels, texels), name="texture", data=start)
     faces = list_leaf("faces", IVEC3, mesh.faces)
     clip = to_clip(list_leaf("position", VEC3, mesh.positions), matrices_leaf(ring.matrices))
@@ -169,13 +187,15 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
     counter = clock()
     uv = surface_uv(mesh, clip, faces, face, size)
     color = texture_colour(table, uv, face, gradient=request.gradient, step=counter)
-    goal = colors / np.where(np.array(mesh.color) > 0, mesh.color, 1.0)
+    lit = np.where(np.array(mesh.color) > 0, mesh.color, 1.0)
+    goal = None if pictures is None else pictures.colors / lit
     target = Variable(VEC3, size, request.views, name="target", data=goal)
 
     def quality(engine: DressiAD) -> dict[str, float | None]:
         found = replace(mesh, texture=np.clip(engine.recv(table)[0], 0, 1).astype(float))
         drawn_masks, drawn = draw(found, ring, lambda: DressiAD(engine.device))
-        return {"psnr": _decibel(psnr(drawn * drawn_masks[..., None], colors, masks))}
+        assert pictures is not None
+        return {"psnr": _decibel(psnr(drawn * drawn_masks[..., None], pictures.colors, pictures.masks))}
 
     return Work(
         {
@@ -193,19 +213,16 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
     )
 
 
-def _softened(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.ndarray:
-    """What the form makes of a mesh with these silhouettes."""
+def _goal(masks: np.ndarray, request: Request, size: tuple[int, int]) -> np.ndarray:
+    """The masks, or what the form makes of a mesh with these silhouettes."""
+    if request.target == "hard":
+        return masks
     distance = Variable(FLOAT, size, len(masks), data=signed_distances(masks, size))
     target = SOFT_FORMS[request.form].target
     assert target is not None
     return evaluate([target(distance, request.radius_px / size[1], request.peels)])[0]
 
 
-def _check_masks(model: Model, masks: np.ndarray) -> None:
-    if not all(mask.any() for mask in masks):
-        raise InputError(f"mesh {model.name!r} covers no pixel of a view; use a larger --size")
-
-
 def _decibel(value: float) -> float | None:
-    """JSON knows no infinity: equal images give null."""
+    """None for infinity, which JSON has not: the images are equal."""
     return value if np.isfinite(value) else None

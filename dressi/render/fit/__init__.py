@@ -14,7 +14,7 @@ from .job import FitJob
 from .options import FitOptions, Round
 from .report import FILES, keep_mesh, write_results
 from .result import FitResult, Progress
-from .scene import Scene, Views, mesh_scene, photo_scene
+from .scene import Scene, Views, mesh_scene, photo_scene, planned_scene
 
 __all__ = [
     "FILES",
@@ -34,5 +34,6 @@ __all__ = [
     "locked",
     "mesh_scene",
     "photo_scene",
+    "planned_scene",
     "write_results",
 ]

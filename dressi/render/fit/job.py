@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -127,15 +127,23 @@ class FitJob:
         number = min(number, len(self.rounds) - 1)
         return self._start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
 
-    def plan(self) -> None:
-        """Fill ``plans`` and ``texts`` without a step; the last round of the shape stands for all."""
-        mesh = self.topology(len(self.rounds))
-        for work in (self.shape_round(len(self.rounds) - 1, mesh), self.texture_round(mesh)):
-            engine = self._engine(work)
+    def works(self) -> Iterator[tuple[str, ShapeRound | TextureRound]]:
+        """Every round with its name (``shape 1``, ..., ``texture``), as it would begin with the mesh of the start."""
+        for number in range(len(self.rounds)):
+            yield f"shape {number + 1}", self.shape_round(number, self.topology(number))
+        yield "texture", self.texture_round(self.topology(len(self.rounds)))
+
+    def plan(self) -> dict[str, Any]:
+        """The plan of every round by its name, without a step. ``plans`` and ``texts`` get the last of each phase."""
+        found = {}
+        for name, work in self.works():
+            engine = self.engine(work)
             try:
+                found[name] = engine.plan
                 self._note(work.name, engine.plan)
             finally:
                 engine.close()
+        return found
 
     @property
     def resumable(self) -> bool:
@@ -279,7 +287,7 @@ class FitJob:
     ) -> tuple[Mesh, bool]:
         begin = time.perf_counter()
         before = len(point.losses)
-        engine = self._engine(work)
+        engine = self.engine(work)
         try:
             if point.state:
                 self._keeper.restore(engine, point)
@@ -343,7 +351,8 @@ class FitJob:
             point.seconds = self._earlier + time.perf_counter() - self._began
             self._keeper.save(point)
 
-    def _engine(self, work: ShapeRound | TextureRound) -> Engine:
+    def engine(self, work: ShapeRound | TextureRound) -> Engine:
+        """A fresh engine that optimises a round; the caller closes it."""
         engine = self.make_engine()
         engine.set_loss(work.loss)
         engine.set_optimizer(work.optimizer, work.parameters)

@@ -132,6 +132,21 @@ def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeE
     return Scene(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
+def planned_scene(mesh: Mesh, views: int, size: tuple[int, int]) -> Scene:
+    """The scene of ``mesh_scene`` with a grey disc in every picture: for plans, which depend on sizes and types alone.
+
+    Raises InputError where the mesh has no extent."""
+    center, radius = mesh.bounding_sphere()
+    if not radius > 0:
+        raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
+    width, height = size
+    y, x = np.mgrid[:height, :width]
+    disc = np.hypot(x - 0.5 * (width - 1), y - 0.5 * (height - 1)) < max(0.3 * min(size), 1.0)
+    masks = np.repeat(disc[None].astype(np.float32), views, axis=0)
+    pictures = Views(ring(center, radius, views, size), masks, 0.5 * np.repeat(masks[..., None], 3, axis=-1))
+    return Scene(pictures, None, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+
+
 def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Views | None:
     """The views that see the mesh; None when no view does."""
     masks, colors = draw(mesh, cameras, make_engine)

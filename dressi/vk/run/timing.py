@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DeviceError
+from ..plan.predict.stages import stage_name
 from .executor import VulkanExecutor
 
 
@@ -51,10 +52,7 @@ def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
     executor.commands.release(buffer)
     device.destroy(pool)
     ms = np.median(np.diff(ticks.astype(np.int64), axis=1), axis=0) * device.timestamp_period * 1e-6
-    return [
-        StageTime(" | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages), float(t))
-        for stage, t in zip(stages, ms, strict=True)
-    ]
+    return [StageTime(stage_name(stage), float(t)) for stage, t in zip(stages, ms, strict=True)]
 
 
 def print_times(executor: VulkanExecutor) -> None:

@@ -24,11 +24,11 @@ CPU = DeviceModel(
 )
 INTEGRATED = DeviceModel(
     # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4, 1 to 2
-    # TFLOP/s of which shaders of this kind reach a third, 30 GTexel/s, 15 GPixel/s.
+    # TFLOP/s an addition is two operations here, 30 GTexel/s, 15 GPixel/s.
     name="integrated",
     bandwidth=5e10,
-    fragment_rate=5e11,
-    compute_rate=5e11,
+    fragment_rate=1e12,
+    compute_rate=1e12,
     fetch_rate=3e10,
     store_rate=1.5e10,
     vertex_rate=1e9,
@@ -42,12 +42,12 @@ INTEGRATED = DeviceModel(
 )
 DESKTOP = DeviceModel(
     # A desktop GPU of the class of GeForce RTX 3070 to 4080 or Radeon RX 6800, from vendors' data sheets: 450 to 900
-    # GB/s, 20 to 50 TFLOP/s of which shaders of this kind reach a quarter, 300 to 500 GTexel/s, 100 to 200 GPixel/s.
+    # GB/s, 20 to 50 TFLOP/s an addition is two operations here and shaders of this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s.
     # Barriers and passes are what profilers show for small work: a drain and refill of the pipeline.
     name="desktop",
     bandwidth=6e11,
-    fragment_rate=6e12,
-    compute_rate=6e12,
+    fragment_rate=1.2e13,
+    compute_rate=1.2e13,
     fetch_rate=3e11,
     store_rate=1e11,
     vertex_rate=5e9,
@@ -64,8 +64,8 @@ DATA_CENTRE = DeviceModel(
     # lanes to fill, few raster units, so fragments are slower than dispatches.
     name="data_centre",
     bandwidth=3e12,
-    fragment_rate=5e12,
-    compute_rate=1.2e13,
+    fragment_rate=1e13,
+    compute_rate=2.4e13,
     fetch_rate=6e11,
     store_rate=1.5e11,
     vertex_rate=3e9,
@@ -84,8 +84,8 @@ TILER = DeviceModel(
     # the pass never reaches memory.
     name="tiler",
     bandwidth=3e10,
-    fragment_rate=3e11,
-    compute_rate=2e11,
+    fragment_rate=6e11,
+    compute_rate=4e11,
     fetch_rate=2e10,
     store_rate=1e10,
     vertex_rate=5e8,
@@ -97,6 +97,17 @@ TILER = DeviceModel(
     longest_walk=256,
     tiler=True,
 )
+PROFILES = {
+    "desktop": DESKTOP,
+    "uhd620": INTEGRATED,
+    "mali_g76": TILER,
+    "minimum": INTEGRATED,
+    "turing": DESKTOP,
+    "raspberry_pi4": TILER,
+    "lavapipe": CPU,
+    "swiftshader": CPU,
+}
+"""The model of the device that each named profile of limits describes; the first of a model is that model's own."""
 RECORDS: dict[str, DeviceModel] = {m.name: m for m in (CPU, INTEGRATED, DESKTOP, DATA_CENTRE, TILER)}
 
 
@@ -113,3 +124,15 @@ def device_model(name: str) -> DeviceModel:
     if name not in RECORDS:
         raise InputError(f"no device model named {name!r}; there are {', '.join(RECORDS)}")
     return RECORDS[name]
+
+
+def model_of_profile(name: str) -> DeviceModel:
+    """The model of the device that a named profile of limits describes. Raises InputError."""
+    if name not in PROFILES:
+        raise InputError(f"no limits profile named {name!r}; there are {', '.join(PROFILES)}")
+    return PROFILES[name]
+
+
+def profile_of(model: DeviceModel) -> str:
+    """The named profile of limits to plan with where only the model is given."""
+    return next((name for name, m in PROFILES.items() if m == model), "turing")

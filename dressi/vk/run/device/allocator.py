@@ -217,7 +217,9 @@ class Allocator:
             reason = f"all {self.max_allocations} allocations of memory that the device allows are in use"
             raise self._out_of_memory(f"{name} needs {mib(needed)}", reason, heap)
         largest = min(LARGEST_BLOCK, self.budget.heap_sizes[heap] // 8)
-        size = needed if needed > largest // 2 else max(min(max(held // GROWTH, FIRST_BLOCK), largest), needed)
+        size = (
+            needed if needed > largest // 2 else max(min(max(held // GROWTH, FIRST_BLOCK), largest), needed)
+        )
         reason = ""
         for allocated in dict.fromkeys((size, needed)):
             left = self.budget.left(heap, self._held_of(heap))

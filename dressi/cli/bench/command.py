@@ -1,0 +1,107 @@
+"""The options of `dressi bench`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dressi.cli.bench.names import CASES
+from dressi.cli.interrupt import imports
+
+
+def bench(
+    case: Annotated[
+        str,
+        typer.Argument(
+            help=f"One of {', '.join(CASES)}; or `model`, which predicts a case and needs no device."
+        ),
+    ],
+    predicted: Annotated[
+        str | None, typer.Argument(metavar="[CASE]", help="With `model`: the case, one of these or `fit`.")
+    ] = None,
+    views: Annotated[int, typer.Option(help="Views, a batch.")] = 1,
+    size: Annotated[
+        str | None,
+        typer.Option(help="Pixels of an image, N or WxH; several with commas. Default: the case's."),
+    ] = None,
+    texture_size: Annotated[
+        str | None, typer.Option(help="Texels along a side of the texture; several with commas.")
+    ] = None,
+    texture_gradient: Annotated[
+        str | None, typer.Option(help="exact or inverse_uv. Default: exact, but for table5 inverse_uv.")
+    ] = None,
+    peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
+    form: Annotated[
+        str | None, typer.Option(help="Form of HardSoftRas, outer or face. Default: the case's.")
+    ] = None,
+    radius_px: Annotated[float, typer.Option(help="Radius of HardSoftRas in pixels.")] = 2.0,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Silhouettes to reach: hard, or softened as the form does. Default: soft, face form: hard."
+        ),
+    ] = None,
+    mesh: Annotated[
+        str | None,
+        typer.Option(
+            help="small, medium, large (about 700, 14,000, 51,000 faces) or a file; several with commas."
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Plan for a device's limits and model: desktop, uhd620, mali_g76, minimum, raspberry_pi4 ..."
+        ),
+    ] = None,
+    device_model: Annotated[
+        str | None,
+        typer.Option(
+            help="With `model`: cpu, integrated, desktop, data_centre or tiler. Default: that of --profile, else desktop."
+        ),
+    ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="With `model`: run the case on --device, and compare with its own model."
+        ),
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")
+    ] = None,
+    peer: Annotated[
+        str | None, typer.Option(help="deodr: another renderer on the same case, in turns.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of the optimisation that `quality` is of. Default: the case's.")
+    ] = None,
+    batches: Annotated[
+        int | None,
+        typer.Option(help="Timed batches, of whose times the median is taken. Default: the case's."),
+    ] = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="First build without any cache, the driver's own included.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the list of results here.")] = None,
+) -> None:
+    """Measure a case (20 warm-up steps, median of timed batches, first build apart), or predict it: `model CASE`."""
+    if cold:
+        # Mesa reads it when a device is made, so it has to be there before the first one.
+        os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
+    with imports():
+        from dressi.cli.bench.request import Request, check_model
+        from dressi.cli.bench.run import run_bench
+
+    check_model(case, predicted, device_model, measure)
+    request = Request.parse(
+        case=case if predicted is None else predicted, views=views, size=size, texture_size=texture_size,
+        texture_gradient=texture_gradient, peels=peels, form=form, radius_px=radius_px, target=target, mesh=mesh,
+        profile=profile, device=device, peer=peer, steps=steps, batches=batches, cold=cold, json_file=json_file,
+    )  # fmt: skip
+    if predicted is None:
+        run_bench(request)
+        return
+    with imports():
+        from dressi.cli.bench.model import run_model
+
+    run_model(request, record=device_model, measure=measure)

@@ -1,0 +1,180 @@
+"""`dressi bench model`: what a step of any case is predicted to take on the device of a record, Stage by Stage.
+
+No device and no driver is needed: the targets of the optimisations get no values (the fit's pictures are grey discs),
+since plans depend on sizes and types alone. With ``--measure`` the same steps run on a device, and the time of each
+Stage stands beside its prediction.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dressi import Device, DressiAD
+from dressi.cli.bench.model_table import print_predictions
+from dressi.cli.bench.request import Request
+from dressi.cli.bench.rounds import fit_job, rounds
+from dressi.cli.bench.run import trials_of
+from dressi.cli.bench.targets import drawn_on, without_values
+from dressi.config import shader_text
+from dressi.errors import InputError
+from dressi.render.fit import FitOptions, mesh_scene, planned_scene
+from dressi.render.io import write_json
+from dressi.vk.plan.limits import DeviceLimits, most_restrictive, profile
+from dressi.vk.plan.model.device import DeviceModel
+from dressi.vk.plan.model.records import DESKTOP, device_model, model_of_profile, profile_of
+from dressi.vk.plan.plan import Plan
+from dressi.vk.plan.planning import PlanningEngine
+from dressi.vk.plan.predict.stages import Prediction, predict
+from dressi.vk.run.calibration import model_of
+from dressi.vk.run.timing import profile as time_stages
+
+STEPS = 30
+"""Steps of which the median time of each Stage is taken."""
+LONG = 1e-4
+"""Seconds of a Stage from which on its prediction is judged."""
+
+
+@dataclass(frozen=True)
+class For:
+    """What plans are made for. profile: name of the limits."""
+
+    profile: str
+    limits: DeviceLimits
+    model: DeviceModel
+
+
+def chosen(record: str | None, limits: str | None) -> For:
+    """By the names of a device model and of a profile; each decides about the other. Raises InputError."""
+    if record is not None:
+        model = device_model(record)
+        limits = limits or profile_of(model)
+    else:
+        limits = limits or profile_of(DESKTOP)
+        model = model_of_profile(limits)
+    return For(limits, profile(limits), model)
+
+
+def run_model(request: Request, *, record: str | None, measure: bool) -> list[dict[str, Any]]:
+    """Predicts, prints a table for each step, writes --json, and returns the results. Raises DressiErrors."""
+    if measure:
+        results = _beside_measurement(request, record)
+    else:
+        target = chosen(record, request.profile)
+        results = [
+            _result(request, target, label, settings, predict(plan, target.model))
+            for label, settings, plan in _plans(request, target)
+        ]
+    print_predictions(request.case, results)
+    if request.json_file is not None:
+        write_json(request.json_file, results)
+    return results
+
+
+def _plans(request: Request, target: For) -> Iterator[tuple[str, dict[str, Any], Plan]]:
+    """Label, settings and plan of each step of the case."""
+    if request.case != "fit":
+        for trial in trials_of(request, without_values):
+            print(
+                f"dressi: planning {request.case} {_size(trial.work.settings)} {trial.label} ...",
+                file=sys.stderr,
+            )
+            yield trial.label, trial.work.settings, trial.plan(target.limits, target.model)
+        return
+    engine = partial(PlanningEngine, target.limits, target.model, shader_text)
+    for model in request.models:
+        for size in request.sizes:
+            scene = partial(_discs, model.mesh)
+            for name, work, planned in rounds(fit_job(model, size, request, scene, engine)):
+                print(f"dressi: planning {request.case} {name} ...", file=sys.stderr)
+                yield name, _settings(request, model, size, work), planned.plan
+
+
+def _discs(mesh: Any, options: FitOptions) -> Any:
+    return planned_scene(mesh, options.views, options.size)
+
+
+def _settings(request: Request, model: Any, size: tuple[int, int], work: Any) -> dict[str, Any]:
+    return {**request.settings, **model.facts, "size": list(size), "steps": work.steps}
+
+
+def _size(settings: dict[str, Any]) -> str:
+    return "x".join(map(str, settings["size"]))
+
+
+def _beside_measurement(request: Request, record: str | None) -> list[dict[str, Any]]:
+    """Plans for the open device and the model that was asked for, by default that of the device."""
+    results = []
+    with Device.open(request.device) as device:
+        if not device.timestamp_bits:
+            raise InputError(
+                f"{device.name} has no timestamps; leave out --measure, or choose another --device"
+            )
+        model = model_of(device) if record is None else device_model(record)
+        limits = device.limits
+        if request.profile is not None:
+            limits = most_restrictive(limits, profile(request.profile))
+        target = For(request.profile or device.name, limits, model)
+        for label, settings, engine in _engines(request, device, target):
+            print(f"dressi: measuring {request.case} {label} ...", file=sys.stderr)
+            engine.step(5)
+            engine.wait()
+            times = time_stages(engine.executor, STEPS)
+            prediction = predict(engine.plan, model)
+            stages = zip(times, engine.plan.step.with_dependencies, strict=True)
+            run = [time.ms for time, (_, sources) in stages if sources is None]
+            results.append(_result(request, target, label, settings, prediction.measured(run), device))
+    return results
+
+
+def _engines(request: Request, device: Device, target: For) -> Iterator[tuple[str, dict[str, Any], DressiAD]]:
+    def make() -> DressiAD:
+        return DressiAD(device, limits=target.limits, model=target.model)
+
+    if request.case != "fit":
+        for trial in trials_of(request, drawn_on(device)):
+            with closing(trial.engine(device)) as engine:
+                yield trial.label, trial.work.settings, engine
+        return
+    for model in request.models:
+        for size in request.sizes:
+
+            def scene(options: FitOptions, mesh: Any = model.mesh) -> Any:
+                return mesh_scene(mesh, options.views, options.size, make)
+
+            for name, work, engine in rounds(fit_job(model, size, request, scene, make)):
+                work.before(engine, 0)
+                assert isinstance(engine, DressiAD)
+                yield name, _settings(request, model, size, work), engine
+
+
+def _result(
+    request: Request,
+    target: For,
+    label: str,
+    settings: dict[str, Any],
+    found: Prediction,
+    device: Device | None = None,
+) -> dict[str, Any]:
+    """What --json lists for a step."""
+    result = {
+        "case": request.case,
+        "label": label,
+        "settings": settings,
+        "limits": target.profile,
+        "device_model": target.model.as_dict(),
+        "options": "shipped",
+        "targets": "without values: nothing was drawn" if device is None else f"drawn on {device.name}",
+        "device": None if device is None else device.name,
+        "totals": found.totals,
+        "stages": [s.as_dict() for s in found.stages],
+    }
+    if device is not None:
+        judged = [s for s in found.stages if s.measured is not None and s.measured > LONG]
+        near = sum(0.5 <= (s.ratio or 0.0) <= 2.0 for s in judged)
+        result["within_2"] = {"stages": near, "of": len(judged)}
+    return result

@@ -1,0 +1,89 @@
+"""An engine that plans and runs nothing: for ``--plan`` and predictions on machines without a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from ...ad.graph import Variable
+from ...ad.optim.objective import Objective
+from ...ad.optim.optimizer import Optimizer
+from ...ad.program import Program
+from ...errors import InputError
+from .compiler import build_plan
+from .glsl.writer import ShaderText
+from .limits import DeviceLimits
+from .model.device import DeviceModel
+from .options import DEFAULT, PlanOptions
+from .plan import Plan
+
+
+class PlanningEngine:
+    """The part of ``dressi.DressiAD`` that describes an optimisation, and its plan.
+
+    limits, model: of the device to plan for; no device is opened. What needs one (``step``, ``send``, ``recv``, ...)
+    raises InputError.
+    """
+
+    def __init__(
+        self,
+        limits: DeviceLimits,
+        model: DeviceModel,
+        shader_text: ShaderText,
+        *,
+        options: PlanOptions = DEFAULT,
+    ):
+        self._limits, self._model, self._shader_text, self._options = limits, model, shader_text, options
+        self._objective = Objective()
+        self._plan: Plan | None = None
+
+    def set_loss(self, loss: Variable, *, record: bool = True) -> None:
+        """The FLOAT of one texel to be minimised. record: whether every step computes its value."""
+        self._objective.set_loss(loss, record)
+        self._plan = None
+
+    def set_optimizer(self, optimizer: Optimizer, parameters: Sequence[Variable]) -> None:
+        """What moves which leaves."""
+        self._objective.set_optimizer(optimizer, parameters, False)
+        self._plan = None
+
+    def set_output(self, name: str, variable: Variable) -> None:
+        """Outputs are computed when they are read; the plan of a step has nothing of them."""
+
+    def program(self) -> Program:
+        """What a step computes, simplified."""
+        return self._objective.program()
+
+    @property
+    def plan(self) -> Plan:
+        """How a step is packed. Raises PlanError where something cannot fit the limits."""
+        if self._plan is None:
+            self._plan = build_plan(
+                self.program(), self._limits, self._shader_text, self._options, self._model
+            )
+        return self._plan
+
+    # ---- what needs a device
+    def send(self, variable: Variable, values: Any) -> NoReturn:
+        self._refuse()
+
+    def recv(self, variable: Variable | str) -> NoReturn:
+        self._refuse()
+
+    def step(self, n: int = 1) -> NoReturn:
+        self._refuse()
+
+    def losses(self) -> NoReturn:
+        self._refuse()
+
+    def state(self) -> NoReturn:
+        self._refuse()
+
+    def restore(self, state: Mapping[str, Any]) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise InputError("this engine plans and runs nothing; use DressiAD, which opens a device")
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,149 @@
+"""What one shader invocation takes: operations, texels fetched, and how many of these wait for each other.
+
+The walk follows the generated GLSL: a value is loaded once where it is stored, its makers run once at the invocation's
+own pixel, and they run once for each texel that is fetched where the value is computed again instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ....ad.graph import Function, Variable
+from ....ad.types import Access
+from ..substage import SubStage
+
+TYPICAL_LOOP = 8
+"""Iterations of a loop of which only the data know how long it is: rows of a sparse matrix, faces around an edge."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """operations: arithmetic.  fetches: texels, of all planes.  walk: texels that the longest loop visits, loops inside
+    of loops multiplied.  chain: fetches that wait for each other."""
+
+    operations: float = 0.0
+    fetches: float = 0.0
+    walk: float = 0.0
+    chain: float = 0.0
+
+    def and_then(self, other: Invocation) -> Invocation:
+        """This one's work, then the other's, by the same invocation."""
+        return Invocation(
+            self.operations + other.operations,
+            self.fetches + other.fetches,
+            max(self.walk, other.walk),
+            self.chain + other.chain,
+        )
+
+    def times(self, n: float) -> Invocation:
+        """The work in a loop of n iterations."""
+        return Invocation(
+            n * self.operations, n * self.fetches, n * max(self.walk, 1.0), n * max(self.chain, 1.0)
+        )
+
+
+def loops_of(f: Function) -> float:
+    """Iterations of one evaluation, 0 without a loop."""
+    if f.iterations:
+        return float(f.iterations)
+    endless = any(math.isinf(f.reads(k)) for k, a in enumerate(f.access) if a is Access.FETCH)
+    return float(TYPICAL_LOOP) if endless else 0.0
+
+
+class Shader:
+    """Counts what shaders of a SubStage do. at_hand: Variables that cost nothing, passed from another shader."""
+
+    def __init__(self, s: SubStage, at_hand: Iterable[Variable] = ()):
+        self._stored = {r.variable for r in s.reads} | set(s.channels)
+        self._at_hand = set(at_hand)
+        self._elsewhere: dict[Variable, Invocation] = {}
+
+    def run(self, roots: Iterable[Variable], inside: Iterable[Function] = ()) -> Invocation:
+        """One evaluation of the roots at a pixel, by Functions ``inside`` (producers first) and whatever else they need."""
+        counted = _Counted(self)
+        for f in inside:
+            counted.emit(f)
+        for v in roots:
+            counted.value(v)
+        return counted.total
+
+    def stored(self, v: Variable) -> bool:
+        return v in self._stored or v.creator is None
+
+    def free(self, v: Variable) -> bool:
+        return v in self._at_hand
+
+    def elsewhere(self, v: Variable) -> Invocation:
+        """One evaluation of a value at another texel."""
+        if v not in self._elsewhere:
+            if self.stored(v):
+                self._elsewhere[v] = Invocation(0.0, float(len(v.vtype.planes)), 0.0, 1.0)
+            else:
+                self._elsewhere[v] = self.run([v])
+        return self._elsewhere[v]
+
+
+class _Counted:
+    """One evaluation: what it did so far, and after how many dependent fetches each value is there."""
+
+    def __init__(self, shader: Shader):
+        self._shader = shader
+        self._ready: dict[Variable, float] = {}
+        self._operations = self._fetches = self._walk = 0.0
+
+    @property
+    def total(self) -> Invocation:
+        chain = max(self._ready.values(), default=0.0)
+        return Invocation(self._operations, self._fetches, self._walk, chain)
+
+    def value(self, v: Variable) -> None:
+        """The value at the invocation's own pixel, with everything that makes it."""
+        for f in self._makers(v):
+            self.emit(f)
+        self._load(v)
+
+    def emit(self, f: Function) -> None:
+        """One Function, whose inputs at the same pixel are there or can be loaded."""
+        if f.output in self._ready:
+            return
+        loops, start, step = loops_of(f), 0.0, 0.0
+        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+            if access is not Access.FETCH:
+                if x not in self._ready:
+                    self.value(x)
+                start = max(start, self._ready[x])
+                continue
+            one, count = self._shader.elsewhere(x), f.reads(k)
+            count = max(loops, 1.0) if math.isinf(count) else count
+            self._operations += count * one.operations
+            self._fetches += count * one.fetches
+            self._walk = max(self._walk, max(one.walk, 1.0) * loops, one.walk)
+            step = max(step, one.chain * max(loops, 1.0) if count else 0.0)
+        self._operations += f.operations * f.output.vtype.components * max(loops, 1.0)
+        self._ready[f.output] = start + step
+
+    def _load(self, v: Variable) -> None:
+        if v in self._ready:
+            return
+        free = self._shader.free(v)
+        self._fetches += 0.0 if free else float(len(v.vtype.planes))
+        self._ready[v] = 0.0 if free else 1.0
+
+    def _makers(self, v: Variable) -> list[Function]:
+        """Functions that make a value from what is stored or there, producers first."""
+        order: dict[Function, None] = {}
+        stack: list[tuple[Variable, bool]] = [(v, False)]
+        while stack:
+            x, done = stack.pop()
+            f = x.creator
+            if f is None or x in self._ready or self._shader.stored(x) or self._shader.free(x):
+                continue
+            if done:
+                order[f] = None
+            elif f not in order:
+                stack.append((x, True))
+                near = (y for y, a in zip(f.inputs, f.access, strict=True) if a is not Access.FETCH)
+                stack.extend((y, False) for y in near)
+        return list(order)

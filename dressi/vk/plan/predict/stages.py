@@ -1,0 +1,280 @@
+"""What a step of a plan is predicted to take on a device of which only the model is known, Stage by Stage.
+
+The time of a SubStage is the largest of its work (operations, fetches and stores at the device's rates, by as many
+rounds as fill the lanes) and its longest chain of dependent fetches. That of a Stage is the sum of these or the time of
+its bytes, whichever is larger, plus the start of its passes or dispatches and its barriers.
+
+Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one that draws a
+list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, singledispatch
+from typing import Any
+
+from ....ad.graph import Domain, Function, RasterFunction, Variable
+from ..cost import planes
+from ..glsl.fixed_point import accumulators_of
+from ..glsl.flat import needed
+from ..glsl.lists import LISTING
+from ..glsl.writer import BLOCK
+from ..lists import FaceList
+from ..model.device import DeviceModel
+from ..passes.compact_live_faces import vertices_expected
+from ..passes.run_on_active_blocks import ACTIVE
+from ..plan import Plan
+from ..substage import (
+    Compute,
+    ListBlocks,
+    ListFaces,
+    PixelWork,
+    Raster,
+    Scatter,
+    ScatterDispatch,
+    ScatterDraw,
+    Stage,
+    SubStage,
+    Work,
+)
+from .invocation import Invocation, Shader
+from .traffic import copied_bytes, stage_bytes
+
+COVERED, LISTED = 1.0, 1 / 8
+"""Fragments of a raster for each pixel of its image; of one that draws a list of live faces."""
+PUT = 30.0
+"""Operations of adding one component to an accumulator in fixed point, and of turning one back into a float."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Work of one kind of shader: invocations, what each does, and texels that it stores.  dispatched: as compute shader."""
+
+    invocations: int
+    each: Invocation
+    stores: float = 0.0
+    dispatched: bool = False
+    vertices: int = 0
+
+    def seconds(self, model: DeviceModel) -> float:
+        """Of work and dependent fetches, whichever takes longer."""
+        rate = model.compute_rate if self.dispatched else model.fragment_rate
+        one = (
+            self.each.operations / rate
+            + self.each.fetches / model.fetch_rate
+            + self.stores / model.store_rate
+        )
+        work = model.rounds(self.invocations) * model.lanes * one
+        return max(work, self.each.chain * model.fetch_latency) + self.vertices / model.vertex_rate
+
+
+@dataclass(frozen=True)
+class StagePrediction:
+    """One Stage: ``invocations``, ``operations`` and ``fetches`` of all, ``bytes`` that leave the chip, ``walk``: texels
+    that one invocation visits in a loop, ``chain``: fetches of one invocation that wait for each other.
+
+    seconds: predicted.  measured: seconds by timestamps, None where nothing was measured.
+    """
+
+    name: str
+    functions: str
+    invocations: int
+    operations: float
+    fetches: float
+    bytes: int
+    walk: float
+    chain: float
+    barriers: int
+    launches: int
+    seconds: float
+    measured: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Prediction over measurement."""
+        return self.seconds / self.measured if self.measured else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of the Stages that run in every step, in their order, with the copies at the end as one more."""
+
+    model: DeviceModel
+    stages: tuple[StagePrediction, ...]
+
+    @cached_property
+    def totals(self) -> dict[str, float]:
+        """Sums over the Stages; ``walk`` and ``chain`` of the longest."""
+        names = ("invocations", "operations", "fetches", "bytes", "barriers", "launches", "seconds")
+        total: dict[str, float] = {n: sum(getattr(s, n) for s in self.stages) for n in names}
+        for n in ("walk", "chain"):
+            total[n] = max((getattr(s, n) for s in self.stages), default=0.0)
+        return {"stages": len(self.stages), **total}
+
+    def measured(self, ms: Iterable[float]) -> Prediction:
+        """With the times of the Stages in milliseconds beside the predictions; copies are not measured."""
+        times = dict(enumerate(ms))
+        stages = (
+            replace(s, measured=1e-3 * times[k]) if k in times else s for k, s in enumerate(self.stages)
+        )
+        return replace(self, stages=tuple(stages))
+
+
+def predict(plan: Plan, model: DeviceModel) -> Prediction:
+    """What every step of the plan takes on the device of the model, while nothing is sent."""
+    run = [stage for stage, sources in plan.step.with_dependencies if sources is None]
+    found = [_predict(plan, stage, model) for stage in run]
+    if plan.step.copies:
+        moved = copied_bytes(plan)
+        seconds = moved / model.bandwidth + model.barrier
+        found.append(StagePrediction("copies", "", 0, 0.0, 0.0, moved, 0.0, 0.0, 1, 0, seconds))
+    return Prediction(model, tuple(found))
+
+
+def stage_name(stage: Stage) -> str:
+    """Kinds of work and domains of the SubStages."""
+    return " | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages)
+
+
+def _predict(plan: Plan, stage: Stage, model: DeviceModel) -> StagePrediction:
+    loads = [load for s in stage.sub_stages for load in loads_of(s, plan)]
+    moved = stage_bytes(plan, stage, tiler=model.tiler)
+    barriers, passes, dispatches = _starts(stage)
+    busy = sum(load.seconds(model) for load in loads)
+    subpasses = (len(stage.sub_stages) - 1) * model.barrier
+    starts = passes * model.render_pass + dispatches * model.dispatch + barriers * model.barrier + subpasses
+    names = list(dict.fromkeys(type(f).__name__ for s in stage.sub_stages for f in s.functions))
+    return StagePrediction(
+        name=stage_name(stage),
+        functions=", ".join(names),
+        invocations=sum(load.invocations + load.vertices for load in loads),
+        operations=sum(load.invocations * load.each.operations for load in loads),
+        fetches=sum(load.invocations * load.each.fetches for load in loads),
+        bytes=moved,
+        walk=max((load.each.walk for load in loads), default=0.0),
+        chain=max((load.each.chain for load in loads), default=0.0),
+        barriers=barriers,
+        launches=passes + dispatches,
+        seconds=max(busy, moved / model.bandwidth) + starts,
+    )
+
+
+def _starts(stage: Stage) -> tuple[int, int, int]:
+    """(barriers, render passes, dispatches) of a Stage as it is recorded."""
+    if stage.draws:
+        return 1, 1, 0
+    work = stage.sub_stages[0].work
+    sparse = work.sparse if isinstance(work, Compute | ScatterDispatch) else None
+    fills = sparse is not None and bool(sparse.fill)
+    if not isinstance(work, Scatter):
+        return 1 + isinstance(work, ListBlocks) + fills, 0, 1
+    passes = isinstance(work, ScatterDraw) + (work.epilogue is not None and work.epilogue.draws)
+    return 2 + fills, passes, 2 - passes
+
+
+def _texels(domain: Domain) -> int:
+    return domain.size[0] * domain.size[1] * domain.batch
+
+
+def loads_of(s: SubStage, plan: Plan) -> list[Load]:
+    """The shaders of a SubStage."""
+    return _loads(s.work, s, plan)
+
+
+@singledispatch
+def _loads(work: Work, s: SubStage, plan: Plan) -> list[Load]:
+    raise TypeError(f"no prediction for {work!r}; register one")
+
+
+@_loads.register
+def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
+    """All pixels, or those of active blocks; one invocation does what is fused over one texel."""
+    sparse = isinstance(work, Compute) and work.sparse is not None
+    each = Shader(s).run(_own_outputs(s), s.body)
+    pixels = round((ACTIVE if sparse else 1.0) * _texels(s.domain))
+    loads = [Load(pixels, each, float(planes(s.outputs)), not s.draws)]
+    if work.fused:
+        once = Invocation()
+        for other in work.fused:
+            once = once.and_then(Shader(other).run(other.outputs, other.body))
+        loads.append(Load(1, once, float(sum(planes(other.outputs) for other in work.fused)), not s.draws))
+    return loads
+
+
+def _own_outputs(s: SubStage) -> list[Variable]:
+    others = {v for fused in s.fused for v in fused.outputs}
+    return [v for v in s.outputs if v not in others]
+
+
+@_loads.register
+def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
+    """Source texels that add to accumulators, then one invocation a texel of the table."""
+    f, epilogue = s.scatter, work.epilogue
+    assert f is not None
+    later = set() if epilogue is None else set(epilogue.outputs)
+    made = [v for v in s.outputs if v is not f.output and v not in later]
+    values = [v for pair in f.pairs for v in pair]
+    each = Shader(s).run([*values, *made], [g for g in s.body if g is not f])
+    sums = accumulators_of(f)
+    added = len(f.pairs) * sums.components
+    each = each.and_then(Invocation(added * PUT))
+    pixels, vertices = _texels(s.domain), 0
+    if isinstance(work, ScatterDraw):
+        pixels, vertices = _fragments(s.domain, work.faces), _vertices(work.raster, work.faces)
+    elif isinstance(work, ScatterDispatch) and work.sparse is not None:
+        pixels = round(ACTIVE * pixels)
+    loads = [Load(pixels, each, added + planes(made), not isinstance(work, ScatterDraw), vertices)]
+    cells = sums.components * sums.slots
+    total, outputs, drawn = Invocation(cells * PUT, 2.0 * cells), [f.output], False
+    if epilogue is not None:
+        total = total.and_then(Shader(epilogue, [f.output]).run(_own_outputs(epilogue), epilogue.body))
+        outputs, drawn = list(epilogue.outputs), epilogue.draws
+    loads.append(Load(_texels(f.output.domain), total, float(planes(outputs)), not drawn))
+    return loads
+
+
+@_loads.register
+def _(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
+    """Vertices, and the fragments that they cover."""
+    (f,) = s.functions
+    assert isinstance(f, RasterFunction)
+    shader = Shader(s, [] if f.fragment is None else [f.fragment.face])
+    each = Invocation()
+    if f.fragment is not None:
+        each = shader.run(f.fragment.roots, _of_fragment(f, s))
+    return [Load(_fragments(s.domain, work.faces), each, 1.0, False, _vertices(f, work.faces))]
+
+
+def _of_fragment(f: RasterFunction, s: SubStage) -> list[Function]:
+    return [*(g for g in s.body if g is not f), *needed(f.fragment.functions, f.fragment.roots)]
+
+
+def _fragments(domain: Domain, faces: FaceList | None) -> int:
+    return round((COVERED if faces is None else LISTED) * _texels(domain))
+
+
+def _vertices(f: RasterFunction, faces: FaceList | None) -> int:
+    return round(vertices_expected(f, faces)) * f.batch
+
+
+@_loads.register
+def _(work: ListFaces, s: SubStage, plan: Plan) -> list[Load]:
+    """A workgroup a segment, each invocation with a run of its faces, then a sum over the workgroup's counts."""
+    faces = work.faces
+    run = -(-min(faces.entries, faces.segment) // LISTING)
+    each = Shader(s).run([*s.outputs, faces.live], s.body).times(run).and_then(Invocation(float(LISTING)))
+    return [Load(LISTING * faces.segments * s.domain.batch, each, float(run * planes(s.outputs)), True)]
+
+
+@_loads.register
+def _(work: ListBlocks, s: SubStage, plan: Plan) -> list[Load]:
+    """One invocation a block, which visits its pixels."""
+    tiling = plan.limits.tiling(work.blocks.domain)
+    blocks = -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
+    each = Invocation(1.0, float(len(work.blocks.quiet)), 0.0, 1.0).times(BLOCK * BLOCK)
+    return [Load(blocks, each, 1.0, True)]

@@ -1,0 +1,48 @@
+"""Bytes that a step moves, estimated from its plan.
+
+Every image that a SubStage reads or writes counts once, whole, and so do depths and accumulators. Texels that are
+fetched many times count once, since caches hold them, and those of sparse draws count although nobody touches them.
+"""
+
+from __future__ import annotations
+
+from ....ad.graph import ScatterFunction, Variable
+from ..glsl.fixed_point import accumulators_of
+from ..plan import Plan
+from ..substage import Binding, Stage
+
+
+def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
+    """Bytes of a Stage of the step. tiler: only those that leave the chip, where attachments that nobody reads outside
+    of their render pass, and the depth, stay in it."""
+    total = 0
+    made = {v for s in stage.sub_stages for v in s.outputs} if tiler and stage.draws else set()
+    inside = plan.images.passing[1] if tiler else frozenset()
+    for s in stage.sub_stages:
+        for read in s.reads:
+            if not (read.binding is Binding.ATTACHMENT and read.variable in made):
+                total += image_bytes(plan, read.variable)
+        total += sum(image_bytes(plan, v) for v in s.outputs if v not in inside)
+        if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
+            (width, height), batch = s.domain
+            total += 2 * 4 * width * height * batch  # depth, cleared and tested
+        for f in s.functions:
+            if isinstance(f, ScatterFunction):
+                total += 3 * 4 * accumulators_of(f).words  # added to, read, cleared
+    return total
+
+
+def step_bytes(plan: Plan, *, tiler: bool = False) -> int:
+    """Bytes read and written in every step before which nothing was sent."""
+    run = (stage for stage, sources in plan.step.with_dependencies if sources is None)
+    return copied_bytes(plan) + sum(stage_bytes(plan, stage, tiler=tiler) for stage in run)
+
+
+def copied_bytes(plan: Plan) -> int:
+    """Bytes of the copies at the end of a step."""
+    return sum(2 * image_bytes(plan, leaf) for leaf, _ in plan.step.copies)
+
+
+def image_bytes(plan: Plan, variable: Variable) -> int:
+    """Of all planes of a Variable; 0 where it has no image."""
+    return sum(plan.images.slots[k].bytes for k in plan.images.of.get(variable, ()))
