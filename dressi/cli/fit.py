@@ -71,7 +71,10 @@ def fit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the last run was stopped.")] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Print the plan of both phases and do nothing else.")
+        bool,
+        typer.Option(
+            "--plan", help="Print the plan of every round and do nothing else; works without a driver."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: the counts, as JSON.")] = False,
 ) -> int:

@@ -14,8 +14,10 @@ from tqdm import tqdm
 from dressi import Device, DressiAD
 from dressi.cli.interrupt import Stop
 from dressi.cli.made_masks import MadeMasks
+from dressi.cli.plan_for import device_or_record
 from dressi.cli.sizes import check_size, parse_size
 from dressi.cli.terminal import say
+from dressi.config import shader_text
 from dressi.errors import DressiError, InputError
 from dressi.render.fit import (
     FitJob,
@@ -28,10 +30,12 @@ from dressi.render.fit import (
     locked,
     mesh_scene,
     photo_scene,
+    planned_scene,
     write_results,
 )
 from dressi.render.io import Photos, load_mesh, load_photos
 from dressi.render.mesh import Mesh
+from dressi.vk.plan.planning import PlanningEngine
 
 PHOTO_WIDTH = 320
 
@@ -85,17 +89,15 @@ def run_fit(request: Request) -> int:
     source = _source(request, size, made)
     if isinstance(source, Photos):
         options = _options(request, source.cameras.size)
+    if request.plan:
+        _print_plan(request, source, options, init)
+        return 0
     with Device.open(request.device) as device:
         check_size(options.size, options.texture_size, device.limits.max_image_dimension)
 
         def make_engine() -> DressiAD:
             return DressiAD(device)
 
-        if request.plan:
-            job = FitJob(_scene(source, options, make_engine), options, make_engine, init=init)
-            job.plan()
-            print_plan(job, request.as_json)
-            return 0
         check_folder(request.out)
         with locked(request.out):
             if made is not None:
@@ -123,6 +125,32 @@ def run_fit(request: Request) -> int:
         return _interrupted(
             f"{reached}, but the last checkpoint could not be written ({result.unsaved}): {ending}", stop.code
         )
+
+
+def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, init: Mesh | None) -> None:
+    """The plan of every round, or only the counts, for the device or, without a driver, for a desktop GPU.
+
+    Nothing is drawn: a mesh is planned with discs for its pictures, on whose sizes alone the plans depend.
+    """
+    target = device_or_record(request.device)
+    check_size(options.size, options.texture_size, target.limits.max_image_dimension)
+    scene = (
+        photo_scene(source)
+        if isinstance(source, Photos)
+        else planned_scene(source, options.views, options.size)
+    )
+    job = FitJob(scene, options, lambda: PlanningEngine(target.limits, target.model, shader_text), init=init)
+    plans = job.plan()
+    if not request.as_json:
+        print(f"limits of {target.name}, device model {target.model.name}, shipped options\n")
+        for name, plan in plans.items():
+            print(f"{name}: {plan}\n")
+        return
+    names = ("substages", "stages", "functions")
+    totals = {key: sum(plan[key] for plan in job.plans.values()) for key in names}
+    rounds = {name: {key: plan.counts[key] for key in names} for name, plan in plans.items()}
+    planned_for = {"limits": target.name, "device_model": target.model.name, "options": "shipped"}
+    print(json.dumps({**totals, **job.plans, "rounds": rounds, "planned_for": planned_for}, indent=2))
 
 
 GOES_ON = "the same command with --resume goes on"
@@ -238,18 +266,6 @@ class Bar:
         if self._bar is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._bar.close()
-
-
-def print_plan(job: FitJob, as_json: bool) -> None:
-    """The plans of both phases, or only their counts."""
-    if not as_json:
-        for name, text in job.texts.items():
-            print(f"{name}: {text}\n")
-        return
-    totals = {
-        key: sum(plan[key] for plan in job.plans.values()) for key in ("substages", "stages", "functions")
-    }
-    print(json.dumps({**totals, **job.plans}, indent=2))
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:

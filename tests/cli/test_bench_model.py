@@ -1,17 +1,22 @@
 """`dressi bench model`: predictions of every case for every record, without a device, a driver or a picture."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from command_line import refuses, run, run_process
+from command_line import refuses, run
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
-from dressi.cli.bench.model import For, chosen
+from dressi.cli.plan_for import PlanFor, record
 from dressi.config import shader_text
+from dressi.render.io import save_mesh
+from dressi.render.mesh.primitives import octasphere
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile
 from dressi.vk.plan.model import records
@@ -19,7 +24,6 @@ from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, TILER
 from dressi.vk.plan.predict.invocation import Invocation, Shader
 from dressi.vk.plan.predict.stages import Load, predict
 
-NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent", "VK_ICD_FILENAMES": ""}
 TINY = "--size 32 --texture-size 16 --steps 8".split()
 
 
@@ -45,22 +49,44 @@ def test_cases_are_predicted(case: str, tmp_path: Path):
             assert stage["name"] == "copies" or (stage["invocations"] > 0 and stage["bytes"] > 0)
 
 
+WITHOUT_DRIVER = """
+import sys
+from dressi.cli import main
+for words in (sys.argv[1:4] + ["--size", "32"], ["fit", "--plan", "--json", "--size", "16", "--target", sys.argv[4]]):
+    try:
+        main(words)
+    except SystemExit as stop:
+        assert stop.code == 0, stop.code
+"""
+
+
 def test_no_driver_is_needed(tmp_path: Path):
-    file = tmp_path / "p.json"
-    result = run_process("bench", "model", "silhouette", *TINY, "--json", file, **NO_DRIVER)
+    """Predictions and the plan of a fit, in a process that finds no driver."""
+    save_mesh(tmp_path / "sphere.glb", octasphere(1))
+    arguments = ("bench", "model", "image_fitting", str(tmp_path / "sphere.glb"))
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DRIVER, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VK_DRIVER_FILES": "/nonexistent", "VK_ICD_FILENAMES": ""},
+        timeout=120,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
-    assert json.loads(file.read_text())[0]["device_model"]["name"] == "desktop"
+    assert "device model desktop" in result.stdout and "there is no Vulkan driver" in result.stderr
+    planned = json.loads(result.stdout[result.stdout.index("\n{") :])
+    assert planned["planned_for"]["device_model"] == "desktop" and len(planned["rounds"]) > 4
 
 
 def test_a_record_brings_its_limits_and_a_profile_its_record():
     assert set(records.PROFILES) == set(PROFILES)
-    for name, record in RECORDS.items():
-        target = chosen(name, None)
-        assert target.model is record and target.limits == profile(target.profile)
+    for name, model in RECORDS.items():
+        target = record(name, None)
+        assert target.model is model and target.limits == profile(target.name)
     for name in PROFILES:
-        assert chosen(None, name).model is records.PROFILES[name]
-    assert chosen("tiler", "minimum") == For("minimum", profile("minimum"), TILER)
-    assert chosen(None, None).model is DESKTOP
+        assert record(None, name).model is records.PROFILES[name]
+    assert record("tiler", "minimum") == PlanFor("minimum", profile("minimum"), TILER)
+    assert record(None, None).model is DESKTOP
 
 
 def test_the_goals_on_the_desktop_record(tmp_path: Path):

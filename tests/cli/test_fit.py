@@ -133,7 +133,13 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
         assert result.returncode == 0, result.stderr
         counts.append(json.loads(result.stdout))
     assert counts[0] == counts[1] == counts[2]
-    assert set(counts[0]) == {"substages", "stages", "functions", "shape", "texture"}
+    whole = {"substages", "stages", "functions"}
+    assert set(counts[0]) == {*whole, "shape", "texture", "rounds", "planned_for"}
+    rounds = counts[0]["rounds"]
+    assert (
+        list(rounds) == [*(f"shape {k + 1}" for k in range(len(rounds) - 1)), "texture"] and len(rounds) > 4
+    )
+    assert all(set(found) == whole and found["stages"] > 0 for found in rounds.values())
     assert not (tmp_path / "no").exists()
 
 
@@ -149,7 +155,8 @@ def test_defaults_are_those_of_the_library():
 def test_the_plan_as_text(target: Path):
     result = fit_command("--target", target, "--plan", "--size", "16")
     assert result.returncode == 0
-    assert "shape:" in result.stdout and "texture:" in result.stdout and "Rasterize" in result.stdout
+    assert "shape 1:" in result.stdout and "texture:" in result.stdout and "Rasterize" in result.stdout
+    assert "shipped options" in result.stdout.splitlines()[0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -102,6 +102,6 @@ def bench(
         run_bench(request)
         return
     with imports():
-        from dressi.cli.bench.model import run_model
+        from dressi.cli.bench.model.run import run_model
 
     run_model(request, record=device_model, measure=measure)

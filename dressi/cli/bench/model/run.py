@@ -10,23 +10,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from dressi import Device, DressiAD
-from dressi.cli.bench.model_table import print_predictions
+from dressi.cli import plan_for
+from dressi.cli.bench.model.rounds import fit_job, rounds
+from dressi.cli.bench.model.table import print_predictions
 from dressi.cli.bench.request import Request
-from dressi.cli.bench.rounds import fit_job, rounds
 from dressi.cli.bench.run import trials_of
 from dressi.cli.bench.targets import drawn_on, without_values
+from dressi.cli.plan_for import PlanFor
 from dressi.config import shader_text
 from dressi.errors import InputError
 from dressi.render.fit import FitOptions, mesh_scene, planned_scene
 from dressi.render.io import write_json
-from dressi.vk.plan.limits import DeviceLimits, most_restrictive, profile
-from dressi.vk.plan.model.device import DeviceModel
-from dressi.vk.plan.model.records import DESKTOP, device_model, model_of_profile, profile_of
+from dressi.vk.plan.limits import most_restrictive, profile
+from dressi.vk.plan.model.records import device_model
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.planning import PlanningEngine
 from dressi.vk.plan.predict.stages import Prediction, predict
@@ -39,32 +39,12 @@ LONG = 1e-4
 """Seconds of a Stage from which on its prediction is judged."""
 
 
-@dataclass(frozen=True)
-class For:
-    """What plans are made for. profile: name of the limits."""
-
-    profile: str
-    limits: DeviceLimits
-    model: DeviceModel
-
-
-def chosen(record: str | None, limits: str | None) -> For:
-    """By the names of a device model and of a profile; each decides about the other. Raises InputError."""
-    if record is not None:
-        model = device_model(record)
-        limits = limits or profile_of(model)
-    else:
-        limits = limits or profile_of(DESKTOP)
-        model = model_of_profile(limits)
-    return For(limits, profile(limits), model)
-
-
 def run_model(request: Request, *, record: str | None, measure: bool) -> list[dict[str, Any]]:
     """Predicts, prints a table for each step, writes --json, and returns the results. Raises DressiErrors."""
     if measure:
         results = _beside_measurement(request, record)
     else:
-        target = chosen(record, request.profile)
+        target = plan_for.record(record, request.profile)
         results = [
             _result(request, target, label, settings, predict(plan, target.model))
             for label, settings, plan in _plans(request, target)
@@ -75,7 +55,7 @@ def run_model(request: Request, *, record: str | None, measure: bool) -> list[di
     return results
 
 
-def _plans(request: Request, target: For) -> Iterator[tuple[str, dict[str, Any], Plan]]:
+def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, Any], Plan]]:
     """Label, settings and plan of each step of the case."""
     if request.case != "fit":
         for trial in trials_of(request, without_values):
@@ -118,7 +98,7 @@ def _beside_measurement(request: Request, record: str | None) -> list[dict[str, 
         limits = device.limits
         if request.profile is not None:
             limits = most_restrictive(limits, profile(request.profile))
-        target = For(request.profile or device.name, limits, model)
+        target = PlanFor(request.profile or device.name, limits, model)
         for label, settings, engine in _engines(request, device, target):
             print(f"dressi: measuring {request.case} {label} ...", file=sys.stderr)
             engine.step(5)
@@ -131,7 +111,9 @@ def _beside_measurement(request: Request, record: str | None) -> list[dict[str, 
     return results
 
 
-def _engines(request: Request, device: Device, target: For) -> Iterator[tuple[str, dict[str, Any], DressiAD]]:
+def _engines(
+    request: Request, device: Device, target: PlanFor
+) -> Iterator[tuple[str, dict[str, Any], DressiAD]]:
     def make() -> DressiAD:
         return DressiAD(device, limits=target.limits, model=target.model)
 
@@ -154,7 +136,7 @@ def _engines(request: Request, device: Device, target: For) -> Iterator[tuple[st
 
 def _result(
     request: Request,
-    target: For,
+    target: PlanFor,
     label: str,
     settings: dict[str, Any],
     found: Prediction,
@@ -165,7 +147,7 @@ def _result(
         "case": request.case,
         "label": label,
         "settings": settings,
-        "limits": target.profile,
+        "limits": target.name,
         "device_model": target.model.as_dict(),
         "options": "shipped",
         "targets": "without values: nothing was drawn" if device is None else f"drawn on {device.name}",
