@@ -90,7 +90,7 @@ def _limits(device: Any) -> dict[str, int]:
 
 def _model(index: int) -> dict[str, Any]:
     from dressi import Device
-    from dressi.vk.run.calibration import calibrate
+    from dressi.vk.run.measure.calibration import calibrate
 
     with Device.open(index) as device:
         return calibrate(device).as_dict()

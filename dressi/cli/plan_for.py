@@ -11,7 +11,7 @@ from dressi.errors import NoDriverError
 from dressi.vk.plan.limits import DeviceLimits, profile
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import DESKTOP, device_model, model_of_profile, profile_of
-from dressi.vk.run.calibration import model_of
+from dressi.vk.run.measure.calibration import model_of
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dressi.ad.types import FLOAT
 from dressi.config import config
 from dressi.vk.plan.model.records import CPU, DESKTOP, INTEGRATED, TILER, record_of
 from dressi.vk.plan.substage import Compute, Fragment
-from dressi.vk.run import calibration
 from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.measure import calibration
 
 pytestmark = pytest.mark.vk
 

@@ -30,7 +30,7 @@ from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.timing import profile
+from dressi.vk.run.measure.timing import profile
 
 pytestmark = pytest.mark.vk
 

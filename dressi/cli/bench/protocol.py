@@ -18,7 +18,7 @@ from dressi.errors import DressiError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.plan.predict.traffic import stage_bytes, step_bytes
-from dressi.vk.run.timing import profile
+from dressi.vk.run.measure.timing import profile
 
 WARM_UP = 20
 BATCH_SECONDS = 0.02

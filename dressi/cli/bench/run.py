@@ -26,8 +26,8 @@ from dressi.errors import DressiError
 from dressi.render.io import write_json
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.options import DEFAULT
-from dressi.vk.run.bandwidth import copy_bandwidth
-from dressi.vk.run.calibration import model_of
+from dressi.vk.run.measure.bandwidth import copy_bandwidth
+from dressi.vk.run.measure.calibration import model_of
 
 Reference = tuple[dict[str, np.ndarray], dict[str, Any]]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ad.graph import Function, ReduceFunction, Variable
-from .model.records import CPU as CPU
 
 
 def operations(f: Function) -> float:

@@ -24,13 +24,13 @@ from ..plan.limits import DeviceLimits
 from ..plan.model.device import DeviceModel
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
-from .calibration import model_of
 from .device.deferred import defer_close
 from .device.device import Device
 from .device.transfer import Readback
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
-from .timing import print_times
+from .measure.calibration import model_of
+from .measure.timing import print_times
 from .values.evaluations import Evaluations, in_form, named
 from .values.losses import Losses
 from .values.state import by_leaf, read_state

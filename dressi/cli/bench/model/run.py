@@ -28,10 +28,10 @@ from dressi.render.io import write_json
 from dressi.vk.plan.limits import most_restrictive, profile
 from dressi.vk.plan.model.records import device_model
 from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.planning import PlanningEngine
+from dressi.vk.plan.predict.engine import PlanningEngine
 from dressi.vk.plan.predict.stages import Prediction, predict
-from dressi.vk.run.calibration import model_of
-from dressi.vk.run.timing import profile as time_stages
+from dressi.vk.run.measure.calibration import model_of
+from dressi.vk.run.measure.timing import profile as time_stages
 
 STEPS = 30
 """Steps of which the median time of each Stage is taken."""

@@ -17,7 +17,8 @@ class DeviceModel:
     | fragment_rate     | arithmetic operations a second in fragment shaders, all lanes together |
     | compute_rate      | the same in compute shaders |
     | fetch_rate        | texels fetched a second, from caches |
-    | store_rate        | texels written a second: attachments, storage images, atomics |
+    | store_rate        | texels that shaders write a second: attachments, storage images, atomics |
+    | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |
     | vertex_rate       | vertices a second that the fixed-function part transforms and clips |
     | fetch_latency     | seconds of one fetch that waits for the one before |
     | barrier           | seconds of a full barrier |
@@ -40,6 +41,7 @@ class DeviceModel:
     compute_rate: float
     fetch_rate: float
     store_rate: float
+    fill_rate: float
     vertex_rate: float
     fetch_latency: float
     barrier: float

@@ -44,19 +44,26 @@ from .traffic import copied_bytes, stage_bytes
 
 COVERED, LISTED = 1.0, 1 / 8
 """Fragments of a raster for each pixel of its image; of one that draws a list of live faces."""
+LOOP = 10.0
+"""Operations of one iteration of a loop over texels, besides what it does with them."""
 PUT = 30.0
 """Operations of adding one component to an accumulator in fixed point, and of turning one back into a float."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Work of one kind of shader: invocations, what each does, and texels that it stores.  dispatched: as compute shader."""
+    """Work of one kind of shader: invocations, what each does, and texels that it stores.
+
+    dispatched: as compute shader.  vertices, filled: what the fixed-function part transforms, and the pixels of attachments
+    that it clears and tests.
+    """
 
     invocations: int
     each: Invocation
     stores: float = 0.0
     dispatched: bool = False
     vertices: int = 0
+    filled: int = 0
 
     def seconds(self, model: DeviceModel) -> float:
         """Of work and dependent fetches, whichever takes longer."""
@@ -67,7 +74,8 @@ class Load:
             + self.stores / model.store_rate
         )
         work = model.rounds(self.invocations) * model.lanes * one
-        return max(work, self.each.chain * model.fetch_latency) + self.vertices / model.vertex_rate
+        fixed = self.vertices / model.vertex_rate + self.filled / model.fill_rate
+        return max(work, self.each.chain * model.fetch_latency) + fixed
 
 
 @dataclass(frozen=True)
@@ -247,7 +255,8 @@ def _(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
     each = Invocation()
     if f.fragment is not None:
         each = shader.run(f.fragment.roots, _of_fragment(f, s))
-    return [Load(_fragments(s.domain, work.faces), each, 1.0, False, _vertices(f, work.faces))]
+    filled = (1 + s.has_depth) * _texels(s.domain)
+    return [Load(_fragments(s.domain, work.faces), each, 1.0, False, _vertices(f, work.faces), filled)]
 
 
 def _of_fragment(f: RasterFunction, s: SubStage) -> list[Function]:
@@ -276,5 +285,5 @@ def _(work: ListBlocks, s: SubStage, plan: Plan) -> list[Load]:
     """One invocation a block, which visits its pixels."""
     tiling = plan.limits.tiling(work.blocks.domain)
     blocks = -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
-    each = Invocation(1.0, float(len(work.blocks.quiet)), 0.0, 1.0).times(BLOCK * BLOCK)
+    each = Invocation(LOOP, float(len(work.blocks.quiet)), 0.0, 1.0).times(BLOCK * BLOCK)
     return [Load(blocks, each, 1.0, True)]

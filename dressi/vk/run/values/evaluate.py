@@ -17,9 +17,9 @@ from ....ad.transform.rewrite import substitute
 from ....ad.transform.simplify import simplify
 from ....ad.traversal import leaves, structure
 from ....errors import GraphError
-from ..calibration import model_of
 from ..device.device import Device
 from ..executor import VulkanExecutor
+from ..measure.calibration import model_of
 from ..workspace import Workspace
 from .evaluations import in_form
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..plan.images import ImageSlot
-from .device.commands import Commands
-from .device.device import Device
-from .device.memory import make_image
+from ...plan.images import ImageSlot
+from ..device.commands import Commands
+from ..device.device import Device
+from ..device.memory import make_image
 
 COPIED = ImageSlot(4, False, 2048, 2048)
 COPIES = 8

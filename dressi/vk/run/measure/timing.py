@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DeviceError
-from ..plan.predict.stages import stage_name
-from .executor import VulkanExecutor
+from ....errors import DeviceError
+from ...plan.predict.stages import stage_name
+from ..executor import VulkanExecutor
 
 
 @dataclass(frozen=True)

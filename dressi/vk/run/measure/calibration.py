@@ -16,19 +16,19 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...ad import functional as F
-from ...ad.graph import Variable
-from ...ad.program import Program
-from ...ad.types import FLOAT, INT, VEC4, Size
-from ...config import config
-from ...errors import DressiError
-from ..plan.model.device import DeviceModel
-from ..plan.model.records import record_of
-from ..plan.options import PlanOptions
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.program import Program
+from ....ad.types import FLOAT, INT, VEC4, Size
+from ....config import config
+from ....errors import DressiError
+from ...plan.model.device import DeviceModel
+from ...plan.model.records import record_of
+from ...plan.options import PlanOptions
+from ..device.device import Device
+from ..executor import VulkanExecutor
+from ..host import cache
 from .bandwidth import barrier_seconds, copy_bandwidth
-from .device.device import Device
-from .executor import VulkanExecutor
-from .host import cache
 
 WIDE: Size = (256, 256)
 LONG, SHORT = 256, 32  # operations of the chains that are timed
@@ -36,6 +36,7 @@ PASSES = 16
 FETCHES = 16
 WALK = 8192  # texels of the row that one invocation adds up
 TRIANGLES = 8192
+FILLED: Size = (1024, 1024)
 FASTER = 1.25
 """Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise render
 passes keep more on the chip."""
@@ -114,6 +115,8 @@ def measure(device: Device) -> DeviceModel:
     fetch_rate = _power(min(1 / max(fetched, 1e-15), fragment_rate))
     stored, drawn = (_seconds(device, _updating(), attachments=a) for a in (False, True))
     walked = _seconds(device, _walking(WALK)) - _seconds(device, _walking(WALK // 16))
+    side = FILLED[0] // 4
+    small, large = (_seconds(device, _drawing(1, size)) for size in ((side, side), FILLED))
     few, all_drawn = (_seconds(device, _drawing(n)) for n in (TRIANGLES // 16, TRIANGLES))
     return replace(
         guess,
@@ -123,6 +126,7 @@ def measure(device: Device) -> DeviceModel:
         compute_rate=compute_rate,
         fetch_rate=fetch_rate,
         store_rate=2 * fetch_rate,
+        fill_rate=_power(FILLED[0] * FILLED[1] * 2 * 15 / 16 / max(large - small, 1e-9)),
         vertex_rate=_power(3 * TRIANGLES * 15 / 16 / max(all_drawn - few, 1e-9)),
         fetch_latency=_power(max(walked / (WALK * 15 / 16), 1e-9)),
         barrier=_power(barrier),
@@ -186,11 +190,11 @@ def _walking(texels: int) -> Program:
     return _counted(lambda start: F.sum(row, "x") + start)
 
 
-def _drawing(triangles: int) -> Program:
-    """So many triangles that cover no pixel."""
+def _drawing(triangles: int, over: Size = (16, 16)) -> Program:
+    """So many triangles that cover no pixel, over an image with depth."""
     size = (64, -(-3 * triangles // 64))
     corners = Variable(VEC4, size, name="corners", data=np.zeros((1, size[1], size[0], 4)) + (0, 0, 0.5, 1))
-    return _counted(lambda start: F.to_float(F.rasterize(corners + start * 1e-30, size=(16, 16))))
+    return _counted(lambda start: F.to_float(F.rasterize(corners + start * 1e-30, size=over)))
 
 
 def _updating() -> Program:

@@ -1,0 +1,1 @@
+"""Measurements on an open device: its model, the time of every Stage, how fast it copies."""
