@@ -24,7 +24,7 @@ from dressi.render.forms.reach import gap
 from dressi.render.io import write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import icosphere
-from dressi.render.objectives.schedule import Phase, run_phases
+from dressi.render.objectives.phases import Phase, run_phases
 from dressi.render.surface.screen import with_margin
 
 REACH, LAST = 0.6, 0.04

@@ -43,7 +43,7 @@ from dressi.render.mesh import Mesh
 from dressi.render.mesh.decimate import decimate, decimate_closed
 from dressi.render.mesh.holes import close_holes
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere
-from dressi.render.mesh.surface import Surface
+from dressi.render.mesh.sampling import SurfaceDistance
 from dressi.render.objectives.losses import l1
 from dressi.render.objectives.regularizers import adjacency, laplacian_loss
 from dressi.render.surface.projection import to_clip
@@ -205,7 +205,7 @@ class Record:
             with np.load(self.state_file) as state:
                 fit.ad.restore(dict(state))
 
-    def save(self, fit: Fit, surface: Surface, number: int, seconds: float) -> None:
+    def save(self, fit: Fit, surface: SurfaceDistance, number: int, seconds: float) -> None:
         """After that many steps, and seconds since the last time."""
         count, self.steps, self.seconds = number - self.steps, number, self.seconds + seconds
         self.curve.append([number, float(surface.distances(fit.points).mean())])
@@ -250,7 +250,11 @@ def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def run(
-    cells: Sequence[Cell], target: Mesh, surface: Surface, settings: argparse.Namespace, device: Device
+    cells: Sequence[Cell],
+    target: Mesh,
+    surface: SurfaceDistance,
+    settings: argparse.Namespace,
+    device: Device,
 ) -> None:
     records = [Record(cell, target, settings, device) for cell in cells]
     records = [record for record in records if record.steps < settings.steps]
@@ -376,7 +380,7 @@ def main() -> None:
     settings.out.mkdir(parents=True, exist_ok=True)
     settings.start = icosphere(settings.subdivisions, settings.start_radius)
     target = target_mesh(settings.mesh, settings.target_faces)
-    surface = Surface(target, settings.samples)
+    surface = SurfaceDistance(target, settings.samples)
     try:
         check_alike(settings.out, shared(target, settings))
     except InputError as error:

@@ -28,7 +28,16 @@ from dressi import Device, DressiAD
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
-from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene, photo_scene, write_results
+from dressi.render.fit import (
+    Dataset,
+    FitJob,
+    FitOptions,
+    Observations,
+    draw,
+    mesh_dataset,
+    photo_dataset,
+    write_results,
+)
 from dressi.render.io import load_mesh, load_photos, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
@@ -49,7 +58,7 @@ NOISE, FRAYED = 0.02, 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class TurnedStart(Scene):
+class TurnedStart(Dataset):
     """A scene whose start sphere is turned."""
 
     turn: np.ndarray = field(default_factory=lambda: np.eye(3))
@@ -60,7 +69,7 @@ class TurnedStart(Scene):
         return ball.moved((ball.positions - middle) @ self.turn.T + middle)
 
 
-def varied(scene: Scene, seed: int) -> Scene:
+def varied(scene: Dataset, seed: int) -> Dataset:
     """The scene with all that a seed decides: start rotation, order of the pictures, noise."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(scene.train.masks))
@@ -70,7 +79,7 @@ def varied(scene: Scene, seed: int) -> Scene:
         masks[i] ^= edge & (random.random(mask.shape) < FRAYED)
     colors = srgb_to_linear(np.clip(colors + NOISE * random.standard_normal(colors.shape), 0, 1))
     cameras = Cameras([scene.train.cameras.cameras[i] for i in order])
-    train = Views(cameras, masks.astype(np.float32), (colors * masks[..., None]).astype(np.float32))
+    train = Observations(cameras, masks.astype(np.float32), (colors * masks[..., None]).astype(np.float32))
     turn = Rotation.from_quat(random.standard_normal(4)).as_matrix()
     return TurnedStart(**{**scene.__dict__, "train": train}, turn=turn)
 
@@ -80,7 +89,7 @@ def holes(masks: np.ndarray) -> np.ndarray:
     return np.stack([np.asarray(binary_fill_holes(mask)) ^ mask for mask in np.asarray(masks) >= 0.5])
 
 
-def hole_score(mesh: Mesh, views: Views, device: Device) -> dict[str, Any]:
+def hole_score(mesh: Mesh, views: Observations, device: Device) -> dict[str, Any]:
     """IoU of the holes, over all pixels of the views that see through the true shape, and how many those are."""
     found, truth = holes(draw(mesh, views.cameras, lambda: DressiAD(device))[0]), holes(views.masks)
     seen = truth.any((1, 2))
@@ -96,12 +105,12 @@ def fit(name: str, case: dict[str, Any], data: Path, folder: Path, device: Devic
     if name in PHOTOS:
         photos = load_photos(data / "photos" / PHOTOS[name], widest=wide or WIDEST)
         options = FitOptions(size=photos.cameras.size, **given)
-        scene = photo_scene(photos)
+        scene = photo_dataset(photos)
     else:
         side = wide or FitOptions().size[0]
         options = FitOptions(size=(side, side), views=case.get("views", 6), seed=case.get("seed", 0), **given)
         target = load_mesh(data / "meshes" / MESHES[name])
-        scene = mesh_scene(target, options.views, options.size, lambda: DressiAD(device))
+        scene = mesh_dataset(target, options.views, options.size, lambda: DressiAD(device))
     if "seed" in case:
         scene = varied(scene, case["seed"])
     result = FitJob(scene, options, lambda: DressiAD(device)).run()

@@ -25,11 +25,11 @@ from dressi import Device, DressiAD, Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import VEC3, list_image, list_size
-from dressi.render.fit import FitJob, FitOptions, Scene, draw, mesh_scene
+from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset
 from dressi.render.io import load_mesh, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
-from dressi.render.mesh.surface import Surface, sample_surface
+from dressi.render.mesh.sampling import SurfaceDistance, sample_surface
 from dressi.render.objectives.large_steps import spread
 from dressi.render.objectives.metrics import iou
 from dressi.render.objectives.regularizers import adjacency
@@ -39,7 +39,7 @@ from dressi.vk.run.executor import VulkanExecutor
 EVERY = 20
 
 
-def between(a: Surface, b: Surface) -> float:
+def between(a: SurfaceDistance, b: SurfaceDistance) -> float:
     """Mean of the distances from each surface to the other, of 20,000 points on each."""
     ways = [x.distances(sample_surface(y.mesh, 20_000)).mean() for x, y in ((a, b), (b, a))]
     return float(np.mean(ways))
@@ -48,10 +48,10 @@ def between(a: Surface, b: Surface) -> float:
 class Fit:
     """The shape phase of a fit, looked at now and then."""
 
-    def __init__(self, scene: Scene, target: Mesh, options: FitOptions, device: Device):
+    def __init__(self, scene: Dataset, target: Mesh, options: FitOptions, device: Device):
         self.job = FitJob(scene, options, lambda: DressiAD(device))
         self.scene, self.device = scene, device
-        self.target = Surface(scene.to_unit(target))
+        self.target = SurfaceDistance(scene.to_unit(target))
         self.curve: list[dict[str, float]] = []
         self.seconds, self.processor, self.done = 0.0, 0.0, 0
 
@@ -91,7 +91,7 @@ class Fit:
                 self.curve.append(
                     {
                         "seconds": round(self.seconds, 3), "steps": self.done, "loss": losses[-1],
-                        "processor_seconds": round(self.processor, 3), "distance": between(Surface(found), self.target),
+                        "processor_seconds": round(self.processor, 3), "distance": between(SurfaceDistance(found), self.target),
                     }
                 )  # fmt: skip
                 start, busy = time.perf_counter(), time.process_time()
@@ -175,7 +175,7 @@ def main() -> None:
             report["solvers"] = solvers(device)
         for name in [] if args.solvers else args.mesh:
             target = pear(32, 24, 16) if name == "pear" else load_mesh(Path(name))
-            scene = mesh_scene(target, args.views, (args.size, args.size), lambda: DressiAD(device))
+            scene = mesh_dataset(target, args.views, (args.size, args.size), lambda: DressiAD(device))
             for strength in args.spread:
                 options = FitOptions(
                     size=(args.size, args.size), views=args.views, steps=args.steps * 6 // 5,

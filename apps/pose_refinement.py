@@ -25,7 +25,7 @@ from dressi.render.cameras import Cameras
 from dressi.render.cameras.alignment import pose_errors
 from dressi.render.cameras.pose import turned
 from dressi.render.cameras.views import upward
-from dressi.render.fit import FitJob, FitOptions, Scene, Views, draw, mesh_scene
+from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset
 from dressi.render.fit.disk.checkpoint import NAME
 from dressi.render.io import load_mesh, load_photos, write_json
 from dressi.render.mesh.hull import sphere_of
@@ -61,11 +61,11 @@ def perturbed(cameras: Cameras, center: np.ndarray, degrees: float, share: float
     return Cameras(found)
 
 
-def all_photos(folder: Path, size: tuple[int, int]) -> Scene:
+def all_photos(folder: Path, size: tuple[int, int]) -> Dataset:
     """Photographs of which none is held out."""
     photos = load_photos(folder, size)
-    views = Views(photos.cameras, photos.masks, photos.targets, photos.known)
-    return Scene(views, None, *sphere_of(photos.bounds), photos.bounds, upward(photos.cameras))
+    views = Observations(photos.cameras, photos.masks, photos.targets, photos.known)
+    return Dataset(views, None, *sphere_of(photos.bounds), photos.bounds, upward(photos.cameras))
 
 
 def summary(cameras: Cameras, truth: Cameras, radius: float) -> dict[str, float]:
@@ -77,7 +77,7 @@ def summary(cameras: Cameras, truth: Cameras, radius: float) -> dict[str, float]
     }  # fmt: skip
 
 
-def examine(cell: Cell, scene: Scene, device: Device, folder: Path) -> dict[str, Any]:
+def examine(cell: Cell, scene: Dataset, device: Device, folder: Path) -> dict[str, Any]:
     """The entry of a cell; checkpoints go into the folder."""
 
     def make_engine() -> DressiAD:
@@ -132,7 +132,7 @@ def main() -> None:
             name, scene = args.photos.name, all_photos(args.photos, size)
         else:
             mesh = pear(32, 24, 64) if args.mesh == "pear" else load_mesh(Path(args.mesh))
-            name, scene = Path(args.mesh).stem, mesh_scene(mesh, args.views, size, lambda: DressiAD(device))
+            name, scene = Path(args.mesh).stem, mesh_dataset(mesh, args.views, size, lambda: DressiAD(device))
         for seed in args.seeds:
             for terms in args.terms:
                 cell = Cell(name, size, args.steps, terms, args.batch, *args.perturb, seed)

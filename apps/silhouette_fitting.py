@@ -16,7 +16,7 @@ from dressi.ad.optim.optimizers import adam, cosine
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.pictures import compare
-from dressi.render.fit import draw, mesh_scene
+from dressi.render.fit import draw, mesh_dataset
 from dressi.render.fit.phases.mask_distances import signed_distances
 from dressi.render.forms.face import peeled_target
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
@@ -43,7 +43,7 @@ def main() -> None:
     target = pear() if arguments.target is None else load_mesh(arguments.target)
     size, steps = (arguments.size, arguments.size), arguments.steps
     with Device.open(arguments.device) as device:
-        scene = mesh_scene(target, arguments.views, size, lambda: DressiAD(device))
+        scene = mesh_dataset(target, arguments.views, size, lambda: DressiAD(device))
         sphere = octasphere(3, 0.5)
 
         # The graph: vertices -> clip space of every view -> soft silhouettes -> loss.

@@ -20,17 +20,17 @@ from dressi.cli.terminal import say
 from dressi.config import shader_text
 from dressi.errors import DressiError, InputError
 from dressi.render.fit import (
+    Dataset,
     FitJob,
     FitOptions,
     FitResult,
     Progress,
-    Scene,
     check_folder,
     keep_mesh,
     locked,
-    mesh_scene,
-    photo_scene,
-    planned_scene,
+    mesh_dataset,
+    photo_dataset,
+    planned_dataset,
     write_results,
 )
 from dressi.render.io import Photos, load_mesh, load_photos
@@ -102,14 +102,14 @@ def run_fit(request: Request) -> int:
         with locked(request.out):
             if made is not None:
                 made.write(request.out / "masks")
-            scene = _scene(source, options, make_engine)
-            job = FitJob(scene, options, make_engine, init=init, folder=request.out)
+            dataset = _dataset(source, options, make_engine)
+            job = FitJob(dataset, options, make_engine, init=init, folder=request.out)
             stop = Stop()
             try:
                 with stop, Bar(request.resume) as bar:
                     result = job.run(resume=request.resume, progress=bar, stop=stop)
                 say("writing results ...")
-                report = _written(request, source, device, scene, result, begin)
+                report = _written(request, source, device, dataset, result, begin)
             except KeyboardInterrupt:
                 if not job.resumable:
                     raise
@@ -137,7 +137,7 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
     scene = (
         photo_scene(source)
         if isinstance(source, Photos)
-        else planned_scene(source, options.views, options.size)
+        else planned_dataset(source, options.views, options.size)
     )
     job = FitJob(scene, options, lambda: PlanningEngine(target.limits, target.model, shader_text), init=init)
     plans = job.plan()
@@ -162,7 +162,7 @@ def _interrupted(sentence: str, code: int) -> int:
 
 
 def _written(
-    request: Request, source: Mesh | Photos, device: Device, scene: Scene, result: FitResult, begin: float
+    request: Request, source: Mesh | Photos, device: Device, dataset: Dataset, result: FitResult, begin: float
 ) -> dict[str, Any]:
     """The report of results that were written. Raises InputError that says what could be kept of them."""
     facts = {
@@ -173,7 +173,7 @@ def _written(
     try:
         return write_results(
             request.out,
-            scene,
+            dataset,
             result,
             lambda: DressiAD(device),
             device=facts,
@@ -231,10 +231,10 @@ def _with_uvs(mesh: Mesh) -> Mesh:
     return mesh if mesh.uvs is not None else mesh.unwrap()
 
 
-def _scene(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[], DressiAD]) -> Scene:
+def _dataset(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[], DressiAD]) -> Dataset:
     if isinstance(source, Photos):
-        return photo_scene(source)
-    return mesh_scene(source, options.views, options.size, make_engine)
+        return photo_dataset(source)
+    return mesh_dataset(source, options.views, options.size, make_engine)
 
 
 class Bar:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dressi.render.cameras.views import ring
-from dressi.render.fit import Scene, Views
+from dressi.render.fit import Dataset, Observations
 
 _PATH = Path(__file__).resolve().parents[2] / "apps" / "fit_table.py"
 
@@ -41,8 +41,8 @@ def test_a_seed_turns_the_start_and_changes_the_pictures(table):
     masks = np.repeat((np.hypot(x, y) < 8).astype(np.float32)[None], 4, axis=0)
     colors = masks[..., None] * np.linspace(0.2, 0.8, 4)[:, None, None, None] * np.ones(3)
     box = np.array([[-1.0] * 3, [1.0] * 3])
-    train = Views(ring(np.zeros(3), 1.0, 4, size), masks, colors)
-    scene = Scene(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
+    train = Observations(ring(np.zeros(3), 1.0, 4, size), masks, colors)
+    scene = Dataset(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
     again, other = table.varied(scene, 1), table.varied(scene, 2)
     np.testing.assert_array_equal(again.train.masks, table.varied(scene, 1).train.masks)
     assert (again.train.masks != other.train.masks).any()

@@ -11,7 +11,7 @@ from dressi.ad.types import IVEC3, VEC3
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions, Scene, Views
+from dressi.render.fit import Dataset, FitJob, FitOptions, Observations
 from dressi.render.fit.phases.colours import colour_term
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere
@@ -89,8 +89,8 @@ def test_colours_show_where_the_surface_is(device):
     )
     truth.texture = None
     pictures, masks = painted(truth, cameras, size)
-    scene = Scene(
-        Views(cameras, masks, pictures),
+    scene = Dataset(
+        Observations(cameras, masks, pictures),
         None,
         np.zeros(3),
         1.0,

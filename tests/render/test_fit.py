@@ -16,22 +16,22 @@ from dressi.render.cameras.views import held_out_ring, ring
 from dressi.render.drawing.pictures import compare
 from dressi.render.fit import (
     FILES,
+    Dataset,
     FitJob,
     FitOptions,
-    Round,
-    Scene,
-    Views,
+    FitRound,
+    Observations,
     check_folder,
     draw,
-    mesh_scene,
+    mesh_dataset,
     write_results,
 )
+from dressi.render.fit.dataset import photo_dataset
 from dressi.render.fit.disk.checkpoint import NAME, Checkpoint, task_key
 from dressi.render.fit.phases.learned import round_size
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import filled, roughness, touched
 from dressi.render.fit.report import write_losses
-from dressi.render.fit.scene import photo_scene
 from dressi.render.io import Photos, load_mesh
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.metrics import iou
@@ -108,7 +108,7 @@ def test_the_first_round_goes_about_one_radius_and_never_fast(steps: int):
         assert first.steps * np.mean(first.rate) > 0.9 and first.rate[0] < 0.01
 
 
-def sent_radii(size: tuple[int, int], plan: Round, form: str) -> list[float]:
+def sent_radii(size: tuple[int, int], plan: FitRound, form: str) -> list[float]:
     """The radii that a round gives to its engine."""
 
     class Recorder:
@@ -129,7 +129,7 @@ def sent_radii(size: tuple[int, int], plan: Round, form: str) -> list[float]:
 
 @pytest.mark.parametrize("form", ["face", "outer"])
 def test_the_radius_shrinks_step_by_step(form: str):
-    plan = Round(0, 16, 4, (0.4, 0.025), (0.1, 0.1), 1e-5)
+    plan = FitRound(0, 16, 4, (0.4, 0.025), (0.1, 0.1), 1e-5)
     shrinking = 0.4 * 2.0 ** -np.arange(5)
     # The outer form stops at three of sixteen pixels.
     least = 3 / 16 if form == "outer" else 0
@@ -217,21 +217,21 @@ def test_keys_tell_tasks_apart():
 
 
 @pytest.fixture
-def scene(device) -> Scene:
-    return mesh_scene(pear(16, 12, 32), TINY.views, SIZE, lambda: DressiAD(device))
+def scene(device) -> Dataset:
+    return mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, lambda: DressiAD(device))
 
 
-def blank_scene(views: int) -> Scene:
+def blank_scene(views: int) -> Dataset:
     """A scene for plans: sphere masks from the host."""
     cameras = ring(np.zeros(3), 1.0, views, SIZE)
     masks = np.repeat(disc(24, 6)[None], views, axis=0)
-    train = Views(cameras, masks, masks[..., None] * np.ones(3))
-    return Scene(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+    train = Observations(cameras, masks, masks[..., None] * np.ones(3))
+    return Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
 
 
 @pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
-def test_the_fit_learns(device, scene: Scene, form: str):
+def test_the_fit_learns(device, scene: Dataset, form: str):
     seen = []
     job = FitJob(scene, replace(TINY, form=form), lambda: DressiAD(device))
     result = job.run(progress=seen.append)
@@ -251,7 +251,7 @@ def test_a_short_fit_finds_the_outlines(device):
     def make_engine() -> DressiAD:
         return DressiAD(device)
 
-    small = mesh_scene(pear(16, 12, 8), 3, (48, 48), make_engine)
+    small = mesh_dataset(pear(16, 12, 8), 3, (48, 48), make_engine)
     options = FitOptions(size=(48, 48), views=3, steps=100, texture_size=8, colours=False)
     masks, _ = draw(FitJob(small, options, make_engine).run().mesh, small.train.cameras, make_engine)
     assert iou(masks, small.train.masks) > 0.96
@@ -260,7 +260,7 @@ def test_a_short_fit_finds_the_outlines(device):
 @pytest.mark.vk
 @pytest.mark.parametrize("stop_after", [1, 3, 5])
 def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(
-    device, scene: Scene, tmp_path: Path, stop_after: int
+    device, scene: Dataset, tmp_path: Path, stop_after: int
 ):
     def job() -> FitJob:
         return FitJob(scene, TINY, lambda: DressiAD(device), folder=tmp_path)
@@ -278,7 +278,7 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(
 
 
 @pytest.mark.vk
-def test_results_are_written_and_replaced(device, scene: Scene, tmp_path: Path):
+def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path):
     def make_engine() -> DressiAD:
         return DressiAD(device)
 
@@ -303,7 +303,7 @@ def test_results_are_written_and_replaced(device, scene: Scene, tmp_path: Path):
 
 
 @pytest.mark.vk
-def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Scene):
+def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Dataset):
     start = octasphere(1, 0.5, (0.0, 0.1, 0.0))
     result = FitJob(scene, replace(TINY, steps=6), lambda: DressiAD(device), init=start).run()
     np.testing.assert_array_equal(result.mesh.faces, start.faces)
@@ -324,7 +324,7 @@ def test_the_plan_does_not_depend_on_the_number_of_views(device):
 def test_pictures_of_a_sphere_are_discs(device):
     mesh = octasphere(4, 1.0)
     mesh.color = (0.5, 0.25, 1.0)
-    made = mesh_scene(mesh, 2, (48, 48), lambda: DressiAD(device))
+    made = mesh_dataset(mesh, 2, (48, 48), lambda: DressiAD(device))
     # A sphere at 2.7 radii is seen under asin(1 / 2.7); the half field of view is 22.5 degrees.
     radius = 24 * np.tan(np.arcsin(1 / 2.7)) / np.tan(np.radians(22.5))
     expected = disc(48, radius)[None]
@@ -346,10 +346,10 @@ def test_photographs_are_split():
         tuple("abcdefghijkl"),
         np.array([[-1.0] * 3, [1.0] * 3]),
     )
-    made = photo_scene(photos)
+    made = photo_dataset(photos)
     assert len(made.train.masks) == 9 and len(made.held_out.masks) == 3
     one = Photos(photos.images[:3], masks[:3], cameras[:3], ("a", "b", "c"), photos.bounds)
-    assert photo_scene(one).held_out is None
+    assert photo_dataset(one).held_out is None
 
 
 def test_a_start_that_is_elsewhere_is_moved():

@@ -13,7 +13,7 @@ from dressi.ad.graph import Variable
 from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
-from dressi.render.fit import FitJob, FitOptions, mesh_scene
+from dressi.render.fit import FitJob, FitOptions, mesh_dataset
 from dressi.render.fit.phases.batches import ROUNDS, ViewBatches
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.mesh.primitives import pear
@@ -73,7 +73,7 @@ def test_the_fit_learns(device, options):
     def make_engine() -> DressiAD:
         return DressiAD(device)
 
-    scene = mesh_scene(pear(16, 12, 32), TINY.views, SIZE, make_engine)
+    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
     job = FitJob(scene, replace(TINY, **options), make_engine)
     result = job.run()
     shape = [loss for phase, loss in result.losses if phase == "shape"]
@@ -86,7 +86,7 @@ def test_exposures_are_found(device):
         return DressiAD(device)
 
     target = pear(16, 12, 32)
-    scene = mesh_scene(target, 4, SIZE, make_engine)
+    scene = mesh_dataset(target, 4, SIZE, make_engine)
     gains = np.array([0.9, 1.0, 1.1, 1.0])
     codes = linear_to_srgb(scene.train.colors)
     colors = srgb_to_linear(codes / codes.max() * 0.9 * gains[:, None, None, None])

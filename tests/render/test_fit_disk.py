@@ -15,7 +15,7 @@ import pytest
 
 from dressi import DressiAD
 from dressi.errors import InputError
-from dressi.render.fit import FILES, FitJob, FitOptions, check_folder, keep_mesh, mesh_scene, write_results
+from dressi.render.fit import FILES, FitJob, FitOptions, check_folder, keep_mesh, mesh_dataset, write_results
 from dressi.render.fit.disk import checkpoint as checkpoint_module
 from dressi.render.fit.disk import folder as folder_module
 from dressi.render.fit.disk.checkpoint import NAME, OLD, Checkpoint
@@ -241,7 +241,7 @@ def make_engine(device):
 def test_a_disk_that_fails_does_not_end_a_fit(
     make_engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ):
-    scene = mesh_scene(pear(16, 12, 32), TINY.views, SIZE, make_engine)
+    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
     whole = FitJob(scene, TINY, make_engine).run()
     monkeypatch.setattr("dressi.render.fit.job.SAVE_SECONDS", 0.0)
     with monkeypatch.context() as broken:
@@ -259,7 +259,7 @@ def test_a_disk_that_fails_does_not_end_a_fit(
 def test_results_that_cannot_be_written_are_written_by_a_resume(
     make_engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    scene = mesh_scene(pear(16, 12, 32), TINY.views, SIZE, make_engine)
+    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
     result = FitJob(scene, TINY, make_engine, folder=tmp_path).run()
     facts = {"name": "d", "driver": "d", "version": "1"}
 
@@ -291,7 +291,7 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(
 
 @pytest.mark.vk
 def test_a_resume_that_is_stopped_at_once_keeps_the_texture(make_engine, tmp_path: Path):
-    scene = mesh_scene(pear(16, 12, 32), TINY.views, SIZE, make_engine)
+    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
 
     def job() -> FitJob:
         return FitJob(scene, TINY, make_engine, folder=tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
-from dressi.render.fit import FitJob, FitOptions, draw, mesh_scene
+from dressi.render.fit import FitJob, FitOptions, draw, mesh_dataset
 from dressi.render.fit.parts import Parts, regions
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere
@@ -72,7 +72,7 @@ def test_two_objects_are_said_and_two_spheres_reach_them(device):
         return DressiAD(device)
 
     target = several(octasphere(3, 0.4, (-0.6, 0.0, 0.0)), octasphere(3, 0.4, (0.6, 0.2, 0.0)))
-    scene = mesh_scene(target, 4, SIZE, make_engine)
+    scene = mesh_dataset(target, 4, SIZE, make_engine)
     options = FitOptions(size=SIZE, views=4, steps=60, texture_size=8, colours=False)
     assert Parts.of(scene).components == 2 and Parts.of(scene).apart >= 2
     with pytest.warns(UserWarning, match=r"2 connected components, apart in \d of 4 views"):

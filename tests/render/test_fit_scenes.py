@@ -7,8 +7,8 @@ import pytest
 
 from dressi import DressiAD
 from dressi.errors import InputError
-from dressi.render.fit import mesh_scene
-from dressi.render.fit.scene import MOST_PIXELS
+from dressi.render.fit import mesh_dataset
+from dressi.render.fit.dataset import MOST_PIXELS
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
 
@@ -29,11 +29,11 @@ def make_engine(device):
 
 @pytest.mark.vk
 def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
-    lying = mesh_scene(plate(1), 3, SIZE, make_engine)
+    lying = mesh_dataset(plate(1), 3, SIZE, make_engine)
     # The level views that judge see it edge-on.
     assert len(lying.train.masks) == 3 and lying.held_out is not None and len(lying.held_out.masks) < 12
     with pytest.warns(UserWarning, match="1 of 3 views, which see it edge-on"):
-        standing = mesh_scene(plate(0), 3, SIZE, make_engine)
+        standing = mesh_dataset(plate(0), 3, SIZE, make_engine)
     assert (
         len(standing.train.masks) == len(standing.train.cameras) == 2
         and standing.train.masks.any((1, 2)).all()
@@ -43,9 +43,9 @@ def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
 @pytest.mark.vk
 def test_more_views_of_a_plate_help(make_engine):
     with pytest.raises(InputError, match="edge-on: give --views 6"):
-        mesh_scene(plate(0), 2, SIZE, make_engine)
+        mesh_dataset(plate(0), 2, SIZE, make_engine)
     with pytest.warns(UserWarning, match="left out"):
-        assert mesh_scene(plate(0), 6, SIZE, make_engine).train.masks.any()
+        assert mesh_dataset(plate(0), 6, SIZE, make_engine).train.masks.any()
 
 
 @pytest.mark.vk
@@ -53,26 +53,26 @@ def test_more_pixels_or_thickness_of_a_needle_help(make_engine):
     ball = octasphere(2)
     needle = ball.moved(ball.positions * (1, 0.002, 0.002))
     with pytest.raises(InputError, match=r"use --size \d+") as error:
-        mesh_scene(needle, 2, SIZE, make_engine)
+        mesh_dataset(needle, 2, SIZE, make_engine)
     rows = int(re.findall(r"--size (\d+)", str(error.value))[0])
-    assert mesh_scene(needle, 2, (rows, rows), make_engine).train.masks.any()
+    assert mesh_dataset(needle, 2, (rows, rows), make_engine).train.masks.any()
     with pytest.raises(InputError, match="thick") as error:
-        mesh_scene(ball.moved(ball.positions * (1, 1e-6, 1e-6)), 2, SIZE, make_engine)
+        mesh_dataset(ball.moved(ball.positions * (1, 1e-6, 1e-6)), 2, SIZE, make_engine)
     thick = float(re.findall(r"at least ([\d.e-]+) thick", str(error.value))[0])
     thicker = ball.moved(ball.positions * (1, thick / 2, thick / 2))
-    assert mesh_scene(thicker, 2, SIZE, make_engine).train.masks.any()
+    assert mesh_dataset(thicker, 2, SIZE, make_engine).train.masks.any()
 
 
 @pytest.mark.vk
 def test_units_do_not_matter_until_they_are_named(make_engine):
     mesh = pear(16, 12, 8)
-    masks = mesh_scene(mesh, 2, SIZE, make_engine).train.masks
+    masks = mesh_dataset(mesh, 2, SIZE, make_engine).train.masks
     for scale in (1e-5, 1e11):
-        found = mesh_scene(mesh.moved(mesh.positions * scale), 2, SIZE, make_engine).train.masks
+        found = mesh_dataset(mesh.moved(mesh.positions * scale), 2, SIZE, make_engine).train.masks
         np.testing.assert_array_equal(found, masks)
     for scale in (1e-9, 1e15, 1e30):
         with pytest.raises(InputError, match="scale it to between"):
-            mesh_scene(mesh.moved(mesh.positions * scale), 2, SIZE, make_engine)
+            mesh_dataset(mesh.moved(mesh.positions * scale), 2, SIZE, make_engine)
 
 
 def test_pictures_past_all_memory():
@@ -80,5 +80,5 @@ def test_pictures_past_all_memory():
         raise AssertionError("no engine is needed")
 
     with pytest.raises(InputError, match="fewer --views"):
-        mesh_scene(pear(16, 12, 8), 10**9, SIZE, none)
+        mesh_dataset(pear(16, 12, 8), 10**9, SIZE, none)
     assert MOST_PIXELS >= 1000 * 512 * 512

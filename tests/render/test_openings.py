@@ -8,7 +8,7 @@ import pytest
 from dressi import DressiAD
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions, mesh_scene
+from dressi.render.fit import FitJob, FitOptions, mesh_dataset
 from dressi.render.fit.phases import openings
 from dressi.render.fit.phases.openings import holes, opened
 from dressi.render.mesh import Mesh, primitives
@@ -96,7 +96,7 @@ def test_a_fit_finds_the_ring_and_goes_on_after_it_did(
 ):
     monkeypatch.setattr(openings, "CELLS", 32)
     options = FitOptions(size=(40, 40), views=6, steps=60, texture_size=16, colours=False)
-    scene = mesh_scene(standing_torus(32, 16), 6, (40, 40), lambda: DressiAD(device))
+    scene = mesh_dataset(standing_torus(32, 16), 6, (40, 40), lambda: DressiAD(device))
 
     def job() -> FitJob:
         return FitJob(scene, options, lambda: DressiAD(device), folder=tmp_path)

@@ -16,9 +16,9 @@ from dressi.render.cameras.alignment import Similarity, align, pose_errors, turn
 from dressi.render.cameras.pose import turned
 from dressi.render.cameras.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions, Round, Scene, mesh_scene
+from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, mesh_dataset
 from dressi.render.fit.cameras import cameras_file
-from dressi.render.fit.phases.colours import Light
+from dressi.render.fit.phases.colours import HarmonicLight
 from dressi.render.fit.phases.moving import Moving
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.io import load_photos
@@ -79,7 +79,7 @@ def test_cameras_in_units_of_the_scene():
 
 def test_light_is_one_at_first_and_falls_from_a_side():
     normals = octasphere(1).vertex_normals()
-    light = Light(normals, 2)
+    light = HarmonicLight(normals, 2)
     np.testing.assert_array_equal(evaluate([light.shade])[0], 1.0)
     values = {leaf: np.zeros((2, 1, 1, 3)) for leaf in light.parameters}
     values[light.parameters[0]][1, 0, 0] = (0.5, 0, 0)
@@ -88,9 +88,9 @@ def test_light_is_one_at_first_and_falls_from_a_side():
     np.testing.assert_allclose(shade[1], 1 + 0.5 * normals[:, 0])
 
 
-def wrong_scene(device) -> Scene:
+def wrong_scene(device) -> Dataset:
     """Pictures by cameras that are not quite where the scene says."""
-    scene = mesh_scene(pear(16, 12, 32), 5, SIZE, lambda: DressiAD(device))
+    scene = mesh_dataset(pear(16, 12, 32), 5, SIZE, lambda: DressiAD(device))
     given = perturbed(scene.train.cameras, 2.0, 0.02, scene.center)
     return replace(scene, train=replace(scene.train, cameras=given))
 
@@ -98,7 +98,7 @@ def wrong_scene(device) -> Scene:
 OPTIONS = FitOptions(size=SIZE, views=5, steps=30, texture_size=16, refine_poses=True)
 
 
-def job_of(scene: Scene, device, folder: Path | None = None) -> FitJob:
+def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
     """A fit of one round of the shape."""
     job = FitJob(scene, OPTIONS, lambda: DressiAD(device), folder=folder)
     job.rounds = [replace(job.rounds[0], steps=20, subdivisions=2)]
@@ -132,7 +132,7 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path: Path):
 def test_batches_and_colours_move_poses_too(device):
     scene = wrong_scene(device)
     cameras = unit_cameras(scene.train.cameras, scene.center, scene.radius)
-    plan = Round(2, 48, 5, (0.1, 0.1), (0.01, 0.01), 1e-5, 19.0, 1.0)
+    plan = FitRound(2, 48, 5, (0.1, 0.1), (0.01, 0.01), 1e-5, 19.0, 1.0)
     views = Moving(cameras, (0.01, 0.01), (0.01, 0.01), plan.steps)
     train = scene.train
     work = ShapeRound(scene.start(2), views, train.masks, SIZE, plan, 1, colors=train.colors, batch=2)
@@ -158,18 +158,18 @@ def test_one_view_says_nothing_about_its_pose():
     assert job.cameras is None
 
 
-def mesh_like(cameras: Cameras) -> Scene:
+def mesh_like(cameras: Cameras) -> Dataset:
     """A scene of a disc, from the host."""
-    from dressi.render.fit import Views
+    from dressi.render.fit import Observations
 
     y, x = np.mgrid[: SIZE[1], : SIZE[0]] + 0.5 - SIZE[0] / 2
     masks = np.repeat((np.hypot(x, y) < 12).astype(np.float32)[None], len(cameras), axis=0)
-    views = Views(cameras, masks, np.repeat(masks[..., None], 3, axis=3))
-    return Scene(views, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+    views = Observations(cameras, masks, np.repeat(masks[..., None], 3, axis=3))
+    return Dataset(views, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
 
 
 def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
-    from dressi.render.fit import photo_scene
+    from dressi.render.fit import photo_dataset
     from dressi.render.io import save_png
 
     cameras = ring(np.zeros(3), 1.0, 5, (32, 24))
@@ -187,13 +187,13 @@ def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
     document = {"bbox": [[-0.4] * 3, [0.4] * 3], "pixel_center": 0, "views": views}
     (tmp_path / "cameras.json").write_text(json.dumps(document))
     photos = load_photos(tmp_path, (16, 12))
-    scene = photo_scene(photos)
+    scene = photo_dataset(photos)
     moved = perturbed(scene.train.cameras, 1.0, 0.0, scene.center)
     (tmp_path / "cameras.json").write_bytes(cameras_file(moved, scene, photos))
     back = load_photos(tmp_path, (16, 12))
     np.testing.assert_array_equal(back.bounds, photos.bounds)
     assert back.originals[0].lens == photos.originals[0].lens
-    for found, expected in zip(photo_scene(back).train.cameras, moved, strict=True):
+    for found, expected in zip(photo_dataset(back).train.cameras, moved, strict=True):
         np.testing.assert_allclose(found.intrinsics, expected.intrinsics)
         np.testing.assert_allclose(found.view, expected.view)
     kept = back.cameras[3]

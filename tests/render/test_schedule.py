@@ -14,12 +14,12 @@ from dressi.ad.optim.optimizers import adam
 from dressi.ad.types import FLOAT, VEC2
 from dressi.errors import InputError
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions, Scene
-from dressi.render.fit.scene import Views
+from dressi.render.fit import Dataset, FitJob, FitOptions
+from dressi.render.fit.dataset import Observations
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.reach import check_reach, gap, marked
 from dressi.render.mesh.primitives import octasphere
-from dressi.render.objectives.schedule import Phase, run_phases
+from dressi.render.objectives.phases import Phase, run_phases
 
 sys.path.insert(0, str(Path(__file__).parent))
 import soft_cases as sc
@@ -135,8 +135,8 @@ def test_a_fit_out_of_reach_is_refused_before_it_starts():
     cameras = ring(np.zeros(3), 1.0, 2, (64, 64))
     seen = np.zeros((2, 64, 64))
     seen[:, 56:60, 30:34] = 1
-    train = Views(cameras, seen, seen[..., None] * np.ones(3))
-    scene = Scene(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+    train = Observations(cameras, seen, seen[..., None] * np.ones(3))
+    scene = Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
     options = FitOptions(size=(64, 64), views=2, radius=0.01)
     job = FitJob(scene, options, lambda: pytest.fail("built"), init=octasphere(3, 0.25, (0.0, 0.45, 0.0)))
     with pytest.raises(InputError, match="nothing would pull"):

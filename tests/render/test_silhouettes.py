@@ -7,7 +7,7 @@ from meshes import disc
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT
-from dressi.render.fit import Round
+from dressi.render.fit import FitRound
 from dressi.render.fit.phases.mask_distances import cut_off, least_distances, signed_distances
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.forms.face import peeled_target
@@ -86,7 +86,7 @@ def test_what_lies_outside_of_the_picture_costs_nothing():
     matrices = np.stack([flat, flat])
 
     def loss(positions: np.ndarray, known: np.ndarray | None = None) -> float:
-        plan = Round(0, 24, 1, (0.2, 0.2), (0.1, 0.1), 0.0)
+        plan = FitRound(0, 24, 1, (0.2, 0.2), (0.1, 0.1), 0.0)
         work = ShapeRound(ball.moved(positions), matrices, masks, size, plan, 1, known=known)
         return float(evaluate([work.loss], {work.radius: np.full((1, 1, 1), 0.2)})[0].item())
 

@@ -1,7 +1,7 @@
-"""Shape and texture of an object from its pictures: a scene, options, and a job that runs the rounds.
+"""Shape and texture of an object from its pictures: a dataset, options, and a job that runs the rounds.
 
-    scene = mesh_scene(load_mesh("pear.glb"), views=6, size=(256, 256), make_engine=DressiAD)
-    result = FitJob(scene, FitOptions(), DressiAD).run()
+    dataset = mesh_dataset(load_mesh("pear.glb"), views=6, size=(256, 256), make_engine=DressiAD)
+    result = FitJob(dataset, FitOptions(), DressiAD).run()
     save_mesh("result.glb", result.mesh)
 
 Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, ``dressi.DressiAD`` for one.
@@ -9,31 +9,31 @@ Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, 
 
 from ..drawing.draw import draw
 from ..engine import Engine, MakeEngine
+from .dataset import Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
 from .disk import Checkpoint, check_folder, locked
 from .job import FitJob
-from .options import FitOptions, Round
+from .options import FitOptions, FitRound
 from .report import FILES, keep_mesh, write_results
 from .result import FitResult, Progress
-from .scene import Scene, Views, mesh_scene, photo_scene, planned_scene
 
 __all__ = [
     "FILES",
     "Checkpoint",
+    "Dataset",
     "Engine",
     "FitJob",
     "FitOptions",
     "FitResult",
+    "FitRound",
     "MakeEngine",
+    "Observations",
     "Progress",
-    "Round",
-    "Scene",
-    "Views",
     "check_folder",
     "draw",
     "keep_mesh",
     "locked",
-    "mesh_scene",
-    "photo_scene",
-    "planned_scene",
+    "mesh_dataset",
+    "photo_dataset",
+    "planned_dataset",
     "write_results",
 ]

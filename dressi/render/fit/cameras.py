@@ -12,7 +12,7 @@ from ..cameras.alignment import turns
 from ..io import Photos
 from ..io.cameras import encode_cameras
 from ..io.lens import Lens
-from .scene import Scene
+from .dataset import Dataset
 
 
 def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
@@ -29,14 +29,14 @@ def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
     }
 
 
-def cameras_file(found: Cameras, scene: Scene, photos: Photos | None = None) -> bytes:
+def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None) -> bytes:
     """A ``cameras.json`` of the cameras that a fit has found, in the size that it worked in.
 
     With the photographs that the scene is of: one for their folder, of all photographs in their own sizes and with
     their lenses; cameras of those that were held out are as they were.
     """
     if photos is None:
-        return encode_cameras([(camera.name, camera, Lens()) for camera in found], scene.bounds)
+        return encode_cameras([(camera.name, camera, Lens()) for camera in found], dataset.bounds)
     learned: dict[int, Camera] = dict(zip(photos.train.tolist(), found, strict=True))
     views = []
     for i, original in enumerate(photos.originals):
@@ -44,4 +44,4 @@ def cameras_file(found: Cameras, scene: Scene, photos: Photos | None = None) -> 
         if i in learned:
             camera = replace(camera, rotation=learned[i].rotation, translation=learned[i].translation)
         views.append((original.image.name, camera, original.lens))
-    return encode_cameras(views, scene.bounds)
+    return encode_cameras(views, dataset.bounds)

@@ -19,9 +19,10 @@ from ..engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.reach import check_reach, marked
 from ..mesh import Mesh
+from .dataset import Dataset
 from .disk import Checkpoint, Keeper, locked, task_key
 from .disk.checkpoint import MOST_BYTES
-from .options import FitOptions, Round
+from .options import FitOptions, FitRound
 from .parts import Parts
 from .phases.learned import learned, round_size
 from .phases.moving import Moving, with_views
@@ -30,7 +31,6 @@ from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import unfolded
 from .result import FitResult, Progress, Timing
-from .scene import Scene
 
 CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped
@@ -38,12 +38,12 @@ and resumed computes the same numbers."""
 SAVE_SECONDS = 10.0
 
 
-def rounds_of(scene: Scene, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[Round]]:
+def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[FitRound]]:
     """The mesh to start from, in units of the scene, and the rounds of the shape phase."""
-    rounds = options.rounds(scene.exact)
+    rounds = options.rounds(dataset.exact)
     if init is None:
-        return scene.start(rounds[0].subdivisions), rounds
-    return scene.placed(init), [replace(plan, subdivisions=0) for plan in rounds]
+        return dataset.start(rounds[0].subdivisions), rounds
+    return dataset.placed(init), [replace(plan, subdivisions=0) for plan in rounds]
 
 
 class FitJob:
@@ -55,26 +55,26 @@ class FitJob:
 
     def __init__(
         self,
-        scene: Scene,
+        dataset: Dataset,
         options: FitOptions,
         make_engine: MakeEngine,
         *,
         init: Mesh | None = None,
         folder: Path | None = None,
     ):
-        self.scene, self.options, self.make_engine, self.folder = scene, options, make_engine, folder
+        self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
         self._keeper = Keeper(folder)
-        self._learned = learned(scene)
+        self._learned = learned(dataset)
         self.cameras = self._moving_cameras()
         """In units of the scene, at the start of the round; None where they stay."""
         self._rest_is_start = init is not None
-        self._start, self.rounds = rounds_of(scene, options, init)
+        self._start, self.rounds = rounds_of(dataset, options, init)
         self._key = task_key(
             options.as_dict(),
-            scene.matrices,
-            scene.train.masks,
-            scene.train.colors,
-            *([] if scene.train.known is None else [scene.train.known]),
+            dataset.matrices,
+            dataset.train.masks,
+            dataset.train.colors,
+            *([] if dataset.train.known is None else [dataset.train.known]),
             self._start.positions,
             self._start.faces,
         )
@@ -235,31 +235,31 @@ class FitJob:
         mesh = unfolded(mesh)
         if not self.rounds[number].opens:
             return mesh
-        train = self.scene.train
-        matrices = self.scene.matrices if self.cameras is None else self.cameras.matrices
+        train = self.dataset.train
+        matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
         size = self.options.texture_size
         return opened(mesh, matrices, train.masks, train.known, resolution=size) or mesh
 
     def _moving_cameras(self) -> Cameras | None:
         if not self.options.refine_poses:
             return None
-        scene = self.scene
-        if len(scene.train.cameras) == 1:
+        dataset = self.dataset
+        if len(dataset.train.cameras) == 1:
             warnings.warn(
                 "one view says nothing about its pose: it stays as it is; give more to refine them",
                 stacklevel=3,
             )
             return None
-        return unit_cameras(scene.train.cameras, scene.center, scene.radius)
+        return unit_cameras(dataset.train.cameras, dataset.center, dataset.radius)
 
     def _in_world(self, mesh: Mesh) -> tuple[Mesh, Cameras | None]:
         """Mesh and cameras from units of the scene. Poses that are learned leave it open where both lie together."""
-        scene = self.scene
-        mesh = scene.to_world(mesh)
+        dataset = self.dataset
+        mesh = dataset.to_world(mesh)
         if self.cameras is None:
             return mesh, None
-        cameras = world_cameras(self.cameras, scene.center, scene.radius)
-        back = align(cameras, scene.train.cameras)
+        cameras = world_cameras(self.cameras, dataset.center, dataset.radius)
+        back = align(cameras, dataset.train.cameras)
         return mesh.moved(back.points(mesh.positions)), back.cameras(cameras)
 
     def _check_reach(self) -> None:
@@ -268,7 +268,7 @@ class FitJob:
         note = check_reach(marked(matrices, self._start.positions, masks.shape[1:]), masks, radius)
         if note is not None:
             warnings.warn(note, stacklevel=3)
-        note = Parts.of(self.scene).note(self._start.component_count())
+        note = Parts.of(self.dataset).note(self._start.component_count())
         if note is not None:
             warnings.warn(note, stacklevel=3)
 

@@ -24,7 +24,7 @@ COLOUR, SPREAD = 1.0, 9.0
 
 
 @dataclass(frozen=True)
-class Round:
+class FitRound:
     """Part of the shape phase, on one topology and one size of images; pairs go from the first to the last step."""
 
     subdivisions: int
@@ -128,7 +128,7 @@ class FitOptions:
     def texture_steps(self) -> int:
         return max(self.steps // 6, 1)
 
-    def rounds(self, exact: bool = False) -> list[Round]:
+    def rounds(self, exact: bool = False) -> list[FitRound]:
         """The shape phase from coarse to fine, the radius from far to near.
 
         exact: whether the masks are, as those of pictures drawn of a mesh, and not those of photographs. Then outlines
@@ -151,12 +151,12 @@ class FitOptions:
             plans = _moving(plans)
         return [plan for plan in plans if plan.steps > 0]
 
-    def _large(self, plan: Round) -> Round:
+    def _large(self, plan: FitRound) -> FitRound:
         """The round by large steps."""
         rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
         return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
-    def _fine_rounds(self, share: list[int], exact: bool) -> list[Round]:
+    def _fine_rounds(self, share: list[int], exact: bool) -> list[FitRound]:
         """Outlines on twice the rows of the round before, with a radius that goes on where that one ended.
 
         The Laplacian is strong where the radius is large, for a start without folds, and weak at the end, for details.
@@ -168,34 +168,36 @@ class FitOptions:
         far = min(0.02, 1.35 / max(share[0], 1))
         finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
         rounds = [
-            Round(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
-            Round(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5, opens=True),
+            FitRound(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
+            FitRound(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5, opens=True),
         ]
         if not self.colours:
-            return [*rounds, Round(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
+            return [*rounds, FitRound(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
         # Colours pull from a few pixels away only, so they begin in pictures so small that a few pixels are far. By large
         # steps, for what few pixels show, or none, must not go as far as what many agree about: it would fold over.
         near, slow = (radii[2], radii[3]), (0.003, 0.0005)
-        last = Round(finer[2], 256, share[6], near, slow, 1e-6)
+        last = FitRound(finer[2], 256, share[6], near, slow, 1e-6)
         return [
             *rounds,
-            Round(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
-            Round(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
-            Round(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
-            Round(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
+            FitRound(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
+            FitRound(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
+            FitRound(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
+            FitRound(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
             last if exact else replace(last, spread=SPREAD, colour=COLOUR),
         ]
 
-    def _coarse_rounds(self, share: list[int]) -> list[Round]:
+    def _coarse_rounds(self, share: list[int]) -> list[FitRound]:
         r = self.radius
         # A quarter, three eighths and half of the rows: targets know where the outline lies between the pixels.
         low, middle, high = (
             max(least, self.size[1] * part // 8) for least, part in ((64, 2), (96, 3), (128, 4))
         )
         return [
-            Round(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
-            Round(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5, opens=True),
-            Round(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
+            FitRound(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
+            FitRound(
+                4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5, opens=True
+            ),
+            FitRound(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
         ]
 
 
@@ -205,7 +207,7 @@ SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
 the third as the third."""
 
 
-def _moving(plans: list[Round]) -> list[Round]:
+def _moving(plans: list[FitRound]) -> list[FitRound]:
     """Cameras go as far as a badly calibrated one needs, and slower from round to round: where outlines say little, Adam
     would follow what is left of the shape's own errors. Pictures coarser than those before would only blur poses."""
     moved, finest = [], 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import label
 
-from .scene import Scene
+from .dataset import Dataset
 
 LEAST = 0.01
 """Of a region, as a share of what its mask covers; smaller ones are as likely mistakes of the mask."""
@@ -25,13 +25,13 @@ class Parts:
     apart: int
 
     @classmethod
-    def of(cls, scene: Scene) -> Parts:
-        train = scene.train
+    def of(cls, dataset: Dataset) -> Parts:
+        train = dataset.train
         known = train.known
         apart = sum(
             regions(mask, None if known is None else known[i]) > 1 for i, mask in enumerate(train.masks)
         )
-        count = None if scene.reference is None else scene.reference.component_count()
+        count = None if dataset.reference is None else dataset.reference.component_count()
         return cls(count, len(train.masks), apart)
 
     def note(self, start: int = 1) -> str | None:

@@ -27,10 +27,10 @@ from ..mesh.checks import check_surface
 from ..mesh.hull import hull_iou
 from ..objectives.metrics import chamfer, iou, psnr, ssim
 from .cameras import cameras_file, moves
+from .dataset import Dataset, Observations
 from .disk import cannot_write, locked, temporary_prefix
 from .parts import Parts
 from .result import FitResult
-from .scene import Scene, Views
 
 FILES = ("result.glb", "loss.csv", "loss.png", "views.png", "turntable.gif", "report.json")
 
@@ -51,7 +51,7 @@ class Score:
         return {"iou": self.iou, "psnr": quality, "ssim": self.ssim}
 
 
-def score(result: FitResult, views: Views, make_engine: MakeEngine) -> Score:
+def score(result: FitResult, views: Observations, make_engine: MakeEngine) -> Score:
     """Hard silhouettes and colours of the result against those of the views."""
     masks, colors = draw(result.mesh, views.cameras, make_engine)
     return Score(
@@ -63,28 +63,28 @@ def score(result: FitResult, views: Views, make_engine: MakeEngine) -> Score:
     )
 
 
-def surface_score(result: FitResult, scene: Scene) -> dict[str, Any]:
+def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
     """What is wrong with the result as a surface, and how far it is from the true one where the scene has it.
 
     chamfer: in the units of the mesh; relative: over the diagonal of the box of the true one.
     """
     found = check_surface(result.mesh).as_dict()
-    if scene.reference is None:
+    if dataset.reference is None:
         return found
-    distance = chamfer(result.mesh, scene.reference)
-    diagonal = float(np.linalg.norm(np.ptp(scene.reference.bounds(), axis=0)))
+    distance = chamfer(result.mesh, dataset.reference)
+    diagonal = float(np.linalg.norm(np.ptp(dataset.reference.bounds(), axis=0)))
     return {**found, "chamfer": distance, "relative_chamfer": distance / max(diagonal, 1e-30)}
 
 
-def hull_score(scene: Scene) -> float | None:
+def hull_score(dataset: Dataset) -> float | None:
     """Held-out IoU of the visual hull of the masks that were learned from: the yardstick of a shape."""
-    if scene.held_out is None:
+    if dataset.held_out is None:
         return None
-    low, high = scene.bounds
+    low, high = dataset.bounds
     # A flat object has no extent along one axis, and a box has to have some.
     margin = 0.02 * np.maximum(high - low, 0.1 * (high - low).max())
     bounds = np.stack([low - margin, high + margin])
-    train, other = scene.train, scene.held_out
+    train, other = dataset.train, dataset.held_out
     return hull_iou(
         train.masks,
         train.cameras,
@@ -98,7 +98,7 @@ def hull_score(scene: Scene) -> float | None:
 
 def write_results(
     folder: Path,
-    scene: Scene,
+    dataset: Dataset,
     result: FitResult,
     make_engine: MakeEngine,
     *,
@@ -115,13 +115,13 @@ def write_results(
     the folder cannot be written.
     """
     files = FILES
-    given = scene.train.cameras
+    given = dataset.train.cameras
     if result.cameras is not None:
         files = (*FILES, NAME)
-        scene = replace(scene, train=replace(scene.train, cameras=result.cameras))
-    train = score(result, scene.train, make_engine)
-    held_out = None if scene.held_out is None else score(result, scene.held_out, make_engine)
-    frames = render_turntable(result.mesh, scene.up, make_engine)
+        dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
+    train = score(result, dataset.train, make_engine)
+    held_out = None if dataset.held_out is None else score(result, dataset.held_out, make_engine)
+    frames = render_turntable(result.mesh, dataset.up, make_engine)
     report: dict[str, Any] = {
         "device": device,
         "plan": {
@@ -139,9 +139,9 @@ def write_results(
     }
     if result.cameras is not None:
         report["poses"] = moves(result.cameras, given)
-    report["parts"] = {**Parts.of(scene).as_dict(), "result": result.mesh.component_count()}
-    report["surface"] = surface_score(result, scene)
-    outline = hull_score(scene) if hull else None
+    report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
+    report["surface"] = surface_score(result, dataset)
+    outline = hull_score(dataset) if hull else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
     with _all_or_nothing(folder, files) as new:
@@ -149,7 +149,7 @@ def write_results(
         write_losses(new / "loss.csv", result.losses)
         pictures.save_losses(new / "loss.png", result.losses)
         shown = slice(0, pictures.COLUMNS)
-        sheet = pictures.compare(scene.train.colors[shown], train.colors[shown])
+        sheet = pictures.compare(dataset.train.colors[shown], train.colors[shown])
         save_png(new / "views.png", sheet)
         save_gif(new / "turntable.gif", frames)
         timing = result.timing
@@ -159,7 +159,7 @@ def write_results(
             "total_s": result.earlier_s + total_s(),
         }
         if result.cameras is not None:
-            (new / NAME).write_bytes(cameras_file(result.cameras, scene, photos))
+            (new / NAME).write_bytes(cameras_file(result.cameras, dataset, photos))
         (new / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     return report
 

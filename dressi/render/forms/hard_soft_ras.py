@@ -95,7 +95,7 @@ def hard_soft_ras(
     edges (outer, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
 
     radius, sigma and delta are numbers or FLOAT 1x1 Variables: as leaves they can be sent between steps without a new
-    build. The form and the layers are the graph itself: ``dressi.render.objectives.schedule`` changes them from phase to phase.
+    build. The form and the layers are the graph itself: ``dressi.render.objectives.phases`` changes them from phase to phase.
 
     Images have size ``size`` and batch N. Differentiable in position, and again: second derivatives hold fixed what a
     pixel has chosen, its faces and its nearest edge, as first ones do. Faces are clipped at the near plane; those

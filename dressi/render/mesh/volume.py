@@ -8,7 +8,7 @@ import numpy as np
 
 from .columns import crossings
 from .mesh import Mesh
-from .surface import Surface
+from .sampling import SurfaceDistance
 
 SAMPLES = 8
 """Points on a surface in the area of a cell's side: they are a third of a cell apart."""
@@ -69,7 +69,7 @@ def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0) -> np.ndarray:
     >>> field.reshape(-1).round(1).tolist()
     [-1.0, 1.0, -1.0]
     """
-    surface = Surface(mesh, int(SAMPLES * mesh.face_areas().sum() / grid.step**2))
+    surface = SurfaceDistance(mesh, int(SAMPLES * mesh.face_areas().sum() / grid.step**2))
     distance = surface.distances(grid.points(), most=reach * grid.step)
     return np.where(winding_numbers(mesh, grid) > 0, 1, -1) * distance
 

@@ -23,7 +23,7 @@ from dressi.cli.bench.targets import drawn_on, without_values
 from dressi.cli.plan_for import PlanFor
 from dressi.config import shader_text
 from dressi.errors import InputError
-from dressi.render.fit import FitOptions, mesh_scene, planned_scene
+from dressi.render.fit import FitOptions, mesh_scene, planned_dataset
 from dressi.render.io import write_json
 from dressi.vk.plan.limits import most_restrictive, profile
 from dressi.vk.plan.model.records import device_model
@@ -75,7 +75,7 @@ def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, A
 
 
 def _discs(mesh: Any, options: FitOptions) -> Any:
-    return planned_scene(mesh, options.views, options.size)
+    return planned_dataset(mesh, options.views, options.size)
 
 
 def _settings(request: Request, model: Any, size: tuple[int, int], work: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ PACE = 0.05
 """Step of Adam, in codes."""
 
 
-class Light:
+class HarmonicLight:
     """How bright each view sees a surface by where it faces: spherical harmonics up to the second degree, times the
     colours. Explains lights that stand still while the object turns, or move with the camera, and exposures."""
 
@@ -46,7 +46,7 @@ def colour_term(
     margin: int,
     count: int,
     pick: Callable[[Variable], Variable] = lambda views: views,
-    light: Light | None = None,
+    light: HarmonicLight | None = None,
 ) -> tuple[Variable, Variable]:
     """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
 

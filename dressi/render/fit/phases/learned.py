@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...forms.hard_soft_ras import SOFT_FORMS
-from ..scene import Scene
+from ..dataset import Dataset
 
 PIXELS = 400_000
 """Most pixels of all views together in the shape phase."""
@@ -13,16 +13,16 @@ CHEAP_PIXELS = 1_000_000
 """The same for forms with ``full_resolution``, whose pixels cost less."""
 
 
-def learned(scene: Scene) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+def learned(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Matrices, masks, colours and what is known of the views to learn from, at least two: a view that is alone is
     taken twice.
 
     Everything a view has then differs in its domain from what views share, and the plan for one view is that for
     many. The losses are means, so they stay what they are.
     """
-    train = scene.train
-    arrays = (scene.matrices, train.masks, train.colors)
-    if len(scene.matrices) > 1:
+    train = dataset.train
+    arrays = (dataset.matrices, train.masks, train.colors)
+    if len(dataset.matrices) > 1:
         return (*arrays, train.known)
     matrices, masks, colors = (np.repeat(array, 2, axis=0) for array in arrays)
     return matrices, masks, colors, None if train.known is None else np.repeat(train.known, 2, axis=0)

@@ -20,9 +20,9 @@ from ...objectives.losses import l2
 from ...objectives.regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ...surface.projection import to_clip
 from ...surface.screen import with_margin
-from ..options import BETAS, Round
+from ..options import BETAS, FitRound
 from .batches import ViewBatches
-from .colours import PACE, Light, colour_term
+from .colours import PACE, HarmonicLight, colour_term
 from .mask_distances import cut_off, least_distances, signed_distances
 from .moving import Moving, matrices_of, optimizers_of
 
@@ -51,7 +51,7 @@ class ShapeRound:
         matrices: np.ndarray | Moving,
         masks: np.ndarray,
         size: tuple[int, int],
-        plan: Round,
+        plan: FitRound,
         layers: int,
         rest: np.ndarray | None = None,
         form: str = "outer",
@@ -110,7 +110,7 @@ class ShapeRound:
             moves = optim.chain(smoothed(neighbours), optim.adam(rate, BETAS))
         others = optimizers_of(matrices)
         if plan.colour and colors is not None:
-            light = None if self.moving is None else Light(mesh.vertex_normals(), len(masks))
+            light = None if self.moving is None else HarmonicLight(mesh.vertex_normals(), len(masks))
             colour, distance = colour_term(
                 soft.mesh, colors, masks, size, margin, len(mesh.positions), pick, light
             )

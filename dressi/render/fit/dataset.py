@@ -28,7 +28,7 @@ LARGEST_SIZE = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Views:
+class Observations:
     """N pictures. masks: (N, H, W) 0 or 1.  colors: (N, H, W, 3) linear, black outside of the masks.
 
     known: (N, H, W) bool, where the pictures mean something; None is everywhere. Masks are 0 elsewhere.
@@ -41,14 +41,14 @@ class Views:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class Dataset:
     """center, radius: sphere around the object; a fit works in units of it.  bounds: (2, 3) box of the object.
 
     reference: the true mesh in the world, where there is one.
     """
 
-    train: Views
-    held_out: Views | None
+    train: Observations
+    held_out: Observations | None
     center: np.ndarray
     radius: float
     bounds: np.ndarray
@@ -104,7 +104,7 @@ class Scene:
         return middle, float(np.clip(0.7 * np.cbrt(extent.prod()), 0.1, 0.7))
 
 
-def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine) -> Scene:
+def mesh_dataset(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine) -> Dataset:
     """Views of a mesh: a ring to learn from and twelve others to judge by, unlit on black. Raises InputError."""
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
@@ -129,11 +129,11 @@ def mesh_scene(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeE
             stacklevel=2,
         )
     held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine)
-    return Scene(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+    return Dataset(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
-def planned_scene(mesh: Mesh, views: int, size: tuple[int, int]) -> Scene:
-    """The scene of ``mesh_scene`` with a grey disc in every picture: for plans, which depend on sizes and types alone.
+def planned_dataset(mesh: Mesh, views: int, size: tuple[int, int]) -> Dataset:
+    """The dataset of ``mesh_dataset`` with a grey disc in every picture: for plans, which depend on sizes and types alone.
 
     Raises InputError where the mesh has no extent."""
     center, radius = mesh.bounding_sphere()
@@ -143,18 +143,20 @@ def planned_scene(mesh: Mesh, views: int, size: tuple[int, int]) -> Scene:
     y, x = np.mgrid[:height, :width]
     disc = np.hypot(x - 0.5 * (width - 1), y - 0.5 * (height - 1)) < max(0.3 * min(size), 1.0)
     masks = np.repeat(disc[None].astype(np.float32), views, axis=0)
-    pictures = Views(ring(center, radius, views, size), masks, 0.5 * np.repeat(masks[..., None], 3, axis=-1))
-    return Scene(pictures, None, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+    pictures = Observations(
+        ring(center, radius, views, size), masks, 0.5 * np.repeat(masks[..., None], 3, axis=-1)
+    )
+    return Dataset(pictures, None, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
-def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Views | None:
+def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Observations | None:
     """The views that see the mesh; None when no view does."""
     masks, colors = draw(mesh, cameras, make_engine)
     seen = np.asarray(masks.any((1, 2)))
     if not seen.any():
         return None
     chosen = Cameras([camera for camera, there in zip(cameras, seen, strict=True) if there])
-    return Views(chosen, masks[seen], colors[seen])
+    return Observations(chosen, masks[seen], colors[seen])
 
 
 def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
@@ -173,16 +175,16 @@ def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
     return f"{thin}: make it at least {2 * pixel:.2g} thick"
 
 
-def photo_scene(photos: Photos) -> Scene:
+def photo_dataset(photos: Photos) -> Dataset:
     """Photographs; every fourth is held out. Raises InputError when none is left to learn from."""
     center, radius = sphere_of(photos.bounds)
 
-    def part(index: np.ndarray) -> Views:
+    def part(index: np.ndarray) -> Observations:
         cameras = Cameras([photos.cameras.cameras[i] for i in index])
         known = None if photos.known is None else photos.known[index]
-        return Views(cameras, photos.masks[index], photos.targets[index], known)
+        return Observations(cameras, photos.masks[index], photos.targets[index], known)
 
     if len(photos.train) == 0:
         raise InputError("there are no photographs to learn from; give at least one")
     held_out = part(photos.held_out) if len(photos.held_out) else None
-    return Scene(part(photos.train), held_out, center, radius, photos.bounds, guess_upward(photos.cameras))
+    return Dataset(part(photos.train), held_out, center, radius, photos.bounds, guess_upward(photos.cameras))

@@ -24,13 +24,13 @@ def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
     return _points_on(mesh, random.choice(len(areas), size=count, p=areas / areas.sum()), random)
 
 
-class Surface:
+class SurfaceDistance:
     """Distances to a mesh: to the faces that hold the nearest of many points on it.
 
     count: of these points, about; every face has one. What is wrong by it is a part of the distance between two points.
 
     >>> from dressi.render.mesh.primitives import cube
-    >>> Surface(cube()).distances(np.array([[0.0, 0, 3], [0, 0, 0]])).round(6).tolist()
+    >>> SurfaceDistance(cube()).distances(np.array([[0.0, 0, 3], [0, 0, 0]])).round(6).tolist()
     [2.0, 1.0]
     """
 
