@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figure10_plots import LAYERS, MARKS, RADII, pictures
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.optim.optimizers import adam, chain, cosine
@@ -48,9 +49,6 @@ from dressi.render.objectives.losses import l1
 from dressi.render.objectives.regularizers import adjacency, laplacian_loss
 from dressi.render.surface.projection import to_clip
 from dressi.render.surface.shading import lambert, vertex_normals
-
-LAYERS, RADII = (1, 2, 3, 5), (1, 2, 3, 5, 7)
-MARKS = (500, 2500)
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,7 @@ def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
     """Those that can share the layers of the mesh."""
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(cell.radius if cell.form == "face" else cell, []).append(cell)
+        groups.setdefault(cell.radius if cell.layers else cell, []).append(cell)
     return list(groups.values())
 
 
@@ -286,64 +284,6 @@ def run(
     for record in records:
         if record.steps >= settings.total:
             record.state_file.unlink()
-
-
-def pictures(folder: Path) -> None:
-    """Heat maps of the face form, and curves of what they span."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    marks = [m for m in MARKS if any(row[f"distance at {m}"] is not None for row in rows)]
-    marks = marks or [max(row["steps"] for row in rows)]
-    figure, axes = pyplot.subplots(1, len(marks), figsize=(4.5 * len(marks), 4), dpi=100, squeeze=False)
-    for mark, panel in zip(marks, axes[0], strict=True):
-        table = np.full((len(RADII), len(LAYERS)), np.nan)
-        for row in rows:
-            distance = dict(map(tuple, row["curve"])).get(mark)
-            if row["form"] == "face" and distance is not None:
-                table[RADII.index(row["radius_px"]), LAYERS.index(row["layers"])] = distance
-        drawn = panel.imshow(table, cmap="viridis_r", aspect="auto")
-        for (y, x), value in np.ndenumerate(table):
-            ink = "white" if drawn.norm(value) > 0.5 else "black"
-            text = "" if np.isnan(value) else f"{value:.4f}"
-            panel.text(x, y, text, ha="center", va="center", fontsize=8, color=ink)
-        panel.set(title=f"step {mark}", xlabel="K", ylabel="r, pixels")
-        panel.set_xticks(range(len(LAYERS)), [str(k) for k in LAYERS])
-        panel.set_yticks(range(len(RADII)), [str(r) for r in RADII])
-    figure.tight_layout()
-    figure.savefig(folder / "figure10.png")
-    figure, panel = pyplot.subplots(figsize=(7, 4.5), dpi=100)
-    for label, row in contrasts(rows).items():
-        steps, distances = zip(*row["curve"], strict=True)
-        panel.plot(steps, distances, label=f"{label}: {row['cell']}", linewidth=1)
-    panel.set(xlabel="step", ylabel="distance to the surface, radii", yscale="log")
-    panel.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(folder / "figure11.png")
-    pyplot.close("all")
-
-
-def contrasts(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Rows of figure 11: the best of the face form and of the outer form, by where their curves end; with as many layers as
-    the best the largest and smallest radius; antialias."""
-
-    def end(row: dict[str, Any]) -> float:
-        return row["curve"][-1][1]
-
-    forms = {form: [row for row in rows if row["form"] == form] for form in ("face", "outer", "antialias")}
-    found = {}
-    if forms["face"]:
-        found["best"] = min(forms["face"], key=end)
-        alike = [row for row in forms["face"] if row["layers"] == found["best"]["layers"]]
-        found["very far"] = max(alike, key=lambda row: row["radius_px"])
-        found["very near"] = min(alike, key=lambda row: row["radius_px"])
-    for label, form in (("outer form", "outer"), ("edges", "antialias")):
-        if forms[form]:
-            found[label] = min(forms[form], key=end)
-    return found
 
 
 def main() -> None:

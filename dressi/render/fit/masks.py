@@ -39,25 +39,30 @@ FAINT = 0.45
 """Share of Otsu's threshold above which pixels still belong to an object that is above it elsewhere."""
 PART, HOLE = 0.05, 0.01
 """Parts smaller than this share of the largest are dropped, holes smaller than this share of the mask are filled."""
-CHOICES = ("colour", "dark", "bright", "saturation", "chroma")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of making masks. make: from what follows the colon, and the box (2, 3) of the object; None if the text does
+    not fit the way.  needs_box: whether it uses the box."""
+
+    make: Callable[[str, np.ndarray | None], MaskMaker | None]
+    needs_box: bool = False
 
 
 def mask_maker(text: str, bounds: np.ndarray | None = None) -> MaskMaker:
     """What makes masks as ``--masks`` asks. bounds: (2, 3) box of the object, for ``box``. Raises InputError."""
-    way, _, rest = text.partition(":")
-    if way == "background" and rest:
-        return Background(Path(rest))
-    if way == "threshold" and (rest or "colour") in CHOICES:
-        return lambda view, codes: threshold(codes, rest or "colour")
-    if way == "box" and not rest:
-        if bounds is None:
-            raise InputError(
-                '--masks box needs the object\'s box: add "bbox": [[x, y, z], [x, y, z]] to cameras.json or transforms.json'
-            )
-        return lambda view, codes: box(view, bounds)
-    if way == "rembg":
-        return _rembg(rest)
-    raise InputError(f"--masks {text!r} is no way to make masks; give {WAYS}")
+    name, _, rest = text.partition(":")
+    made = MASK_WAYS[name].make(rest, bounds) if name in MASK_WAYS else None
+    if made is None:
+        raise InputError(f"--masks {text!r} is no way to make masks; give {WAYS}")
+    return made
+
+
+def needs_box(text: str) -> bool:
+    """Whether ``mask_maker`` of this text needs the box of the object."""
+    name = text.partition(":")[0]
+    return name in MASK_WAYS and MASK_WAYS[name].needs_box
 
 
 # ---------------------------------------------------------------------------- the background
@@ -110,25 +115,36 @@ def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------------- thresholds
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """What tells an object from its background. value: (H, W) from the CIELAB picture (H, W, 3) and the usual colour (3,)
+    at its border, larger on the object.  grows: whether parts that are nearly of the background's colour belong to the
+    object where they hang together with the rest."""
+
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    grows: bool = False
+
+
+CONTRASTS = {
+    "colour": Contrast(lambda colour, usual: np.linalg.norm(colour - usual, axis=-1), grows=True),
+    "dark": Contrast(lambda colour, usual: 100.0 - colour[..., 0]),
+    "bright": Contrast(lambda colour, usual: colour[..., 0]),
+    "saturation": Contrast(lambda colour, usual: np.linalg.norm(colour[..., 1:], axis=-1)),
+    "chroma": Contrast(lambda colour, usual: np.linalg.norm((colour - usual)[..., 1:3], axis=-1), grows=True),
+}
+
+
 def threshold(codes: np.ndarray, kind: str = "colour") -> np.ndarray:
     """(H, W) bool: pixels of a picture (H, W, C) above Otsu's threshold and what hangs together with them, cleaned.
 
     kind: "colour" is the distance to the usual colour at the picture's border, "chroma" the same without lightness, which
     shadows on a green screen do not change; objects that are "dark", "bright" or of much "saturation" stand before others.
     """
-    colour = lab(codes)
-    if kind in ("colour", "chroma"):
-        usual = np.median(colour[_frame(colour.shape[:2])], axis=0)
-        parts = slice(None) if kind == "colour" else slice(1, 3)
-        value = np.linalg.norm((colour - usual)[..., parts], axis=-1)
-    elif kind == "saturation":
-        value = np.linalg.norm(colour[..., 1:], axis=-1)
-    else:
-        value = colour[..., 0] if kind == "bright" else 100.0 - colour[..., 0]
-    smooth = gaussian_filter(value, 0.7)
+    colour, contrast = lab(codes), CONTRASTS[kind]
+    usual = np.median(colour[_frame(colour.shape[:2])], axis=0)
+    smooth = gaussian_filter(contrast.value(colour, usual), 0.7)
     sure = otsu(smooth)
-    # Parts that are nearly of the background's colour belong to the object where they hang together with the rest.
-    least = max(_least(smooth), FAINT * sure) if kind in ("colour", "chroma") else sure
+    least = max(_least(smooth), FAINT * sure) if contrast.grows else sure
     return clean(_sharp(codes, _grown(smooth, min(least, sure), sure)))
 
 
@@ -208,6 +224,36 @@ def _rembg(model: str) -> MaskMaker:
         return clean(found.reshape(codes.shape[:2]) >= 128)
 
     return make
+
+
+# ---------------------------------------------------------------------------- the ways, by name
+
+
+def _background(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
+    return Background(Path(rest)) if rest else None
+
+
+def _threshold(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
+    kind = rest or "colour"
+    return (lambda view, codes: threshold(codes, kind)) if kind in CONTRASTS else None
+
+
+def _box(rest: str, bounds: np.ndarray | None) -> MaskMaker | None:
+    if rest:
+        return None
+    if bounds is None:
+        raise InputError(
+            '--masks box needs the object\'s box: add "bbox": [[x, y, z], [x, y, z]] to cameras.json or transforms.json'
+        )
+    return lambda view, codes: box(view, bounds)
+
+
+MASK_WAYS = {
+    "background": Way(_background),
+    "threshold": Way(_threshold),
+    "box": Way(_box, needs_box=True),
+    "rembg": Way(lambda rest, bounds: _rembg(rest)),
+}
 
 
 # ---------------------------------------------------------------------------- parts

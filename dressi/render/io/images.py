@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,34 @@ from dressi.render.io.files import read_bytes, write_files
 from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_size
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
-_KINDS = {
-    ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".tif": "TIFF", ".tiff": "TIFF",
-    ".hdr": "HDR",
-}  # fmt: skip
-_ALPHA = {"PNG", "WEBP", "TIFF"}
-"""Kinds that keep an alpha channel."""
+
+@dataclass(frozen=True)
+class ImageFormat:
+    """A kind of image file that is written. name: of the encoder of Pillow.  alpha: whether it keeps an alpha channel.
+    lossy: whether it has a quality.  deep: whether it may have 16 bits a channel.  linear: whether it holds linear light in
+    floating point (Radiance), encoded by OpenCV."""
+
+    name: str
+    alpha: bool = False
+    lossy: bool = False
+    deep: bool = False
+    linear: bool = False
+
+
+PNG = ImageFormat("PNG", alpha=True, deep=True)
+JPEG = ImageFormat("JPEG", lossy=True)
+TIFF = ImageFormat("TIFF", alpha=True)
+FORMATS = {
+    ".png": PNG,
+    ".jpg": JPEG,
+    ".jpeg": JPEG,
+    ".webp": ImageFormat("WEBP", alpha=True, lossy=True),
+    ".bmp": ImageFormat("BMP"),
+    ".tif": TIFF,
+    ".tiff": TIFF,
+    ".hdr": ImageFormat("HDR", linear=True),
+}
+"""By the ending of a file's name."""
 
 
 def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
@@ -70,15 +93,15 @@ def save_image(
     >>> bool(abs(load_image(path)[..., 0] - ramp).max() < 1e-4)
     True
     """
-    kind = _KINDS.get(Path(path).suffix.lower())
+    kind = FORMATS.get(Path(path).suffix.lower())
     if kind is None:
-        raise InputError(f"'{path}' cannot be written; give a name that ends in {', '.join(_KINDS)}")
+        raise InputError(f"'{path}' cannot be written; give a name that ends in {', '.join(FORMATS)}")
     values = _checked(image)
-    if values.shape[-1] == 4 and kind not in _ALPHA:
+    if values.shape[-1] == 4 and not kind.alpha:
         raise InputError(
             f"'{path}' cannot keep alpha; give {values.shape[0]}x{values.shape[1]}x3 values or save it as .png"
         )
-    if kind == "HDR":
+    if kind.linear:
         light = values if linear else srgb_to_linear(values)
         return write_files({Path(path): _by_opencv(".hdr", np.maximum(light, 0).astype(np.float32))})
     write_files({Path(path): _encoded(_quantized(values, linear, bits), kind, quality)})
@@ -92,7 +115,7 @@ def encode_png(linear: np.ndarray, *, bits: int = 8) -> bytes:
     >>> encode_png(np.zeros((2, 2, 3)))[1:4]
     b'PNG'
     """
-    return _encoded(_quantized(_checked(linear), np.ndim(linear) == 3, bits), "PNG", 95)
+    return _encoded(_quantized(_checked(linear), np.ndim(linear) == 3, bits), PNG, 95)
 
 
 def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
@@ -167,15 +190,15 @@ def _quantized(values: np.ndarray, linear: bool, bits: int) -> np.ndarray:
     return (codes * (2**bits - 1) + 0.5).astype(np.uint8 if bits == 8 else np.uint16)
 
 
-def _encoded(codes: np.ndarray, kind: str, quality: int) -> bytes:
+def _encoded(codes: np.ndarray, kind: ImageFormat, quality: int) -> bytes:
     if codes.dtype == np.uint16:
-        if kind != "PNG":
-            raise InputError(f"16 bits a channel are written as .png only, not as {kind}")
+        if not kind.deep:
+            raise InputError(f"16 bits a channel are written as .png only, not as {kind.name}")
         if codes.shape[-1] > 1:
             return _by_opencv(".png", codes)
     stream = io.BytesIO()
     picture = Image.fromarray(codes[..., 0] if codes.shape[-1] == 1 else codes)
-    picture.save(stream, kind, **({"quality": quality} if kind in ("JPEG", "WEBP") else {}))
+    picture.save(stream, kind.name, **({"quality": quality} if kind.lossy else {}))
     return stream.getvalue()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
-from ...errors import InputError
+from .reduction import reduced
 
 
 def l1(image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean") -> Variable:
@@ -36,12 +36,7 @@ def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str
 
 
 def _reduced(values: Variable, image: Variable, weight: Like | None, reduction: str) -> Variable:
-    if reduction not in ("sum", "mean"):
-        raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
     if weight is not None:
         values = values * as_variable(weight)
-    total = F.sum(values)
-    if reduction == "sum":
-        return total
     (width, height), batch = values.domain
-    return total * (1.0 / (width * height * batch * image.vtype.components))
+    return reduced(values, width * height * batch * image.vtype.components, reduction)

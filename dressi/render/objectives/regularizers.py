@@ -24,6 +24,7 @@ from ...ad.types import FLOAT, IVEC2
 from ...errors import InputError
 from ..forms.edges.edge_list import EdgeList
 from ..lists import list_data, list_leaf
+from .reduction import reduced
 from .sparse import Matrix, SparseMatrix, differences, sparse_matrix
 
 SHARPEST = 1e3
@@ -195,7 +196,7 @@ def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean")
     (1, 1, 1)
     """
     a, b = _ends(position, mesh)
-    return _reduced(_squared(a - b) * mesh.edge_weights, len(mesh.pairs), reduction)
+    return reduced(_squared(a - b) * mesh.edge_weights, len(mesh.pairs), reduction)
 
 
 def edge_length_loss(
@@ -216,7 +217,7 @@ def edge_length_loss(
     length = F.length(a - b)
     target = F.sum(length, "xy") * (1.0 / len(mesh.pairs)) if target is None else as_variable(target)
     away = length / F.select(real, target, 1.0) - 1.0
-    return _reduced(F.square(F.select(real, away, 0.0)), len(mesh.pairs), reduction)
+    return reduced(F.square(F.select(real, away, 0.0)), len(mesh.pairs), reduction)
 
 
 def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "mean") -> Variable:
@@ -239,7 +240,7 @@ def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "me
     # |m - n|^2 / 2 is 1 - m n for unit vectors, and exact where they are nearly the same.
     fold = 0.5 * _squared(F.normalize(first) - F.normalize(second))
     pairs = int((edges.list.data[..., 2:].min(-1) >= 0).reshape(-1)[: edges.count].sum())
-    return _reduced(F.select(F.logical_and(there, area), fold, 0.0), max(pairs, 1), reduction)
+    return reduced(F.select(F.logical_and(there, area), fold, 0.0), max(pairs, 1), reduction)
 
 
 def _ends(position: Variable, mesh: Adjacency) -> tuple[Variable, Variable]:
@@ -253,13 +254,5 @@ def _squared(values: Variable) -> Variable:
 def _squares(vectors: Variable, mesh: Adjacency, reduction: str) -> Variable:
     squares = _squared(vectors)
     if mesh.measure is None:
-        return _reduced(squares, mesh.count, reduction)
-    total = _reduced(squares * mesh.measure, 1, reduction)
-    return total if reduction == "sum" else total / F.sum(mesh.measure)
-
-
-def _reduced(values: Variable, count: int, reduction: str) -> Variable:
-    if reduction not in ("sum", "mean"):
-        raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
-    total = F.sum(values)
-    return total if reduction == "sum" else total * (1.0 / count)
+        return reduced(squares, mesh.count, reduction)
+    return reduced(squares * mesh.measure, F.sum(mesh.measure), reduction)

@@ -8,7 +8,23 @@ from ...ad.types import INT
 from ...errors import InputError
 from .screen import Corners, covered, interpolate
 
-GRADIENTS = ("exact", "inverse_uv")
+
+def _exact(texture: Variable, uv: Variable, mask: Variable, step: Variable | None, wrap: str) -> Variable:
+    return F.sample(texture, uv, "bilinear", wrap)
+
+
+def _inverse_uv(
+    texture: Variable, uv: Variable, mask: Variable, step: Variable | None, wrap: str
+) -> Variable:
+    if wrap != "repeat":
+        raise InputError(f"gradient='inverse_uv' wraps by 'repeat', not {wrap!r}; use gradient='exact'")
+    if step is None or step.vtype is not INT:
+        raise InputError("gradient='inverse_uv' needs step, an INT 1x1 Variable that counts the steps")
+    return F.sample_inverse_uv(texture, uv, mask, F.sobol2(step))
+
+
+GRADIENTS = {"exact": _exact, "inverse_uv": _inverse_uv}
+"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, wrap)."""
 
 
 def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
@@ -45,10 +61,4 @@ def texture_colour(
     if gradient not in GRADIENTS:
         raise InputError(f"gradient is one of {', '.join(GRADIENTS)}, not {gradient!r}")
     mask = covered(face)
-    if gradient == "exact":
-        return F.select(mask, F.sample(texture, uv, "bilinear", wrap), 0.0)
-    if wrap != "repeat":
-        raise InputError(f"gradient='inverse_uv' wraps by 'repeat', not {wrap!r}; use gradient='exact'")
-    if step is None or step.vtype is not INT:
-        raise InputError("gradient='inverse_uv' needs step, an INT 1x1 Variable that counts the steps")
-    return F.select(mask, F.sample_inverse_uv(texture, uv, mask, F.sobol2(step)), 0.0)
+    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, wrap), 0.0)
