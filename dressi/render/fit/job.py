@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..cameras import Cameras
-from ..cameras.alignment import align
-from ..cameras.units import unit_cameras, world_cameras
 from ..engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.reach import check_reach, marked
@@ -22,7 +19,7 @@ from ..mesh import Mesh
 from .dataset import Dataset
 from .disk import Checkpoint, Keeper, locked, task_key
 from .disk.checkpoint import MOST_BYTES
-from .options import FitOptions, FitRound
+from .options import FitOptions
 from .parts import Parts
 from .phases.learned import learned, round_size
 from .phases.moving import Moving, with_views
@@ -31,19 +28,12 @@ from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import unfolded
 from .result import FitResult, Progress, Timing
+from .rounds import in_world, moving_cameras, rounds_of
 
 CHUNK = 10
 """Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped
 and resumed computes the same numbers."""
 SAVE_SECONDS = 10.0
-
-
-def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[FitRound]]:
-    """The mesh to start from, in units of the scene, and the rounds of the shape phase."""
-    rounds = options.rounds(dataset.exact)
-    if init is None:
-        return dataset.start(rounds[0].subdivisions), rounds
-    return dataset.placed(init), [replace(plan, subdivisions=0) for plan in rounds]
 
 
 class FitJob:
@@ -65,7 +55,7 @@ class FitJob:
         self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
         self._keeper = Keeper(folder)
         self._learned = learned(dataset)
-        self.cameras = self._moving_cameras()
+        self.cameras = moving_cameras(dataset) if options.refine_poses else None
         """In units of the scene, at the start of the round; None where they stay."""
         self._rest_is_start = init is not None
         self._start, self.rounds = rounds_of(dataset, options, init)
@@ -203,7 +193,7 @@ class FitJob:
                 point.round, point.step, point.state = point.round + 1, 0, {}
         names = [*("shape" for _ in self.rounds), "texture"]
         losses = [(names[number], loss) for number, loss in point.losses]
-        mesh, cameras = self._in_world(mesh)
+        mesh, cameras = in_world(self.dataset, mesh, self.cameras)
         return FitResult(
             mesh,
             losses,
@@ -239,28 +229,6 @@ class FitJob:
         matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
         size = self.options.texture_size
         return opened(mesh, matrices, train.masks, train.known, resolution=size) or mesh
-
-    def _moving_cameras(self) -> Cameras | None:
-        if not self.options.refine_poses:
-            return None
-        dataset = self.dataset
-        if len(dataset.train.cameras) == 1:
-            warnings.warn(
-                "one view says nothing about its pose: it stays as it is; give more to refine them",
-                stacklevel=3,
-            )
-            return None
-        return unit_cameras(dataset.train.cameras, dataset.center, dataset.radius)
-
-    def _in_world(self, mesh: Mesh) -> tuple[Mesh, Cameras | None]:
-        """Mesh and cameras from units of the scene. Poses that are learned leave it open where both lie together."""
-        dataset = self.dataset
-        mesh = dataset.to_world(mesh)
-        if self.cameras is None:
-            return mesh, None
-        cameras = world_cameras(self.cameras, dataset.center, dataset.radius)
-        back = align(cameras, dataset.train.cameras)
-        return mesh.moved(back.points(mesh.positions)), back.cameras(cameras)
 
     def _check_reach(self) -> None:
         matrices, masks = self._learned[:2]

@@ -13,32 +13,23 @@ from typing import Any
 
 import numpy as np
 from scipy.ndimage import (
-    binary_dilation,
-    binary_erosion,
-    binary_fill_holes,
     gaussian_filter,
-    label,
 )
 from scipy.spatial import ConvexHull, QhullError
 
 from ...errors import InputError
 from ..io.calibration import SUFFIXES, View
-from ..io.images import read_image, to_linear_rgb
+from ..io.images import read_image
 from ..io.photos import WAYS
+from .segmentation import border, clean, grown, lab, least_distance, sharpened
 
 MaskMaker = Callable[[View, np.ndarray], np.ndarray]
 """A view and its picture's codes (H, W, C) in [0, 1] to a mask (H, W). Raises InputError."""
 
-SEEN = 3.0
-"""Least distance of two colours that counts as one, in CIELAB: just above what is seen, and what JPEG changes."""
-NOISE = 4.0
-"""By how many standard deviations of the background's own differences it lies above their median."""
 SURE = 2.5
 """Each part of an object has somewhere a distance of so many times the least."""
 FAINT = 0.45
 """Share of Otsu's threshold above which pixels still belong to an object that is above it elsewhere."""
-PART, HOLE = 0.05, 0.01
-"""Parts smaller than this share of the largest are dropped, holes smaller than this share of the mask are filled."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +99,8 @@ def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
     """
     change = gaussian_filter(lab(codes) - lab(background), (0.7, 0.7, 0))
     distance = np.linalg.norm(change, axis=-1)
-    least = _least(distance)
-    return clean(_sharp(codes, _grown(distance, least, SURE * least), background))
+    least = least_distance(distance)
+    return clean(sharpened(codes, grown(distance, least, SURE * least), background))
 
 
 # ---------------------------------------------------------------------------- thresholds
@@ -141,11 +132,11 @@ def threshold(codes: np.ndarray, kind: str = "colour") -> np.ndarray:
     shadows on a green screen do not change; objects that are "dark", "bright" or of much "saturation" stand before others.
     """
     colour, contrast = lab(codes), CONTRASTS[kind]
-    usual = np.median(colour[_frame(colour.shape[:2])], axis=0)
+    usual = np.median(colour[border(colour.shape[:2])], axis=0)
     smooth = gaussian_filter(contrast.value(colour, usual), 0.7)
     sure = otsu(smooth)
-    least = max(_least(smooth), FAINT * sure) if contrast.grows else sure
-    return clean(_sharp(codes, _grown(smooth, min(least, sure), sure)))
+    least = max(least_distance(smooth), FAINT * sure) if contrast.grows else sure
+    return clean(sharpened(codes, grown(smooth, min(least, sure), sure)))
 
 
 def otsu(values: np.ndarray) -> float:
@@ -254,99 +245,3 @@ MASK_WAYS = {
     "box": Way(_box, needs_box=True),
     "rembg": Way(lambda rest, bounds: _rembg(rest)),
 }
-
-
-# ---------------------------------------------------------------------------- parts
-
-
-def lab(codes: np.ndarray) -> np.ndarray:
-    """(H, W, 3) CIELAB of sRGB codes (H, W, 1, 3 or 4); alpha is ignored."""
-    linear = to_linear_rgb(codes)
-    matrix = np.array(
-        [
-            [0.4124564, 0.3575761, 0.1804375],
-            [0.2126729, 0.7151522, 0.0721750],
-            [0.0193339, 0.1191920, 0.9503041],
-        ]
-    )
-    t = (linear @ matrix.T) / matrix.sum(1)
-    f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
-    return np.stack(
-        [116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], axis=-1
-    )
-
-
-def clean(mask: np.ndarray) -> np.ndarray:
-    """A mask without specks, small parts and small holes."""
-    core = binary_dilation(binary_erosion(mask, np.ones((2, 2))), np.ones((3, 3)))
-    mask = mask & core
-    number, count = _labels(mask)
-    if count > 1:
-        areas = np.bincount(number.reshape(-1))[1:]
-        mask = mask & np.append(False, areas >= PART * areas.max())[number]
-    number, _ = _labels(binary_fill_holes(mask) & ~mask)
-    areas = np.bincount(number.reshape(-1))
-    areas[0] = mask.size
-    return mask | (areas < max(HOLE * mask.sum(), 1))[number]
-
-
-def _labels(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    number = np.zeros(mask.shape, dtype=np.int32)
-    count = label(mask, output=number)
-    return number, int(count)  # pyright: ignore[reportArgumentType]
-
-
-def _frame(shape: tuple[int, ...]) -> np.ndarray:
-    """(H, W) bool: the outer 4 %, at least a pixel, along each side."""
-    frame = np.ones(shape, dtype=bool)
-    a, b = (max(round(0.04 * n), 1) for n in shape)
-    frame[a:-a, b:-b] = False
-    return frame
-
-
-def _least(distance: np.ndarray) -> float:
-    """The distance from which on a pixel is not background, by what the picture's border shows."""
-    usual = distance[_frame(distance.shape)]
-    middle = float(np.median(usual))
-    return max(SEEN, middle + NOISE * 1.4826 * float(np.median(np.abs(usual - middle))))
-
-
-def _grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
-    """(H, W) bool: connected parts above ``least`` that somewhere are above ``sure``."""
-    number, count = _labels(value > least)
-    found = np.zeros(count + 1, dtype=bool)
-    found[np.unique(number[value > sure])] = True
-    found[0] = False
-    return found[number]
-
-
-def _sharp(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None) -> np.ndarray:
-    """The mask with its outline where pixels, which mix what is on both sides of it in linear light, are half of either.
-
-    Only pixels beside the outline change; two deep where the background (codes) is known.
-    """
-    linear = to_linear_rgb(codes).astype(np.float32)
-    inner, outer = (_eroded(part, 2) for part in (mask, ~mask))
-    front, here = _means(linear, inner)
-    if background is None:
-        back, there = _means(linear, outer)
-    else:
-        back, there = to_linear_rgb(background).astype(np.float32), np.ones(mask.shape, np.float32)
-    axis = front - back
-    square = (axis * axis).sum(-1)
-    share = ((linear - back) * axis).sum(-1) / np.maximum(square, 1e-12)
-    told = (here > 1e-4) & (there > 1e-4) & (square > 1e-4)
-    beside = ~_eroded(~mask, 1) & ~_eroded(mask, 1 if background is None else 2)
-    return np.where(beside & told, share >= 0.5, mask)
-
-
-def _eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
-    """Without the pixels beside others; the picture's border is no outline."""
-    return np.asarray(binary_erosion(mask, iterations=pixels, border_value=1), dtype=bool)
-
-
-def _means(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the pixels around each one that a mask (H, W) has: their mean, and how much they are, in [0, 1]."""
-    weight = gaussian_filter(where.astype(np.float32), 1.0)
-    total = gaussian_filter(image * where[..., None], (1.0, 1.0, 0))
-    return total / np.maximum(weight, 1e-6)[..., None], weight

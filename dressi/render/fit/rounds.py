@@ -1,0 +1,46 @@
+"""The rounds of a fit: where they start, and how their result goes back to the world."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+from ..cameras import Cameras
+from ..cameras.alignment import align
+from ..cameras.units import unit_cameras, world_cameras
+from ..mesh import Mesh
+from .dataset import Dataset
+from .options import FitOptions, FitRound
+
+
+def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[FitRound]]:
+    """The mesh to start from, in units of the scene, and the rounds of the shape phase."""
+    rounds = options.rounds(dataset.exact)
+    if init is None:
+        return dataset.start(rounds[0].subdivisions), rounds
+    return dataset.placed(init), [replace(plan, subdivisions=0) for plan in rounds]
+
+
+def moving_cameras(dataset: Dataset) -> Cameras | None:
+    """The cameras whose poses are learned, in units of the scene; None, with a warning, for a single view, which says
+    nothing about its own pose."""
+    if len(dataset.train.cameras) == 1:
+        warnings.warn(
+            "one view says nothing about its pose: it stays as it is; give more to refine them", stacklevel=3
+        )
+        return None
+    return unit_cameras(dataset.train.cameras, dataset.center, dataset.radius)
+
+
+def in_world(dataset: Dataset, mesh: Mesh, cameras: Cameras | None) -> tuple[Mesh, Cameras | None]:
+    """Mesh and learned cameras (None where they stay) from units of the scene to the world.
+
+    A rigid motion and a scale of mesh and cameras together change no picture. Those are chosen that bring the learned
+    cameras nearest to the given ones.
+    """
+    mesh = dataset.to_world(mesh)
+    if cameras is None:
+        return mesh, None
+    cameras = world_cameras(cameras, dataset.center, dataset.radius)
+    back = align(cameras, dataset.train.cameras)
+    return mesh.moved(back.points(mesh.positions)), back.cameras(cameras)
