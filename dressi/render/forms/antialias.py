@@ -1,22 +1,22 @@
 """The antialias form: analytic antialiasing of silhouettes in screen space (Laine et al. 2020, section 3.6).
 
-The picture is the hard one; only where an edge of the nearer surface passes between the centres of two neighbouring
-pixels, one of them takes some of the colour of the other. With x the place of the edge between the centres of p (x = 0)
-and q (x = 1), the pixel of q reaches from 1/2 to 3/2 and that of p from -1/2 to 1/2:
+The picture is the hard one, except where an edge of the nearer surface passes between the centres of two neighbouring
+pixels: one of them takes some of the colour of the other. Let x be the position of the edge between the centres of p
+(x = 0) and q (x = 1). Pixel q extends from 1/2 to 3/2 and p from -1/2 to 1/2:
 
     x < 1/2:  p takes 1/2 - x of the colour of q,        x > 1/2:  q takes x - 1/2 of the colour of p.
 
-So a vertical or horizontal silhouette gives its pixels exactly the share of their area that it covers. Which edges count:
-those of the mesh that are silhouettes, contours inside of the outline included, at least as steep as 45 degrees seen
-from the row (or column) of the pair, and of several the one next to the farther pixel, where what is near ends
-(``crossings``). They are found by drawing them, not through the triangle at the pixel: at the limb of a smooth mesh the
-triangle that owns the silhouette is thinner than a pixel and covers no centre. A pixel that takes from several
-neighbours takes one share of each, all of them together no more than 1: values stay between those of the hard picture.
+So pixels at a vertical or horizontal silhouette get exactly the share of their area that is covered. The edges that count
+are silhouette edges of the mesh, inner contours included, at least 45 degrees steep relative to the row (or column) of the
+pair. Of several, the one next to the farther pixel counts, where the nearer surface ends (``crossings``). The edges are
+drawn, not looked up through the triangle at the pixel: at the limb of a smooth mesh the triangle that owns the silhouette
+is thinner than a pixel and covers no centre. A pixel that takes from several neighbours takes one share of each, at most 1
+in total: values stay between those of the hard picture.
 
-The derivative by the vertices is that of x, exact while the edges that count stay the same; colours have theirs. It
-reaches one pixel. Not antialiased: lines where faces pass through each other, and parts thinner than the way between two
-centres. Edges of meshes that are open, or whose faces share no vertices, count like silhouettes: between two faces of
-one surface they mix the colours of the two, and nothing of what lies behind.
+The derivative by the vertices is that of x, exact while the same edges count; colours have theirs. It reaches one pixel.
+Not antialiased are lines where faces intersect, and parts thinner than the distance between two centres. Edges of open
+meshes, or of faces that share no vertices, count like silhouettes: between two faces of one surface they mix the colours of
+both faces, and nothing that lies behind.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from .form import Form, Silhouette
 
 @dataclass(frozen=True, eq=False)
 class Antialiased(Silhouette):
-    """What the antialias form returns; images of the batch of the positions."""
+    """The result of the antialias form; images of the batch of the positions."""
 
     edges: EdgeList
     across: tuple[Variable, Variable]
-    """FLOAT: for the pair of a pixel with its neighbour to the right, and below, 1/2 - x: what the pixel takes of the
-    neighbour, or, negative, the neighbour of the pixel. 0 where no edge passes; differentiable in position."""
+    """FLOAT: for the pair of a pixel with its neighbour to the right, and below, 1/2 - x: the share of the
+    neighbour's colour that the pixel takes or, if negative, the share of the pixel's colour that the neighbour takes. 0 where no edge passes; differentiable in position."""
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
@@ -93,7 +93,7 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
 
 
 def _across(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Variable:
-    """1/2 - x of the edge that passes between the pixel and the next one, 0 where there is none."""
+    """1/2 - x of the edge that passes between the pixel and the next one, 0 without an edge."""
     found = covered(edge)
     _, ends = ends_of(mesh, edges, edge)
     a, b = ends.xy, ends.zw

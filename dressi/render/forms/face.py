@@ -5,20 +5,20 @@ come before soft ones (outside), soft ones are ordered by distance, and K layers
 
 - dist: to the nearest of the face's three edges (segments), positive inside and on the face, in image heights.
   All edges count, those inside the silhouette too: just inside a shared edge the first layer has dist = d, the
-  neighbour's soft face -d. Both sides of a closed mesh are drawn: at the silhouette the two faces that meet there
-  leave the stack together, which is what makes the derivative agree with the re-rendered loss. Dropping faces that
-  are turned away (cull="back") costs that agreement and is meant for speed on coarse targets only.
+  neighbour's soft face -d. Both sides of a closed mesh are drawn: the two faces that meet at the silhouette leave the
+  stack together, and only then does the derivative agree with finite differences of the rendered loss. Culling back
+  faces (cull="back") loses that agreement and is meant for speed with coarse targets only.
 - a fragment exists where dist >= -r; depth = 0.5 z inside, 0.5 |dist| + 0.5 outside (3); r < 1.
 - layers are ordered by (depth, face number); each holds the first fragment after that of the layer before.
 - D = sigmoid(dist / sigma), sigma = r / 7; S = layer 1 is hard; E = 1 where the square window of +-delta pixels
   (delta = r, cut at the border of the image) holds hard and other pixels.
 - silhouette = E (1 - prod(1 - D)) + (1 - E) S, from (4) and (6); colour by (5), see ``blend``.
 
-A face that reaches in front of the near plane is clipped there: what is left of its three edges counts, the line along
-which it is cut does not.
+A face that crosses the near plane is clipped there. The remaining parts of its three edges count, the line of the cut does
+not.
 
-Two faces that share an edge get the same bits for their distance to it (its ends are taken in the order of their
-numbers), so that ties are ties on every device.
+Two faces that share an edge compute the same bits for their distance to it (the ends are taken in the order of their
+numbers), so that every device sees a tie.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class SoftLayer:
     face: Variable
     """INT: the face, -1 where the layer is empty."""
     dist: Variable
-    """FLOAT: signed distance in image heights; differentiable. Without meaning where the layer is empty."""
+    """FLOAT: signed distance in image heights; differentiable. Undefined where the layer is empty."""
     probability: Variable
     """FLOAT: D = sigmoid(dist / sigma), 0 where the layer is empty; differentiable."""
 
 
 @dataclass(frozen=True, eq=False)
 class SoftLayers(Silhouette):
-    """What the face form returns: the silhouette by equations (4) and (6), and the layers it is blended from."""
+    """The result of the face form: the silhouette by equations (4) and (6), and the layers that it is blended from."""
 
     layers: tuple[SoftLayer, ...]
     """From front to back."""
@@ -67,7 +67,7 @@ class SoftLayers(Silhouette):
         found = []
         for layer in self.layers:
             at = corners(layer.face, faces)
-            # The nearest point of a soft face, not an extrapolation.
+            # Clamped to the nearest point of a soft face: no extrapolation.
             weights = barycentric(self.mesh.position, at, self.mesh.size, clamp=True)
             found.append(Surface(faces, layer.face, weights))
         return tuple(found)
@@ -75,8 +75,8 @@ class SoftLayers(Silhouette):
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """One image of the shaded layers (a float image each, front to back), by equations (4) and (5).
 
-        On the band the colours are averaged with the weights D, elsewhere the front one is shown where it covers.
-        Without ``background`` this is the paper's: black outside. With it (a colour or an image) the band is laid
+        On the band the result is the mean of the colours with weights D, elsewhere the front colour where it covers.
+        Without ``background`` the outside is black, as in the paper. With it (a colour or an image) the band is composed
         over the background with the silhouette as opacity. Differentiable in colours, positions and background.
         """
         if len(colours) != len(self.layers):
@@ -119,20 +119,20 @@ def face_form(
     softness = 1.0 / (radius * (1 / 7) if sigma is None else fraction("sigma", sigma))
     width = None if delta == inf else radius if delta is None else fraction("delta", delta)
     faces, size = mesh.faces, mesh.size
-    # Where no fragment is drawn no window of the band holds a hard pixel beside it: devices need not look there.
+    # Where no fragment is drawn, the window of the band holds no hard pixel: devices can skip it.
     texels = None if width is None else F.to_int(width * float(size[1]) + 0.5)
     drawn = radius
     if texels is not None and width is radius:
         drawn = F.maximum(radius, (F.to_float(texels) + 0.125) / float(size[1]))
-    # A quarter of a pixel more than that: which fragments there are is decided by their distance alone, not
-    # by how finely a device rasterizes (the coarsest places corners on a grid of 1/16 pixel).
+    # A quarter of a pixel of slack: then the distance alone decides which fragments exist, and not the grid to which a
+    # device rounds corners (1/16 pixel at the coarsest).
     reach = drawn + 0.25 / size[1]
     pairs = FaceSegments(faces, mesh.points.vertex, mesh.face_count, culling(mesh.cull)).output
-    # The layers add to the ends of segments, and these to vertices once: fewer sums than each pixel adding to vertices.
+    # Gradients are summed per segment end first and then once per vertex: fewer additions than per pixel and vertex.
     smooth = segment(mesh.points.smooth, pairs.x, pairs.y)
     ends = F.stop_gradient(smooth)
     triangles = Enlarge(reach, ends, mesh.face_count, size).output
-    # What a fragment reads depends on the face alone, so that devices may read it once a triangle.
+    # All inputs of a fragment depend on the face alone, so that a device may read them once per triangle.
     records = face_records(ends, pairs, mesh.points.vertex, list_size(mesh.face_count))
 
     def nearest_edge(face: Variable) -> Variable:
@@ -164,8 +164,8 @@ def face_form(
 
 
 def _band(hard: Variable, texels: Variable, where: Variable | None) -> Variable:
-    """E: whether the window of +-texels holds hard and other pixels.  where: a mask of all pixels whose row of that window
-    holds a hard one, and more."""
+    """E: whether the window of +-texels holds both hard and other pixels.  where: a mask that contains every pixel whose row
+    of the window holds a hard pixel."""
     row = Extremes(hard, texels, "x").output
     row = row if where is None else F.select(where, row, F.constant((0.0, 0.0)))
     around = Extremes(row, texels, "y").output
@@ -180,7 +180,7 @@ def _peel(
     face_count: int,
     last: tuple[Variable, Variable] | None,
 ) -> Variable:
-    """The face in front, of all fragments that come after ``last`` (depth, face)."""
+    """The front face among all fragments that come after ``last`` (depth, face)."""
 
     def fragment(face: Variable) -> tuple[Variable, Variable]:
         nearest = nearest_edge(face)

@@ -1,15 +1,16 @@
 """HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of four estimators.
 
 - "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``forms.face``).
-- "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative is that of the picture drawn again.
+- "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative agrees with finite differences of the
+  rendered loss.
 - "silhouette": soft on both sides of the outline (``forms.silhouette``).
 - "antialias": the hard picture with analytic antialiasing (``forms.antialias``), whose derivative reaches one pixel.
 
-The last three draw the edges that may be silhouettes: their work is that of the margin around them, not of the image.
+The last three draw only possible silhouette edges: their cost grows with the margin around these, not with the image.
 
-The face form has the modes of the paper (figure 6) as presets, ``mode``; what is given beside it counts instead:
+The face form has the modes of the paper (figure 6) as presets, ``mode``; options given explicitly override them:
 
-    "aa"        K = 1, r and delta one pixel: about what antialiasing does, on all pixels along the outline
+    "aa"        K = 1, r and delta one pixel: similar to antialiasing, on all pixels along the outline
     "default"   K = 3, r = 0.01: sharp inside, soft around the outline
     "softras"   K = 5, r = 0.1, sigma = 0.0285, E = 1 everywhere: soft inside of the outline too
 """
@@ -40,7 +41,7 @@ SOFT_FORMS: dict[str, Form] = {name: form for name, form in FORMS.items() if for
 
 
 class Drawing(TypedDict):
-    """What all forms take."""
+    """Arguments of every form."""
 
     size: Size
     face_count: int
@@ -81,25 +82,25 @@ def hard_soft_ras(
     mode: str | None = None,
     **options: Any,
 ) -> Silhouette:
-    """The soft silhouette of a mesh (Dressi, section 3.4) by one of four estimators, and what is seen of it in colour.
+    """The soft silhouette of a mesh (Dressi, section 3.4) by one of four estimators, with what a colour picture needs.
 
     form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), "antialias" (``Antialiased``), defined in
     the modules named above.
     position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
     size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
 
-    Options of some forms; one that is None, or left out, has its default:
+    Options of some forms (None means the default):
     radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face, silhouette): softness, radius / 7.
     edges (outer, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
 
-    radius, sigma and delta are numbers or FLOAT 1x1 Variables: as leaves they can be sent between steps without a new
-    build. The form and the layers are the graph itself: ``dressi.render.objectives.phases`` changes them from phase to phase.
+    radius, sigma and delta are numbers or FLOAT 1x1 Variables; leaves can be sent between steps without a new
+    build. The form and the layers determine the graph: ``dressi.render.objectives.phases`` changes them from phase to phase.
 
-    Images have size ``size`` and batch N. Differentiable in position, and again: second derivatives hold fixed what a
-    pixel has chosen, its faces and its nearest edge, as first ones do. Faces are clipped at the near plane; those
-    with a corner that is no number are dropped. Raises InputError for options, GraphError for types.
+    Images have size ``size`` and batch N. Differentiable in position, any number of times; derivatives keep
+    the choice of each pixel, its faces and its nearest edge, fixed. Faces are clipped at the near plane; a face with a NaN
+    or infinite corner is dropped. Raises InputError for options, GraphError for types.
 
     >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
     >>> clip = to_clip(cube.positions, camera.world_to_clip)

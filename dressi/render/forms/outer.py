@@ -4,21 +4,21 @@
                f(d / r)       outside, within r of the outline: f(x) = (1 - x)^2,
                0              elsewhere,
 
-d: distance of the pixel centre to the nearest edge that may be a silhouette, in image heights, as r. Seen from
-outside, the nearest point of any such edge lies on the visible outline by itself: a hidden part can only be reached
-across the outline. So nothing has to be tested for visibility, any superset of the silhouettes gives the same image,
-and because the distance to a region is continuous in the region, coverage outside never jumps: not where contours
-meet, nor where an edge becomes a silhouette. f is 0 with its slope at r; a cut there would be a jump.
+d: distance from the pixel centre to the nearest possible silhouette edge, in image heights like r. From outside, the
+nearest point of any such edge lies on the visible outline, because a hidden point can only be reached across the outline.
+So no visibility test is needed and any superset of the silhouettes gives the same image. The distance to a region is
+continuous in the region, so coverage outside never jumps, neither where contours meet nor where an edge becomes a
+silhouette. f and its slope are 0 at r: a cut there would be a jump.
 
-Drivers disagree about centres on the very outline, and a centre that is covered a little early would jump to 1. So
-distances below a twentieth of a pixel count as 0, and those up to a tenth make up for it, growing twice as fast:
-whatever the driver covers, the image is the same.
+Drivers disagree about pixel centres on the outline itself, and a centre covered slightly too early would jump to 1. So
+distances below a twentieth of a pixel count as 0, and distances from there to a tenth grow twice as fast: the image does
+not depend on which of these centres a driver covers.
 
-Pixels that are covered carry no gradient: a hole that has to open needs another signal. The reach is about 2 r; with
-more between mesh and target, start with a larger radius and shrink it, it is data. What the border of the image cuts
-off the soft margin pushes the mesh outward: draw ``with_margin`` of r where the target comes near. Faces and edges that
-reach in front of the near plane are clipped, and gradients pass through the points where they meet it. The line along
-which the plane cuts a face is no edge: where it is in view the picture ends there without a margin.
+Covered pixels carry no gradient: opening a hole needs another signal. The reach is about 2 r. If mesh and target are
+farther apart, start with a larger radius and shrink it; the radius is data, so this needs no new build. A soft margin that
+is cut off by the image border pushes the mesh outward: draw ``with_margin`` of r if the target comes near the border.
+Faces and edges that cross the near plane are clipped, with gradients through the points of the cut. The line along which
+the plane cuts a face is no edge: there the picture ends without a margin.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .form import Form
 from .soft_target import falloff
 
 GRID = 0.1
-"""In pixels. Vulkan lets a driver round corners to a grid of 1/16 pixel, by which outlines move by up to 0.045 pixel."""
+"""Pixels. Vulkan lets a driver round corners to a grid of 1/16 pixel, which moves outlines by up to 0.045 pixel."""
 
 
 def outer_form(mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = None) -> EdgeSilhouette:
@@ -54,7 +54,7 @@ def around_edges(
     """The outer form around the edges whose ``sides`` are not HIDDEN, with ``face`` as the hard picture."""
     near = draw_edges(mesh, edges, sides, radius, lambda ends, _: EdgeDistance(face, ends).output)
     hard = covered(face)
-    # Whether a driver covers a pixel this near or leaves it out, it is 1: no jump where its coverage ends.
+    # A centre this near gets 1 whether or not the driver covers it, so that coverage does not jump.
     away = F.minimum(near.distance, F.maximum(2.0 * near.distance - GRID / mesh.size[1], 0.0))
     soft = F.select(near.found, falloff(away, radius), 0.0)
     return EdgeSilhouette(hard, F.select(hard, 1.0, soft), mesh, edges, face, near)
@@ -70,7 +70,7 @@ OUTER = Form(
     outer_form,
     outer_target,
     one_sided=True,
-    # With less the outline settles too far inside, a tenth of a pixel at one and a half.
+    # With a smaller radius the outline settles too far inside: 0.1 pixel at a radius of 1.5 pixels.
     least_radius=3.0,
     colours=True,
     full_resolution=True,

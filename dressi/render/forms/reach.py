@@ -1,8 +1,8 @@
-"""Whether a soft silhouette feels its target at all.
+"""Whether a soft silhouette is near enough to its target to get a useful gradient.
 
-The gradient of a silhouette loss pulls two shapes together only where their soft margins overlap: about two radii apart,
-and for good from one radius on. Beyond that the loss still has a gradient, but it knows nothing of the target: coverage
-that lies where nothing is wanted is made smaller, and the mesh collapses where it stands.
+The gradient of a silhouette loss pulls two shapes together only while their soft margins overlap: weakly up to two radii
+apart, reliably within one radius. Beyond that the loss still has a gradient, but it does not depend on the target: it
+shrinks unwanted coverage, and the mesh collapses where it stands.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .soft_target import outside_distance
 def gap(masks: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """(N,) how far the silhouettes ``masks`` (N, H, W) and their targets are apart, in image heights.
 
-    From outline to outline; 0 where they overlap, and where one of them is empty: there is nothing to reach. Covered is
-    0.5 or more. Raises InputError.
+    Measured from outline to outline; 0 if they overlap or if one of them is empty. A pixel counts as covered from 0.5.
+    Raises InputError.
     """
     masks, targets = np.asarray(masks), np.asarray(targets)
     if masks.shape != targets.shape or masks.ndim != 3:
@@ -27,14 +27,14 @@ def gap(masks: np.ndarray, targets: np.ndarray) -> np.ndarray:
     found = np.zeros(len(masks))
     for k, (mask, target) in enumerate(zip(masks >= 0.5, targets >= 0.5, strict=True)):
         if mask.any() and target.any():
-            # Both are pixels: their outlines lie half a pixel before the centres.
+            # Distances are between pixel centres; each outline lies half a pixel outside of them.
             found[k] = max(outside_distance(target)[mask].min() - 0.5 / len(mask), 0.0)
     return found
 
 
 def check_reach(masks: np.ndarray, targets: np.ndarray, radius: float) -> str | None:
-    """None when every silhouette reaches its target with soft margins of ``radius`` (image heights), else a sentence that
-    names the views it does not. Raises InputError when it is so in every view that shows both.
+    """None if every silhouette reaches its target with soft margins of ``radius`` (image heights), else a sentence that
+    names the views that do not. Raises InputError if no view that shows both does.
 
     masks, targets: (N, H, W), hard silhouettes at the start. The margins overlap up to two radii.
     """
@@ -49,12 +49,12 @@ def check_reach(masks: np.ndarray, targets: np.ndarray, radius: float) -> str | 
     if len(missed) == shown.sum():
         raise InputError(f"nothing would pull the mesh to its target: {reach}; {cure}")
     views = ", ".join(str(k) for k in missed[:8]) + (", ..." if len(missed) > 8 else "")
-    return f"in {len(missed)} of {len(masks)} views (number {views}) {reach}: they pull at nothing; {cure}"
+    return f"in {len(missed)} of {len(masks)} views (number {views}) {reach}: these views give no useful gradient; {cure}"
 
 
 def marked(matrices: np.ndarray, points: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """(N, H, W) the pixels that hold a point (P, 3) in each view (N, 4, 4 to clip space): about a silhouette, where the
-    points are the vertices of a fine mesh. shape: (H, W). Points behind the viewer or outside of the picture are not there.
+    """(N, H, W) bool: the pixels that contain a point (P, 3) in each view (N, 4, 4 to clip space). For the vertices of a fine
+    mesh this approximates its silhouette.  shape: (H, W). Points behind the viewer or outside the picture are left out.
     """
     height, width = shape
     found = np.zeros((len(matrices), height, width), bool)

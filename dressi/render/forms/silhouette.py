@@ -3,16 +3,15 @@
     coverage = sigmoid(d / sigma)   within r of the outline, d positive over the mesh,
                1 or 0               elsewhere, as the mesh covers the centre of the pixel.
 
-d: signed distance of the pixel centre to the nearest edge of the outline, in image heights, as r. Unlike in the outer
-form the edges of the outline have to be told from contours inside of it and from hidden ones: an edge counts when the
-hard raster covers nothing three quarters of a pixel beyond its nearest point, and what it covers agrees with the sign
-(``OutlineDistance``).
+d: signed distance from the pixel centre to the nearest edge of the outline, in image heights like r. Unlike the outer
+form, this one must tell the outline from inner contours and hidden edges: an edge counts if the hard raster covers nothing
+0.75 pixel beyond its nearest point, and the coverage agrees with the sign (``OutlineDistance``).
 
-An option where a margin on both sides is wanted: covered pixels have a gradient here, and holes can open. Its
-limits: that test is one of single pixels, so the picture jumps where contours meet and where an edge becomes or stops
-being part of the outline, and the derivative does not know of the jumps. It is that of the picture drawn again, within a few
-percent, for shapes without contours inside of their outline; with them it may be half of it. Parts thinner than a pixel
-and gaps narrower than one have no outline. Drivers that place corners on a coarse grid see slightly other outlines.
+Use it where a margin on both sides is needed: covered pixels have a gradient, and holes can open. Its limits: the test
+reads single pixels, so the picture jumps where contours meet and where an edge becomes or stops being part of the outline,
+and the derivative ignores the jumps. For shapes without inner contours it agrees with finite differences of the rendered
+loss within a few percent; with inner contours it may be half of them. Parts and gaps thinner than a pixel have no outline.
+Drivers that round corners to a coarse grid give slightly different outlines.
 """
 
 from __future__ import annotations

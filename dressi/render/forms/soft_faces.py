@@ -1,7 +1,7 @@
-"""What HardSoftRas needs beside the Functions of ``F``: enlarged faces, their nearest edges, windows of a mask.
+"""Functions of the face form: outlines of faces, enlarged faces, the nearest edge of a face, windows of a mask.
 
-None has a derivative: they choose (a face, an edge, a band), and what depends smoothly on the vertices is computed
-from the choice by ordinary Functions.
+None has a derivative. They choose a face, an edge or a band; ordinary Functions compute from that choice whatever depends
+smoothly on the vertices.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..surface.screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cr
 class FaceSegments(Faces):
     """Inputs (faces, vertex): IVEC2 list, for each face three segments of its outline: from which vertex to which.
 
-    a-b, b-c and a-c, with the corners in ascending order of their numbers: two faces that share an edge see it alike.
-    The near plane leaves a quadrilateral a-b-d-c, or a triangle a-b-c, of a face that reaches in front of it: corners
-    behind it come first (of two the farther one), so that each segment starts there. The cut itself is none of the
-    segments; a second one that is not seen is a-b again. (0, 0) for faces that are not drawn.
+    a-b, b-c and a-c, with the corners in ascending order of their numbers, so that two faces compute a shared edge from the
+    same bits. The near plane cuts a face that crosses it to a quadrilateral a-b-d-c or a triangle a-b-c. The corners beyond
+    the plane come first (of two the farther one), so that each segment starts there. The cut itself is no segment; a
+    clipped second segment repeats a-b. (0, 0) for faces that are not drawn.
     """
 
     operations = 156.0
@@ -76,10 +76,10 @@ class FaceSegments(Faces):
 class Enlarge(PixelFunction):
     """Inputs (reach FLOAT, ends VEC4 list): six clip-space corners a face, VEC4 list.
 
-    ends: of its three segments, on the screen.  The triangle (or two) covers everything within ``reach`` (image
-    heights) of the face, with the smaller area of two ways: the triangle with its sides moved outward, the other
-    collapsed; or, for obtuse and small faces, the box along the longest side. (The paper takes the box, along the
-    axes, for angles below 30 degrees: a fifth more pixels.) Faces without area collapse.
+    ends: of its three segments, on the screen.  The six corners cover all points within ``reach`` (image
+    heights) of the face. They form whichever is smaller: one triangle with its sides moved outward (the second
+    collapses), or, for obtuse and small faces, a box along the longest side. (The paper uses a box along the axes for
+    angles below 30 degrees, which covers a fifth more pixels.) Faces without area collapse.
     """
 
     operations, fetches = 130.0, 3.0
@@ -138,7 +138,7 @@ class Enlarge(PixelFunction):
             moved = centre + (chosen - centre) * grown[..., None]
             over, above = np.where(right, wide, 0.0) - reach, np.where(up, high, 0.0) - reach
             box = start + along * over[..., None] + across * above[..., None]
-            # What the near plane leaves of a face has four corners: a box along the whole side.
+            # A face cut at the near plane has four corners: it gets a box along the whole side.
             along = (b - a) / sides[2][..., None]
             across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
             place = np.zeros_like(a)
@@ -154,7 +154,7 @@ class Enlarge(PixelFunction):
 
 
 def face_records(ends: Variable, pairs: Variable, vertex: Variable, faces: Size) -> tuple[Variable, ...]:
-    """What ``NearestEdge`` has to know of each face, three lists of the size ``faces``.
+    """The data of each face that ``NearestEdge`` reads: three lists of the size ``faces``.
 
     ends: VEC4 of the segments ``pairs`` (``FaceSegments``) on the screen.  VEC4 (a, b), VEC4 (c, d), VEC3 depths of
     a, b and c: 0 where the near plane cuts.
@@ -169,9 +169,9 @@ def face_records(ends: Variable, pairs: Variable, vertex: Variable, faces: Size)
 class NearestEdge(PixelFunction):
     """Inputs (face INT, its three records): VEC3 (dist, depth, segment) at the centre of the pixel.
 
-    dist: signed distance to the nearest segment of the outline.  depth: shifted by equation (3), as a device stores
-    it.  segment: 0, 1 or 2. (-2, 2, -1) where the face is -1. No derivative: what depends smoothly on the vertices is
-    built from the ends of the segment.
+    dist: signed distance to the nearest segment of the outline.  depth: by equation (3), as a device stores
+    it.  segment: 0, 1 or 2. (-2, 2, -1) where the face is -1. No derivative: the differentiable distance is computed from
+    the ends of the segment.
     """
 
     operations = 40.0

@@ -17,9 +17,9 @@ def falloff(distance: Variable, radius: Like) -> Variable:
 
 
 def band(distance: Variable, radius: Like, sigma: Like) -> Variable:
-    """FLOAT: sigmoid(distance / sigma), and 0 or 1 from the radius on; distances are positive inside.
+    """FLOAT: sigmoid(distance / sigma) within the radius, 0 or 1 beyond it; distances are positive inside.
 
-    At a radius of 7 sigma it jumps by 0.001 there. Differentiable in distance and sigma.
+    With radius = 7 sigma the jump at the radius is 0.001. Differentiable in distance and sigma.
     """
     inside = F.greater(distance, 0.0)
     return F.select(F.less_equal(F.abs(distance), radius), F.sigmoid(distance / sigma), inside)
@@ -29,9 +29,9 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     """Distance of every pixel to the outline of a mask, in image heights, 0 inside.
 
     masks: (..., H, W), covered where at least 0.5. The outline runs half way between covered and uncovered pixel
-    centres. A mask without any covered pixel is everywhere farther than any radius, at 2. ``falloff`` of these, with
-    the radius of the silhouette, is what its outer form is compared with.  margin: pixels of nothing added on every
-    side, (..., H + 2 margin, W + 2 margin), for images drawn ``with_margin``. Raises InputError.
+    centres. For a mask without a covered pixel the distance is 2, beyond every radius. ``falloff`` of these distances is the
+    target of the outer form.  margin: uncovered pixels added on every side, (..., H + 2 margin, W + 2 margin), for images
+    drawn ``with_margin``. Raises InputError.
 
     >>> outside_distance(np.array([[1, 0, 0, 0]])).tolist()
     [[0.0, 0.5, 1.5, 2.0]]
@@ -47,7 +47,7 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
 
 
 def soft_target(masks: np.ndarray, radius: float) -> np.ndarray:
-    """What the outer form gives a mesh with these masks (..., H, W), for a radius that stays. Raises InputError.
+    """The target of the outer form: its silhouette for a mesh with these masks (..., H, W) at a fixed radius. Raises InputError.
 
     >>> soft_target(np.array([[1, 0], [1, 0]]), 0.5).tolist()
     [[1.0, 0.25], [1.0, 0.25]]

@@ -21,25 +21,25 @@ from ..lists import as_list
 W_MINIMUM = 1e-6
 """Vertices with w at most this are behind the viewer."""
 FARTHEST = 1e6
-"""Vertices farther than this from the screen, in image heights, are not there: single precision ends."""
+"""Image heights. Vertices farther from the screen are dropped: single precision does not reach them."""
 LARGEST = 1e15
-"""Clip coordinates whose magnitudes add up to this, or are no numbers, are not there."""
+"""Vertices whose clip coordinates are NaN, or have magnitudes that add up to this, are dropped."""
 
 
 class Projected(NamedTuple):
     """Vertices on the screen: lists with the batch of the clip positions."""
 
     smooth: Variable
-    """VEC4 (x, y, depth, w): the place on the screen and the depth, 1 at the far plane. In front of the near plane there
-    is none: then (x w, y w, z, w), with z < 0. Zeros for vertices that are not there. Differentiable."""
+    """VEC4 (x, y, depth, w): the place on the screen and the depth, 1 at the far plane. For a vertex nearer than the near
+    plane (x w, y w, z, w) with z < 0. Zeros for dropped vertices. Differentiable."""
     vertex: Variable
     """The same without derivative."""
 
 
 def finite(position: Variable) -> Variable:
-    """The clip positions (VEC4), zeros for those that are no numbers or too large: a face that uses one is not drawn.
+    """The clip positions (VEC4), zeros for those that are NaN or too large: a face that uses one is not drawn.
 
-    Differentiable; the gradient of what became zero is zero.
+    Differentiable; the gradient of a position that became zero is zero.
     """
     return F.select(F.less(F.sum_components(F.abs(position)), LARGEST), position, 0.0)
 
@@ -62,7 +62,7 @@ def to_clip(position: Variable | np.ndarray, matrices: Variable | np.ndarray) ->
 
 
 def clip_list(position: Variable | np.ndarray) -> Variable:
-    """Positions in clip space (VEC4 list, or an array (V, 4)). Raises GraphError that says what makes them of others."""
+    """Positions in clip space (VEC4 list, or an array (V, 4)). Raises a GraphError that names ``to_clip``."""
     if isinstance(position, Variable) and position.vtype is VEC3:
         raise GraphError(
             f"positions in clip space are a VEC4 list, not {position} (made at {position.where}); use to_clip(position,"
@@ -74,9 +74,9 @@ def clip_list(position: Variable | np.ndarray) -> Variable:
 def project(position: Variable, size: Size) -> Projected:
     """Screen positions of clip positions (VEC4 list, batch N) for an image of ``size``.
 
-    A vertex in front of the near plane (z < 0) has no place on the screen: faces and edges that reach there are
-    clipped. One with z >= 0 that is behind the viewer (w <= 0), which no camera makes, one of no numbers, and one
-    farther than FARTHEST is not there, nor are its faces. Raises GraphError when position is not VEC4.
+    A vertex nearer than the near plane (z < 0) has no place on the screen; its faces and edges are clipped. Dropped, with
+    their faces, are vertices with z >= 0 behind the viewer (w <= 0, which no camera produces), with NaN, or farther than
+    FARTHEST. Raises GraphError if position is not VEC4.
     """
     vertex = Project(position, size[0] / size[1]).output
     return Projected(vertex, F.stop_gradient(vertex))
@@ -117,7 +117,7 @@ class Project(PixelFunction):
 
 
 class ProjectSlope(Fused, PixelFunction):
-    """Inputs (position VEC4, slope VEC4): VEC4, the gradient by clip positions of what has the gradient ``slope`` by
+    """Inputs (position VEC4, slope VEC4): VEC4, the gradient by clip positions, from the gradient ``slope`` by
     their ``Project``. Differentiable in both."""
 
     operations = 31.0
@@ -153,7 +153,7 @@ class ProjectSlope(Fused, PixelFunction):
 
 
 def _projected(p: Variable, aspect: float) -> Variable:
-    """``Project`` as ordinary Functions; what is not there divides by 1, so that no derivative is NaN."""
+    """``Project`` as ordinary Functions; dropped vertices divide by 1, so that no derivative is NaN."""
     there, scale = F.less(F.sum_components(F.abs(p)), LARGEST), F.constant((0.5 * aspect, 0.5))
     p = F.select(there, p, 0.0)
     w, front = p.w, F.less(p.z, 0.0)
@@ -166,7 +166,7 @@ def _projected(p: Variable, aspect: float) -> Variable:
 
 
 def _parts(p: np.ndarray, aspect: float) -> tuple[np.ndarray, ...]:
-    """What x and y are scaled by; (x, y), z, w; which positions are there, which of them seen behind the near plane."""
+    """The scale of x and y; (x, y), z, w; which positions exist, and which of them lie beyond the near plane."""
     scale, xy, z, w = np.array((0.5 * aspect, 0.5)), p[..., :2], p[..., 2:3], p[..., 3:]
     there = np.abs(p).sum(-1, keepdims=True) < LARGEST
     near = np.abs(xy / w * scale + scale).max(-1, keepdims=True) < FARTHEST
@@ -174,8 +174,8 @@ def _parts(p: np.ndarray, aspect: float) -> tuple[np.ndarray, ...]:
 
 
 def jvp_by_rows(f: Function, tangents: Sequence[Variable | None]) -> Variable | None:
-    """The derivative of a Function to VEC4 along the tangents of its inputs, by the rows of its Jacobian, which its
-    transpose knows."""
+    """The derivative of a VEC4 Function along the tangents of its inputs, by the rows of its Jacobian, which its vjp
+    gives."""
     given = [(i, F.fit(t, f.inputs[i])) for i, t in enumerate(tangents) if t is not None]
     if not given:
         return None

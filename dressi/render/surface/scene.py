@@ -48,10 +48,10 @@ class Scene:
 
     parts: tuple[Part, ...]
     position: Variable
-    """VEC3 list: all vertices in the world, batch of the matrices; zeros for those that are no numbers. Differentiable in
+    """VEC3 list: all vertices in the world, batch of the matrices; zeros for NaN or infinite ones. Differentiable in
     the positions and matrices of the parts."""
     there: Variable
-    """FLOAT list mask like ``position``: the vertex is made of numbers. No derivative."""
+    """FLOAT list mask like ``position``: the vertex is finite. No derivative."""
     faces: Variable
     """IVEC3 list: all faces, with data."""
     face_count: int
@@ -63,7 +63,7 @@ class Scene:
     """The first face of each part, and at the end how many there are."""
 
     def to_clip(self, views: Variable) -> Variable:
-        """VEC4 list, batch N: clip positions in N views, zeros for vertices that are not there.
+        """VEC4 list, batch N: clip positions in N views, zeros for dropped vertices.
 
         views: MAT4 1x1, batch N (world to clip). Differentiable in views and whatever ``position`` is.
         """
@@ -77,7 +77,7 @@ class Scene:
         return F.select(F.less(face, 0), -1, F.lookup(self.face_part, face))
 
     def of_part(self, table: Variable, face: Variable) -> Variable:
-        """What ``table`` (a list of FLOAT or vectors, one entry a part) says of the part at each pixel, 0 for none.
+        """The entry of ``table`` (a list of FLOAT or vectors, one entry a part) for the part at each pixel, 0 for none.
 
         face: INT image of faces.  Differentiable in the table.
         """
@@ -118,7 +118,7 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
     counts = np.array([len(p.faces) for p in parts])
     own = _joined([p.position for p in parts], tuple(vertices.tolist()))
     there = F.less(F.sum_components(F.abs(own)), LARGEST)
-    # A matrix times what is no number would spoil the gradient by the matrix.
+    # A matrix times NaN would spoil the gradient by the matrix.
     own = F.select(there, own, 0.0)
     if matrices is not None:
         part = list_leaf("part of each vertex", INT, np.repeat(np.arange(len(parts)), np.diff(vertices)))
@@ -158,7 +158,7 @@ def _joined(tables: Sequence[Variable], start: tuple[int, ...]) -> Variable:
         for k, other in enumerate(tables):
             if other is table:
                 index[start[k] : start[k + 1]] = np.arange(start[k + 1] - start[k])
-        # Padding at the end of the last row reads nothing either.
+        # Padding at the end of the last row reads nothing.
         width, height = list_size(len(index))
         padded = np.full(width * height, -1)
         padded[: len(index)] = index

@@ -1,4 +1,4 @@
-"""What is seen of projected vertices: visible faces, the hard raster, barycentric coordinates.
+"""From projected vertices to pixels: visible faces, the hard raster, barycentric coordinates.
 
 Lengths on the screen are in units of the image height: x in [0, W / H], y in [0, 1], y down; the centre of pixel
 (x, y) is ((x + 0.5) / H, (y + 0.5) / H). Lists (vertices, faces) are images that wrap, counted row by row.
@@ -27,8 +27,8 @@ CULLING = {"none": 0, "back": 1}
 def with_margin(position: Variable, size: Size, margin: int) -> tuple[Variable, Size]:
     """Clip positions and size for images with ``margin`` more pixels on every side.
 
-    What was seen stays where it was: ``F.crop(image, margin, margin, size)`` is the picture without the margin. The
-    unit of lengths on the screen is the height of the larger image. Differentiable in position (VEC4).
+    ``F.crop(image, margin, margin, size)`` is the picture without the margin. The unit of lengths on the screen is the
+    height of the larger image. Differentiable in position (VEC4).
 
     >>> with_margin(Variable.of(np.ones((8, 4))), (32, 32), 4)[1]
     (40, 40)
@@ -45,7 +45,7 @@ def pixel_centres(size: Size) -> Variable:
 
 
 def common_batch(f: Function) -> int:
-    """The batch that the inputs of a Function share, those of batch 1 aside. Raises GraphError."""
+    """The common batch of the inputs of a Function; inputs of batch 1 broadcast. Raises GraphError."""
     batches = {x.batch for x in f.inputs} - {1}
     if len(batches) > 1:
         raise f.fail("batches must be equal or 1")
@@ -53,7 +53,7 @@ def common_batch(f: Function) -> int:
 
 
 class Faces(PixelFunction):
-    """What Functions that read whole faces share: inputs (..., faces IVEC3 list, vertex VEC4 list) by FETCH."""
+    """Base of Functions that read whole faces: inputs (..., faces IVEC3 list, vertex VEC4 list) by FETCH."""
 
     includes = ("face.glsl",)
 
@@ -76,16 +76,16 @@ def face_cross(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def present(v: np.ndarray) -> np.ndarray:
-    """Which projected vertices are there."""
+    """(...) bool: which projected vertices exist (``Projected``)."""
     return (v[..., 2] < 0) | (v[..., 3] > 0)
 
 
 def dropped(a: np.ndarray, b: np.ndarray, c: np.ndarray, cull: int) -> np.ndarray:
-    """Which faces are not drawn: a corner that is not there, all in front, no area, turned away with ``cull`` 1."""
+    """Which faces are not drawn: a missing corner, all corners too near, no area, or turned away with ``cull`` 1."""
     corners = np.stack([a, b, c])
     front = corners[..., 2] < 0
     area = face_cross(b[..., :2] - a[..., :2], c[..., :2] - a[..., :2])
-    # Homogeneous: the sign is that of the part behind the near plane, wherever the other corners are.
+    # Homogeneous: the sign is that of the part beyond the near plane, wherever the other corners are.
     over = np.where(front, 1.0, corners[..., 3])
     x, y, w = corners[..., 0] * over, corners[..., 1] * over, corners[..., 3]
     crossing = -(
@@ -141,7 +141,7 @@ def rasterize_hard(
 
     position: VEC4 clip-space list.  faces: IVEC3 list, of which the first ``face_count`` are drawn.  cull: "none"
     or "back" (faces turned away, clockwise for the viewer). Faces are clipped at the near plane; those without area,
-    or with a corner that is not there (``project``), are dropped whole.
+    or with a missing corner (``project``), are dropped.
 
     >>> cube, camera = primitives.cube(), Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
     >>> rasterize_hard(to_clip(cube.positions, camera.world_to_clip), cube.faces, size=(32, 32), face_count=12).shape
@@ -241,14 +241,14 @@ def interpolate(table: Variable, at: Corners, weights: Variable) -> Variable:
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """A point of a mesh at every pixel: what is shaded there."""
+    """The point of a mesh at every pixel that is shaded."""
 
     faces: Variable
     """IVEC3 list."""
     face: Variable
     """INT: the face it lies on, -1 where there is none. No derivative."""
     weights: Variable
-    """VEC3: how much of each corner of the face, 0 where there is none; differentiable in the positions."""
+    """VEC3: barycentric weights of the corners of the face, 0 where there is none; differentiable in the positions."""
 
     def interpolate(self, table: Variable, faces: Variable | None = None) -> Variable:
         """The attribute in ``table`` (list, FLOAT or vectors) at the point, 0 where there is none.

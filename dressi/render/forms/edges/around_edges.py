@@ -1,4 +1,4 @@
-"""What the forms that draw edges share: the nearest edge at every pixel, the distance to it, the surface seen there."""
+"""Shared by the forms that draw edges: the nearest edge at every pixel, the distance to it, and the surface there."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from .sides import EdgeFront, ends_of, seen_ends
 
 
 class NearestPoint(NamedTuple):
-    """The nearest point of the edges drawn, at every pixel that one of them reaches."""
+    """The nearest point of all drawn edges, at every pixel within the radius of one."""
 
     edge: Variable
     """INT: the edge, -1 for none. No derivative."""
     found: Variable
-    """FLOAT mask: there is one."""
+    """FLOAT mask: an edge was found."""
     ends: Variable
-    """IVEC2: its two vertices, -1 where there is none."""
+    """IVEC2: the two vertices of the edge, -1 for none."""
     place: Variable
-    """FLOAT in [0, 1]: how far along the part of the edge that is seen the point lies on the screen; differentiable."""
+    """FLOAT in [0, 1]: position of the point along the visible part of the edge, on the screen; differentiable."""
     distance: Variable
-    """FLOAT: of the pixel centre to the point, in image heights; differentiable. Without meaning where there is none."""
+    """FLOAT: distance from the pixel centre to the point, in image heights; differentiable. Undefined without an edge."""
 
 
 def rasterize_edges(
     mesh: DrawnMesh, edges: EdgeList, sides: Variable, reach: Variable, fragment: Fragment
 ) -> Variable:
-    """INT: of the edges whose ``sides`` are not HIDDEN, that of the winning fragment at each pixel, -1 for none. Their
-    fragments cover all within ``reach`` (FLOAT 1x1, image heights)."""
+    """INT: the edge of the winning fragment at each pixel, -1 for none. Draws the edges whose ``sides`` are not HIDDEN; their
+    fragments cover all points within ``reach`` (FLOAT 1x1, image heights)."""
     quads = EdgeQuads(reach, seen_ends(mesh, edges), sides, edges.count, mesh.size).output
     return F.rasterize(
         quads,
@@ -69,8 +69,8 @@ def draw_edges(
 ) -> NearestPoint:
     """The nearest of the edges whose ``sides`` are not HIDDEN, within the radius.
 
-    distance(ends, edge): FLOAT, the distance of the pixel to the edge of that number, with its ends (a, b) on the
-    screen, or BEYOND where it does not count; edges are chosen by it.
+    distance(ends, edge): FLOAT, the distance from the pixel to edge number ``edge`` with its ends (a, b) on the screen, or
+    BEYOND where the edge does not count. The edge with the smallest distance wins.
     """
     size, ends = mesh.size, seen_ends(mesh, edges)
 
@@ -95,16 +95,16 @@ class EdgeSilhouette(Silhouette):
     face: Variable
     """INT: the nearest face at the pixel, -1 for none. No derivative."""
     nearest: NearestPoint
-    """Of the edges that may be silhouettes, within the radius."""
+    """The nearest point of the possible silhouette edges, within the radius."""
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
         """One: where a face covers the pixel, that face at the pixel centre; else, within the radius, the nearest point
         of the edges, on the face in front there. Differentiable in position.
 
-        Attributes that are continuous over the mesh stay so across the outline. They jump, and their derivative does
-        not know of it, where a contour inside of the outline hides what is behind it, and in the margin of a face that
-        turns away from the viewer: the outline passes from one of its edges to the others at once.
+        Attributes that are continuous over the mesh are continuous across the outline. They jump, without a derivative of
+        the jump, where a contour inside the outline hides a surface, and in the margin of a face that turns away from the
+        viewer: the outline then moves from one of its edges to the others at once.
         """
         mesh, edges, near = self.mesh, self.edges, self.nearest
         lists = edges.list, seen_ends(mesh, edges), edges.around, edges.faces
@@ -113,7 +113,7 @@ class EdgeSilhouette(Silhouette):
         beside = F.select(near.found, F.lookup(front.output, near.edge), -1)
         face = F.select(inside, self.face, beside)
         at = corners(face, mesh.faces)
-        # Beside the mesh a face seen edge-on may lie, in which the pixel has no place.
+        # Beside the mesh the face may be seen edge-on, where barycentric coordinates are undefined.
         covering = Corners(*(F.select(inside, number, -1) for number in at))
         weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), self._on_edge(at))
         return (Surface(mesh.faces, face, weights),)
@@ -123,11 +123,11 @@ class EdgeSilhouette(Silhouette):
         near = self.nearest
         a, b = (F.lookup(self.mesh.position, F.component(near.ends, i)) for i in range(2))
         (w, moved), (other, back) = _reached(a, b), _reached(b, a)
-        # Linear on the screen are the weights over w.
+        # Weights divided by w are linear on the screen.
         start, end = (1.0 - near.place) * other, near.place * w
         total = start + end
         end = F.select(F.greater(total, 0.0), end / total, 0.0)
-        end = moved + end * (1.0 - moved - back)  # of the whole edge
+        end = moved + end * (1.0 - moved - back)  # along the whole edge
 
         def weight(corner: Variable) -> Variable:
             of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
@@ -148,7 +148,7 @@ class EdgeSilhouette(Silhouette):
 
 
 def _reached(a: Variable, b: Variable) -> tuple[Variable, Variable]:
-    """w of the end a of an edge behind the near plane, and how far it is from a to b, as a fraction of the edge."""
+    """w of the end a after clipping at the near plane, and how far clipping moved it toward b, as a fraction of the edge."""
     cut = F.logical_and(F.less(a.z, 0.0), F.greater_equal(b.z, 0.0))
     moved = F.select(cut, a.z / F.select(cut, a.z - b.z, 1.0), 0.0)
     return a.w + moved * (b.w - a.w), moved

@@ -13,7 +13,7 @@ from ...surface.screen import DrawnMesh, common_batch, corners, covered, pixel_c
 from .edge_list import BEYOND, HIDDEN
 
 GRID = 1 / 16
-"""In pixels. Vulkan lets a driver round corners to a grid of this width: a centre may be covered so much too early."""
+"""Pixels. Vulkan lets a driver round corners to a grid of this width, so that coverage of a centre may start this early."""
 
 
 class Crossing(PixelFunction):
@@ -52,7 +52,7 @@ class Crossing(PixelFunction):
     @cached_property
     def glsl(self) -> str:
         step, axis = ("ivec2(1, 0)", 0) if self.axis == "x" else ("ivec2(0, 1)", 1)
-        # Beyond the border is the pixel itself, which no edge parts from itself.
+        # Beyond the border the neighbour is the pixel itself: no edge passes between them.
         return (
             f"vec2 next = $0(min(pixel + {step}, $size - 1), tile);\n"
             "$y = crossing_place(vec2(pixel) + 0.5, $1, $2, $3, $0(pixel, tile), next, "
@@ -99,13 +99,13 @@ def front(mesh: DrawnMesh) -> Variable:
     """VEC2: (number of the nearest face, its depth at the pixel centre), (-1, BEYOND) where there is none. No derivative."""
     face, p = mesh.face, pixel_centres(mesh.size)
     a, b, c = (F.lookup(mesh.points.vertex, index) for index in corners(face, mesh.faces))
-    # Homogeneous, because corners in front of the near plane have no place on the screen.
+    # Homogeneous, because corners nearer than the near plane have no place on the screen.
     w = [F.select(F.less(v.z, 0.0), v.w, 1.0) for v in (a, b, c)]
     u = [v.xy - p * scale for v, scale in zip((a, b, c), w, strict=True)]
     of_a, of_b, of_c = _cross(u[1], u[2]), _cross(u[2], u[0]), _cross(u[0], u[1])
     area = of_a * w[0] + of_b * w[1] + of_c * w[2]
     depth = (of_a * a.z + of_b * b.z + of_c * c.z) / F.select(F.equal(area, 0.0), 1.0, area)
-    # Faces seen edge-on reach no farther than their corners, whatever is left of their area.
+    # The depth of a face seen edge-on is clamped to its corners: its area is rounding error.
     low, high = F.minimum(F.minimum(a.z, b.z), c.z), F.maximum(F.maximum(a.z, b.z), c.z)
     depth = F.clamp(depth, F.maximum(low, 0.0), high)
     there = covered(face)

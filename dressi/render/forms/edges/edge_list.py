@@ -1,7 +1,7 @@
-"""Edges of a mesh: the list made once per topology, quads around those that may be silhouettes, distances to them.
+"""Edges of a mesh: the edge list of a topology, quads around possible silhouette edges, and distances to edges.
 
-None of the Functions has a derivative: they choose an edge, and what depends smoothly on the vertices is computed
-from the choice by ordinary Functions.
+None of the Functions has a derivative. They choose an edge; ordinary Functions compute from that choice whatever depends
+smoothly on the vertices.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..soft_faces import squared_distance
 HIDDEN = 2
 """The side of an edge that is not drawn."""
 INWARD = 0.75
-"""How far quads of silhouettes reach over the mesh, in pixels: drivers cover pixel centres differently."""
+"""How far the quad of a silhouette edge extends over the mesh, in pixels. Drivers differ in the pixel centres they cover."""
 OUTWARD = 0.5
-"""What quads reach beyond the radius, in pixels."""
+"""How far a quad extends beyond the radius, in pixels."""
 BEYOND = 2.0
-"""A distance that nothing has."""
+"""Stands for "no edge": larger than every distance on the screen."""
 LOOK = 0.75
-"""How far beyond an edge the mesh must have ended for the edge to be part of the outline, in pixels."""
+"""Pixels. An edge belongs to the outline if the mesh does not cover the point this far beyond it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +39,20 @@ class EdgeList:
     """IVEC4 list (a, b, c, d) of vertices, a <= b, ascending: the edge from a to b, the third corner c of the face
     that runs along it from a to b, and d of the one that runs from b to a; -1 where there is none."""
     around: Variable
-    """IVEC2 list like ``list``: the first of the faces that meet at the edge, of ``faces``, and how many they are."""
+    """IVEC2 list like ``list``: the index in ``faces`` of the first face at the edge, and how many faces meet there."""
     faces: Variable
     """IVEC3 list: a face's number, its third corner, 1 when it runs along the edge from a to b, else -1."""
     closed: bool
-    """Whether faces meet two by two, oriented alike. From outside of such a mesh whatever covers a pixel does so with
-    a front face as well: silhouettes may cull the back faces."""
+    """Whether every edge has exactly two faces with consistent orientation. Seen from outside, such a mesh covers a pixel
+    always with a front face too, so that silhouettes may cull the back faces."""
 
 
 def edge_list(faces: np.ndarray) -> EdgeList:
     """The edges of ``faces`` (F, 3), vertex numbers. Raises InputError.
 
-    An edge of two faces that run along it in opposite directions is one entry. Open edges, those of three faces or
-    more, and those of faces that disagree on their orientation have an entry for each face, as if it were alone: they
-    are drawn whenever the face is. A face that uses a vertex twice is a line, and is drawn as one.
+    An edge whose two faces traverse it in opposite directions is one entry. Open edges, edges of three or more faces,
+    and edges of faces with inconsistent orientation have one entry for each face, as if the face were alone: they are
+    drawn whenever the face is. A face that uses a vertex twice is a line and is drawn as one.
 
         faces 0-1-2 and 2-1-3:   (0, 1, 2, -1), (0, 2, -1, 1), (1, 2, 0, 3), (1, 3, 2, -1), (2, 3, -1, 1)
 
@@ -75,7 +75,7 @@ def edge_list(faces: np.ndarray) -> EdgeList:
     _, first, uses = np.unique(np.stack([low, high], axis=1), axis=0, return_index=True, return_counts=True)
     around = np.repeat(np.stack([first, uses], axis=1), uses, axis=0)
     pair = first[(uses == 2)]
-    pair = pair[back[pair] != back[pair + 1]]  # sorted: the one that runs forward comes first
+    pair = pair[back[pair] != back[pair + 1]]  # sorted: the face that runs forward comes first
     edges = np.stack([low, high, np.where(back, -1, third), np.where(back, third, -1)], axis=1)
     edges[pair, 3] = third[pair + 1]
     edges, around = np.delete(edges, pair + 1, axis=0), np.delete(around, pair + 1, axis=0)
@@ -102,8 +102,8 @@ def edges_of(mesh: DrawnMesh) -> EdgeList:
 class EdgeQuads(PixelFunction):
     """Inputs (reach FLOAT, ends VEC4 list, sides INT list): six clip-space corners an edge, VEC4 list.
 
-    ends: (a, b) on the screen.  The two triangles cover everything within ``reach`` (image heights) of the edge, ends
-    included; on the side where the mesh is only within INWARD pixels. Edges that are HIDDEN collapse.
+    ends: (a, b) on the screen.  The two triangles cover all points within ``reach`` (image heights) of the edge, ends
+    included, but only INWARD pixels on the side of the mesh. HIDDEN edges collapse.
     """
 
     operations, fetches = 66.0, 1.0
@@ -163,7 +163,7 @@ class EdgeDistance(PixelFunction):
     """Inputs (face INT, ends VEC4): distance of the pixel centre to the edge from ``ends.xy`` to ``ends.zw``, in image
     heights, and BEYOND where a face covers the pixel (``face`` >= 0).
 
-    Beyond its ends the distance is exactly that to the end, so that edges which meet there tie.
+    Beyond an end the distance is exactly the distance to that end, so that edges which meet there tie.
     """
 
     operations = 45.0
@@ -188,12 +188,13 @@ class EdgeDistance(PixelFunction):
 
 class OutlineDistance(PixelFunction):
     """Inputs (face INT, ends VEC4, side INT): signed distance of the pixel centre to the edge from ``ends.xy`` to
-    ``ends.zw``, in image heights, positive over the mesh; -BEYOND where the edge is not the outline seen from there.
+    ``ends.zw``, in image heights, positive over the mesh; -BEYOND where the edge is not part of the outline seen from
+    the pixel.
 
-    side: of ``EdgeSides``; beside the edge it tells the sign, so that the sign does not depend on how a driver covers
-    pixels. Near the ends, and where it is 0, the pixel tells: covered or not. The edge is the outline when the mesh has
-    ended LOOK beyond its nearest point, and the pixel itself, if farther than that, is covered on the side of the mesh
-    alone. Outside of the image things are as at its border.
+    side: of ``EdgeSides``. Beside the edge it gives the sign, which then does not depend on how a driver covers pixels.
+    Near the ends, and where it is 0, the coverage of the pixel gives the sign. The edge is part of the outline if the
+    mesh does not cover the point LOOK beyond its nearest point, and if a pixel farther than LOOK is covered exactly on
+    the side of the mesh. Beyond its border the image is extended by its border pixels.
     """
 
     operations, fetches = 91.0, 2.0

@@ -1,4 +1,4 @@
-"""Edges between projected vertices as they are seen: clipped at the near plane, with a derivative that passes through it."""
+"""Edges between projected vertices, clipped at the near plane, with a derivative through the clipping."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class ListEnds(PixelFunction):
 class SegmentEnds(PixelFunction):
     """Inputs (a VEC4, b VEC4), projected vertices: VEC4, the two ends on the screen of the edge from a to b.
 
-    An end in front of the near plane is replaced by the point where the edge meets that, at z = 0: in clip space
-    a + z_a / (z_a - z_b) (b - a). Zeros for ends that are not there, and when both are in front. Differentiable.
+    An end nearer than the near plane is replaced by the point where the edge meets that plane, at z = 0: in clip space
+    a + z_a / (z_a - z_b) (b - a). Zeros for missing ends, and if both ends are nearer. Differentiable.
     """
 
     operations = 62.0
@@ -78,7 +78,7 @@ class SegmentEnds(PixelFunction):
 
 
 class KnownEnds(PixelFunction):
-    """Inputs (ends VEC4, a VEC4, b VEC4): ``ends``, which are the ``SegmentEnds`` of a and b, made once for many pixels.
+    """Inputs (ends VEC4, a VEC4, b VEC4): ``ends``, the ``SegmentEnds`` of a and b, computed once for many pixels.
 
     Differentiable in a and b, not in ``ends``, which only carries their value.
     """
@@ -102,14 +102,14 @@ class KnownEnds(PixelFunction):
 
 
 def _slope(vertices: Sequence[Variable], gy: Variable, i: int) -> Variable:
-    """The gradient by one of the two vertices of an edge of what has the gradient ``gy`` by its ends."""
+    """The gradient by one of the two vertices of an edge, from the gradient ``gy`` by its ends."""
     own, other = vertices if i == 0 else vertices[::-1]
     return SegmentSlope(own, other, gy if i == 0 else gy.zwxy).output
 
 
 class SegmentSlope(Fused, PixelFunction):
-    """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, what a gradient by the ``SegmentEnds`` of a and b adds to that by a.
-    Differentiable in all of them."""
+    """Inputs (a VEC4, b VEC4, slope VEC4): VEC4, the part of the gradient by a that comes from the gradient ``slope`` by the
+    ``SegmentEnds`` of a and b. Differentiable in all inputs."""
 
     operations = 31.0
     includes = ("face.glsl",)
@@ -130,7 +130,7 @@ class SegmentSlope(Fused, PixelFunction):
 
 
 def _ordinary_end(a: Variable, b: Variable) -> Variable:
-    """VEC2: the end of ``SegmentEnds`` at the vertex a, by ordinary Functions; what is not cut divides by 1."""
+    """VEC2: the end of ``SegmentEnds`` at vertex a, by ordinary Functions. Ends that are not clipped divide by 1."""
     front = F.less(a.z, 0.0)
     cut = F.logical_and(front, F.logical_and(F.greater_equal(b.z, 0.0), F.greater(b.w, 0.0)))
     moved = a.z / F.select(cut, a.z - b.z * b.w, 1.0)
@@ -155,7 +155,7 @@ def _end(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _end_slope(a: np.ndarray, b: np.ndarray, ga: np.ndarray, gb: np.ndarray) -> np.ndarray:
-    """What gradients by the ends a and b of an edge add to that by the vertex of a."""
+    """The part of the gradient by the vertex of a that comes from gradients by the ends a and b of an edge."""
     own = (a[..., 2] < 0)[..., None]
     front, back, g = np.where(own, a, b), np.where(own, b, a), np.where(own, ga, gb)
     plain = np.concatenate([ga, np.zeros_like(ga)], axis=-1)

@@ -1,11 +1,11 @@
-"""How the edges of a mesh are seen: clipped at the near plane, which may be silhouettes, the faces in front beside them.
+"""How a view sees the edges of a mesh: their ends clipped at the near plane, the side of the mesh, the front face beside them.
 
-An edge is a silhouette when all faces drawn at it lie on one side of its projection. Distances from outside may be
-taken to any superset of the silhouettes: from a point that the mesh does not cover, the way to an edge inside the
-mesh leads across its outline, which is nearer. So whatever is in doubt is drawn, on both sides.
+An edge is a silhouette if all faces drawn at it lie on one side of its projection. Distances from outside may be taken to
+any superset of the silhouettes: from a point that the mesh does not cover, the way to an edge inside the mesh crosses the
+outline, which is nearer. So an edge in doubt is drawn, on both sides.
 
-The sides do not care where a face ends: the part of it behind the near plane lies beside the edge on the side that
-the sign of the homogeneous area tells, wherever the third corner is.
+The side does not depend on where a face ends: the part of the face beyond the near plane lies on the side given by the
+sign of the homogeneous area, wherever the third corner is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .edge_list import HIDDEN, EdgeList
 from .segments import KnownEnds, ListEnds
 
 NOWHERE = 1e30
-"""What no face beside an edge rises by."""
+"""Sentinel slope of a missing face."""
 
 
 def seen_ends(mesh: DrawnMesh, edges: EdgeList) -> Variable:
@@ -34,8 +34,8 @@ def seen_ends(mesh: DrawnMesh, edges: EdgeList) -> Variable:
 
 
 def ends_of(mesh: DrawnMesh, edges: EdgeList, edge: Variable) -> tuple[Variable, Variable]:
-    """IVEC2 and VEC4: the two vertices of the edge of a number (INT) at each pixel, and its ends on the screen, which are
-    differentiable in position. Where there is none, -1, the vertices are -1: nothing is added to any."""
+    """IVEC2 and VEC4: the two vertices of edge number ``edge`` (INT) at each pixel, and its ends on the screen, which are
+    differentiable in position. Without an edge (-1) the vertices are -1, so that no vertex gets a gradient."""
     pair = F.select(covered(edge), F.lookup(edges.list, edge).xy, -1)
     a, b = (F.lookup(mesh.points.smooth, F.component(pair, i)) for i in range(2))
     return pair, KnownEnds(F.lookup(seen_ends(mesh, edges), edge), a, b).output
@@ -47,7 +47,7 @@ def edge_sides(mesh: DrawnMesh, edges: EdgeList) -> Variable:
 
 
 class EdgeFunction(PixelFunction):
-    """What Functions over a list of edges share: inputs (edges IVEC4, ends VEC4, both same-pixel, ..., vertex VEC4)."""
+    """Base of Functions over an edge list: inputs (edges IVEC4, ends VEC4, both same-pixel, ..., vertex VEC4)."""
 
     fields = ("cull",)
     includes = ("face.glsl", "edge.glsl")
@@ -66,9 +66,9 @@ class EdgeSides(EdgeFunction):
     """Inputs (edges IVEC4 list, ends VEC4 list, vertex VEC4 list): INT list like ``edges``, where the mesh lies beside
     each edge.
 
-    1 or -1: on the side where face_cross(b - a, x - a) has that sign.  0: on both, or who knows: faces seen edge-on,
-    or without area.  HIDDEN: nowhere, or the faces lie on different sides; no silhouette. Faces with a corner that is
-    not there, and with ``cull`` 1 those turned away, are not drawn: the edge is that of the rest. ends: ``seen_ends``.
+    1 or -1: on the side where face_cross(b - a, x - a) has that sign.  0: on both, or undecided: faces seen edge-on,
+    or without area.  HIDDEN: no face is drawn, or faces lie on both sides; no silhouette. Faces with a missing corner,
+    and with ``cull`` 1 faces turned away, do not count.  ends: ``seen_ends``.
     """
 
     operations, fetches = 246.0, 4.0
@@ -113,7 +113,7 @@ def _seen(a: np.ndarray, b: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def _spanned(ends: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(area, w, offset of the corner from the first end) of faces at edges, times w of a corner in front."""
+    """(area, w, offset of the corner from the first end) of faces at edges, times w for a corner nearer than the near plane."""
     w = np.where(c[..., 2] < 0, c[..., 3], 1.0)
     offset = c[..., :2] - w[..., None] * ends[..., :2]
     return face_cross(ends[..., 2:] - ends[..., :2], offset), w, offset
@@ -134,8 +134,8 @@ def _face_side(ends: np.ndarray, c: np.ndarray, facing: int) -> np.ndarray:
 class EdgeFront(EdgeFunction):
     """Inputs (edges IVEC4, ends VEC4, around IVEC2, faces IVEC3, vertex VEC4, all lists): INT list like ``edges``.
 
-    The number of the face in front beside each edge: of those drawn at it, the one that rises fastest toward the
-    viewer with the distance to the edge, first of all those that have an area. -1 when none is drawn.
+    The number of the front face beside each edge: of the faces drawn at it, preferably those with an area, the one whose
+    depth falls fastest with the distance to the edge. -1 if none is drawn.
     """
 
     operations, fetches = 191.0, math.inf
