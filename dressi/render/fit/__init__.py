@@ -4,7 +4,7 @@
     result = FitJob(dataset, FitOptions(), DressiAD).run()
     save_mesh("result.glb", result.mesh)
 
-Nothing here knows what runs the graphs: ``make_engine`` makes an optimisation, ``dressi.DressiAD`` for one.
+This package does not depend on a device: ``make_engine`` makes the engine that runs a graph, such as ``dressi.DressiAD``.
 """
 
 from ..drawing.draw import draw

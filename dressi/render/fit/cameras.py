@@ -1,4 +1,4 @@
-"""What a fit that refines poses says about its cameras."""
+"""The cameras found by a fit that refines poses, for reports and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .dataset import Dataset
 
 
 def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
-    """How far cameras moved, for a report. degrees: turns.  distance: between centres, in units of the world."""
+    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the world."""
     away = np.linalg.norm(found.centers - given.centers, axis=1)
     angles = turns(found, given)
     return {
@@ -30,10 +30,10 @@ def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
 
 
 def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None) -> bytes:
-    """A ``cameras.json`` of the cameras that a fit has found, in the size that it worked in.
+    """A ``cameras.json`` of the cameras that a fit has found, at the size of the images that it used.
 
-    With the photographs that the scene is of: one for their folder, of all photographs in their own sizes and with
-    their lenses; cameras of those that were held out are as they were.
+    With ``photos``: a file for their folder, with all photographs at their own sizes and with their lenses. Held-out cameras
+    are unchanged.
     """
     if photos is None:
         return encode_cameras([(camera.name, camera, Lens()) for camera in found], dataset.bounds)

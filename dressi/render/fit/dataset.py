@@ -1,4 +1,4 @@
-"""What is fitted: views with masks and colours, those to learn from and those to judge by."""
+"""The data of a fit: views with masks and colours, split into training views and held-out views."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..mesh.hull import estimate_bounds, sphere_of
 from ..mesh.primitives import octasphere
 
 SMALLEST, LARGEST = 1e-6, 1e12
-"""Radii of meshes, in their own units, of which pictures can be drawn."""
+"""Range of the radius of a mesh, in its own units, that can be rendered in single precision."""
 MOST_PIXELS = 1 << 28
-"""Of all pictures together: their masks and colours take about 20 bytes a pixel, several times over."""
+"""Limit for all pictures together: masks and colours take about 20 bytes a pixel, in several copies."""
 LARGEST_SIZE = 4096
-"""Rows of pictures that a message proposes."""
+"""Largest number of rows that a message proposes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
     """N pictures. masks: (N, H, W) 0 or 1.  colors: (N, H, W, 3) linear, black outside of the masks.
 
-    known: (N, H, W) bool, where the pictures mean something; None is everywhere. Masks are 0 elsewhere.
+    known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.
     """
 
     cameras: Cameras
@@ -42,7 +42,7 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """center, radius: sphere around the object; a fit works in units of it.  bounds: (2, 3) box of the object.
+    """center, radius: bounding sphere of the object; units of the scene are relative to it.  bounds: (2, 3) box of the object.
 
     reference: the true mesh in the world, where there is one.
     """
@@ -57,7 +57,7 @@ class Dataset:
 
     @property
     def exact(self) -> bool:
-        """Whether the masks are: pictures drawn of a mesh, not photographs."""
+        """Whether the masks are exact: rendered from a mesh, not photographed."""
         return self.reference is not None
 
     @property
@@ -74,8 +74,8 @@ class Dataset:
     def placed(self, mesh: Mesh) -> Mesh:
         """A mesh to start from, in units of the scene.
 
-        It stays where it is in the world when it lies in the scene; one of another place or size is moved and
-        scaled to where the masks are, with a warning.
+        A mesh that lies in the scene keeps its place in the world; another one is moved and scaled to where the masks are,
+        with a warning.
         """
         center, radius = mesh.bounding_sphere()
         away = float(np.linalg.norm(center - self.center))
@@ -89,7 +89,7 @@ class Dataset:
         return mesh.moved((mesh.positions - center) * (size / max(radius, 1e-30)) + middle)
 
     def start(self, subdivisions: int) -> Mesh:
-        """A sphere, in units of the scene, that is about as large as the masks say and lies where they say."""
+        """A sphere in units of the scene, with place and size estimated from the masks."""
         middle, size = self._extent()
         return octasphere(subdivisions, size, (float(middle[0]), float(middle[1]), float(middle[2])))
 
@@ -97,7 +97,7 @@ class Dataset:
         """Middle (3,) and radius of a sphere to start from, in units of the scene."""
         try:
             bounds = estimate_bounds(self.train.masks, self.train.cameras, known=self.train.known)
-        except InputError:  # one view alone does not say how far away the object is
+        except InputError:  # a single view does not determine the distance of the object
             bounds = self.bounds
         middle = (bounds.mean(0) - self.center) / self.radius
         extent = (bounds[1] - bounds[0]) / (2 * self.radius)
@@ -105,7 +105,7 @@ class Dataset:
 
 
 def mesh_dataset(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine) -> Dataset:
-    """Views of a mesh: a ring to learn from and twelve others to judge by, unlit on black. Raises InputError."""
+    """Views of a mesh, unlit on black: a ring of training views and twelve held-out views. Raises InputError."""
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
         raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
@@ -150,7 +150,7 @@ def planned_dataset(mesh: Mesh, views: int, size: tuple[int, int]) -> Dataset:
 
 
 def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Observations | None:
-    """The views that see the mesh; None when no view does."""
+    """The views in which the mesh is visible; None if there is none."""
     masks, colors = draw(mesh, cameras, make_engine)
     seen = np.asarray(masks.any((1, 2)))
     if not seen.any():
@@ -160,7 +160,7 @@ def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Observat
 
 
 def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
-    """What makes a mesh visible that covers no pixel: other views of a flat one, more or larger pixels of a thin one."""
+    """The cure for a mesh that covers no pixel: other views of a flat mesh, higher resolution for a thin one."""
     axes = np.linalg.svd(mesh.positions - mesh.positions.mean(0), full_matrices=False)[2]
     extent = float(np.sort(np.ptp(mesh.positions @ axes.T, axis=0))[-2])
     pixel = 2 * DISTANCE * radius * float(np.tan(np.radians(FOV_Y / 2))) / rows
@@ -176,7 +176,7 @@ def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
 
 
 def photo_dataset(photos: Photos) -> Dataset:
-    """Photographs; every fourth is held out. Raises InputError when none is left to learn from."""
+    """Photographs, every fourth held out. Raises InputError if no training view is left."""
     center, radius = sphere_of(photos.bounds)
 
     def part(index: np.ndarray) -> Observations:

@@ -31,16 +31,16 @@ from .result import FitResult, Progress, Timing
 from .rounds import in_world, moving_cameras, rounds_of
 
 CHUNK = 10
-"""Steps between two looks at the outside world; radii change at multiples of it, so that a fit which was stopped
-and resumed computes the same numbers."""
+"""Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed fit computes the
+same numbers as one that was not stopped."""
 SAVE_SECONDS = 10.0
 
 
 class FitJob:
-    """Fits a mesh to a scene; ``run`` once.
+    """Fits a mesh to a dataset; ``run`` once.
 
-    init: a mesh with UVs in the world's units to start from (its topology and details stay), else a sphere that is refined from
-    round to round.  folder: where checkpoints go, None for none.
+    init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it the fit starts
+    from a sphere that is refined from round to round.  folder: for checkpoints, None for none.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FitJob:
         self._keeper = Keeper(folder)
         self._learned = learned(dataset)
         self.cameras = moving_cameras(dataset) if options.refine_poses else None
-        """In units of the scene, at the start of the round; None where they stay."""
+        """In units of the scene, at the start of the round; None if poses are not learned."""
         self._rest_is_start = init is not None
         self._start, self.rounds = rounds_of(dataset, options, init)
         self._key = task_key(
@@ -113,7 +113,7 @@ class FitJob:
         )
 
     def topology(self, number: int) -> Mesh:
-        """The start mesh as fine as round ``number`` wants it (the texture: as the last round)."""
+        """The start mesh subdivided for round ``number``; the texture round uses the mesh of the last shape round."""
         number = min(number, len(self.rounds) - 1)
         return self._start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
 
@@ -141,7 +141,7 @@ class FitJob:
         return self._keeper.kept
 
     def forget(self) -> None:
-        """Remove the checkpoint of this fit: nothing is left to resume."""
+        """Remove the checkpoint of this fit; it can no longer be resumed."""
         self._keeper.forget()
 
     # ---- running
@@ -152,13 +152,13 @@ class FitJob:
         progress: Callable[[Progress], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> FitResult:
-        """Optimise until done, or until ``stop()`` says so between two chunks of steps; then a checkpoint is kept.
+        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true; a stopped fit saves a checkpoint.
 
-        One is also kept every ``SAVE_SECONDS`` and before the last steps; ``forget`` removes it. The folder is locked
-        while this runs. A checkpoint that cannot be written does not end the fit, see ``FitResult.unsaved``.
+        Checkpoints are also saved every ``SAVE_SECONDS`` and before the last steps; ``forget`` removes them. The folder is
+        locked while this runs. A checkpoint that cannot be written does not end the fit, see ``FitResult.unsaved``.
 
-        Raises InputError when there is nothing to resume, the checkpoint is damaged, another fit runs in the folder, or
-        the mesh at the start reaches its target in no view; warns when it does not in some.
+        Raises InputError if there is nothing to resume, the checkpoint is damaged, another fit runs in the folder, or the
+        start mesh is out of reach of its target in every view; warns if it is in some.
         """
         with locked(self.folder) if self.folder is not None else nullcontext():
             return self._run(resume, progress, stop)
@@ -182,7 +182,7 @@ class FitJob:
             point.views = None if self.cameras is None else self.cameras.views
             mesh, finished = self._run_round(work, point, progress, stop)
             if finished:
-                # A mesh that was given may be as it is on purpose.
+                # The topology of a given mesh is kept.
                 if not textured and not self._rest_is_start:
                     mesh = self._mended(mesh, point.round)
                 fine = point.round + 1 < len(self.rounds)
@@ -208,12 +208,12 @@ class FitJob:
 
     @property
     def _steps(self) -> list[int]:
-        """Of each round, the last being that of the texture."""
+        """Number of steps of each round; the last is the texture round."""
         return [*(plan.steps for plan in self.rounds), self.options.texture_steps]
 
     def _checkpoint(self) -> Checkpoint:
-        """What to go on from. Raises InputError."""
-        # Parameters, their moments and the mesh, a few times over.
+        """The checkpoint to resume from. Raises InputError."""
+        # Room for parameters, their moments and the mesh, a few times.
         most = MOST_BYTES + 1000 * len(self.topology(len(self.rounds)).faces)
         views = None if self.cameras is None else len(self.cameras)
         point = self._keeper.load(self._key, self._steps, views, most + 100 * self.options.texture_size**2)
@@ -221,7 +221,7 @@ class FitJob:
         return point
 
     def _mended(self, mesh: Mesh, number: int) -> Mesh:
-        """The mesh after round ``number``, without folds, and open where pictures see through it."""
+        """The mesh after round ``number`` with folds smoothed and, after some rounds, holes opened."""
         mesh = unfolded(mesh)
         if not self.rounds[number].opens:
             return mesh
@@ -263,10 +263,10 @@ class FitJob:
             while point.step < work.steps and not stop():
                 work.before(engine, point.step)
                 if isinstance(work, TextureRound) and not safe and point.step + CHUNK >= work.steps:
-                    # A kill while results are written, or a disk too full for them, then costs only these steps.
+                    # If the process is killed while it writes results, or the disk is full, only the steps after this are lost.
                     self._save(point, engine)
                     safe = True
-                # One step alone first: its end is the end of the build.
+                # The first step runs alone, to measure the time of the build.
                 count = 1 if first and point.step == 0 else CHUNK - point.step % CHUNK
                 count = min(count, work.steps - point.step)
                 start = time.perf_counter()
@@ -296,14 +296,14 @@ class FitJob:
             state = engine.state()
             if isinstance(work, ShapeRound):
                 return work.result(state), finished
-            # Without a step the engine has no outputs yet.
+            # Before the first step the engine has no outputs.
             uv, shown = self._outputs(work) if first else (engine.recv("uv"), engine.recv("shown"))
             return work.result(state, uv, shown), finished
         finally:
             engine.close()
 
     def _outputs(self, work: TextureRound) -> tuple[np.ndarray, np.ndarray]:
-        """Which texels its pixels show, and which pixels show any."""
+        """The texture coordinates of its pixels, and which pixels show the texture."""
         engine = self.make_engine()
         try:
             for name, variable in work.outputs.items():

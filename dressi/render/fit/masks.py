@@ -1,7 +1,7 @@
-"""Masks for photographs that come without: from a picture of the background, a threshold, the object's box, or a library.
+"""Masks for photographs without masks: from a picture of the background, a threshold, the object's box, or a library.
 
-Colours are compared in CIELAB (D65), where a distance of about 2 is just seen. Every mask is of the photograph's own size,
-(H, W) bool, True on the object. They are guesses: look at them before they are believed.
+Colours are compared in CIELAB (D65), where a distance of about 2 is just noticeable. Every mask has the size of its
+photograph, (H, W) bool, True on the object. Masks are estimates: check them before use.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ MaskMaker = Callable[[View, np.ndarray], np.ndarray]
 """A view and its picture's codes (H, W, C) in [0, 1] to a mask (H, W). Raises InputError."""
 
 SURE = 2.5
-"""Each part of an object has somewhere a distance of so many times the least."""
+"""Every connected part needs a pixel whose distance is this many times the least distance."""
 FAINT = 0.45
-"""Share of Otsu's threshold above which pixels still belong to an object that is above it elsewhere."""
+"""Low threshold of the hysteresis, as a share of Otsu's threshold."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way of making masks. make: from what follows the colon, and the box (2, 3) of the object; None if the text does
-    not fit the way.  needs_box: whether it uses the box."""
+    """One way of making masks. make: from the text after the colon, and the box (2, 3) of the object; None if the text is not
+    valid.  needs_box: whether it uses the box."""
 
     make: Callable[[str, np.ndarray | None], MaskMaker | None]
     needs_box: bool = False
 
 
 def mask_maker(text: str, bounds: np.ndarray | None = None) -> MaskMaker:
-    """What makes masks as ``--masks`` asks. bounds: (2, 3) box of the object, for ``box``. Raises InputError."""
+    """The maker for the value of ``--masks``. bounds: (2, 3) box of the object, for ``box``. Raises InputError."""
     name, _, rest = text.partition(":")
     made = MASK_WAYS[name].make(rest, bounds) if name in MASK_WAYS else None
     if made is None:
@@ -63,7 +63,7 @@ def needs_box(text: str) -> bool:
 class Background:
     """Masks by the difference to a photograph of the background alone, taken with the camera in the same place.
 
-    path: one file for all photographs, or a folder with one of each photograph's name.
+    path: one file for all photographs, or a folder with a file for each photograph, of the same name.
     """
 
     path: Path
@@ -95,7 +95,7 @@ class Background:
 def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
     """(H, W) bool: where two pictures (H, W, C) differ by more than noise, cleaned.
 
-    The noise is that of the picture's border, which should mostly show background.
+    The noise is estimated at the border of the picture, which should mostly show background.
     """
     change = gaussian_filter(lab(codes) - lab(background), (0.7, 0.7, 0))
     distance = np.linalg.norm(change, axis=-1)
@@ -108,9 +108,9 @@ def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Contrast:
-    """What tells an object from its background. value: (H, W) from the CIELAB picture (H, W, 3) and the usual colour (3,)
-    at its border, larger on the object.  grows: whether parts that are nearly of the background's colour belong to the
-    object where they hang together with the rest."""
+    """A measure that separates an object from its background. value: (H, W) from the CIELAB picture (H, W, 3) and the median colour
+    (3,) at its border, larger on the object.  grows: whether parts close to the background's colour belong to the object if
+    they are connected to it (hysteresis)."""
 
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
     grows: bool = False
@@ -126,10 +126,10 @@ CONTRASTS = {
 
 
 def threshold(codes: np.ndarray, kind: str = "colour") -> np.ndarray:
-    """(H, W) bool: pixels of a picture (H, W, C) above Otsu's threshold and what hangs together with them, cleaned.
+    """(H, W) bool: pixels of a picture (H, W, C) above Otsu's threshold and the parts connected to them, cleaned.
 
-    kind: "colour" is the distance to the usual colour at the picture's border, "chroma" the same without lightness, which
-    shadows on a green screen do not change; objects that are "dark", "bright" or of much "saturation" stand before others.
+    kind: "colour" is the distance to the median colour at the picture's border; "chroma" the same without lightness, which
+    shadows on a green screen do not change; "dark", "bright" and "saturation" are for objects with that property.
     """
     colour, contrast = lab(codes), CONTRASTS[kind]
     usual = np.median(colour[border(colour.shape[:2])], axis=0)
@@ -140,7 +140,7 @@ def threshold(codes: np.ndarray, kind: str = "colour") -> np.ndarray:
 
 
 def otsu(values: np.ndarray) -> float:
-    """The threshold that parts values into two classes of the largest variance between them (Otsu 1979)."""
+    """The threshold with the largest variance between the two classes (Otsu 1979)."""
     count, edges = np.histogram(values, 256)
     middle = (edges[1:] + edges[:-1]) / 2
     low = np.cumsum(count)
@@ -149,7 +149,7 @@ def otsu(values: np.ndarray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         between = low * high * (total / low - (total[-1] - total) / high) ** 2
     between = np.nan_to_num(between, nan=0.0, posinf=0.0)
-    # Between two classes without values amid them every threshold is as good: the middle one is meant.
+    # In a gap between two classes every threshold is equally good: take the middle one.
     best = np.flatnonzero(between >= between.max() * (1 - 1e-9))
     return float((edges[best[0] + 1] + edges[best[-1] + 1]) / 2)
 
@@ -160,7 +160,7 @@ def otsu(values: np.ndarray) -> float:
 def box(view: View, bounds: np.ndarray) -> np.ndarray:
     """(H, W) bool: the silhouette of a box (2, 3) seen by a view, through its lens. Raises InputError naming the view.
 
-    A fit to it finds the box, not the object, unless colours say more.
+    A fit to such masks finds the box, not the object, unless colours are compared too.
     """
     share = np.linspace(0, 1, 9)
     grid = np.stack(np.meshgrid(share, share, share, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -190,7 +190,7 @@ def box(view: View, bounds: np.ndarray) -> np.ndarray:
 
 
 def _rembg(model: str) -> MaskMaker:
-    """The library's own choice of model, or one of its names."""
+    """Masks by the library rembg. model: one of its names, or empty for its default."""
     try:
         from rembg import new_session, remove  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -207,7 +207,7 @@ def _rembg(model: str) -> MaskMaker:
             if not sessions:
                 sessions.append(new_session(model) if model else new_session())
             found = np.asarray(remove(picture, session=sessions[0], only_mask=True))
-        except Exception as error:  # of a library with many backends, which downloads its models
+        except Exception as error:  # rembg has many backends and downloads its models
             text = " ".join(str(error).split())[:200] or type(error).__name__
             raise InputError(
                 f"rembg made no mask for '{view.image.name}': {text}; give another --masks"

@@ -1,4 +1,4 @@
-"""What a fit can be asked for, and the rounds it goes through."""
+"""The options of a fit, and the rounds that they give."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ..forms.hard_soft_ras import SOFT_FORMS
 from ..surface.texturing import GRADIENTS
 
 STEPS = 720
-"""Steps of a fit that is not told how many: five sixths for the shape."""
+"""Default number of steps: five sixths for the shape, the rest for the texture."""
 
 BETAS = (0.9, 0.99)
-"""Of Adam, in every phase."""
+"""Decay rates of Adam in every phase."""
 HASTE = 16.0
-"""Learning rates of large steps over those of Adam: they say how far the fastest vertex moves before the move is
-spread, and of details that leaves a small part."""
+"""Learning rates of large steps relative to those of Adam. The rate bounds the move of a vertex before it is spread, and
+spreading leaves a small part of a detail."""
 EASED = 0.1
-"""How much of the Laplacian's weight is left where large steps keep the shape smooth."""
+"""Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
 COLOUR, SPREAD = 1.0, 9.0
-"""Of the rounds that compare colours, too: their weight beside the silhouettes, and the lambda of large steps."""
+"""For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
 
 
 @dataclass(frozen=True)
 class FitRound:
-    """Part of the shape phase, on one topology and one size of images; pairs go from the first to the last step."""
+    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and last step."""
 
     subdivisions: int
     """How often the start mesh is subdivided."""
     pixels: int
-    """Roughly how many rows the images have; never more than the fit's size."""
+    """Approximate number of image rows; at most the height of the fit."""
     steps: int
     radius: tuple[float, float]
-    """Of HardSoftRas, in image heights; the outer form's stays at three pixels where that is more."""
+    """Radius of HardSoftRas in image heights; at least ``Form.least_radius`` pixels are used."""
     rate: tuple[float, float]
     """Learning rate of Adam, in units of the scene's radius."""
     smoothness: float
@@ -43,16 +43,16 @@ class FitRound:
     colour: float = 0.0
     """Weight of the colours of vertices; 0 is without."""
     turn: tuple[float, float] = (0.0, 0.0)
-    """Learning rate of the poses' turns, in radians; 0: cameras do not turn."""
+    """Learning rate of the rotations of poses, in radians; 0: fixed."""
     shift: tuple[float, float] = (0.0, 0.0)
-    """Of their shifts, in radii of the scene."""
+    """Learning rate of the translations of poses, in radii of the scene."""
     opens: bool = False
-    """Whether holes that pictures see through, and the mesh closes, are opened at its end."""
+    """Whether holes that pictures see through are opened in the mesh after the round."""
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Everything that changes the numbers of a fit; raises InputError."""
+    """All options that affect the result of a fit. Raises InputError."""
 
     size: tuple[int, int] = (256, 256)
     views: int = 6
@@ -61,23 +61,23 @@ class FitOptions:
     radius: float = 0.1
     """Largest radius of HardSoftRas, a fraction of the image height."""
     form: str = "outer"
-    """Of HardSoftRas: "outer", several times faster and on larger images, the paper's "face", or "silhouette"."""
+    """Of HardSoftRas: "outer" (several times faster, used at higher resolutions), the paper's "face", or "silhouette"."""
     colours: bool | None = None
-    """Whether the shape follows the pictures' colours, too, which show what no outline does; the outer form can, and
-    does if not told, but where poses are refined."""
+    """Whether the shape is also fitted to colours, which show concavities that no outline shows. Needs a form with
+    ``colours``. None: yes if the form has them and poses are not refined."""
     peels: int = 3
-    """Of the face form."""
+    """Number of layers of the face form."""
     texture_size: int = 0
-    """Texels along each side; 0: three or more for each row of a picture, at most 1024."""
+    """Texels along each side; 0: the power of two from three texels for each row of a picture up, at most 1024."""
     texture_gradient: str = "exact"
     spread: float = 0.0
-    """Above 0 shapes move by large steps with this lambda, such as 19, and a weaker Laplacian."""
+    """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
-    """Whether the cameras' poses are learned along with the shape, for calibrations that are a little wrong."""
+    """Whether camera poses are optimised with the shape, for slightly wrong calibrations."""
     batch: int = 0
-    """How many views each step learns from, at random; 0: all of them."""
+    """Number of random views in each step; 0: all."""
     exposure: bool = False
-    """Whether each picture has a brightness of its own, found with the texture; for photographs that differ."""
+    """Whether each picture gets its own brightness factor, optimised with the texture."""
 
     def __post_init__(self) -> None:
         width, height = self.size
@@ -102,7 +102,7 @@ class FitOptions:
         if self.form not in SOFT_FORMS:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
         if self.colours is None:
-            # Colours in coarse pictures settle on a shape for poses that are still wrong: outlines alone found better ones.
+            # With wrong poses, colours of coarse pictures lock in a wrong shape: outlines alone found better poses.
             object.__setattr__(self, "colours", SOFT_FORMS[self.form].colours and not self.refine_poses)
         if self.colours and not SOFT_FORMS[self.form].colours:
             able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
@@ -131,8 +131,8 @@ class FitOptions:
     def rounds(self, exact: bool = False) -> list[FitRound]:
         """The shape phase from coarse to fine, the radius from far to near.
 
-        exact: whether the masks are, as those of pictures drawn of a mesh, and not those of photographs. Then outlines
-        have the last word, else colours.
+        exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
+        else colours too.
         """
         steps = max(self.steps - self.texture_steps, 1)
         parts = (0.35, 0.35)
@@ -152,19 +152,19 @@ class FitOptions:
         return [plan for plan in plans if plan.steps > 0]
 
     def _large(self, plan: FitRound) -> FitRound:
-        """The round by large steps."""
+        """The same round with large steps."""
         rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
         return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
     def _fine_rounds(self, share: list[int], exact: bool) -> list[FitRound]:
-        """Outlines on twice the rows of the round before, with a radius that goes on where that one ended.
+        """Each round has twice the rows of the round before, and its radius starts where that one ended.
 
-        The Laplacian is strong where the radius is large, for a start without folds, and weak at the end, for details.
-        Faces get smaller only where pixels do.
+        The Laplacian is strong while the radius is large, which avoids folds, and weak at the end, for details. The mesh is
+        subdivided only where the resolution rises.
         """
         radii = [self.radius * part for part in (1, 0.4, 0.2, 0.12)]
-        # All steps together go about one radius of the scene: faster ones push the sides of thin parts through
-        # each other, which leaves those inside out.
+        # All steps together move a vertex by about one radius of the scene. Faster steps push the two sides of a thin
+        # part through each other and turn it inside out.
         far = min(0.02, 1.35 / max(share[0], 1))
         finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
         rounds = [
@@ -173,8 +173,8 @@ class FitOptions:
         ]
         if not self.colours:
             return [*rounds, FitRound(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
-        # Colours pull from a few pixels away only, so they begin in pictures so small that a few pixels are far. By large
-        # steps, for what few pixels show, or none, must not go as far as what many agree about: it would fold over.
+        # The gradient of colours reaches a few pixels, so colours start at low resolution, where these are a long way.
+        # Large steps: with Adam alone, vertices seen by few pixels would move as far as all others and fold over.
         near, slow = (radii[2], radii[3]), (0.003, 0.0005)
         last = FitRound(finer[2], 256, share[6], near, slow, 1e-6)
         return [
@@ -188,7 +188,7 @@ class FitOptions:
 
     def _coarse_rounds(self, share: list[int]) -> list[FitRound]:
         r = self.radius
-        # A quarter, three eighths and half of the rows: targets know where the outline lies between the pixels.
+        # A quarter, three eighths and half of the rows suffice: the targets have sub-pixel outlines.
         low, middle, high = (
             max(least, self.size[1] * part // 8) for least, part in ((64, 2), (96, 3), (128, 4))
         )
@@ -203,13 +203,13 @@ class FitOptions:
 
 TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))
 SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
-"""Of poses that are refined: learning rates at the start and end of a round that moves them, times its steps; those after
-the third as the third."""
+"""Learning rates of poses at the start and end of each round that moves them, times its number of steps. Rounds after the
+third use the third entry."""
 
 
 def _moving(plans: list[FitRound]) -> list[FitRound]:
-    """Cameras go as far as a badly calibrated one needs, and slower from round to round: where outlines say little, Adam
-    would follow what is left of the shape's own errors. Pictures coarser than those before would only blur poses."""
+    """Poses move far enough for a bad calibration in the first round, and less in each later one: where outlines carry
+    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none."""
     moved, finest = [], 0
     for plan in plans:
         if plan.pixels >= finest:

@@ -1,4 +1,4 @@
-"""Targets of several objects: what a fit, whose mesh begins as one sphere, cannot reach."""
+"""Targets of several objects, which a fit that starts from one sphere cannot reach."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.ndimage import label
 from .dataset import Dataset
 
 LEAST = 0.01
-"""Of a region, as a share of what its mask covers; smaller ones are as likely mistakes of the mask."""
+"""Least area of a region, as a share of its mask; smaller regions are probably errors of the mask."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """components: connected parts of the mesh that the target was drawn of; None for photographs.
-    views, apart: how many views are learned from, and in how many of them the mask has several regions.
+    """components: connected components of the target mesh; None for photographs.
+    views, apart: the number of training views, and of those whose mask has several regions.
     """
 
     components: int | None
@@ -35,7 +35,7 @@ class Parts:
         return cls(count, len(train.masks), apart)
 
     def note(self, start: int = 1) -> str | None:
-        """What a mesh that starts with so many connected parts cannot reach, and the cure; None where nothing is lost."""
+        """A sentence that says what a mesh with this many connected components cannot reach, with the cure; None if nothing."""
         cure = "fit each object by itself, or give --init a mesh of as many parts, such as a sphere about where each is"
         here = f"apart in {self.apart} of {self.views} views"
         surface = "one closed surface" if start == 1 else f"a surface of {start} parts"
@@ -46,7 +46,7 @@ class Parts:
             if self.apart == 0:
                 return f"{what} that touch or hide each other in all views: the fit makes {surface} around all of them"
             return f"{what}, {here}: the fit makes {surface}, which leaves out some of them or joins them by bridges; {cure}"
-        # One mask alone may be wrong, unless there is only one.
+        # A single mask among several may be wrong.
         if self.apart < min(2, self.views) or start > 1:
             return None
         return (
@@ -61,7 +61,8 @@ class Parts:
 def regions(mask: np.ndarray, known: np.ndarray | None = None) -> int:
     """How many regions of a mask (H, W), connected by sides or corners, are large enough to count.
 
-    Regions that reach the picture's border, or what is not ``known`` (H, W), count together as one: they may be connected there.
+    Regions that touch the border of the picture, or pixels that are not ``known`` (H, W), count as one: they may be
+    connected there.
     """
     mask = np.asarray(mask) >= 0.5
     number = np.zeros(mask.shape, dtype=np.int32)

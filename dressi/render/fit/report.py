@@ -1,4 +1,4 @@
-"""What a fit leaves behind: the mesh, its losses, pictures, and a report in numbers."""
+"""The results of a fit on disk: the mesh, losses, pictures, and a report in numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILES = ("result.glb", "loss.csv", "loss.png", "views.png", "turntable.gif", "re
 
 @dataclass(frozen=True)
 class Score:
-    """A result seen in some views. masks, colors: what was drawn."""
+    """Quality of a result in some views. masks, colors: the rendered images."""
 
     iou: float
     psnr: float
@@ -46,7 +46,7 @@ class Score:
     colors: np.ndarray
 
     def as_dict(self) -> dict[str, float | None]:
-        """JSON knows no infinity: equal images give null."""
+        """For JSON, which has no infinity: the PSNR of equal images is null."""
         quality = self.psnr if np.isfinite(self.psnr) else None
         return {"iou": self.iou, "psnr": quality, "ssim": self.ssim}
 
@@ -64,7 +64,7 @@ def score(result: FitResult, views: Observations, make_engine: MakeEngine) -> Sc
 
 
 def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
-    """What is wrong with the result as a surface, and how far it is from the true one where the scene has it.
+    """Defects of the result as a surface, and its distance to the true surface if the dataset has one.
 
     chamfer: in the units of the mesh; relative: over the diagonal of the box of the true one.
     """
@@ -77,11 +77,11 @@ def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
 
 
 def hull_score(dataset: Dataset) -> float | None:
-    """Held-out IoU of the visual hull of the masks that were learned from: the yardstick of a shape."""
+    """Held-out IoU of the visual hull of the training masks: the baseline for a shape."""
     if dataset.held_out is None:
         return None
     low, high = dataset.bounds
-    # A flat object has no extent along one axis, and a box has to have some.
+    # A box needs some extent along every axis, also for a flat object.
     margin = 0.02 * np.maximum(high - low, 0.1 * (high - low).max())
     bounds = np.stack([low - margin, high + margin])
     train, other = dataset.train, dataset.held_out
@@ -109,10 +109,8 @@ def write_results(
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
-    Where poses were refined also ``cameras.json``, see ``cameras_file``, for which the scene's photos are needed.
-
-    Files that are there already are replaced at the end, when all new ones are complete. Raises InputError when
-    the folder cannot be written.
+    With refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing
+    files are replaced at the end, once all new ones are complete. Raises InputError if the folder cannot be written.
     """
     files = FILES
     given = dataset.train.cameras
@@ -166,7 +164,7 @@ def write_results(
 
 @contextmanager
 def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
-    """A new folder for files, which replace those of ``folder`` at the end of the block. Raises InputError."""
+    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises InputError."""
     temporary: str | None = None
     try:
         with locked(folder):
@@ -182,7 +180,7 @@ def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
 
 
 def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:
-    """Save at least the mesh of results that cannot be written: into their folder, or else a new temporary one."""
+    """Save at least the mesh if the results cannot be written: into their folder, or else a new temporary one."""
     for make in (lambda: folder, lambda: Path(tempfile.mkdtemp(prefix="dressi-"))):
         try:
             path = make() / "result.glb"
@@ -194,7 +192,7 @@ def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:
 
 
 def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
-    """CSV with the columns step, phase, loss; losses as they were before the step's update, exactly."""
+    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all digits."""
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(("step", "phase", "loss"))

@@ -1,4 +1,4 @@
-"""What a fit says while it runs, and what it has found."""
+"""The progress and the result of a fit."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class FitResult:
     finished: bool
     texts: dict[str, str] = field(default_factory=dict)
     cameras: Cameras | None = None
-    """Those that were learned from, as they were found, where poses were refined: in the world's place, size and turn in
-    which they are nearest to those given."""
+    """The refined training cameras in the world, aligned to the given ones by the best similarity; None without
+    ``refine_poses``."""
     earlier_s: float = 0.0
-    """Seconds spent in runs that this one went on from."""
+    """Seconds spent in the runs that this one resumed."""
     unsaved: str | None = None
-    """Why the last checkpoint could not be written; None when it was, or none was asked for."""
+    """Why the last checkpoint could not be written; None if it was written, or none was asked for."""

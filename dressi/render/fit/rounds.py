@@ -1,4 +1,4 @@
-"""The rounds of a fit: where they start, and how their result goes back to the world."""
+"""The start of a fit in units of the scene, and its result in the world."""
 
 from __future__ import annotations
 

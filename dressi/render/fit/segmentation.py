@@ -1,4 +1,4 @@
-"""From a picture's difference to its background to a clean mask: thresholds from the border, connected parts, outlines."""
+"""From the contrast of a picture to a clean mask: noise threshold, connected components, sharp outlines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from scipy.ndimage import binary_dilation, binary_erosion, binary_fill_holes, ga
 from ..io.images import to_linear_rgb
 
 SEEN = 3.0
-"""Least distance of two colours that counts as one, in CIELAB: just above what is seen, and what JPEG changes."""
+"""Smallest CIELAB distance that counts as a difference: just above what is noticeable, and above JPEG artefacts."""
 NOISE = 4.0
-"""By how many standard deviations of the background's own differences it lies above their median."""
+"""The noise threshold lies this many standard deviations of the background above its median."""
 PART, HOLE = 0.05, 0.01
 """Parts smaller than this share of the largest are dropped, holes smaller than this share of the mask are filled."""
 
@@ -61,14 +61,14 @@ def border(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def least_distance(distance: np.ndarray) -> float:
-    """The distance from which on a pixel is not background, by what the picture's border shows."""
+    """The distance above which a pixel is not background, from the noise at the picture's border."""
     usual = distance[border(distance.shape)]
     middle = float(np.median(usual))
     return max(SEEN, middle + NOISE * 1.4826 * float(np.median(np.abs(usual - middle))))
 
 
 def grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
-    """(H, W) bool: connected parts above ``least`` that somewhere are above ``sure``."""
+    """(H, W) bool: connected parts above ``least`` that contain a pixel above ``sure`` (hysteresis)."""
     number, count = _labels(value > least)
     found = np.zeros(count + 1, dtype=bool)
     found[np.unique(number[value > sure])] = True
@@ -77,9 +77,9 @@ def grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
 
 
 def sharpened(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None) -> np.ndarray:
-    """The mask with its outline where pixels, which mix what is on both sides of it in linear light, are half of either.
+    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object and half background.
 
-    Only pixels beside the outline change; two deep where the background (codes) is known.
+    Only pixels beside the outline change, or two pixels deep if the background (codes) is known.
     """
     linear = to_linear_rgb(codes).astype(np.float32)
     inner, outer = (_eroded(part, 2) for part in (mask, ~mask))
@@ -97,12 +97,12 @@ def sharpened(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None
 
 
 def _eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
-    """Without the pixels beside others; the picture's border is no outline."""
+    """The eroded mask; the border of the picture does not erode."""
     return np.asarray(binary_erosion(mask, iterations=pixels, border_value=1), dtype=bool)
 
 
 def _means(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the pixels around each one that a mask (H, W) has: their mean, and how much they are, in [0, 1]."""
+    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight in [0, 1]."""
     weight = gaussian_filter(where.astype(np.float32), 1.0)
     total = gaussian_filter(image * where[..., None], (1.0, 1.0, 0))
     return total / np.maximum(weight, 1e-6)[..., None], weight

@@ -11,15 +11,15 @@ from ....errors import InputError
 from ...lists import list_leaf
 
 ROUNDS = 64
-"""Permutations of the views that follow each other before they repeat."""
+"""Number of permutations before the sequence repeats."""
 
 
 class ViewBatches:
     """Picks ``size`` of ``count`` views in each step, by the step counter alone.
 
-    One seeded permutation of all views follows the other, and each step takes the next ``size`` of them: all views are
-    seen equally often. Where ``size`` does not divide ``count`` a step that takes from two permutations may see a view
-    twice. Raises InputError.
+    Seeded permutations of all views follow each other, and each step takes the next ``size`` entries, so that all views
+    are used equally often. If ``size`` does not divide ``count``, a step across two permutations may use a view twice.
+    Raises InputError.
     """
 
     def __init__(self, count: int, size: int, counter: Variable, seed: int = 0):
@@ -33,7 +33,7 @@ class ViewBatches:
         """INT 1x1, ``size`` tiles: the views of this step."""
 
     def __call__(self, x: Variable) -> Variable:
-        """The tiles of x that belong to the views of the step; what all views share (batch 1) as it is.
+        """The tiles of x for the views of the step; x itself if all views share it (batch 1).
 
         Differentiable.
         """

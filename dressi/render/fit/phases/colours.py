@@ -1,4 +1,4 @@
-"""What colours say about a shape: the same point of the surface looks alike in all pictures."""
+"""The colour term of the shape phase (photo-consistency): a point of the surface has one colour in all pictures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ...surface.color import linear_to_srgb
 from ...surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
 
 PACE = 0.05
-"""Step of Adam, in codes."""
+"""Learning rate of Adam for colours, in sRGB codes."""
 
 
 class HarmonicLight:
-    """How bright each view sees a surface by where it faces: spherical harmonics up to the second degree, times the
-    colours. Explains lights that stand still while the object turns, or move with the camera, and exposures."""
+    """The brightness of a surface in each view as a function of its normal: spherical harmonics up to degree two, which
+    multiply the colours. Models lights fixed in the world or to the camera, and exposures."""
 
     def __init__(self, normals: np.ndarray, views: int):
         x, y, z = np.asarray(normals, np.float64).T
@@ -50,10 +50,10 @@ def colour_term(
 ) -> tuple[Variable, Variable]:
     """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
 
-    colors (N, H, W, 3) linear and masks (N, H, W) are compared at ``size``, with a margin, as sRGB codes, in which
-    errors are judged: the distance is the squared difference over the pixels of the masks that the mesh covers, their
-    mean over all pixels of the masks. It is differentiable in the colours, and in the positions as far as colours vary
-    over the surface; the outline, and what hides what, is held fixed.  pick: those of the N views that are drawn.
+    colors (N, H, W, 3) linear and masks (N, H, W) are compared at ``size``, with a margin, as sRGB codes: the distance is
+    the sum of squared differences over mask pixels that the mesh covers, divided by the number of all mask pixels. It is
+    differentiable in the colours, and in the positions through interpolation over the surface; outline and visibility are
+    held fixed.  pick: selects the views of the step from N.
     """
     around = ((margin, margin), (margin, margin))
     codes, inside = [], []

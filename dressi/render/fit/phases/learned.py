@@ -1,4 +1,4 @@
-"""What the rounds of a fit learn from: arrays of the views, and the size at which they are drawn."""
+"""The training data of the rounds: arrays of the views, and the image size of a round."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ CHEAP_PIXELS = 1_000_000
 
 
 def learned(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Matrices, masks, colours and what is known of the views to learn from, at least two: a view that is alone is
-    taken twice.
+    """Matrices, masks, colours and known pixels of the training views. A single view is used twice.
 
-    Everything a view has then differs in its domain from what views share, and the plan for one view is that for
-    many. The losses are means, so they stay what they are.
+    So values of a view always have another domain than shared values, and one view gets the same plan as many. The losses
+    are means and do not change.
     """
     train = dataset.train
     arrays = (dataset.matrices, train.masks, train.colors)
@@ -29,7 +28,7 @@ def learned(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 def round_size(size: tuple[int, int], rows: int, views: int, form: str = "outer") -> tuple[int, int]:
-    """A size of the proportions of ``size`` with about ``rows`` rows, never larger than it, nor too many pixels."""
+    """A size with the proportions of ``size`` and about ``rows`` rows, at most ``size`` and within the limit of pixels."""
     width, height = size
     most = CHEAP_PIXELS if SOFT_FORMS[form].full_resolution else PIXELS
     scale = min(1.0, rows / height, float(np.sqrt(most / (width * height * views))))

@@ -11,8 +11,8 @@ from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinate
 def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) -> np.ndarray:
     """(N, h, w) distances to the outline of masks (N, H, W), in image heights, positive inside; size is (w, h).
 
-    The outline runs half way between covered and uncovered pixel centres. A smaller size still knows where it lies
-    between its own pixels. A mask that covers everything, or nothing, is far from its outline.  margin: pixels of
+    The outline runs half way between covered and uncovered pixel centres. At a smaller size it is still
+    placed between the pixels. A mask that covers everything, or nothing, is far from its outline.  margin: pixels of
     that size added on every side, for images drawn ``with_margin``, (N, h + 2 margin, w + 2 margin).
     """
     pad = _pad(masks, size, margin)
@@ -21,12 +21,12 @@ def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) 
 
 
 def cut_off(masks: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-    """(N,) bool: masks (N, H, W) that reach what is not known, outside of the picture or where ``known`` (N, H, W) says
-    so. Such an object may go on there; one that does not is taken to lie in the picture as a whole."""
+    """(N,) bool: masks (N, H, W) that touch unknown pixels, beyond the border of the picture or where ``known`` (N, H, W) is
+    false. Such a mask may be truncated; any other object is taken to lie inside the picture as a whole."""
     result = np.zeros(len(masks), dtype=bool)
     for i, mask in enumerate(np.asarray(masks) >= 0.5):
         told = np.ones(mask.shape, dtype=bool) if known is None else np.asarray(known[i]) > 0
-        # Two pixels away is near: resampling moves both borders.
+        # Within two pixels counts as touching: resampling moves both borders.
         safe = np.asarray(binary_erosion(told, np.ones((3, 3)), iterations=2), dtype=bool)
         result[i] = bool((mask > safe).any())
     return result
@@ -35,9 +35,10 @@ def cut_off(masks: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
 def least_distances(
     masks: np.ndarray, size: tuple[int, int], margin: int = 0, known: np.ndarray | None = None
 ) -> np.ndarray:
-    """``signed_distances`` of all that may be covered: of masks that are ``cut_off`` also what is not known.
+    """``signed_distances`` of all pixels that may be covered: for masks that are ``cut_off`` the unknown pixels too.
 
-    The true distance of a pixel outside of the object lies between this one and that of the mask.
+    Beyond the border of a truncated mask the coverage is unknown. The true distance of a pixel outside the object lies
+    between this one and the distance to the mask.
     """
     pad = _pad(masks, size, margin)
     images = []
@@ -49,7 +50,7 @@ def least_distances(
 
 
 def _pad(masks: np.ndarray, size: tuple[int, int], margin: int) -> int:
-    """Pixels of the masks that are at least as wide as a margin of pixels of ``size``."""
+    """The margin, given in pixels of ``size``, in pixels of the masks, rounded up."""
     height, width = masks.shape[1:]
     return math.ceil(margin * max(height / size[1], width / size[0]))
 

@@ -1,4 +1,4 @@
-"""Views of a fit whose poses are learned along with the shape, or are what they are."""
+"""Camera poses as parameters of a fit, or fixed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Moving:
         return self.poses.matrices
 
     def found(self, engine: Engine) -> Cameras:
-        """As the steps so far have moved them."""
+        """The cameras after the steps so far."""
         return self.poses.found(engine.recv)
 
 
@@ -46,7 +46,7 @@ def matrices_of(views: np.ndarray | Moving) -> Variable:
 
 
 def optimizers_of(views: np.ndarray | Moving) -> dict[Variable, optim.Optimizer]:
-    """Those of the parameters that views add to a round."""
+    """Optimizers of the parameters that the views add to a round."""
     return dict(views.optimizers) if isinstance(views, Moving) else {}
 
 

@@ -1,8 +1,8 @@
-"""Holes that pictures see through, but that a mesh which began as a sphere closes, are opened.
+"""Opens holes in the mesh that the pictures see through.
 
-Outlines pull at what they touch. A hole that the mesh covers as a whole has no outline there, and no moving of vertices
-makes a handle. So the mesh becomes a field on a grid, what projects into a hole is taken out of it, and a new mesh is made
-of the rest.
+A silhouette gradient acts at outlines. A hole that the mesh covers completely has no outline, and moving vertices cannot
+change the topology. So the mesh is converted to signed distances on a grid, the cones of the holes are subtracted, and
+marching cubes make a new mesh.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from ...mesh.decimate import decimate_closed
 from ...mesh.volume import Grid, level_set, signed_distances
 
 LEAST = 0.01
-"""Of a hole, as a share of what the mask covers. Smaller ones are as likely mistakes of the mask."""
+"""Least area of a hole, as a share of its mask. Smaller holes are probably errors of the mask."""
 CLOSED = 0.002
-"""What a mesh has inside of holes, deeper than half a cell of the grid, as a share of its volume, for them to be closed."""
+"""A hole counts as closed if the mesh has this share of its volume inside it, deeper than half a cell of the grid."""
 CELLS = 72
-"""Of the grid, along the longest side of the mesh."""
+"""Cells of the grid along the longest side of the mesh."""
 BLUR = 0.7
-"""Of the field, in cells: bridges and tunnels thinner than that are left by cones that miss each other, not by the object."""
+"""Smoothing of the field, in cells: removes thin bridges and tunnels that are left where cones do not quite meet."""
 EVENINGS = ((0.5, -0.53),) * 4
-"""How far the new vertices move towards the middle of their neighbours, forth and back (Taubin 1995): faces of decimated
-meshes are long."""
+"""Factors of Taubin smoothing (1995) for the new vertices: decimation leaves long faces."""
 
 
 def holes(mask: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
-    """(H, W) bool: what a mask (H, W) surrounds without covering it, where it is large enough, and ``known`` throughout."""
+    """(H, W) bool: holes of a mask (H, W) that are large enough and entirely ``known``."""
     mask = np.asarray(mask) >= 0.5
     number = np.zeros(mask.shape, dtype=np.int32)
     label(np.asarray(binary_fill_holes(mask)) & ~mask, output=number)
@@ -52,10 +51,10 @@ def opened(
     resolution: int = 512,
 ) -> Mesh | None:
     """A mesh of about as many faces, with new UVs for a texture of ``resolution``, in which the holes of masks (N, H, W)
-    are open; None where the mesh closes none, or where fewer than two views show one: the mask of a single view may be wrong.
+    are open. None if the mesh closes none, or if fewer than two views show one: the mask of a single view may be wrong.
 
-    matrices: (N, 4, 4) from the mesh's space to clip space.  known: (N, H, W), where the masks mean something. An open mesh
-    is left as it is. What is not opened moves by less than a cell of the grid.
+    matrices: (N, 4, 4) from the mesh's space to clip space.  known: (N, H, W), the valid pixels of the masks. An open
+    mesh is left as it is. Other parts of the surface move by less than a cell of the grid.
     """
     if not mesh.is_closed():
         return None
@@ -73,13 +72,13 @@ def opened(
     found = level_set(gaussian_filter(np.clip(np.minimum(field, away), -reach, reach), BLUR), grid)
     found = _evened(decimate_closed(found, len(mesh.faces)))
     with warnings.catch_warnings():
-        # That it made UVs: those of the start are no longer anybody's.
+        # The new mesh has new UVs.
         warnings.simplefilter("ignore")
         return replace(found.unwrap(resolution), color=mesh.color, name=mesh.name)
 
 
 def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.ndarray:
-    """Of points (..., 3) from the cone of all that is behind a hole (H, W), negative inside of it; about in their units."""
+    """Approximate signed distance of points (..., 3) to the cone behind a hole (H, W), negative inside, in their units."""
     height, width = hole.shape
     clip = points @ matrix[:, :3].T + matrix[:, 3]
     seen = clip[..., 3] > 1e-6
@@ -87,7 +86,7 @@ def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.n
     pixel = (clip[..., :2] / depth[..., None] * 0.5 + 0.5) * (width, height)
     outside, inside = (np.asarray(distance_transform_edt(part)) for part in (~hole, hole))
     signed = np.where(hole, 0.5 - inside, outside - 0.5)
-    # Beyond the picture there is no hole: the value at its border is positive.
+    # Values at the border of the picture, which are positive, extend beyond it.
     found = map_coordinates(signed, [pixel[..., 1] - 0.5, pixel[..., 0] - 0.5], order=1, mode="nearest")
     return np.where(seen, found * depth * 2 / (height * np.linalg.norm(matrix[1, :3])), np.inf)
 

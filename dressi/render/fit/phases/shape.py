@@ -1,5 +1,4 @@
-"""The first phase: a mesh is moved until its soft silhouettes are those of the masks, and its colours those of the
-pictures."""
+"""The shape phase: fits the soft silhouettes of a mesh to masks, and its colours to the pictures."""
 
 from __future__ import annotations
 
@@ -32,15 +31,15 @@ class ShapeRound:
     steps.
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
-    compared at ``size``, the round's own. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``, so that
-    what is far is reached first.
-    rest: (V, 3) the shape whose details the Laplacian keeps; without it, it smooths.  form: of HardSoftRas; layers are
-    those of the face form.  known: (N, H, W) bool, where the masks mean something; None is everywhere.
-    batch: how many random views each step learns from, 0 for all; by the seed.
-    colors: (N, H, W, 3) linear, for a round that compares them, too, with colours of the vertices that it learns.
+    compared at ``size``, the image size of the round. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``:
+    a large radius reaches far.
+    rest: (V, 3) the shape whose details the Laplacian preserves; without it the Laplacian smooths.  form: of HardSoftRas;
+    layers: for layered forms.  known: (N, H, W) bool, the valid pixels of the masks; None if all are.
+    batch: number of random views in each step, 0 for all; chosen by the seed.
+    colors: (N, H, W, 3) linear, for a round that also compares colours and learns those of the vertices.
 
-    What a mask that reaches the border of what is known hides beyond it may be covered or not: the outer form is held
-    between the silhouettes of both, and free from one to the other.
+    Beyond the border of a truncated mask the coverage is unknown. There the loss of a one-sided form is 0 as long as the
+    silhouette lies between the one for an uncovered and the one for a covered outside.
     """
 
     name = "shape"
@@ -95,9 +94,9 @@ class ShapeRound:
         elif not estimator.one_sided and known is not None:
             told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
             weight = pick(Variable(FLOAT, wide, len(masks), name="known", data=told))
-        # The margin is no part of the mean.
+        # The mean is over the picture without its margin.
         pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
-        # Summed over the vertices and times their number, the same shape costs the same at any subdivision.
+        # Scaled so that the same shape has the same cost at every subdivision.
         smoothness = plan.smoothness * len(mesh.positions) ** 2
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
         neighbours = adjacency(mesh.faces, len(mesh.positions))
@@ -124,19 +123,19 @@ class ShapeRound:
         self.optimizer = optim.Clocked(moves, counter)
 
     def before(self, engine: Engine, step: int) -> None:
-        """What changes with the step and is data."""
+        """Send the radius of this step."""
         start, end = self.radii
         done = step / max(self.steps, 1)
         engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
 
     def result(self, state: dict[str, np.ndarray]) -> Mesh:
-        """The mesh of a state of the engine."""
+        """The mesh from a state of the engine."""
         return self.mesh.moved(list_values(state["position"], len(self.mesh.positions))[0])
 
 
 def smoothed(mesh: Adjacency, times: int = 2) -> optim.Optimizer:
-    """Averages the gradients of neighbouring vertices before Adam makes them all of one length: without this a
-    single vertex that some far pixels pull at, such as those of a thin stem, leaves the others as a spike."""
+    """Averages the gradients of neighbouring vertices before Adam normalises them. Without it, a single vertex with a
+    gradient from distant pixels, such as those of a thin stem, would form a spike."""
 
     def average(gradient: Variable, state: optim.State, parameter: Variable) -> Variable:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""The second phase: the albedo texture of a fixed shape."""
+"""The texture phase: the albedo texture of a fixed shape."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from ..options import BETAS
 from .batches import ViewBatches
 
 SMOOTHNESS = 8e-7
-"""Weight of the texture's roughness: where views disagree, because the shape is not quite right, texels would
-otherwise take any value that makes some bilinear mixture fit."""
+"""Weight of the roughness of the texture. Without it, where views disagree because of errors of the shape, texels would
+take arbitrary values whose bilinear mixture fits."""
 
 LIKENESS = 1e-4
-"""Weight of squared logarithms of exposures, their mean over the views: settles what is the texture's brightness."""
+"""Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and exposures."""
 
 
 class TextureRound:
     """L2 of colours over the pixels of the masks, by Adam.
 
-    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear.  The texture is optimised as sRGB codes, in
-    which errors are judged, and handed out in linear light. Which texel each pixel shows does not change from step
-    to step, so it is computed once.  batch: how many random views each step learns from, 0 for all.  exposure: each
-    view has a factor of its own on the codes, held near 1; ``gains`` reads them.
+    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear.  The texture is optimised as sRGB codes and
+    returned in linear light. The texture coordinates of the pixels do not change, so they are computed once.  batch:
+    number of random views in each step, 0 for all.  exposure: each view has its own factor on the codes, kept near 1;
+    ``gains`` reads them.
     """
 
     name = "texture"
@@ -89,7 +89,7 @@ class TextureRound:
         self.loss = l2(color, target, shown) * scale + roughness(self.texture) * smoothness
         if exposure:
             self.loss = self.loss + F.mean(F.square(gain)) * LIKENESS
-        # The mean colour is a start; one texel needs a few dozen steps of 0.03 at most to get to its own.
+        # From the mean colour a texel needs at most a few dozen steps of 0.03.
         rate = optim.cosine(0.05, 0.002, steps)
         slow = (
             {self.parameters[-1]: optim.adam(optim.cosine(0.005, 0.0005, steps), BETAS)} if exposure else {}
@@ -103,11 +103,11 @@ class TextureRound:
 
     @staticmethod
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:
-        """(N,) factors of the views' codes, 1 where exposures were not asked for."""
+        """(N,) exposure factors of the views; ones without ``exposure``."""
         return np.exp(state["exposure"].reshape(-1)) if "exposure" in state else np.ones(1)
 
     def result(self, state: dict[str, np.ndarray], uv: np.ndarray, shown: np.ndarray) -> Mesh:
-        """The mesh with the texture of a state; texels that no pixel shows are filled from around them."""
+        """The mesh with the texture of a state; texels that no pixel shows are filled from their surroundings."""
         mesh = Mesh(**{**self.mesh.__dict__})
         seen = touched(uv[shown > 0], (self.size, self.size))
         mesh.texture = srgb_to_linear(np.clip(filled(state["texture"][0], seen), 0, 1))
@@ -116,9 +116,9 @@ class TextureRound:
 
 
 def roughness(texture: Variable) -> Variable:
-    """FLOAT 1x1: squared differences of texels that lie side by side, their sum. Differentiable.
+    """FLOAT 1x1: the sum of squared differences of neighbouring texels. Differentiable.
 
-    In two dimensions the sum does not depend on the number of texels: twice as many differ by half as much.
+    The sum does not depend on the resolution: at twice the resolution, four times as many texels differ by half.
     """
     steps = [texture - F.shift(texture, 1, 0), texture - F.shift(texture, 0, 1)]
     return F.sum(F.dot(steps[0], steps[0]) + F.dot(steps[1], steps[1]))
@@ -140,13 +140,13 @@ def touched(uv: np.ndarray, size: tuple[int, int], least: float = 0.02) -> np.nd
 
 
 def filled(texture: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """The texture (H, W, C) with texels that are not seen taken from the nearest seen ones, softly."""
+    """The texture (H, W, C) with unseen texels filled from the nearest seen ones, blurred where they are far."""
     if seen.all() or not seen.any():
         return texture
     found = distance_transform_edt(~seen, return_indices=True)
     assert isinstance(found, tuple)
     distance, (row, column) = found
     full = texture[row, column]
-    # Copies of single texels make streaks where the gap is wide: there, an average of the surroundings is shown.
+    # In wide gaps copies of single texels make streaks: use a blurred copy there.
     blurred = gaussian_filter(full, (4, 4, 0), mode="nearest")
     return np.where(seen[..., None], texture, np.where(distance[..., None] > 4, blurred, full))

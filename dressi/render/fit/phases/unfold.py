@@ -1,4 +1,4 @@
-"""Folds that the shape phase leaves behind are smoothed away."""
+"""Smooths folds that the shape phase leaves."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TRIES = 16
 
 
 def unfolded(mesh: Mesh) -> Mesh:
-    """A closed mesh whose faces that are inside out or cut each other have been evened out.
+    """A closed mesh with its inverted and self-intersecting faces smoothed.
 
-    Their vertices move to the middle of their neighbours, and where that is not enough so do those around them, ever
-    farther out, at most ``TRIES`` times. Folds of more than that are left. Topology and all else stay; an open mesh,
-    of which no face is inside out, is returned as it is.
+    The vertices of these faces move to the mean of their neighbours. Where that is not enough, the vertices around them
+    move too, in growing rings, for at most ``TRIES`` iterations; larger folds remain. Topology and attributes are kept. An
+    open mesh, for which inside and outside are undefined, is returned unchanged.
     """
     if not mesh.is_closed():
         return mesh
