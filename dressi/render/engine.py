@@ -1,4 +1,4 @@
-"""What an optimisation needs from whatever runs its graphs."""
+"""The protocol of the engine that runs the graph of an optimisation."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def as_list(name: str, vtype: VType, value: Any) -> Variable:
 
 
 def list_data(leaf: Variable) -> np.ndarray:
-    """(count, ...): the list that a leaf was made with, and what fills it up.
+    """(count, ...): the entries of a leaf, with the padding at its end.
 
     >>> list_data(list_leaf("positions", VEC3, np.eye(3))).tolist()[0]
     [1.0, 0.0, 0.0]
@@ -54,6 +54,6 @@ def read_list(table: np.ndarray, tile: np.ndarray, index: np.ndarray) -> np.ndar
 
 
 def at_points(at: At) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, y and tile of the points, with one shape."""
+    """x, y and tile of the points, broadcast to one shape."""
     x, y, tile = np.broadcast_arrays(at.x, at.y, at.tile)
     return x, y, tile

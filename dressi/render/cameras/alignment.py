@@ -1,4 +1,4 @@
-"""How cameras differ once it is left out where, how large and how turned the world is that they share."""
+"""Differences of cameras up to a similarity of their world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Similarity:
         return self.scale * np.asarray(points) @ self.rotation.T + self.translation
 
     def cameras(self, cameras: Cameras) -> Cameras:
-        """Cameras that see the moved world as these see the one that it was; pictures stay the same."""
+        """Cameras whose pictures of the moved world are those of the given cameras of the original one."""
         moved = []
         for camera in cameras:
             turn = camera.rotation @ self.rotation.T
@@ -34,10 +34,10 @@ class Similarity:
 
 
 def align(cameras: Cameras, to: Cameras) -> Similarity:
-    """The similarity that moves cameras onto others, pair by pair: the mean of their turns first (of matrices, made
-    orthogonal), then scale and shift by least squares of their centres.
+    """The similarity that aligns cameras with others, pair by pair: first the mean rotation (of matrices, made orthogonal),
+    then scale and translation by least squares of the centres.
 
-    Cameras that all stand in one place keep their scale. Raises InputError when they are not as many.
+    If all centres coincide the scale is 1. Raises InputError if the numbers of cameras differ.
     """
     if len(cameras) != len(to):
         raise InputError(f"{len(cameras)} cameras cannot be aligned with {len(to)}; give pairs")
@@ -60,7 +60,7 @@ class PoseErrors:
 
 
 def pose_errors(cameras: Cameras, truth: Cameras) -> PoseErrors:
-    """How far cameras are from true ones, whatever world they share. Raises InputError, as ``align`` does."""
+    """Errors of cameras relative to true ones after ``align``. Raises InputError."""
     moved = align(cameras, truth).cameras(cameras)
     return PoseErrors(turns(moved, truth), np.linalg.norm(moved.centers - truth.centers, axis=1))
 
@@ -69,7 +69,7 @@ def turns(cameras: Cameras, others: Cameras) -> np.ndarray:
     """(N,) angles in degrees between the orientations of pairs of cameras."""
     angles = []
     for a, b in zip(cameras, others, strict=True):
-        # By the distance of the matrices: the cosine has no digits left for small angles.
+        # From the distance of the matrices: the cosine loses all digits at small angles.
         half = np.linalg.norm(a.rotation - b.rotation) / np.sqrt(8.0)
         angles.append(np.degrees(2 * np.arcsin(min(half, 1.0))))
     return np.array(angles)

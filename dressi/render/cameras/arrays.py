@@ -1,4 +1,4 @@
-"""One definition for arrays and for Variables.
+"""Functions with one definition for arrays and Variables.
 
 Functions of this package are written once, on Variables. Called with arrays, lists or numbers alone, they compute the
 same graph in NumPy (float64) and give arrays; with a Variable among the arguments they give Variables.

@@ -194,7 +194,7 @@ class Camera:
 
     def around(self, center: np.ndarray, radius: float) -> Camera:
         """The same view with clip depths that hold four radii around an object, and never less than a
-        twentieth of the distance away: a mesh that is being fitted may swell without being cut."""
+        twentieth of the distance away: so that a growing mesh is not clipped during a fit."""
         depth = float(self.forward @ (np.asarray(center) - self.center))
         if depth <= 0:
             raise InputError(
@@ -204,7 +204,7 @@ class Camera:
 
 
 class Views(NamedTuple):
-    """Views whose matrices are computed: what ``render`` takes beside cameras.
+    """Views with computed matrices, as an argument of ``render``.
 
     >>> eye = Variable.of([0.0, 0.0, 5.0])
     >>> camera = Camera.perspective(45, (64, 48), (0, 0, 5), (0, 0, 0))

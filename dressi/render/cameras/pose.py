@@ -33,19 +33,19 @@ class Poses:
     """
 
     cameras: Cameras
-    """As they were at first."""
+    """The given cameras."""
     rotation: Variable
     """VEC3 1x1, N tiles: axis times angle in radians."""
     translation: Variable
     """VEC3 1x1, N tiles: in units of the world."""
     focal: Variable
-    """FLOAT 1x1, N tiles: logarithm of what both focal lengths are multiplied by."""
+    """FLOAT 1x1, N tiles: logarithm of the factor on both focal lengths."""
     base: Variable
     """MAT4 1x1, N tiles: T(-c) V."""
     still: Variable
-    """MAT4 1x1, N tiles: what of P(f) T(c) does not depend on the focal length."""
+    """MAT4 1x1, N tiles: the part of P(f) T(c) that does not depend on the focal length."""
     scaled: Variable
-    """MAT4 1x1, N tiles: what is proportional to it."""
+    """MAT4 1x1, N tiles: the part of P(f) T(c) that is proportional to the focal length."""
     centers: np.ndarray
     """(N, 3): c, in camera coordinates."""
 
@@ -67,7 +67,7 @@ class Poses:
         return Cameras(cameras)
 
     def fold(self, engine: Any) -> None:
-        """Put the increments of an engine (``recv``, ``send``) into the base; no picture changes but for rounding.
+        """Put the increments of an engine (``recv``, ``send``) into the base; pictures change only by rounding.
 
         Rotations are made orthogonal again.
         """

@@ -1,4 +1,4 @@
-"""Where cameras stand around an object: the rings that `--target` is fitted and judged from, and turntables.
+"""Cameras around an object: the training and held-out rings of `--target`, and turntables.
 
 Azimuth 0 looks from +z, 90 degrees from +x; elevation is above the horizon; y is up unless another axis is
 given.
@@ -72,7 +72,7 @@ def orbit(
 
 
 def ring(center: np.ndarray, radius: float, count: int, size: tuple[int, int]) -> Cameras:
-    """The views that a target is fitted from: azimuth i*360/count, elevation -25 and +35 degrees in turn.
+    """The training views of a target: azimuth i*360/count, elevation -25 and +35 degrees in turn.
 
     >>> len(ring(np.zeros(3), 1.0, 6, (32, 32)))
     6
@@ -84,7 +84,7 @@ def ring(center: np.ndarray, radius: float, count: int, size: tuple[int, int]) -
 
 
 def held_out_ring(center: np.ndarray, radius: float, size: tuple[int, int]) -> Cameras:
-    """The twelve views that a fit is judged from: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in
+    """The twelve held-out views of a fit: azimuth 15 + 30j, elevation 0, 20, -20, 45 degrees in
     turn."""
     index = np.arange(12)
     return orbit(center, radius, 15.0 + 30.0 * index, np.array([0.0, 20.0, -20.0, 45.0])[index % 4], size)
@@ -105,7 +105,7 @@ def turntable(
 
 
 def upward(cameras: Cameras) -> np.ndarray:
-    """(3,) a guess at the direction that photographs call up, as a unit vector.
+    """(3,) an estimate of the upward direction of photographs, a unit vector.
 
     It is the mean of the images' upward directions where they agree. Where they do not (a ring of cameras
     around the image's horizontal axis), it is the normal of the plane that the cameras lie in.

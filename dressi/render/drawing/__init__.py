@@ -1,1 +1,1 @@
-"""Pictures of meshes: ``render`` and what it is made of, and the plain pictures that fits are judged by."""
+"""Pictures of meshes: ``render`` and its parts, and the unlit pictures for targets and scores of fits."""

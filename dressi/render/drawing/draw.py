@@ -1,4 +1,4 @@
-"""Pictures of a textured mesh by the hard raster: what targets are made of, and what results are judged by."""
+"""Unlit pictures of a textured mesh by the hard raster, for targets and for scores of results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from ..surface.screen import barycentric, corners, covered, interpolate, rasteri
 from ..surface.texturing import texture_colour, texture_uv
 
 TILES = 12
-"""Views drawn at once; more are drawn in turns by the same graph."""
+"""Views drawn at once; more views are drawn in batches of this size by the same graph."""
 
 
 def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndarray, np.ndarray]:
     """Masks (N, H, W) of 0 and 1, and unlit linear colours (N, H, W, 3) on black, both float32.
 
-    The mesh is shown with its texture (bilinear, repeating) times its vertex colours and its colour, both sides of every
-    face.
+    The colour is texture (bilinear, repeating) times vertex colour times colour of the mesh, on both sides of faces.
     """
     center, radius = mesh.bounding_sphere()
     matrices = unit_matrices(cameras, center, max(radius, 1e-30))
@@ -39,7 +38,7 @@ def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndar
         engine.set_output("color", _albedo(mesh, clip, faces, face, cameras.size))
         masks, colors = [], []
         for first in range(0, len(matrices), count):
-            # The last turn is filled up with the views before it.
+            # The last batch is filled with views of the one before.
             start = min(first, len(matrices) - count)
             send_matrices(engine, leaf, matrices[start : start + count])
             engine.step()

@@ -1,4 +1,4 @@
-"""From mesh to picture to gradient: one call over the parts of this package."""
+"""``render``: from a mesh to a picture, differentiable if an argument is a Variable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .pixels import Pixels, Recipe
 from .point import Light, Shader
 
 MOVING = ("position", "to_world", "cameras")
-"""The parts that silhouettes depend on."""
+"""The arguments that silhouettes depend on."""
 
 
 def render(
@@ -67,21 +67,22 @@ def render(
     positions: (V, 3), (N, V, 3) or a VEC3 list, instead of the mesh's.  to_world: a rigid or affine motion of the mesh,
     (4, 4), (N, 4, 4) or MAT4.
     colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
-    (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of what there is
+    (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
     and of the colour of the mesh.
     light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
     it is. Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
-    colour; Variables that it uses count as arguments.  smooth: normals interpolated from the vertices (those of the file where it has some), or of the faces.
-    background: linear, a number, (3,), (H, W, 3) or a Variable; black.
+    colour; Variables that it uses count as arguments.  smooth: whether normals are interpolated from the vertices
+    (those of the file if it has some); False takes normals of the faces.
+    background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
-    pixels.  form: "outer", "silhouette", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". By
-    default "outer" where a radius is given, or positions, cameras or to_world are Variables, and else "hard".
+    pixels.  form: "outer", "silhouette", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default:
+    "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard".
     cull: "none" or "back".  outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)
-    with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of pictures, each
-    drawn by itself: with one camera or as many as meshes. Arrays of one camera have no axis of views.
+    with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of separate
+    pictures, with one camera or one for each mesh. With one camera, arrays have no axis of views.
 
     Differentiable in positions, to_world, cameras (matrices), colours, uvs, texture, light, background and radius.
     Raises InputError: faces out of range, a texture without texture coordinates, NaN, shapes that do not fit, a mesh that
@@ -142,7 +143,7 @@ def render(
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))
     if shader is not None:
-        # Variables that the shader uses are known when it has run.
+        # The Variables that a shader uses are known only after it has run.
         own = leaves(given)
         picture = make(own)
         if not set(traversal.leaves([picture.colour])) <= set(own.values()):

@@ -1,4 +1,4 @@
-"""What ``render`` is given, as images: Variables stay as they are, arrays become what leaves are made of."""
+"""The arguments of ``render`` as images: Variables unchanged, arrays converted to the data of leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .point import Light
 
 
 class Values(NamedTuple):
-    """An array that fits a leaf: (batch, H, W) and the shape of the type."""
+    """Data of a leaf: an array (batch, H, W, ...) with the shape of the type at the end."""
 
     vtype: VType
     array: np.ndarray
@@ -84,7 +84,7 @@ def face_list(name: str, value: Any, count: int) -> Values:
 
 
 def per_view(name: str, vtype: VType, value: Any) -> Given:
-    """One value, or one a view. Numbers fill vectors. Raises InputError."""
+    """One value, or one a view. A number becomes a vector of equal components. Raises InputError."""
     if isinstance(value, Variable):
         if value.vtype not in (vtype, FLOAT) or (vtype is MAT4 and value.vtype is not MAT4):
             raise InputError(f"{name} is a {vtype}, not {value} (made at {value.where})")
@@ -115,7 +115,7 @@ def picture_of(name: str, value: Any) -> Given:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """One mesh: its lists by name, and what is not an image."""
+    """One mesh: its lists by name, and the facts that are not images."""
 
     given: dict[str, Given]
     faces: np.ndarray | None
@@ -124,7 +124,7 @@ class Shape:
 
 
 def shape_given(mesh: Any, overrides: Mapping[str, Any]) -> Shape:
-    """A ``Mesh``, a ``Scene`` or a pair (positions, faces), with what replaces its parts. Raises InputError."""
+    """A ``Mesh``, a ``Scene`` or a pair (positions, faces), with overrides of its parts. Raises InputError."""
     own: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
     if isinstance(mesh, Scene):
         if "positions" in own:
@@ -196,7 +196,7 @@ def _data(leaf: Variable) -> Values:
 
 
 class Seen(NamedTuple):
-    """Where pictures are taken from."""
+    """The views of a picture."""
 
     matrices: Given
     """MAT4, world to clip, one a view."""

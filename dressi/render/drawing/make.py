@@ -1,4 +1,4 @@
-"""From the images that ``render`` was given to a ``Picture``, and what is wrong with them."""
+"""From the inputs of ``render`` to a ``Picture``, and the checks of these inputs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .pixels import NAMES
 from .point import Geometry, Shader
 
 LARGEST = 16
-"""Samples an axis."""
+"""Largest number of samples along each axis of a pixel."""
 DRAWABLE: dict[str, Form] = {**FORMS, HARD.name: HARD}
-"""What ``render`` may draw with, by name."""
+"""The forms that ``render`` accepts, by name."""
 
 
 @dataclass(frozen=True)
 class Maker:
-    """How a picture is drawn of its Variables: everything that is no image. Equal makers draw alike."""
+    """Makes a ``Picture`` from its Variables. Holds everything that is not an image; equal makers make equal graphs."""
 
     face_count: int
     size: Size
@@ -105,7 +105,7 @@ def radius_given(radius: Like | None, form: str, size: Size) -> dict[str, Given]
 
 
 def check_batches(given: Mapping[str, Given]) -> int:
-    """How many tiles there are. Raises InputError."""
+    """The number of tiles. Raises InputError if the inputs differ."""
     batches = {name: shape_of(g)[0] for name, g in given.items() if shape_of(g)[0] != 1}
     if len(set(batches.values())) > 1:
         found = ", ".join(f"{count} {name}" for name, count in batches.items())
@@ -114,7 +114,7 @@ def check_batches(given: Mapping[str, Given]) -> int:
 
 
 def check_headlight(given: Mapping[str, Given]) -> None:
-    """Raises InputError for a light at cameras that are nowhere."""
+    """Raises InputError for a headlight with a parallel projection, whose camera has no position."""
     matrices = given["cameras"]
     if "light_colour" in given and "light_direction" not in given and isinstance(matrices, Values):
         rows = matrices.array[:, 0, 0][:, [0, 1, 3], :3]
@@ -127,7 +127,7 @@ def check_headlight(given: Mapping[str, Given]) -> None:
 
 
 def check_in_view(given: Mapping[str, Given], shape: Shape) -> None:
-    """Raises InputError for a mesh behind all cameras, warns of one that no picture shows. Arrays only."""
+    """Raises InputError for a mesh behind all cameras; warns if no picture shows it. Arrays only."""
     parts = [given.get(name) for name in ("position", "cameras", "to_world")]
     if any(isinstance(part, Variable) for part in parts) or shape.faces is None:
         return

@@ -1,4 +1,4 @@
-"""Pictures as Variables: what ``render`` gives when a Variable is among its arguments."""
+"""Pictures as Variables: the result of ``render`` if an argument is a Variable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .point import Geometry, Shader, SurfacePoint
 class Picture:
     """A differentiable picture: images as Variables, of size (W, H), N tiles (``render``).
 
-    Each is built when it is asked for and costs nothing before. Colours are linear. Read them with an engine:
+    Each image is built on first use; unused ones cost nothing. Colours are linear. Read them with an engine:
     ``ad.set_loss(F.mean(F.square(F.length(picture.colour - target))))``.
 
     >>> from dressi import Variable
@@ -77,8 +77,8 @@ class Picture:
         return self.colour
 
     def blend(self, shader: Shader, background: Like | None = None) -> Variable:
-        """The image that ``shader`` makes of what is seen (a float image), over a background (default: that of the
-        picture), with the mask as opacity. Differentiable in whatever the shader uses."""
+        """The shaded surface (``shader`` gives a float image) over a background (default: that of the picture), with the mask
+        as opacity. Differentiable in all Variables that the shader uses."""
         behind = self.background if background is None else as_variable(background)
         if behind is not None and behind.size != (1, 1) and self.samples > 1:
             behind = F.resize(behind, self._drawn.mesh.size, "nearest")
@@ -87,7 +87,7 @@ class Picture:
 
     @cached_property
     def seen(self) -> SurfacePoint:
-        """What is seen at the centre of every pixel, nearest surface first; ``samples`` do not touch it."""
+        """The nearest surface at the centre of every pixel; independent of ``samples``."""
         return SurfacePoint(self.geometry, self._plain.surfaces[0])
 
     @property

@@ -33,16 +33,16 @@ _engines: OrderedDict[Hashable, tuple[Any, dict[str, Variable]]] = OrderedDict()
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a picture is drawn: arrays by name, and what makes a ``Picture`` of their leaves."""
+    """How a picture is drawn: arrays by name, and the function that makes a ``Picture`` from their leaves."""
 
     key: Hashable
-    """Equal for pictures that one engine can draw."""
+    """Equal for pictures that the same engine can draw."""
     values: Mapping[str, Values]
     picture: Callable[[Mapping[str, Variable]], Picture]
 
 
 def close_engines() -> None:
-    """Close the engines that are kept; the next picture makes new ones."""
+    """Close the cached engines; the next picture makes new ones."""
     while _engines:
         _engines.popitem()[1][0].close()
 
@@ -61,7 +61,7 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
         }
         engine = default_engine()
         if not _engines:
-            # Registered after that of the device, so that it runs before.
+            # Registered after the exit handler of the device, so that it runs before it.
             atexit.unregister(close_engines)
             atexit.register(close_engines)
         for name, image in images.items():
@@ -82,8 +82,8 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
 class Pixels:
     """A picture as arrays: (H, W, ...) of one camera, (N, H, W, ...) of several (``render``).
 
-    Colours are linear; ``srgb`` and ``save`` convert to sRGB. Images are computed when they are asked for, those named in
-    ``outputs`` together. ``np.asarray(picture)`` is ``image``.
+    Colours are linear; ``srgb`` and ``save`` convert to sRGB. Images are computed on first use, those named in ``outputs``
+    together. ``np.asarray(picture)`` is ``image``.
 
     >>> from dressi.render import primitives, render
     >>> picture = render(primitives.cube(), size=(32, 24))  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""The points of surfaces that pixels see, as functions that shade them take them."""
+"""Surface points at pixels: the argument of shaders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Light(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What is drawn, in Variables; ``render`` makes it of its arguments."""
+    """The Variables of the drawn mesh; ``render`` makes them from its arguments."""
 
     position: Variable
     """VEC3 list: in the world, batch 1 or N."""
@@ -50,7 +50,7 @@ class Geometry:
 
     @cached_property
     def centre(self) -> Variable:
-        """VEC3 1x1: where the cameras are, which is where x, y and w of clip space vanish."""
+        """VEC3 1x1: positions of the cameras, where x, y and w of clip space are 0."""
         columns = [F.swizzle(F.column(self.matrices, k), "xyw") for k in range(4)]
         return -(F.inverse(F.mat3(*columns[:3])) @ columns[3])
 
@@ -62,7 +62,7 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class SurfacePoint:
-    """What every pixel sees of a mesh: images of one size, N tiles. Values are 0 where there is nothing.
+    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none.
 
     With a soft silhouette the margin around the outline shows the nearest point of the outline. All values but ``face``
     are differentiable in the positions, the camera and their own tables.
@@ -157,4 +157,4 @@ class SurfacePoint:
 
 
 Shader = Callable[[SurfacePoint], Variable]
-"""What gives the colour (linear, a float image) of points, such as ``lambda p: p.normal * 0.5 + 0.5``."""
+"""A function from points to their colour (a linear float image), such as ``lambda p: p.normal * 0.5 + 0.5``."""

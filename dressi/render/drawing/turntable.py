@@ -1,4 +1,4 @@
-"""A mesh from all sides."""
+"""Turntable pictures of a mesh."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def render_turntable(
     frames: int = 36,
     size: tuple[int, int] = (256, 256),
 ) -> np.ndarray:
-    """(frames, H, W, 3) linear: once around the mesh, which is drawn without light, on grey.
+    """(frames, H, W, 3) linear: frames once around the mesh, unlit, on grey.
 
     >>> frames = render_turntable(primitives.cube(), np.array([0, 1, 0]), DressiAD, frames=4)  # doctest: +SKIP
     """

@@ -1,6 +1,6 @@
-"""Which photographs a folder holds, where their masks are, and how they were taken.
+"""The photographs of a folder with their masks, cameras and lenses.
 
-Three kinds of calibration are read, the first that is there:
+Three kinds of calibration are read, in this order:
 
 - ``cameras.json``: views with file, K, R and t (x_camera = R x + t, x right, y down, z forward, K in pixels);
 - ``transforms.json`` or ``transforms_train.json``: frames with camera-to-world matrices (x right, y up, z backward)
@@ -9,9 +9,8 @@ Three kinds of calibration are read, the first that is there:
 
 Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
 
-Names of images and masks are relative to the folder. They may not leave it, by ``..``, as absolute paths or by links: a
-data set that came from elsewhere reaches no other file. Where photographs lie in another place, copy them, or give the
-folder that holds both.
+Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or links, so that an
+untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or give the folder that holds both.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class View:
 class Calibration:
     """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.
 
-    points: makes (P, 3) points on what was photographed, (0, 3) where the calibration has none.
-    notes: what was assumed because the folder does not say.
+    points: gives (P, 3) points on the object, (0, 3) if the calibration has none.
+    notes: assumptions about facts that the folder does not state.
     """
 
     path: Path
@@ -65,7 +64,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What a calibration says of one photograph. taken: camera and lens of an image's name and size."""
+    """The entry of a calibration for one photograph. taken: camera and lens of an image's name and size."""
 
     name: str
     taken: Callable[[str, tuple[int, int]], tuple[Camera, Lens]]
@@ -99,7 +98,7 @@ def read_calibration(folder: Path) -> Calibration:
 
 
 def _check_files(found: Calibration, strict: bool) -> None:
-    """Each image once, and none without a camera; where that is usual (not strict), it is noted."""
+    """Each image once. Images without a camera raise InputError if ``strict``, else they are noted and left out."""
     name, count = found.path.name, len(found.views)
     images = {view.image for view in found.views}
     if len(images) < count:

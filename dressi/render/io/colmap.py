@@ -1,6 +1,6 @@
 """COLMAP's sparse models: cameras, images and points, as text or binary files.
 
-The files come from anywhere: every count is compared with the bytes that are left before anything is made of it.
+Files are untrusted: every count is compared with the remaining bytes before memory is allocated.
 Pixel coordinates are COLMAP's own, (0.5, 0.5) in the middle of the first pixel, which are those of `Camera`.
 """
 
@@ -21,7 +21,7 @@ from dressi.render.io.files import read_bytes, shown, usable
 from dressi.render.io.lens import Lens
 
 FOLDERS = ("sparse/0", "sparse", "colmap/sparse/0", "colmap", "")
-"""Where a model lies beside its images."""
+"""Folders of a model, relative to its images."""
 
 MODELS = {
     "SIMPLE_PINHOLE": (0, "f cx cy"),

@@ -1,12 +1,12 @@
 """Reading and writing whole files, with errors that a user can act on.
 
-Files come from anywhere, so three rules hold for every reader:
+Files are untrusted, so three rules hold for every reader:
 
 - Only regular files of a bounded size are opened: never pipes, devices or sockets, which could block for ever.
 - A file that names another one (a texture, a buffer, a mask) reaches its own folder and the folders below only. Links are
   followed before that is decided. Absolute paths and URLs are refused; of a texture that a mesh names by a path of
   somebody else's machine, the file of the same name beside the mesh is taken (`beside`).
-- Whatever a damaged content breaks becomes one InputError that names the file (`usable`).
+- Any error caused by damaged content becomes one InputError that names the file (`usable`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ BROKEN = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, EOFError, MemoryError, OSError,
     struct.error, zlib.error,
 )  # fmt: skip
-"""What a damaged content raises in code that follows it."""
+"""Exceptions that damaged content causes in readers."""
 
 
 @contextmanager
 def usable(path: Path, what: str) -> Iterator[None]:
-    """Turn what goes wrong with the content of a file into one sentence that names the file and the part."""
+    """Turn errors in the content of a file into one sentence that names the file and the part."""
     try:
         yield
     except InputError as error:
@@ -63,7 +63,7 @@ def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGE
     """
     path = Path(path)
     try:
-        # Without O_NONBLOCK, opening a pipe waits for somebody to write into it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         flags = (
             os.O_RDONLY
             | getattr(os, "O_NONBLOCK", 0)
@@ -80,7 +80,7 @@ def read_bytes(path: str | os.PathLike, what: str = "file", *, most: int = LARGE
                 raise InputError(
                     f"the {what} '{path}' has {found.st_size:,} bytes, and at most {most:,} are read; split or reduce it"
                 )
-            # Not `most`: room for as many bytes as are asked for is made first.
+            # Not `most`: read() allocates the requested size first.
             return stream.read(found.st_size)
     except InputError:
         raise
@@ -110,11 +110,11 @@ def parse_json(text: bytes, path: Path) -> Any:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files so that each is either the old or the new one, whole, whatever happens on the way.
+    """Write files atomically: each is either the complete old or the complete new one.
 
-    All are written under temporary names beside their targets first, and renamed when every one is complete.
-    InputError when a folder does not exist, is full or read-only, or a target is no regular file; then nothing was
-    overwritten.
+    All are first written under temporary names beside their targets, and renamed once every one is complete. Raises
+    InputError, before anything is overwritten, if a folder does not exist, is full or read-only, or a target is no regular
+    file.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.bin"
@@ -151,7 +151,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def write_json(path: str | os.PathLike, content: Any) -> None:
-    """Write a JSON file, whole or not at all (`write_files`). NaN and infinite numbers, which JSON has not, become null.
+    """Write a JSON file atomically (`write_files`). NaN and infinite numbers, which JSON lacks, become null.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.json"
@@ -164,7 +164,7 @@ def write_json(path: str | os.PathLike, content: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """The value with None for numbers that are none, or infinite, such as a loss that became undefined."""
+    """The value with None for NaN and infinite numbers, such as a diverged loss."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

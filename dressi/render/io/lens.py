@@ -32,7 +32,7 @@ class Lens:
             raise InputError(f"the lens distortion {astuple(self)} must be finite numbers")
 
     def __bool__(self) -> bool:
-        """Whether there is anything to undo."""
+        """Whether any coefficient is not 0."""
         return any(astuple(self))
 
     def distort(self, points: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ class Lens:
 
     @property
     def reach(self) -> float:
-        """Up to which r points further out are seen further out; beyond it the polynomial means nothing.
+        """The radius r up to which the polynomial is monotonic; beyond it the model is invalid.
 
         The end is where the derivative of r (1 + k1 r^2 + k2 r^4 + k3 r^6) first vanishes; inf without one.
         """

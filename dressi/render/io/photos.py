@@ -1,7 +1,7 @@
 """Calibrated photographs of one object, with its silhouettes, as arrays of one size.
 
 `calibration` says which layouts of folders are read. Lens distortion is removed here, and photographs of several sizes
-are padded to a common one; what a photograph says nothing about is not `known`.
+are padded to a common one; pixels without data are not `known`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Photos:
 
     @property
     def held_out(self) -> np.ndarray:
-        """Indices 3, 7, 11, ...: the views that a fit does not see."""
+        """Indices 3, 7, 11, ...: the held-out views."""
         return np.arange(3, len(self.names), 4)
 
     @property
@@ -87,7 +87,7 @@ class Photos:
 
 @dataclass(frozen=True)
 class _Layers:
-    """A photograph on its way: linear colours (H, W, 3), coverage (H, W) and what is known (H, W), in [0, 1]."""
+    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in [0, 1]."""
 
     color: np.ndarray
     coverage: np.ndarray
@@ -96,8 +96,8 @@ class _Layers:
     def mapped(self, weights: Callable[[np.ndarray], np.ndarray]) -> _Layers:
         """By a map that is linear, with weights that are not negative and sum to 1 at most.
 
-        Straight alpha: the colour of an uncovered pixel means nothing, so each counts by coverage. Far from the
-        object nothing is covered and the plain mean shows the background. What is not known counts nowhere.
+        Straight alpha: the colour of an uncovered pixel is undefined, so colours are weighted by coverage. Far from the
+        object, where nothing is covered, the plain mean shows the background. Unknown pixels have weight 0.
         """
         told = self.coverage * self.known
         known, small = weights(self.known), weights(told)
@@ -107,7 +107,7 @@ class _Layers:
         return _Layers(np.where(small[..., None] > 1e-3, weighted, plain), small / share, known)
 
     def padded(self, size: Size) -> _Layers:
-        """With columns on the right and rows below that nothing is known of."""
+        """Padded with unknown columns on the right and unknown rows below."""
         height, width = self.known.shape
         room = ((0, size[1] - height), (0, size[0] - width))
         return _Layers(
@@ -272,8 +272,8 @@ def _estimated(
 
 
 def _box_of_one_view(calibration: Calibration, mask: np.ndarray, cameras: Cameras) -> np.ndarray:
-    """Points of the calibration that lie in the mask say how far away the object is. Without them it is as far away as
-    the origin of the world, if that is before the camera, and the box as deep as it is wide and high."""
+    """The distance of the object is that of the calibration's points in the mask. Without such points it is the distance of
+    the origin of the world, if that is in front of the camera; the box is as deep as it is wide and high."""
     camera = cameras[0]
     points = calibration.points()
     pixel, depth = camera.project(points)

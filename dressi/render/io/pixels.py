@@ -1,6 +1,6 @@
-"""Encoded images to pixels: the one place where image files from anywhere are decoded.
+"""Encoded images to pixels: the only place that decodes untrusted image files.
 
-The kind is told by the first bytes, never by the name, and only the kinds of ``_READERS`` and Radiance are decoded, each by
+The kind is determined by the first bytes, never by the name, and only the kinds of ``_READERS`` and Radiance are decoded, each by
 its own class of Pillow: no other decoder, and no program that one would start, is reached. The size in the head is compared
 with ``config.max_megapixels`` before anything is decoded.
 """
@@ -92,7 +92,7 @@ def decode_pixels(data: bytes, name: str) -> Pixels:
                 return Pixels(values)
     except InputError:
         raise
-    except Exception as error:  # Pillow's decoders raise many kinds; all mean the same to the user
+    except Exception as error:  # Pillow's decoders raise many kinds of exceptions; all mean a damaged file
         raise _unreadable(name, error) from None
     return Pixels(_by_opencv(cv2, data, name))
 
@@ -152,7 +152,7 @@ def _kind(data: bytes, name: str) -> str:
 
 def _opened(kind: str, data: bytes, name: str) -> Image.Image:
     if kind == "WebP":
-        # Its class makes room for the whole picture when it is opened.
+        # Its class allocates the whole picture when it is opened.
         _check(_webp_size(data), name)
     return _READERS[kind](io.BytesIO(data))
 

@@ -1,7 +1,9 @@
-"""Triangle meshes on the host, and what is asked of them and done to them there, in NumPy.
+"""Triangle meshes on the host, in NumPy.
 
-A mesh (mesh) of lists of rows (rows), its connected parts (components), ones made by code (primitives), points on it and distances to it (surface), what is wrong with it (checks),
-fewer faces (decimate), holes closed (holes), other topology (volume); and how these find what meets what (boxes, columns).
+``mesh`` the mesh, of lists of ``rows``; ``shape`` its measures and connectivity; ``components`` its connected components;
+``primitives`` generated meshes; ``sampling`` points on a mesh and distances to it; ``checks`` inverted and self-intersecting
+faces; ``decimate``, ``holes`` and ``volume`` change it; ``hull`` visual hulls of masks; ``boxes`` and ``columns`` are the
+spatial queries of these.
 """
 
 from dressi.render.mesh.components import components

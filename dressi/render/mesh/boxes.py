@@ -1,4 +1,4 @@
-"""Which boxes meet which, through a grid of cells: of the pairs there could be, few are looked at."""
+"""Overlapping pairs of boxes, found through a uniform grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 def _cells(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Boxes (F, D) in a grid: box and cell number of every cell that a box reaches, origin (D,) and cells a side.
 
-    Cells are about as large as the boxes, with at most 128 along a side; larger where a few boxes reach too many.
+    Cells are about as large as the boxes, with at most 128 along a side; larger if a few boxes would cover too many.
     """
     origin, extent = low.min(0), high.max(0) - low.min(0)
     most = np.clip(extent / max(float((high - low).mean()), 1e-300), 1, 128).astype(np.int64)
@@ -52,7 +52,7 @@ def overlapping_boxes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     box, cell, _, _ = _cells(low, high)
     order = np.argsort(cell, kind="stable")
     box, cell = box[order], cell[order]
-    # Each entry is paired with those behind it in its cell.
+    # Each entry is paired with the later ones of its cell.
     end = np.searchsorted(cell, cell, "right")
     first, second = _ranges(np.arange(len(cell)) + 1, end - np.arange(len(cell)) - 1)
     pairs = []

@@ -1,4 +1,4 @@
-"""What can be wrong with a mesh as a surface: faces turned inside out, and faces that cut each other."""
+"""Defects of a mesh as a surface: inverted faces and self-intersections."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .columns import crossings, projected_areas
 from .mesh import Mesh
 
 _LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226, -0.3370, 0.9335]])
-"""Axes that no mesh is aligned with: rays along the last one hardly ever meet an edge."""
+"""A rotation that no mesh is aligned with, so that rays along its last axis hardly ever hit an edge."""
 
 
 @dataclass(frozen=True)
 class SurfaceReport:
-    """faces: how many there are.  closed: every edge has two faces that agree about it.  handles: of all parts together, 0
-    for spheres and 1 for a torus; None for a mesh that is not closed.
+    """faces: their number.  closed: every edge has two faces with consistent orientation.  handles: of all components
+    together, 0 for spheres and 1 for a torus; None for a mesh that is not closed.
 
-    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: faces whose back is
-    seen from outside, a part of the surface that is turned over; None for a mesh that is not closed.
+    volume: signed, in cubes of the mesh's unit; positive when normals point outward.  inside_out: number of faces whose back is
+    seen from outside; None for a mesh that is not closed.
     self_intersecting: share in [0, 1] of faces that another face cuts or touches, other than along edges and
     vertices that they share.
 
@@ -64,10 +64,10 @@ def check_surface(mesh: Mesh) -> SurfaceReport:
 
 
 def winding_in_front(mesh: Mesh) -> np.ndarray:
-    """(F,) how often a closed surface winds around a point just before each face's middle.
+    """(F,) winding number of a closed surface around a point just in front of each face's centre.
 
-    0 is outside: the face is seen as it should be. 1 or more is inside of another part of the surface, and less than
-    0 says that this part is inside out. Counted along a ray, +1 where it leaves the surface and -1 where it enters.
+    0 is outside: the face is correctly oriented. 1 or more is inside another part of the surface; below 0 this part is
+    inside out. Counted along a ray, +1 where it leaves the surface and -1 where it enters.
     """
     corners = mesh.positions[mesh.faces] @ _LEAN.T
     middle = corners.mean(1)
@@ -75,15 +75,15 @@ def winding_in_front(mesh: Mesh) -> np.ndarray:
     beyond = np.zeros(len(corners), dtype=np.int64)
     ahead = (found.line != found.face) & (found.height > middle[found.line, 2])
     np.add.at(beyond, found.line[ahead], found.turn[ahead])
-    # The ray starts before a face whose normal points along it, else behind it: there is one more around that.
+    # The ray starts in front of a face whose normal points along it, else behind the face, where the number is one more.
     return beyond - (projected_areas(corners) < 0)
 
 
 def intersecting_faces(mesh: Mesh) -> np.ndarray:
     """(P, 2) pairs of faces that cut or touch each other, other than along edges and vertices that they share.
 
-    Two faces meet where an edge of one meets the other. The signs of the volumes that decide it are exact: those that
-    rounding could change are computed again in rational numbers. Faces of one plane are not compared.
+    Two faces meet where an edge of one meets the other. The signs of the deciding volumes are exact: those that
+    rounding could change are recomputed in rational numbers. Faces of one plane are not compared.
     """
     corners = mesh.positions[mesh.faces]
     pairs = overlapping_boxes(corners.min(1), corners.max(1))

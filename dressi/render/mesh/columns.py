@@ -1,4 +1,4 @@
-"""Lines along the third axis, and where they go through faces: what tells inside from outside."""
+"""Crossings of faces with lines along the third axis, for inside tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .boxes import in_boxes
 
 
 class Crossings(NamedTuple):
-    """Where lines go through faces, C times in all."""
+    """C crossings of lines with faces."""
 
     line: np.ndarray
     """(C,) int64."""

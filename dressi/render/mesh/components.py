@@ -1,4 +1,4 @@
-"""The separate objects of a mesh."""
+"""Connected components of a mesh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .mesh import Mesh
 
 
 def components(mesh: Mesh) -> list[Mesh]:
-    """The connected parts of a mesh, each a Mesh with its UVs, colours and texture, the one of the largest area first.
+    """The connected components of a mesh, each a Mesh with its UVs, colours and texture, largest area first.
 
     Faces are connected when they share a vertex. ``mesh.component_count()`` counts the parts without making them.
 

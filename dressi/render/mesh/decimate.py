@@ -8,16 +8,15 @@ from ...errors import InputError
 from .mesh import Mesh
 
 HASTE = 7
-"""How eagerly edges collapse; less keeps small errors small, and stops before the goal."""
+"""Aggressiveness of the collapse. Lower values keep small errors small but stop before the goal."""
 CAREFUL, MORE = (5, 4, 3), (1.0, 1.25, 1.5, 2.0, 3.0)
-"""Of closed meshes: how eagerly, and how many times the faces wanted, until what is found is closed."""
+"""Attempts for closed meshes, (aggressiveness, factor on the number of faces), until the result is closed."""
 
 
 def decimate(mesh: Mesh, faces: int) -> Mesh:
     """The shape of the mesh with about that many faces, never more than it has; UVs, normals and textures are dropped.
 
-    Edges collapse without a look at what they tie together: of a closed mesh see ``decimate_closed``. Raises InputError
-    when faces is below 4.
+    The collapse ignores topology; for a closed mesh use ``decimate_closed``. Raises InputError if faces is below 4.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> len(decimate(icosphere(2), 100).faces) <= 120
@@ -31,8 +30,8 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
 
 def decimate_closed(mesh: Mesh, faces: int) -> Mesh:
-    """The shape of a closed mesh with about that many faces, closed and with as many handles: as many as that takes, up to
-    all. UVs, normals and textures are dropped.
+    """The shape of a closed mesh with about that many faces, closed and with the same handles; more faces if that needs
+    them. UVs, normals and textures are dropped.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> decimate_closed(icosphere(2), 100).is_closed()
@@ -43,7 +42,7 @@ def decimate_closed(mesh: Mesh, faces: int) -> Mesh:
         if count >= len(mesh.faces):
             break
         found = _simplified(mesh, count, haste)
-        # The careful ones may stop early.
+        # Attempts with low aggressiveness may stop early.
         same = found.is_closed() and found.euler_characteristic() == mesh.euler_characteristic()
         if same and len(found.faces) <= 1.5 * count:
             return found
@@ -53,7 +52,7 @@ def decimate_closed(mesh: Mesh, faces: int) -> Mesh:
 def _simplified(mesh: Mesh, faces: int, haste: int) -> Mesh:
     from fast_simplification import simplify
 
-    # Of a unit shape: single precision and absolute epsilons inside.
+    # Scaled to unit size: the library uses single precision and absolute tolerances.
     center, radius = mesh.bounding_sphere()
     found = simplify(
         ((mesh.positions - center) / max(radius, 1e-30)).astype("float32"),

@@ -1,4 +1,4 @@
-"""Holes of open meshes, closed: what a scan lacks where nobody could look."""
+"""Closes the holes of open meshes, such as scans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .mesh import Mesh
 
 def close_holes(mesh: Mesh) -> Mesh:
     """The mesh with a fan over each of its holes, around the mean of their edge, such as those in the base of the Stanford
-    bunny; UVs, normals and textures are dropped. Not where holes touch in a vertex: what comes of these may be open.
+    bunny; UVs, normals and textures are dropped. Holes that touch in a vertex may remain open.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> close_holes(cube().with_faces(range(2, 12))).is_closed()

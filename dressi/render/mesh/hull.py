@@ -1,7 +1,7 @@
 """Visual hulls of silhouettes: how far masks alone determine a shape.
 
-The hull of some masks is the largest shape that fits into all of them. Its silhouettes in other views are the
-yardstick of a fit from silhouettes: whoever does better has used more than the masks.
+The hull of some masks is the largest shape that fits into all of them. The IoU of its silhouettes in other views is the
+baseline for fits from silhouettes: a better fit has used more than the masks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dressi.render.cameras import Camera, Cameras
 from dressi.render.objectives.metrics import iou
 
 _CELLS = 128
-"""Cells along each side of the grid that tells where the hull can be: 16 times a power of two."""
+"""Cells along each side of the grid that bounds the hull: 16 times a power of two."""
 
 
 def hull_iou(
@@ -49,12 +49,12 @@ def hull_masks(
     """(M, H, W) 0 or 1: silhouettes of the hull of masks (N, H', W') in other views.
 
     A pixel is covered when some point of the ray through its centre, inside bounds (2, 3), lies in every
-    mask. Rays are sampled so densely that a point moves by `step` mask pixels; a grid only says where that is
-    not needed. A point outside a mask's image, or where it is not known (N, H', W'), is unknown there and is not
+    mask. Neighbouring samples of a ray are `step` mask pixels apart; a coarse grid skips empty
+    space. A point outside a mask's image, or where it is not known (N, H', W'), is unknown there and is not
     carved; a point that no camera sees is not in the hull.
 
-    largest: leave out what is not connected to the largest part. A hull of few masks has phantoms, apart from
-    the object, where the cones of the masks happen to meet, and how many depends on the bounds.
+    largest: keep only the largest connected component. A hull of few masks has phantom components where the cones of
+    the masks happen to meet; their number depends on the bounds.
     """
     masks = np.asarray(masks) >= 0.5
     known = _known(masks, known)
@@ -113,7 +113,7 @@ def estimate_bounds(
     if (distances < typical).any():
         name = cameras[int(np.argmin(distances))].name
         raise InputError(f"the camera of '{name}' is inside the object; check its matrices")
-    # Half of the distance is a bound, too: an object cannot reach behind most of its cameras.
+    # Half of the distance is a bound: an object does not extend behind most of its cameras.
     half = 1.25 * min(max(extents), float(np.median(distances)))
     axis = (np.arange(grid) + 0.5) / grid * 2 - 1
     points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
@@ -158,7 +158,7 @@ def _known(masks: np.ndarray, known: np.ndarray | None) -> np.ndarray:
 def _look_up(
     mask: np.ndarray, told: np.ndarray, camera: Camera, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each point falls into the image where it is told, and whether the mask's pixel there is set."""
+    """Whether each point projects to a known pixel of the image, and whether the mask is set there."""
     matrix = (camera.intrinsics @ camera.view[:3]).astype(points.dtype)
     image = points @ matrix[:, :3].T + matrix[:, 3]
     front = image[:, 2] > 0
@@ -221,7 +221,7 @@ def _silhouette(
     scale = _CELLS / (bounds[1] - bounds[0])
     flat = grid.reshape(-1)
     count = _samples(cameras, bounds, step)
-    # From coarse to fine: few samples settle most covered pixels, and only the rest is looked at closely.
+    # From coarse to fine: few samples decide most covered pixels; only the rest is sampled densely.
     for samples in sorted({max(count // 16, 8), count}):
         fractions = (np.arange(samples) + 0.5) / samples
         chunk = max(1, 1_000_000 // samples)

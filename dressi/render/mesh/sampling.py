@@ -1,4 +1,4 @@
-"""A mesh as a surface: points on it, and how far others are from it."""
+"""Points on the surface of a mesh, and distances to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.spatial import KDTree
 from .mesh import Mesh
 
 NEAREST = 8
-"""Points on a surface to whose faces distances are taken."""
+"""Number of nearest surface points whose faces are tested for a distance."""
 
 
 def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
@@ -27,7 +27,7 @@ def sample_surface(mesh: Mesh, count: int, seed: int = 0) -> np.ndarray:
 class SurfaceDistance:
     """Distances to a mesh: to the faces that hold the nearest of many points on it.
 
-    count: of these points, about; every face has one. What is wrong by it is a part of the distance between two points.
+    count: approximate number of these points; every face has one. The error is a fraction of the distance between them.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> SurfaceDistance(cube()).distances(np.array([[0.0, 0, 3], [0, 0, 0]])).round(6).tolist()
@@ -42,13 +42,13 @@ class SurfaceDistance:
         self._tree = KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
 
     def distances(self, points: np.ndarray, *, most: float = np.inf) -> np.ndarray:
-        """(...) of points (..., 3), not signed; where they are above ``most``, that."""
+        """(...) unsigned distances of points (..., 3), at most ``most``."""
         distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
         close = distance < most
         near = points[close]
         faces = self._face[np.asarray(self._tree.query(near, NEAREST)[1])].reshape(-1)
         repeated = np.repeat(near, NEAREST, axis=0)
-        from trimesh.triangles import closest_point  # slow to import, and few ask
+        from trimesh.triangles import closest_point  # slow to import and rarely used
 
         found = closest_point(self.mesh.positions[self.mesh.faces[faces]], repeated)
         distance[close] = np.linalg.norm(found - repeated, axis=-1).reshape(-1, NEAREST).min(1)

@@ -1,4 +1,4 @@
-"""The shape of a mesh: what is asked of its positions and faces alone."""
+"""Measures and connectivity of positions and faces."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Shape:
     def parts(self) -> np.ndarray:
         """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
         ends = self.edges()
-        from scipy.sparse.csgraph import connected_components  # slow to import, and few ask
+        from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
 
         linked = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(len(self.positions),) * 2)
         part = connected_components(linked, directed=False)[1][self.faces[:, 0]]
         return np.unique(part, return_inverse=True)[1]
 
     def component_count(self) -> int:
-        """How many connected parts there are: separate objects, 1 for one surface; see `components`."""
+        """Number of connected components; see `components`."""
         return int(self.parts().max()) + 1 if len(self.faces) else 0
 
     def averaging(self) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""Meshes as fields on a regular grid and back: what joins, parts and opens surfaces, which no moving of vertices does."""
+"""Meshes to fields on a regular grid and back, for changes of topology, which moving vertices cannot make."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .mesh import Mesh
 from .sampling import SurfaceDistance
 
 SAMPLES = 8
-"""Points on a surface in the area of a cell's side: they are a third of a cell apart."""
+"""Surface points per area of a cell's side: they are about a third of a cell apart."""
 _OFF = np.array([0.000271, 0.000433])
-"""Of the columns from the points of the grid, in cells: they hardly ever meet an edge of a mesh."""
+"""Offset of the columns from the grid points, in cells, so that they hardly ever hit an edge."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Grid:
 
     @classmethod
     def around(cls, bounds: np.ndarray, cells: int) -> Grid:
-        """So many cells along the longest side of a box (2, 3), and two more on every side."""
+        """A grid with this many cells along the longest side of a box (2, 3), and two more on every side."""
         step = float((bounds[1] - bounds[0]).max()) / cells
         counts = np.ceil((bounds[1] - bounds[0]) / step).astype(int) + 5
         return cls(bounds[0] - 2 * step, step, (int(counts[0]), int(counts[1]), int(counts[2])))
@@ -41,7 +41,7 @@ class Grid:
 
 
 def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
-    """(X, Y, Z) int: how often a closed mesh winds around the points of a grid; 0 is outside. Counted along columns.
+    """(X, Y, Z) int: winding numbers of a closed mesh around the points of a grid; 0 is outside. Counted along columns.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> winding_numbers(cube(), Grid(np.array([-2.0, 0, 0]), 2.0, (3, 1, 1))).reshape(-1).tolist()
@@ -51,7 +51,7 @@ def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
     columns = np.moveaxis(np.indices(grid.shape[:2]), 0, -1).reshape(-1, 2)
     found = crossings(columns + _OFF, corners)
     below = np.zeros((len(columns), grid.shape[2] + 1), dtype=np.int64)
-    # A point is inside of what is left above it: a face whose normal points up closes the surface there.
+    # Counted from above: a face whose normal points up starts the inside.
     place = np.clip(np.ceil(found.height).astype(int), 0, grid.shape[2])
     np.add.at(below, (found.line, place), found.turn)
     above = below.sum(1, keepdims=True) - np.cumsum(below, axis=1)[:, :-1]
@@ -61,8 +61,8 @@ def winding_numbers(mesh: Mesh, grid: Grid) -> np.ndarray:
 def signed_distances(mesh: Mesh, grid: Grid, reach: float = 3.0) -> np.ndarray:
     """(X, Y, Z) distances to the surface of a closed mesh, positive inside; at most ``reach`` cells either way.
 
-    To the faces that have the nearest of many points spread on the surface: right to a tenth of a cell. Where the
-    surface winds around more than once, or the wrong way, inside is where it winds forwards at all.
+    Distances are to the faces of the nearest of many surface points, accurate to a tenth of a cell. A point is inside if
+    its winding number is positive, which also handles overlapping and inverted parts.
 
     >>> from dressi.render.mesh.primitives import cube
     >>> field = signed_distances(cube(), Grid(np.array([-2.0, 0, 0]), 2.0, (3, 1, 1)))
@@ -87,7 +87,7 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     """
     from mcubes import marching_cubes
 
-    # A zero at a point of the grid would leave faces without area around it.
+    # A value of exactly zero at a grid point would give faces without area.
     small = 1e-4 * grid.step
     field = np.where(np.abs(field) < small, np.where(field < 0, -small, small), field)
     points, faces = marching_cubes(field, 0.0)

@@ -1,1 +1,1 @@
-"""What is minimised, and what results are judged by: losses, regularizers, schedules, metrics."""
+"""Losses, regularizers, phases of an optimisation, and metrics of results."""

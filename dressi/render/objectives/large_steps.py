@@ -6,12 +6,12 @@ linear, u need not be kept: a step du of their variable is a step dx = (I + lamb
 
     chain(spread, scale_by_adam_uniform(), spread, scale_by_learning_rate(rate)),
 
-the same numbers but for rounding. Parameters, checkpoints and results stay vertices.
+which gives the same numbers up to rounding. Parameters, checkpoints and results remain vertices.
 
-Graphs have no loops, so the matrix is not inverted by iterations but taken apart once on the host. The vertices are cut
-in two by a band of neighbours, the halves again, and so on (nested dissection, George 1973). What the bands leave are
-blocks that do not touch, so the inverse of all of them together is block diagonal; what remains is a matrix on the
-bands (a Schur complement), taken apart in the same way:
+Graphs have no loops, so the matrix is not inverted by iteration but factorised once on the host. A band of neighbouring
+vertices cuts the mesh in two, further bands cut the halves, and so on (nested dissection, George 1973). The blocks between
+the bands do not touch, so the inverse of all of them together is block diagonal. What remains is a matrix on the bands (a
+Schur complement), which is factorised in the same way:
 
     [B  C] -1   [1  -G] [1   0  ] [B^-1  0]        G = B^-1 C,  S = D - C' G
     [C' D]    = [0   1] [0  S^-1] [-G'   1],
@@ -37,11 +37,11 @@ from .regularizers import Adjacency
 from .sparse import Matrix, SparseMatrix, product, sparse_matrix
 
 BLOCK = 32
-"""About how many vertices are left in a block."""
+"""Approximate number of vertices in a block."""
 LEVELS = 3
-"""Bands of this many cuts make one factor: a level more is two passes more, a level less longer rows."""
+"""Number of cuts whose bands form one factor. One level more adds two passes; one level less makes longer rows."""
 SMALLEST = 1e-8
-"""Entries of factors below this are left out."""
+"""Smaller entries of factors are dropped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +51,25 @@ class Spread:
     system: Matrix
     """The matrix itself, (V, V)."""
     factors: tuple[SparseMatrix, ...]
-    """Their product, the first applied first, is its inverse."""
+    """Factors whose product, the first applied first, is the inverse."""
 
     def __call__(self, values: Variable) -> Variable:
-        """List like ``values``, of FLOAT or vectors. Differentiable: its own transpose, by the factors of each."""
+        """List like ``values``, of FLOAT or vectors. Differentiable; the operator is symmetric."""
         for factor in self.factors:
             values = product(factor, values)
         return values
 
     @property
     def optimizer(self) -> optim.Optimizer:
-        """A part of a chain that spreads what goes through it; parameters are lists of V entries."""
+        """A part of an optimizer chain that spreads gradients or moves; parameters are lists of V entries."""
         return optim.Stateless(lambda g, state, p: self(g))
 
 
 def spread(mesh: Adjacency, strength: float) -> Spread:
     """(I + lambda L)^-1 with L = D - W of the weights of a mesh, D their sums.
 
-    strength: lambda, at least 0; about how many edges long the spread is, squared. Weights are those that ``mesh`` was
-    made with. Raises InputError.
+    strength: lambda, at least 0; its square root is about the range of the spread in edges. Weights are those of
+    ``mesh``. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> solver = spread(adjacency(cube.faces, 8), 10.0)
@@ -128,14 +128,14 @@ def levels(system: Matrix) -> list[list[np.ndarray]]:
 
 
 def _cut(pattern: Matrix, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two halves of a part without an entry between them, and the band that divides them in the middle."""
-    from scipy.sparse.csgraph import breadth_first_order  # slow to import, and few ask
+    """Two halves of a part without an entry between them, and the band between the halves."""
+    from scipy.sparse.csgraph import breadth_first_order  # slow to import and rarely used
 
     if len(part) < 3:
         return part[:0], part, part[:0]
     inner = pattern[part][:, part]
     order = np.zeros(1, np.int64)
-    for _ in range(3):  # from one end to the other, three times, for the longest way
+    for _ in range(3):  # three times from end to end, to find a long path
         order = breadth_first_order(inner, order[-1], return_predecessors=False)
     order = np.concatenate([order, np.setdiff1d(np.arange(len(part)), order)])
     first = np.zeros(len(part), bool)

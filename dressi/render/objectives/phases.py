@@ -1,8 +1,8 @@
-"""An optimisation in phases: numbers of HardSoftRas that change with the steps, and forms that change with the phase.
+"""An optimisation in phases: parameters of HardSoftRas that change with the steps, and forms that change with the phase.
 
 Radius, sigma and other numbers are leaves: within a phase they go from a first to a last value and are sent, without a
-new build. The form and the layers are the graph itself: each phase is built once, and parameters and the optimizer's
-state (moments and step counter) are carried over.
+new build. The form and the layers determine the graph, so each phase is built once; parameters and the state of the
+optimizer (moments and step counter) are carried over.
 
     radius = Variable(FLOAT, name="radius")
 
@@ -34,11 +34,11 @@ from ..engine import MakeEngine
 
 @dataclass(frozen=True)
 class Phase:
-    """Some steps on one graph."""
+    """A number of steps on one graph."""
 
     steps: int
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What ``build`` needs to know: the form, its layers."""
+    """Options for ``build``: the form, its layers."""
     numbers: Mapping[Variable, tuple[float, float]] = field(default_factory=dict)
     """FLOAT 1x1 leaves and their values, positive, at the first and after the last step: geometric in between."""
 
@@ -50,14 +50,14 @@ class Phase:
 
 @dataclass
 class PhasesResult:
-    """What the phases reached."""
+    """The result of the phases."""
 
     state: dict[str, np.ndarray]
     """Parameters and the optimizer's state by name, as ``DressiAD.state()`` gives them."""
     losses: list[float]
-    """Of every step; where the form changes they are those of another picture."""
+    """Loss of every step. Losses of different forms are not comparable."""
     builds: int
-    """How many graphs were built: one a phase."""
+    """Number of graphs built: one a phase."""
 
 
 def run_phases(
@@ -72,7 +72,7 @@ def run_phases(
     """Run the phases one after the other.
 
     build: gives the loss (FLOAT 1x1) of a phase on the same leaves; called once a phase.  parameters: named leaves.
-    chunk: steps between two changes of the numbers. Raises InputError for phases that make no sense.
+    chunk: steps between two changes of the numbers. Raises InputError for invalid phases.
     """
     for phase in phases:
         _check(phase)

@@ -2,11 +2,11 @@
 
     dirichlet_loss     squared differences along edges: pulls towards small, even shapes; "Laplacian energy"
     laplacian_loss     squared Laplacian: thin plates; "bi-Laplacian energy"
-    bilaplacian_loss   squared Laplacian of the Laplacian: lets curvature be, evens out how it changes
+    bilaplacian_loss   squared Laplacian of the Laplacian: keeps curvature, smooths its variation
     edge_length_loss   deviation of edge lengths from a target
     normal_consistency 1 - cos of the angle between normals of neighbouring faces
 
-All take meshes that are open or not manifold; each says what it leaves out there.
+All accept open and non-manifold meshes; each docstring says what is left out there.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from .reduction import reduced
 from .sparse import Matrix, SparseMatrix, differences, sparse_matrix
 
 SHARPEST = 1e3
-"""Cotangents count up to this: those of angles below 0.06 degrees are not finite enough to be weights."""
+"""Cotangents are clamped to this, the value at 0.06 degrees, to keep weights finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """Which vertices share an edge and how strongly; made once per topology by ``adjacency`` or ``cotangent``."""
+    """The edges of a mesh with weights; made once per topology by ``adjacency`` or ``cotangent``."""
 
     count: int
-    """How many vertices."""
+    """Number of vertices."""
     pairs: np.ndarray
     """(E, 2) int64: every edge once, the lower number first, ascending."""
     weights: SparseMatrix
     """Symmetric, (count, count): the weight of each edge; nothing on the diagonal."""
     inverse_mass: Variable
-    """FLOAT list: what sums of weighted differences are multiplied by; 0 where a vertex has no Laplacian."""
+    """FLOAT list: factor on the sum of weighted differences (inverse mass); 0 for a vertex without a Laplacian."""
     measure: Variable | None = None
-    """FLOAT list: how much a vertex counts in sums; None: each 1."""
+    """FLOAT list: weight of each vertex in sums; None: 1 each."""
 
     @cached_property
     def edges(self) -> Variable:
-        """IVEC2 list of ``pairs``; what fills it up is (0, 0)."""
+        """IVEC2 list of ``pairs``, padded with (0, 0)."""
         return list_leaf("edge ends", IVEC2, self.pairs)
 
     @cached_property
@@ -58,8 +58,8 @@ class Adjacency:
         return list_leaf("edge weights", FLOAT, upper.data)
 
     def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
-        """What to send, leaf by leaf, to go on with the weights of another ``cotangent`` of the same faces, such as that
-        of the present shape. Raises InputError.
+        """Data to send, by leaf, for the weights of another ``cotangent`` of the same faces, such as that of the present
+        shape. Raises InputError.
         """
         if self.count != other.count or not np.array_equal(self.pairs, other.pairs):
             raise InputError("these are weights of other faces; make a new graph for them")
@@ -141,7 +141,7 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
     cot = np.where(large, SHARPEST * np.sign(cosine), cosine / np.where(large, 1.0, doubled[:, None]))
     real = opposite >= 0
     weights = np.bincount(opposite[real], cot[real] / 2, len(pairs))
-    # A vertex has what of its faces is nearest to it; faces with an obtuse corner are shared in halves and quarters.
+    # Each vertex gets the part of its faces nearest to it (Voronoi); obtuse faces are split in a half and two quarters.
     across = cot * ((u - v) ** 2).sum(2) / 8
     near = np.roll(across, -1, axis=1) + np.roll(across, -2, axis=1)
     obtuse = np.where(cot < 0, 0.5, 0.25) * doubled[:, None] / 2
@@ -202,7 +202,7 @@ def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean")
 def edge_length_loss(
     position: Variable, mesh: Adjacency, target: Like | None = None, reduction: str = "mean"
 ) -> Variable:
-    """FLOAT 1x1: squares of (length / target - 1) over the edges, of which each counts once whatever its faces are.
+    """FLOAT 1x1: squares of (length / target - 1) over the edges; each edge counts once.
 
     target: a number, a FLOAT 1x1, or a FLOAT list of ``mesh.pairs`` (``mesh.lengths`` of a rest shape); positive.
     Without it, the mean of the present lengths: then the loss does not depend on the size of the shape.

@@ -21,9 +21,9 @@ from ...errors import InputError
 from ..lists import at_points, list_data, list_leaf, read_list
 
 Matrix = Any
-"""A SciPy sparse array, of which type checkers know little."""
+"""A SciPy sparse array, which has no useful type annotations."""
 MOST = 1 << 24
-"""Columns that a matrix can have."""
+"""Largest number of columns of a matrix."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class SparseMatrix:
 
     @property
     def T(self) -> SparseMatrix:
-        """Transposed."""
+        """The transposed matrix."""
         rows, columns = self.shape
         return SparseMatrix((columns, rows), self.by_columns, self.by_rows)
 
@@ -57,7 +57,7 @@ class SparseMatrix:
 
     @property
     def array(self) -> Matrix:
-        """The matrix that it was made of, as a SciPy CSR array."""
+        """The original matrix as a SciPy CSR array."""
         offsets = list_data(self.by_rows.offsets)[: self.shape[0] + 1]
         entries = list_data(self.by_rows.entries)[: offsets[-1]]
         return sparse.csr_array(
@@ -68,7 +68,7 @@ class SparseMatrix:
         return f"{self.shape[0]}x{self.shape[1]}"
 
     def data(self, matrix: Matrix) -> dict[Variable, np.ndarray]:
-        """What to send, leaf by leaf, for other values at the same places. Raises InputError."""
+        """Data to send, by leaf, for other values with the same pattern. Raises InputError."""
         found = {}
         for mine, other in ((self.by_rows, matrix), (self.by_columns, matrix.T)):
             new = _rows(other, "")
@@ -86,7 +86,7 @@ def _places(leaf: Variable) -> np.ndarray:
 
 
 def sparse_matrix(matrix: Matrix, name: str = "matrix") -> SparseMatrix:
-    """A SciPy sparse matrix as leaves; whatever is stored is kept, zeros too. Raises InputError."""
+    """A SciPy sparse matrix as leaves; stored zeros are kept. Raises InputError."""
     rows: Matrix = sparse.csr_array(matrix)
     if max(rows.shape) > MOST or not np.isfinite(rows.data).all():
         raise InputError(f"a matrix has finite values and at most {MOST} columns; this one is {rows.shape}")
@@ -111,7 +111,7 @@ def _rows(matrix: Matrix, name: str) -> Rows:
 
 
 class SparseRows(PixelFunction):
-    """What the two Functions below share. Inputs (values list, offsets INT list, entries VEC2 list): those of the rows
+    """Base of the two Functions below. Inputs (values list, offsets INT list, entries VEC2 list): those of the rows
     of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the entries raises GraphError.
     """
 
@@ -168,7 +168,7 @@ class SparseRows(PixelFunction):
     def terms(
         self, values: np.ndarray, row: np.ndarray, column: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """What each entry adds to its row."""
+        """The term that each entry adds to its row."""
         raise NotImplementedError
 
     def _only_values(self, asked: bool) -> None:
@@ -197,8 +197,8 @@ class SparseProduct(SparseRows):
 
 
 class SparseDifference(SparseRows):
-    """Of a symmetric matrix: at entry i the sum of m_ij (x_j - x_i). Its own transpose; nothing cancels that is not
-    there, however far from the origin the values are.
+    """Of a symmetric matrix: at entry i the sum of m_ij (x_j - x_i). It is its own transpose. Differences are
+    formed first, so no digits cancel when the values are far from the origin.
 
         weights 1 along a triangle 0-1-2:   y0 = (x1 - x0) + (x2 - x0),   d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
     """

@@ -1,7 +1,7 @@
-"""What a fit keeps on disk, and how it shares a folder: locks, files that are whole or not there, checkpoints.
+"""The files of a fit: checkpoints, locks on the output folder, atomic replacement.
 
-``archive`` reads and writes arrays in files that nobody vouches for; ``checkpoint`` says what a checkpoint may hold;
-``keeper`` writes it while a fit runs; ``folder`` locks the folder and removes what killed fits have left in it.
+``archive`` reads and writes untrusted files of arrays; ``checkpoint`` defines and validates a checkpoint; ``keeper`` writes
+it while a fit runs; ``folder`` locks the folder and removes unfinished files of killed fits.
 """
 
 from .checkpoint import NAME, Checkpoint, task_key

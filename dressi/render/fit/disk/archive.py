@@ -1,4 +1,4 @@
-"""Arrays in one file, read as if a stranger had written it: nothing is unpickled, and no size is believed unchecked."""
+"""Arrays in one untrusted file: nothing is unpickled, and every size is checked before it is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ....errors import InputError
 
 
 class Damaged(InputError):
-    """A file cannot be what it should be; the message is a phrase whose subject is the file."""
+    """A file is damaged; the message is a phrase whose subject is the file."""
 
 
 _KINDS = "biufU"
@@ -34,8 +34,8 @@ def write_arrays(stream: BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
 def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:
     """The arrays of a file by ``write_arrays``. Raises Damaged.
 
-    Members have to be stored as they are, so that none is larger than the file. Each array has to fill its member.
-    A file of more than ``most_bytes`` is not read at all.
+    Members must be uncompressed, so that none is larger than the file, and each array must fill its member. A file larger
+    than ``most_bytes`` is not read.
     """
     try:
         size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""What a fit has reached, on disk: enough to go on as if it had never stopped."""
+"""The state of a fit on disk: a resumed fit computes the same numbers as one that was never stopped."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .folder import cannot_write, replace_file
 
 NAME = "checkpoint.npz"
 OLD = "checkpoint-old.npz"
-"""Where the checkpoint of another fit is moved to before the first one of this fit is written."""
+"""The checkpoint of another fit is renamed to this before the first one of this fit is written."""
 MOST_BYTES = 1 << 28
-"""Of a checkpoint that is read, unless its fit knows better."""
+"""Default limit for the size of a checkpoint that is read."""
 _STATE, _MESH = "state/", "mesh/"
 _ARRAYS = {
     "positions": (3, np.float64),
@@ -31,15 +31,15 @@ _ARRAYS = {
     "uvs": (2, np.float64),
     "uv_faces": (3, np.int64),
 }
-"""Of a mesh, with columns and type; its name and colour are the start's."""
+"""Arrays of a mesh, with columns and type. Name and colour are those of the start mesh."""
 
 
 @dataclass
 class Checkpoint:
-    """round: number of the round under way, the last being that of the texture.  step: steps done in it.
-    state: of the engine in that round.  mesh: that the round started from, with its UVs.
-    views: (N, 4, 4) world to camera, in units of the scene, that the round started from, where poses are learned.
-    losses: of all steps so far, with the number of their round.  seconds: spent.  key: of the task, see ``task_key``.
+    """round: number of the current round; the last one is the texture round.  step: steps done in it.
+    state: of the engine in that round.  mesh: the mesh at the start of the round, with its UVs.
+    views: (N, 4, 4) world to camera, in units of the scene, at the start of the round, if poses are learned.
+    losses: of all steps so far, with the number of their round.  seconds: time spent.  key: of the task, see ``task_key``.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Checkpoint:
     views: np.ndarray | None = None
 
     def save(self, folder: Path) -> None:
-        """Replace the folder's checkpoint, whole or not at all. Raises InputError when it cannot be written."""
+        """Replace the folder's checkpoint atomically. Raises InputError if it cannot be written."""
         facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
         arrays: dict[str, Any] = {_STATE + name: array for name, array in self.state.items()}
         if self.mesh is not None:
@@ -68,8 +68,8 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES) -> Checkpoint:
-        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError when there is none, it belongs to
-        another task, or is no checkpoint. Whether it fits to the rounds of the task, ``check_progress`` says."""
+        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError if there is none, it belongs to
+        another task, or is no checkpoint. ``check_progress`` checks it against the rounds of the task."""
         path = folder / NAME
         if not path.is_file():
             raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
@@ -90,7 +90,7 @@ class Checkpoint:
         return point
 
     def check_progress(self, steps: Sequence[int], views: int | None) -> None:
-        """Raise Damaged unless this can be a point of rounds with these numbers of steps.
+        """Raise Damaged unless this is a possible state of rounds with these numbers of steps.
 
         views: how many poses are learned, None without.
         """
@@ -107,10 +107,10 @@ class Checkpoint:
             raise Damaged("has other cameras")
 
     def check_mesh(self, topology: Mesh, fixed: bool) -> None:
-        """Raise Damaged unless the mesh can be that of the round. topology: of the start, as fine as the round's.
+        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that round.
 
-        fixed: whether the topology stays as it is, because the mesh at the start was given. Else it may have changed,
-        to a mesh without empty faces or unused vertices.
+        fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh must have no empty
+        faces or unused vertices.
         """
         assert self.mesh is not None
         a, b, c = self.mesh.faces.T
@@ -133,13 +133,13 @@ class Checkpoint:
                 raise Damaged(
                     f"has '{name}' as {array.dtype}{array.shape} instead of {other.dtype}{other.shape}"
                 )
-            # Whole numbers of a state count steps.
+            # Integers in a state are step counters.
             if array.dtype.kind == "i" and (array != self.step).any():
                 raise Damaged(f"counts other steps in '{name}'")
 
     @staticmethod
     def remove(folder: Path) -> None:
-        """Nothing is left to resume."""
+        """Remove the checkpoint of the folder."""
         (folder / NAME).unlink(missing_ok=True)
 
 
@@ -149,7 +149,7 @@ def damaged(folder: Path, what: str) -> InputError:
 
 
 def set_aside(folder: Path) -> None:
-    """Move the checkpoint of another fit out of the way, with a warning. Raises OSError."""
+    """Rename the checkpoint of another fit, with a warning. Raises OSError."""
     path = folder / NAME
     if path.is_symlink() or path.exists():
         os.replace(path, folder / OLD)
@@ -161,14 +161,14 @@ def set_aside(folder: Path) -> None:
 
 
 def task_key(options: dict[str, Any], *arrays: np.ndarray) -> str:
-    """Hash of everything that decides what a fit computes."""
+    """Hash of everything that determines the result of a fit."""
     digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------------------- what a file may hold
+# ---------------------------------------------------------------------------- validation
 
 
 def _facts(array: np.ndarray | None) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _views(array: np.ndarray | None) -> np.ndarray | None:
 
 
 def _state(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Takes its arrays out."""
+    """The arrays of the state, removed from ``arrays``."""
     names = [name for name in arrays if name.startswith(_STATE)]
     state = {name.removeprefix(_STATE): arrays.pop(name) for name in names}
     for name, array in state.items():

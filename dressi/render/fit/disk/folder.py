@@ -1,4 +1,4 @@
-"""The output folder of a fit: one fit at a time, files whole or not at all, nothing left behind by one that was killed."""
+"""The output folder of a fit: one fit at a time, atomic files, no leftovers of killed fits."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _TEMPORARY = re.compile(r"\.writing-\d+-\w+")
 
 
 def temporary_prefix() -> str:
-    """Of names of unfinished files and folders: the fits that come later know them by it."""
+    """Prefix of the names of unfinished files and folders, by which later fits recognise them."""
     return f".writing-{os.getpid()}-"
 
 
 def check_folder(folder: Path) -> None:
-    """Make the folder if it is missing, and see that files can be written into it. Raises InputError."""
+    """Create the folder if it is missing, and check that it is writable. Raises InputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=temporary_prefix()) as file:
-            # A block of bytes: an empty file fits on a full disk.
+            # Write a block of bytes: an empty file can be created on a full disk.
             file.write(b"\0" * 65536)
             file.flush()
             os.fsync(file.fileno())
@@ -52,7 +52,7 @@ def cannot_write(folder: Path, error: Exception) -> str:
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Replace a file, whole or not at all, also if the process is killed or the power fails. Raises OSError."""
+    """Replace a file atomically, also if the process is killed or the power fails. Raises OSError."""
     temporary = path.parent / f"{temporary_prefix()}{secrets.token_hex(8)}"
     try:
         with temporary.open("xb") as stream:
@@ -74,10 +74,10 @@ _mine: dict[tuple[int, Path], int] = {}
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Inside the block the folder belongs to this thread; it may lock it again.
+    """Holds the folder for this thread during the block; the thread may lock it again.
 
-    The lock is the operating system's, on the file ``fit.lock``: it ends with the process, however that ends. What
-    fits that were killed have left half written is removed. Raises InputError that says who holds the folder.
+    It is a lock of the operating system on the file ``fit.lock``, which is released when the process ends in any way.
+    Unfinished files of killed fits are removed. Raises an InputError that names the holder of the folder.
     """
     key = threading.get_ident(), folder.resolve()
     if key in _mine:
@@ -100,7 +100,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _acquire(folder: Path) -> int | None:
-    """The handle of the locked file; None, with a warning, where the file system knows no locks."""
+    """The handle of the locked file; None, with a warning, if the file system has no locks."""
     path = folder / LOCK
     while True:
         try:
@@ -121,11 +121,11 @@ def _acquire(folder: Path) -> int | None:
                 stacklevel=4,
             )
             return None
-        # The fit before may have removed the file between our opening and our locking it.
+        # Another fit may have removed the file between open and lock.
         if _same(path, handle):
             break
         os.close(handle)
-    # Who holds it is for messages only: on a full disk the lock holds without.
+    # The name of the holder is only for messages: on a full disk the lock works without it.
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
         text = json.dumps(
@@ -136,7 +136,7 @@ def _acquire(folder: Path) -> int | None:
 
 
 def _release(path: Path, handle: int) -> None:
-    """Removed while it is locked, so that nobody else's file is; Windows removes no file that is open."""
+    """Removes the file while it is locked, so that it is not one of another fit. Windows cannot remove an open file."""
     if sys.platform == "win32":
         os.close(handle)
     with contextlib.suppress(OSError):
@@ -161,11 +161,11 @@ def _holder(handle: int) -> str:
 
 
 def _lock(handle: int) -> None:
-    """Raises OSError: EACCES or EAGAIN when another holds it."""
+    """Raises OSError: EACCES or EAGAIN if another process holds it."""
     if sys.platform == "win32":
         import msvcrt
 
-        # A byte far behind the text, which others have to be able to read.
+        # Locks a byte far behind the text, because other processes must be able to read the text.
         os.lseek(handle, 1 << 30, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -178,7 +178,7 @@ def _lock(handle: int) -> None:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Unfinished files of fits that are dead, as the lock says."""
+    """Unfinished files of dead fits; call it only while holding the lock."""
     for entry in list(folder.iterdir()):
         if not _TEMPORARY.fullmatch(entry.name):
             continue

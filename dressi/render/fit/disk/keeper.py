@@ -1,4 +1,4 @@
-"""Keeps the checkpoint of a fit: writes it, survives disks that are full, and leaves those of other fits alone."""
+"""Writes the checkpoint of a running fit, tolerates a full disk, and never overwrites the checkpoint of another fit."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .checkpoint import Checkpoint, damaged, set_aside
 class Keeper:
     """The checkpoint in a folder; without a folder nothing is kept.
 
-    A checkpoint that was neither written nor read here is another fit's: it is moved aside, never overwritten.
+    A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before writing.
     """
 
     def __init__(self, folder: Path | None):
         self.folder = folder
         self.unsaved: str | None = None
-        """Why the last checkpoint could not be written; None when it was."""
+        """Why the last checkpoint could not be written; None if it was."""
         self.kept = False
         """Whether the folder has a checkpoint of this fit."""
         self._warned = False
 
     def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
-        """What to go on from. steps: of each round.  views: whose poses are learned. Raises InputError."""
+        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises InputError."""
         if self.folder is None:
             raise InputError("this fit has no folder with a checkpoint to resume; give it one")
         point = Checkpoint.load(self.folder, key, most_bytes)
@@ -51,7 +51,7 @@ class Keeper:
         engine.restore(point.state)
 
     def save(self, point: Checkpoint) -> None:
-        """Write a checkpoint. Where that fails the one before stays, the first time with a warning."""
+        """Write a checkpoint. If that fails the previous one stays; the first failure warns."""
         if self.folder is None:
             return
         try:
@@ -70,7 +70,7 @@ class Keeper:
             self._warned = True
 
     def forget(self) -> None:
-        """Remove the checkpoint of this fit: nothing is left to resume."""
+        """Remove the checkpoint of this fit; it can no longer be resumed."""
         if self.folder is not None and self.kept:
             Checkpoint.remove(self.folder)
             self.kept = False

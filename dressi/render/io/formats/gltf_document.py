@@ -1,6 +1,6 @@
 """A glTF 2.0 file as its parts: JSON, buffers and accessors.
 
-Every index, count and offset is checked when it is followed, before anything of its size is made.
+Every index, count and offset is checked before it is followed and before memory of its size is allocated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The elements of a PLY file: its header, and the values of each element in text and in both byte orders.
 
-Every count of the header is compared with the bytes that follow before anything is made of it.
+Every count of the header is compared with the remaining bytes before memory is allocated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How large a mesh may be that is read: checked from counts, before anything of that size is made."""
+"""Limits for the size of a mesh that is read, checked from counts before memory is allocated."""
 
 from __future__ import annotations
 
