@@ -135,7 +135,7 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
     target = device_or_record(request.device)
     check_size(options.size, options.texture_size, target.limits.max_image_dimension)
     scene = (
-        photo_scene(source)
+        photo_dataset(source)
         if isinstance(source, Photos)
         else planned_dataset(source, options.views, options.size)
     )

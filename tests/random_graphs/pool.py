@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import apply, coordinates, working_domain
+from dressi.ad.evaluate import coordinates, values_at, working_domain
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, VType
 
@@ -151,7 +151,9 @@ class Pool:
                 at = coordinates(working_domain(f))
                 with np.errstate(all="ignore"):
                     self._known[x] = tuple(
-                        np.broadcast_to(apply(f, at, [self._known[y][k] for y in f.inputs], dtype), x.shape)
+                        np.broadcast_to(
+                            values_at(f, at, [self._known[y][k] for y in f.inputs], dtype), x.shape
+                        )
                         for k, dtype in enumerate((np.float64, np.float64, np.float32))
                     )
         return self._known[v]

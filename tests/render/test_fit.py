@@ -217,8 +217,9 @@ def test_keys_tell_tasks_apart():
 
 
 @pytest.fixture
-def scene(device) -> Dataset:
-    return mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, lambda: DressiAD(device))
+def scene(tiny_fits) -> Dataset:
+    assert tiny_fits.options == TINY
+    return tiny_fits.scene
 
 
 def blank_scene(views: int) -> Dataset:
@@ -231,10 +232,8 @@ def blank_scene(views: int) -> Dataset:
 
 @pytest.mark.vk
 @pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
-def test_the_fit_learns(device, scene: Dataset, form: str):
-    seen = []
-    job = FitJob(scene, replace(TINY, form=form), lambda: DressiAD(device))
-    result = job.run(progress=seen.append)
+def test_the_fit_learns(tiny_fits, form: str):
+    result, seen = tiny_fits.whole(form)
     assert result.finished and len(result.losses) == TINY.steps
     shape = [loss for phase, loss in result.losses if phase == "shape"]
     texture = [loss for phase, loss in result.losses if phase == "texture"]
@@ -258,23 +257,26 @@ def test_a_short_fit_finds_the_outlines(device):
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("stop_after", [1, 3, 5])
-def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(
-    device, scene: Dataset, tmp_path: Path, stop_after: int
-):
-    def job() -> FitJob:
-        return FitJob(scene, TINY, lambda: DressiAD(device), folder=tmp_path)
+def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_path: Path):
+    """Stopped at the first step of each round of the shape; each time another job goes on."""
 
-    whole = FitJob(scene, TINY, lambda: DressiAD(device)).run()
-    calls = []
-    part = job().run(progress=calls.append, stop=lambda: len(calls) >= stop_after)
-    assert not part.finished and 0 < len(part.losses) < len(whole.losses)
+    def job(**changes) -> FitJob:
+        return FitJob(tiny_fits.scene, replace(TINY, **changes), lambda: DressiAD(device), folder=tmp_path)
+
+    (whole, _), steps = tiny_fits.whole(), [0]
+    for stop_after in (1, 2, 2):
+        calls = []
+        part = job().run(
+            resume=steps[-1] > 0, progress=calls.append, stop=lambda n=stop_after, c=calls: len(c) >= n
+        )
+        assert not part.finished and steps[-1] < len(part.losses) < len(whole.losses)
+        steps.append(len(part.losses))
+        with pytest.raises(InputError, match="other options"):
+            job(seed=5).run(resume=True)
     rest = job().run(resume=True)
     assert rest.finished and rest.losses == whole.losses
     np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
     np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)
-    with pytest.raises(InputError, match="other options"):
-        FitJob(scene, replace(TINY, seed=5), lambda: DressiAD(device), folder=tmp_path).run(resume=True)
 
 
 @pytest.mark.vk

@@ -13,15 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dressi import DressiAD
 from dressi.errors import InputError
-from dressi.render.fit import FILES, FitJob, FitOptions, check_folder, keep_mesh, mesh_dataset, write_results
+from dressi.render.fit import FILES, FitJob, check_folder, keep_mesh, write_results
 from dressi.render.fit.disk import checkpoint as checkpoint_module
 from dressi.render.fit.disk import folder as folder_module
 from dressi.render.fit.disk.checkpoint import NAME, OLD, Checkpoint
 from dressi.render.fit.disk.folder import LOCK, locked, replace_file, temporary_prefix
 from dressi.render.fit.disk.keeper import Keeper
-from dressi.render.mesh.primitives import octasphere, pear
+from dressi.render.mesh.primitives import octasphere
 
 pytestmark = pytest.mark.one_driver
 
@@ -226,27 +225,18 @@ def test_the_checkpoint_of_another_fit_is_neither_overwritten_nor_removed(tmp_pa
 
 # ---------------------------------------------------------------------------- whole fits
 
-SIZE = (24, 24)
-TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16, colours=False)
-
-
-@pytest.fixture
-def make_engine(device):
-    return lambda: DressiAD(device)
-
 
 @linux
 @pytest.mark.vk
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
 def test_a_disk_that_fails_does_not_end_a_fit(
-    make_engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+    tiny_fits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ):
-    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
-    whole = FitJob(scene, TINY, make_engine).run()
+    whole, _ = tiny_fits.whole()
     monkeypatch.setattr("dressi.render.fit.job.SAVE_SECONDS", 0.0)
     with monkeypatch.context() as broken:
         disk = Disk(broken, tmp_path, code)
-        job = FitJob(scene, TINY, make_engine, folder=tmp_path)
+        job = FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine, folder=tmp_path)
         with pytest.warns(UserWarning, match="goes on") as said:
             result = job.run()
     assert disk.calls > 3 and len(said) == 1
@@ -257,10 +247,10 @@ def test_a_disk_that_fails_does_not_end_a_fit(
 @linux
 @pytest.mark.vk
 def test_results_that_cannot_be_written_are_written_by_a_resume(
-    make_engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_fits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
-    result = FitJob(scene, TINY, make_engine, folder=tmp_path).run()
+    scene, make_engine = tiny_fits.scene, tiny_fits.make_engine
+    result = FitJob(scene, tiny_fits.options, make_engine, folder=tmp_path).run()
     facts = {"name": "d", "driver": "d", "version": "1"}
 
     def write(found) -> None:
@@ -281,7 +271,7 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(
             assert NAME in names(tmp_path) and disk.calls == count + 1
             count += 5
     assert count > 10 and set(FILES) < set(names(tmp_path))
-    again = FitJob(scene, TINY, make_engine, folder=tmp_path)
+    again = FitJob(scene, tiny_fits.options, make_engine, folder=tmp_path)
     rest = again.run(resume=True)
     assert rest.finished and rest.losses == result.losses
     np.testing.assert_array_equal(rest.mesh.texture, result.mesh.texture)
@@ -290,11 +280,9 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(
 
 
 @pytest.mark.vk
-def test_a_resume_that_is_stopped_at_once_keeps_the_texture(make_engine, tmp_path: Path):
-    scene = mesh_dataset(pear(16, 12, 32), TINY.views, SIZE, make_engine)
-
+def test_a_resume_that_is_stopped_at_once_keeps_the_texture(tiny_fits, tmp_path: Path):
     def job() -> FitJob:
-        return FitJob(scene, TINY, make_engine, folder=tmp_path)
+        return FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine, folder=tmp_path)
 
     seen: list[str] = []
     part = job().run(progress=lambda p: seen.append(p.phase), stop=lambda: "texture" in seen)

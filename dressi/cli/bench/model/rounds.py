@@ -8,14 +8,14 @@ from typing import Any
 from dressi.cli.bench.meshes import Model
 from dressi.cli.bench.request import Request
 from dressi.render.engine import Engine
-from dressi.render.fit import FitJob, FitOptions, Scene
+from dressi.render.fit import Dataset, FitJob, FitOptions
 
 
 def fit_job(
     model: Model,
     size: tuple[int, int],
     request: Request,
-    make_scene: Callable[[FitOptions], Scene],
+    make_scene: Callable[[FitOptions], Dataset],
     make_engine: Callable[[], Engine],
 ) -> FitJob:
     """The fit of a mesh, not run."""

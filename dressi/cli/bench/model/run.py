@@ -23,7 +23,7 @@ from dressi.cli.bench.targets import drawn_on, without_values
 from dressi.cli.plan_for import PlanFor
 from dressi.config import shader_text
 from dressi.errors import InputError
-from dressi.render.fit import FitOptions, mesh_scene, planned_dataset
+from dressi.render.fit import FitOptions, mesh_dataset, planned_dataset
 from dressi.render.io import write_json
 from dressi.vk.plan.limits import most_restrictive, profile
 from dressi.vk.plan.model.records import device_model
@@ -126,7 +126,7 @@ def _engines(
         for size in request.sizes:
 
             def scene(options: FitOptions, mesh: Any = model.mesh) -> Any:
-                return mesh_scene(mesh, options.views, options.size, make)
+                return mesh_dataset(mesh, options.views, options.size, make)
 
             for name, work, engine in rounds(fit_job(model, size, request, scene, make)):
                 work.before(engine, 0)
