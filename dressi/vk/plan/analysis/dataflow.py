@@ -1,4 +1,4 @@
-"""What packing needs to know of a graph: order, users, which Functions consumers recompute."""
+"""The dataflow of a graph: order, readers, and which Functions every reader computes again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows at a pixel from values that some images are known to have there: rasters that hit nothing, mostly."""
+"""Known values: what Functions make at pixels where some images have known values, such as -1 of a raster without a hit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def adds_nothing(f: ScatterFunction, known: Mapping[Variable, np.ndarray]) -> bo
 def values_where(
     functions: Iterable[Function], assumed: Mapping[Variable, np.ndarray]
 ) -> dict[Variable, np.ndarray]:
-    """What Functions (producers first) make at a pixel where Variables have the values assumed, as far as it is
-    settled; as devices store it."""
+    """The known values of Functions (producers first) at a pixel where Variables have the ``assumed`` values, as devices
+    store them. It holds the assumed values as well."""
     known = dict(assumed)
     drawn: list[RasterFunction] = []
     with np.errstate(all="ignore"):
@@ -44,8 +44,8 @@ def values_where(
 
 
 def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
-    """Whether ``f`` hits nothing where ``other`` hits nothing: the same primitives with the same depths, and of
-    their fragments it keeps no more."""
+    """Whether ``f`` hits nothing wherever ``other`` hits nothing: it draws the same primitives with the same depths,
+    and keeps no more of their fragments."""
     a, b = f.fragment, other.fragment
     shape = [(r.indexed, r.masked, r.size, r.batch, r.triangles, r.triangles_per_face) for r in (f, other)]
     if a is None or b is None or shape[0] != shape[1]:

@@ -23,7 +23,7 @@ from .rematerialization import LARGEST_CONE
 
 @dataclass(frozen=True)
 class Cone:
-    """Functions by which a value follows from an operand, None where it follows from what is there."""
+    """The Functions that make a value from an operand; from values that are at hand anyway if that is None."""
 
     operand: Variable | None
     functions: frozenset[Function]
@@ -35,9 +35,9 @@ def find_cones(
     known: Mapping[Variable, frozenset[Function]],
     position: Mapping[Function, int],
 ) -> list[Cone]:
-    """Of a value, larger and larger ones, through Functions ``inside``: those that work at a pixel alone.
+    """Larger and larger cones of a value, made of Functions for which ``inside`` holds.
 
-    known: what the readers have anyway, or make of that by some Functions.
+    known: values that the readers have anyway, with the Functions that make them.
     """
     found: list[Cone] = []
     functions: set[Function] = set()
@@ -95,7 +95,7 @@ def best(
     cones: Mapping[Variable, Sequence[Cone]],
     gain: Callable[[Variable | None, Cones], float],
 ) -> set[Function]:
-    """Functions to make again: of operands with their values, one after the other, those that gain most."""
+    """The Functions to run again. Takes the operand that gains most, with all values that follow from it, until none gains."""
     left, chosen = dict.fromkeys(values), set[Function]()
     while left:
         groups: dict[Variable | None, Cones] = {}
@@ -127,8 +127,10 @@ def static_operands(
     fixed: AbstractSet[Variable],
     model: DeviceModel,
 ) -> set[Function]:
-    """Functions (of all, producers first) that every step had better do again, of what it reads of values that do not
-    change: ``kept`` is less by that. fixed: Variables that need images of their own."""
+    """Static Functions that every step should run again, because the static values that it reads follow from fewer planes.
+
+    functions: all of the program, producers first. changing: those that a step runs. kept: the static values that it
+    reads. fixed: Variables that need images of their own."""
     position = {f: k for k, f in enumerate(functions)}
     kept = dict.fromkeys(kept)
     readable = {v: True for v in kept if v not in fixed and v.size != (1, 1)}
@@ -156,7 +158,7 @@ def static_operands(
 
 
 def _makes_again(f: Function, k: int, access: Access) -> bool:
-    """Whether a Function can read input ``k`` where that is made again."""
+    """Whether a Function can compute input ``k`` instead of reading it."""
     if isinstance(f, ScatterFunction):
         return k > 0
     if not isinstance(f, PixelFunction):

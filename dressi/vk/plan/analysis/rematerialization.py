@@ -1,10 +1,10 @@
-"""Store or recompute (decision 8): which values every consumer makes for itself instead of reading an image.
+"""Rematerialization: which values every reader computes again instead of fetching them from an image.
 
-A value that another shader reads has to be stored, unless that shader computes it again from what is stored before:
-at its own pixel, or at any texel that it fetches. Recomputed are the *cone* of a value, the Functions over the same
-pixels that it is made of, and of the cone's own inputs only the fetches remain. It pays where the cone is small or
-rarely evaluated, and most of all where it makes a whole pass unnecessary: passes over lists of vertices or over
-single texels cost far more than their arithmetic. A cone ends at what others need as well, unless that is small.
+A value that another shader reads is either stored, or computed again by that shader, at its own pixel or at any texel
+that it fetches. The reader then runs the *cone* of the value: the Functions over the same pixels that it is made of. It
+fetches the inputs of the cone. This pays if the cone is small or seldom evaluated, and most of all if it saves a whole
+pass: passes over lists of vertices or over single texels cost far more than their arithmetic. A cone ends at values
+that others need as well, unless these are cheap.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Reading(NamedTuple):
 
 
 class Recomputing:
-    """Finds the Functions to recompute among ``order`` (producers first).
+    """Finds the Functions that readers compute again, among ``order`` (producers first).
 
     levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
     any case.  trivial: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
@@ -119,7 +119,7 @@ class Recomputing:
         return self.model.rounds(width * height)
 
     def _over_same_pixels(self, f: Function) -> list[tuple[int, Variable, Function | None, bool]]:
-        """Inputs that cost something: (number, Variable, who makes it, whether at the same pixel, recomputably)."""
+        """Inputs that cost something: (number, Variable, its maker, whether the maker can join the cone)."""
         found = []
         for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
             if access is Access.SAME_PIXEL and self.constant(x.creator, f.output.domain):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ....ad.graph import ScatterFunction, Variable
 from ..limits import DeviceLimits
-from ..passes.compact_live_faces import vertices_expected
+from ..lists import vertices_expected
 from ..substage import Scatter, ScatterDispatch, ScatterDraw, SubStage
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import Flat, find_flat, needed

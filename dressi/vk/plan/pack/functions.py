@@ -37,16 +37,16 @@ from ..substage import (
 from ..walks import Walks
 
 LARGEST_SHADER = 256
-"""Functions of one shader, those that are made again included. Drivers compile a shader in a time that grows with the
-square of its length: up to this many they need 2 to 5 ms for a Function (the sine of a vector), for four times as many
+"""The most Functions of one shader, those computed again included. The time that drivers take to compile a shader grows
+with the square of its length: up to this many 2 to 5 ms for each Function (the sine of a vector), for four times as many
 10 to 15 ms. The shaders of fits have fewer than 200."""
 
 FIRST_FIT = 1000
-"""Functions that are refused one after the other before a SubStage is closed."""
+"""After so many refused Functions in a row a SubStage is closed."""
 
 
 Entry = tuple[int, int, Function]
-"""A ready Function behind its level and its place in the order, which say when its turn comes."""
+"""(level, -position, Function): a ready Function, sorted by when it is its turn."""
 
 
 class DoesNotFit(PlanError):
@@ -68,7 +68,7 @@ def one_function_each(_: Sequence[SubStage], context: Context) -> list[SubStage]
 
 
 def _packed(context: Context, fuse: bool) -> list[SubStage]:
-    """What makes a Function exceed the limits when it is computed again there is stored instead."""
+    """SubStages of all Functions. If a Function exceeds the limits together with what it computes again, that is stored."""
     analysis = context.analysis
     while True:
         try:
@@ -145,7 +145,7 @@ def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
 
 
 def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mixed: bool) -> list[Entry]:
-    """Makes what a closed SubStage did not look at ready again; what cannot be put back as a whole is returned."""
+    """Puts back the entries that a closed SubStage did not look at; returns those that cannot be put back as a whole."""
     if not heap or mixed:
         return heap
     others = ready.pop(key, [])
@@ -154,7 +154,7 @@ def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mi
 
 
 def _texels(domain: Domain) -> tuple[int, int]:
-    """Of a tile before tiles: the order of one view is that of many."""
+    """Texels of a tile first, so that one view and many pack in the same order."""
     return domain.size[0] * domain.size[1], domain.batch
 
 

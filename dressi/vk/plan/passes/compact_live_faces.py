@@ -1,11 +1,12 @@
-"""Draws of listed faces: a raster whose mask says which of its faces are live draws nothing else.
+"""Live-face compaction: a raster with a mask draws only the faces that the mask leaves.
 
-A dispatch lists the numbers of the live faces, in order, and how many they are, for indirect draws; vertex shaders
-find their face in the list. Depth ties are settled by the order of drawing, so images are those of the dense draw to
-the bit. Where the mask is made over the faces anyway, the dispatch that makes it makes the list.
+A dispatch writes the numbers of the live faces, in order, and their count as arguments of indirect draws. The vertex
+shader looks its face up in that list. Faces keep their order, which settles ties in depth, so the image has the bits
+of the dense draw. If a SubStage computes the mask face by face, the same dispatch makes the list.
 
-A workgroup lists the faces of one *segment*: each invocation a run of them, one shared sum tells where its own begin.
-Each segment is a draw of its own, so no workgroup waits for another.
+A workgroup lists the faces of one *segment*. Each of its invocations counts the live faces of a run, and a sum over
+the counts in shared memory says where its own begin. Every segment is a draw of its own, so that no workgroup waits for
+another.
 """
 
 from __future__ import annotations
@@ -19,15 +20,12 @@ from ..limits import DeviceLimits
 from ..lists import FaceList
 from ..substage import Binding, ListFaces, Raster, Read, SubStage, Undecided
 
-LIVE = 1 / 16
-"""The share of the faces of a mask that is expected to be live. Of the edges of closed meshes 2 to 7 % are
-silhouettes, the fewer the finer the mesh."""
-_INDICES = 1 << 31  # of vertices, which shaders count with an int
+_INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
 def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with rasters that have a mask drawing listed faces, and those that make the lists; where
-    Functions share shaders, what makes the mask makes the list too."""
+    """The SubStages, with rasters that have a mask drawing listed faces, and those that make the lists. If Functions
+    share shaders at all, the SubStage that computes a mask makes its list."""
     limits, fuse = context.limits, context.options.pack_functions
     order = list(sub_stages)
     lists: dict[tuple, FaceList] = {}
@@ -59,13 +57,8 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
 
 
 def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | None:
-    """The SubStage, making the list as well; None where it cannot."""
+    """The SubStage with the list as one more result; None if it cannot make it."""
     if not isinstance(s.work, Undecided) or s.domain != listed.domain or s.replaces or s.fused:
         return None
     together = replace(s.as_dispatch(), work=ListFaces(listed))
     return None if limits.violation(together) else together
-
-
-def vertices_expected(f: RasterFunction, listed: FaceList | None) -> float:
-    """How many vertices a raster shades for a tile."""
-    return 3 * f.triangles * (LIVE if listed is not None else 1.0)

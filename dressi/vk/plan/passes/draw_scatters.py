@@ -1,9 +1,9 @@
-"""Scatters that have nothing to add where a raster hit nothing: they are drawn instead of dispatched.
+"""Scatters as draws: a scatter that adds nothing outside of a raster's primitives draws these primitives again.
 
-A raster's value is -1 where no primitive covers a pixel. If that alone makes every scattered value zero (through
-selects, products, lookups out of range), only pixels under the primitives matter, and drawing the same primitives
-again visits just these: a fragment works where its own number is the winner's. What a soft silhouette costs is then
-its band, not the image.
+A raster is -1 where no primitive covers a pixel. If all scattered values are known to be zero there (through selects,
+products, lookups out of range), only pixels under the primitives matter. Drawing the primitives again visits only those
+pixels; a fragment adds its values if its primitive is the winner of the pixel. A soft silhouette then costs its band
+instead of the whole image.
 """
 
 from __future__ import annotations
@@ -16,25 +16,24 @@ from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..analysis.restrict import restrict
 from ..context import Context
 from ..limits import DeviceLimits
-from ..lists import FaceList
+from ..lists import FaceList, vertices_expected
 from ..substage import Binding, Raster, Read, ScatterDispatch, ScatterDraw, SubStage, Undecided
-from .compact_live_faces import vertices_expected
 
 PIXELS_PER_VERTEX = 8
-"""What a vertex costs, measured in pixels of a scatter over the whole image on CPU drivers."""
+"""The cost of a vertex, in pixels of a scatter over the whole image. Measured on CPU drivers."""
 
 
 def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, with scatters as draws where a raster of the same schedule bounds them.
 
-    A scatter takes the makers of its values into its shader. Where one of these is wanted as an image too, the
-    residual for the value of the loss for example, the scatter would have to visit every pixel for it. Loop fission:
-    the image is made apart, and the scatter computes its own at the few pixels it visits.
+    Fission comes first. A SubStage that scatters may write images, too, such as the residual that the value of the
+    loss needs, and would have to visit every pixel for those. It is split: another SubStage writes the images, and the
+    scatter computes their values again at the few pixels that it visits.
     """
     limits = context.limits
     rasters = {v for s in sub_stages if isinstance(s.work, Raster) for v in s.outputs}
     split = [
-        _split(s, context) if _several(s) and any(r.variable in rasters for r in s.reads) else (s,)
+        _split(s, context) if _writes_images(s) and any(r.variable in rasters for r in s.reads) else (s,)
         for s in sub_stages
     ]
     drawn = {
@@ -47,12 +46,12 @@ def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     return _drawn_where_possible(found, limits)
 
 
-def _several(s: SubStage) -> bool:
+def _writes_images(s: SubStage) -> bool:
     return isinstance(s.work, ScatterDispatch) and len(s.outputs) > 1
 
 
 def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
-    """The images as a SubStage of its own, and the scatter alone."""
+    """A SubStage that writes the images, and one that only scatters."""
     scatter = s.scatter
     assert scatter is not None
     images = tuple(v for v in s.outputs if v is not scatter.output)
@@ -61,7 +60,7 @@ def _split(s: SubStage, context: Context) -> tuple[SubStage, SubStage]:
 
 
 def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) -> list[SubStage]:
-    """The SubStages, with ``drawn`` set for scatters that a raster of the same schedule bounds."""
+    """The SubStages, with scatters of a table alone as draws where a raster of the same schedule bounds them."""
     rasters = {
         f.output: (f, s, s.work.faces)
         for s in sub_stages
@@ -75,9 +74,9 @@ def _drawn_where_possible(sub_stages: Sequence[SubStage], limits: DeviceLimits) 
     return [_drawn(s, rasters, limits) for s in sub_stages]
 
 
-def _worth_it(f: RasterFunction, listed: FaceList | None) -> bool:
-    """Many primitives on a small image: then visiting every pixel is cheaper than drawing them again."""
-    return vertices_expected(f, listed) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
+def _worth_it(f: RasterFunction, faces: FaceList | None) -> bool:
+    """Whether drawing the primitives again is cheaper than visiting every pixel."""
+    return vertices_expected(f, faces) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
 
 
 def _drawn(
@@ -89,9 +88,13 @@ def _drawn(
         return s
     for read in s.reads:
         raster, drawing, faces = rasters.get(read.variable, (None, s, None))
-        if raster is not None and read.variable.domain == s.domain and _silent(s, read.variable):
+        if (
+            raster is not None
+            and read.variable.domain == s.domain
+            and _adds_nothing_outside(s, read.variable)
+        ):
             known = {r.variable for r in s.reads}
-            # Whatever the vertex shader of the raster needs.
+            # What the vertex shader of the raster fetches.
             pulled = [
                 r.variable
                 for r in drawing.reads
@@ -103,7 +106,7 @@ def _drawn(
     return s
 
 
-def _silent(s: SubStage, raster: Variable) -> bool:
+def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:
     """Whether all values of the scatter are zero wherever the raster is -1."""
     known = values_where(s.body, {raster: HIT_NOTHING})
     return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)

@@ -1,7 +1,8 @@
-"""A table that only one SubStage reads, texel by texel, never becomes an image.
+"""Epilogue fusion: a scatter does the work of the only reader of its table.
 
-A scatter ends with a dispatch that turns its accumulators into the table, one texel an invocation. Where the only
-reader works on the same texels, an optimizer on its gradient for example, it does that work right there.
+The second shader of a scatter turns accumulators into the table, one texel an invocation. If the table has only one
+reader and that works on the same texels, as an optimizer does on its gradient, the shader does that work as well. The
+table never becomes an image.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..uses import Uses
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with the only readers of tables as epilogues of their scatters."""
+    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones."""
     if context.incremental:
         return list(sub_stages)
     limits, needed = context.limits, {*context.roots, *context.named}
@@ -34,13 +35,16 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
             continue
         (reader,) = readers[table]
         alone = order[reader]
-        assert alone is not None, "the reader of a table is absorbed once"
+        assert alone is not None, "a reader is fused once"
         together = _together(s, table, alone)
         if together is None or limits.violation(together):
             continue
         order[reader], order[k] = together, None
         if any(r.variable in overwritten for r in s.reads) and not Uses(_left(order)).can_run:
-            order[reader], order[k] = alone, s  # it waits for somebody who overwrites what the scatter reads
+            order[reader], order[k] = (
+                alone,
+                s,
+            )  # a cycle: the reader waits for a SubStage that overwrites what the scatter reads
             continue
         for read in together.reads:
             readers[read.variable] = readers[read.variable] - {k} | {reader}
@@ -52,7 +56,7 @@ def _left(order: dict[int, SubStage | None]) -> list[SubStage]:
 
 
 def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
-    """The scatter and its reader, None where the reader needs more than its own texel or spoils what is read."""
+    """The scatter with its reader. None if the reader needs other texels, or overwrites what the scatter reads."""
     known = {r.variable for r in s.reads}
     if (
         not isinstance(s.work, Scatter)

@@ -1,7 +1,7 @@
-"""Values that are made together and read by the same shaders share the channels of one image.
+"""Channel packing: values that one SubStage makes and the same shaders read share the channels of an image.
 
-Two scalars in one image of two channels are one attachment and one fetch instead of two; a vector of three leaves a
-channel of its image unused, which a scalar can have. Only what fits without more bytes is put together.
+Two scalars in one image of two channels take one attachment and one fetch instead of two. A vector of three leaves the
+fourth channel of its image unused, and a scalar can have it. Values are only packed if that takes no more bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = {
 
 
 def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages with fewer images. Only in a schedule that updates leaves, so that it is run again and again."""
+    """The SubStages with fewer images. Only for schedules that update leaves: they run many times."""
     if not context.updates:
         return list(sub_stages)
     readers, fixed = context.uses.readers, {*context.fixed, *context.given}

@@ -1,18 +1,18 @@
-"""Work on active blocks: per-pixel SubStages that have nothing to do where a raster hit nothing.
+"""Sparse tiling: work on pixels skips the blocks in which a raster hit nothing.
 
-A raster's value is -1 where no primitive covers a pixel. Where that alone settles what a SubStage makes (by
-``Function.known_value``: through selects, products with zero, lookups out of range), its images are filled with those
-values and it is dispatched over the blocks of 8x8 pixels that hold a hit; a list of them is made on the device. A
-scatter of zeros needs no filling, and neither does an image that is only read under the same list. Images are those
-of the dense plan to the bit, but for the sign of zeros.
+A raster is -1 where no primitive covers a pixel. If the outputs of a SubStage are known there (by ``Function.known_value``:
+through selects, products with zero, lookups out of range), its images are filled with those values, and a dispatch
+visits only the blocks of 8x8 pixels that contain a hit. The device makes the list of these blocks. A scatter of zeros
+needs no filling, and neither does an image that is only read under the same list. Images have the bits of the dense
+plan, except for the sign of zeros.
 
-To have it in a graph of one's own, say what holds outside: ``F.select(F.greater_equal(face, 0), value, 0.0)`` with
-a constant, and the gradient of that is sparse as well. A Function of one's own whose value is known there declares
-it by ``settled``.
+To use this in a graph, say what holds outside, as a constant: ``F.select(F.greater_equal(face, 0), value, 0.0)``. The
+gradient of that is sparse as well. A new Function declares what it knows in ``known_value``.
 
-Of a SubStage that is settled in part, the rest (a residual, wanted everywhere) is made apart from what is settled.
-Two rasters of the same primitives can share a list: peeled layers, of which the later keep fewer fragments. Whether
-it pays is decided by the planner's estimate of work, with half of the blocks active.
+If only some outputs of a SubStage are known outside, it is split, and the others (a residual that is wanted
+everywhere, say) are made by a second SubStage. Two rasters of the same primitives can share a list, such as peeled
+layers, of which each keeps fewer fragments than the one before. Whether a list pays is decided by an estimate of the
+work, with half of the blocks active.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ..substage import Binding, ListBlocks, Raster, Read, ScatterDispatch, Spars
 from ..uses import Uses
 
 ACTIVE = 0.5
-"""The share of blocks that is expected to be active."""
+"""The expected share of active blocks."""
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, some of them with ``active`` blocks, and those that make the lists. Only in a schedule that updates
-    leaves, so that it is run again and again."""
+    """The SubStages, some of them sparse, and those that make the lists. Only for schedules that update leaves: they run
+    many times."""
     if not context.updates or not any(isinstance(f, RasterFunction) for f in context.functions):
         return list(sub_stages)
     known: dict[ActiveBlocks, dict[Variable, np.ndarray]] = {}
@@ -48,11 +48,11 @@ def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> li
         return _Choice(Uses(now) if parts else context.uses, context, known)
 
     work = choice({})
-    parts = {s: pair for s in sub_stages if (pair := work.parts(s)) is not None}
+    parts = {s: pair for s in sub_stages if (pair := work.split(s)) is not None}
     if parts:
         work = choice(parts)
         work.choose()
-        worth = {s: pair for s, pair in parts.items() if work.worth_parting(*pair)}
+        worth = {s: pair for s, pair in parts.items() if work.worth_splitting(*pair)}
         work = choice(worth)
     return work.done() if work.choose() else list(sub_stages)
 
@@ -76,12 +76,12 @@ class _Choice:
         """Whether any SubStage runs on active blocks."""
         for k, s in enumerate(self.sub_stages):
             if self._saves(s) > 0 and self.limits.violation(_dispatched(s)) is None:
-                found = next((b for b in self._lists(s.domain) if self._settled(k, b)), None)
+                found = next((b for b in self._lists(s.domain) if self._all_known(k, b)), None)
                 if found is not None:
                     self.chosen[s] = found
         for s in reversed(self.sub_stages):
             self._follow_readers(s)
-        # Those that gain nothing are dropped one by one, as each may leave images of others to be filled.
+        # Drop those that gain nothing one by one: without one of them others may have to fill more images.
         while self.chosen:
             gains = {s: self._saves(s) - self._fills(s) for s in self.chosen}
             worst = min(gains, key=lambda s: gains[s])
@@ -95,7 +95,7 @@ class _Choice:
         return False
 
     def done(self) -> list[SubStage]:
-        """The SubStages as chosen; a list is made in front of its first user."""
+        """The SubStages as chosen; each list is made in front of its first user."""
         result: list[SubStage] = []
         made: set[ActiveBlocks] = set()
         for s in self.sub_stages:
@@ -113,8 +113,8 @@ class _Choice:
 
     # ---- lists
     def _lists(self, domain: Domain) -> list[ActiveBlocks]:
-        """Lists that could be made over a domain: of each raster, or of an image that was made from it and is
-        there; last of all rasters together."""
+        """The lists that could be made over a domain: one from each raster, or from an image that was computed from
+        it, and last one from all rasters together."""
         if domain not in self.lists:
             lists, available = [], []
             for f in self.functions:
@@ -137,12 +137,12 @@ class _Choice:
             ActiveBlocks(v.domain, ((v, known[v].item()),)) for v in scalars if v.domain == f.output.domain
         ]
 
-    def _settled(self, k: int, blocks: ActiveBlocks) -> bool:
-        """Whether all that SubStage ``k`` makes is settled outside of the blocks, which do not depend on it."""
-        settled = self._settled_outputs(self.sub_stages[k], blocks)
-        return len(settled) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
+    def _all_known(self, k: int, blocks: ActiveBlocks) -> bool:
+        """Whether all outputs of SubStage ``k`` are known outside of the blocks, and the list does not depend on it."""
+        known = self._known_outputs(self.sub_stages[k], blocks)
+        return len(known) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
 
-    def _settled_outputs(self, s: SubStage, blocks: ActiveBlocks) -> list[Variable]:
+    def _known_outputs(self, s: SubStage, blocks: ActiveBlocks) -> list[Variable]:
         known = self._values(blocks)
         return [
             v
@@ -151,7 +151,7 @@ class _Choice:
         ]
 
     def _values(self, blocks: ActiveBlocks) -> dict[Variable, np.ndarray]:
-        """What is settled outside of the blocks."""
+        """The values that are known outside of the blocks."""
         if blocks not in self.known:
             quiet = {v: np.array(value) for v, value in blocks.quiet}
             self.known[blocks] = values_where(self.functions, quiet)
@@ -172,32 +172,32 @@ class _Choice:
             stack += [v for v, _ in self.chosen[s].quiet] if s in self.chosen else []
         return True
 
-    # ---- parts
-    def parts(self, s: SubStage) -> tuple[SubStage, SubStage] | None:
-        """What is settled of a SubStage's outputs, with what the others hang on, and the rest; None where a part
-        would be empty."""
+    # ---- splitting
+    def split(self, s: SubStage) -> tuple[SubStage, SubStage] | None:
+        """A SubStage that makes the outputs known outside of blocks, and the values that the others need of them; and
+        one that makes the other outputs. None if one of the two would be empty."""
         if self._saves(s) <= 0 or len(s.functions) < 2:
             return None
         for blocks in self._lists(s.domain):
-            settled = self._settled_outputs(s, blocks)
-            if len(settled) == len(s.outputs):
+            known = self._known_outputs(s, blocks)
+            if len(known) == len(s.outputs):
                 return None
-            rest = tuple(v for v in s.outputs if v not in settled)
+            rest = tuple(v for v in s.outputs if v not in known)
             if any(isinstance(v.creator, ScatterFunction) for v in rest):
                 continue
             between = self._between(s, rest, blocks)
-            outputs = tuple(dict.fromkeys((*settled, *between)))
+            outputs = tuple(dict.fromkeys((*known, *between)))
             if not outputs or not self._independent(self.maker[s.outputs[0]], blocks):
                 continue
             first = restrict(s, self.context.analysis, outputs, s.work)
-            second = restrict(s, self.context.analysis, rest, Undecided(), {*between, *settled})
+            second = restrict(s, self.context.analysis, rest, Undecided(), {*between, *known})
             fits = self.limits.violation(_dispatched(first)) is None
             if fits and self.limits.violation(second) is None:
                 return first, second
         return None
 
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
-        """Values made in the SubStage, settled outside of the blocks, that the outputs are made of."""
+        """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made of."""
         known, inside, found = self._values(blocks), {f.output for f in s.functions}, dict[Variable, None]()
         stack, seen = list(outputs), set[Variable]()
         while stack:
@@ -211,31 +211,32 @@ class _Choice:
                 stack.extend(v.creator.inputs)
         return list(found)
 
-    def worth_parting(self, first: SubStage, second: SubStage) -> bool:
-        """Whether the first part runs on blocks, and saves more than it costs to start the second apart."""
+    def worth_splitting(self, first: SubStage, second: SubStage) -> bool:
+        """Whether the first part runs on blocks, and saves more than starting the second costs."""
         if first not in self.chosen:
             return False
         extra = self._work(second) * self._rounds(second.domain) + self.cost.stage
         return self._saves(first) - self._fills(first) > extra
 
     def _follow_readers(self, s: SubStage) -> None:
-        """What is only read under one list is only made there; what else the SubStage makes is settled outside."""
+        """Runs a SubStage on the list of its readers, if its outputs are read under that list alone, or are known
+        outside of it."""
         if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_dispatched(s)) is not None:
             return
         users = (self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ()))
         for blocks in dict.fromkeys(users):
             if blocks is None or blocks.domain != s.domain:
                 continue
-            settled = self._settled_outputs(s, blocks)
-            if all(v in settled or self._read_under(v, blocks) for v in s.outputs) and self._independent(
+            known = self._known_outputs(s, blocks)
+            if all(v in known or self._read_under(v, blocks) for v in s.outputs) and self._independent(
                 self.sub_stages.index(s), blocks
             ):
                 self.chosen[s] = blocks
                 return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read in the blocks, at the reader's own pixel; rasters that hit nothing outside of
-        them may read it there in fragments that they drop."""
+        """Whether an image is only read inside of the blocks and at the reader's own pixel. A raster that hits nothing
+        outside of them may read it there: it discards those fragments."""
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
             return False
         known = self._values(blocks)
@@ -250,18 +251,18 @@ class _Choice:
 
     # ---- what it costs
     def _filled(self, s: SubStage) -> list[Variable]:
-        """Outputs that somebody reads outside of the blocks."""
+        """Outputs that are read outside of the blocks."""
         table = None if s.scatter is None else s.scatter.output
         return [v for v in s.outputs if v is not table and not self._read_under(v, self.chosen[s])]
 
     def _saves(self, s: SubStage) -> float:
-        """Time, in operations, that is not spent where blocks are quiet."""
+        """Time, in operations, that is saved in inactive blocks."""
         if not isinstance(s.work, (Undecided, ScatterDispatch)) or s.replaces or s.fused:
             return 0.0
         return (1 - ACTIVE) * self._work(s) * self._rounds(s.domain) - self.cost.stage
 
     def _work(self, s: SubStage) -> float:
-        """Of one invocation."""
+        """Operations of one invocation."""
         read = [r.variable for r in s.reads if r.variable.domain == s.domain]
         moved = self.cost.fetch * planes(read) + self.cost.store * planes(s.outputs)
         return moved + sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
@@ -279,7 +280,7 @@ class _Choice:
         return sum(gains[s] for s, b in self.chosen.items() if b is blocks) - made
 
     def _rounds(self, domain: Domain) -> int:
-        # Of one tile: a plan for one view has the passes of a plan for many.
+        # For one tile, so that plans for one view and for many have the same passes.
         return self.cost.rounds(domain.size[0] * domain.size[1])
 
 

@@ -49,7 +49,7 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
 
 
 class _Between:
-    """What SubStages hand to each other."""
+    """The values that SubStages hand to each other."""
 
     def __init__(self, sub_stages: Sequence[SubStage], context: Context):
         self.analysis, self.model = context.analysis, context.cost
@@ -65,7 +65,7 @@ class _Between:
                 self.fixed.add(s.scatter.inputs[0])
 
     def of(self, s: SubStage) -> set[Function]:
-        """The Functions of a SubStage that its readers had better do."""
+        """The Functions of a SubStage that its readers should run instead."""
         if not isinstance(s.work, _SHADERS):
             return set()
         values = [
@@ -106,7 +106,7 @@ class _Between:
         return best(values, cones, gain)
 
     def _common(self, v: Variable) -> frozenset[Variable]:
-        """What all readers of a value read, wherever they read that."""
+        """The Variables that all readers of a value read, at every texel where they read the value."""
         common: set[Variable] | None = None
         for s in self.readers[v]:
             elsewhere = self.reads[s][v].elsewhere
@@ -118,7 +118,7 @@ class _Between:
 def _following(
     common: Iterable[Variable], functions: Iterable[Function]
 ) -> dict[Variable, frozenset[Function]]:
-    """The Variables, and what follows from them by Functions (producers first) that work at a pixel alone."""
+    """The Variables, and all values that Functions at the same pixel (producers first) make of them."""
     known = dict.fromkeys(common, frozenset[Function]())
     for f in functions:
         if f.output not in known and all(x in known or is_constant(x) for x in f.inputs):
@@ -129,7 +129,7 @@ def _following(
 
 
 def _again(s: SubStage, analysis: Analysis, chosen: AbstractSet[Function]) -> SubStage:
-    """The SubStage with what it has to read and to write now."""
+    """The SubStage with its new reads and outputs, after the chosen Functions moved to their readers."""
     functions = tuple(f for f in s.functions if f not in chosen)
     inside = set(functions)
     outputs = [

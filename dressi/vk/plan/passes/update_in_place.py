@@ -1,4 +1,4 @@
-"""Updates in place: a new value is written into the image of the leaf it replaces, where nobody needs the old one."""
+"""In-place updates: a new value is written into the image of the leaf that it replaces."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .choose_lowering import may_be_dispatched
 
 
 def update_in_place(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, some of which overwrite leaves. Updates that none of them does are copied at the end of a step.
+    """The SubStages, some of which overwrite leaves. The other updates are copied at the end of a step.
 
-    A SubStage that overwrites becomes a dispatch: a compute shader may load and store the same texel of a storage
-    image, a fragment shader may not read the attachment it writes. It must read the leaf at its own pixel only, and
-    everybody else who reads the leaf must be able to run before it.
+    A SubStage may overwrite a leaf if it reads it at its own pixel only, or not at all, and if every other reader of
+    the leaf can run before it. It must fit a dispatch: a compute shader may load and store the same texel of a storage
+    image. ``choose_lowering`` may draw it instead.
     """
     uses = context.uses
     later = [set(k) for k in uses.later]
