@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +29,27 @@ ALLOWED: dict[str, set[str]] = {
 # Packages from outside that only one part may import.
 OUTSIDE = {"vulkan": "dressi.vk.run", "typer": "dressi.cli", "rich": "dressi.cli", "tqdm": "dressi.cli"}
 
-# Parts whose modules import each other in one direction only, and so do the folders in them.
-WITHOUT_CIRCLES = ("dressi.ad",)
+# Parts whose folders, too, import each other in one direction only.
+LAYERED = ("dressi.ad", "dressi.cli", "dressi.vk.run")
+
+# What is still to be mended. A name is taken out with its mending, and none comes in.
+CIRCULAR = {
+    "dressi.cli.bench",
+    "dressi.cli.bench.cases",
+    "dressi.cli.bench.protocol",
+    "dressi.cli.bench.request",
+    "dressi.cli.bench.run",
+    "dressi.cli.bench.work",
+}
+LONG = {
+    "apps/figure10.py",
+    "dressi/ad/graph/function.py",
+    "dressi/ad/ops/image/image.py",
+    "dressi/render/fit/job.py",
+    "dressi/vk/plan/glsl/writer.py",
+    "dressi/vk/run/engine.py",
+}
+FULL = {"dressi/ad/ops/pixel", "dressi/vk/run/device", "tests/ad", "tests/render", "tests/vk"}
 
 
 def module_name(file: Path) -> str:
@@ -125,9 +145,14 @@ def on_circles(graph: dict[str, set[str]]) -> dict[str, set[str]]:
         graph = kept
 
 
-@pytest.mark.parametrize("part", WITHOUT_CIRCLES)
-def test_imports_have_no_circles(part: str):
-    assert on_circles(arrows(part, module_name)) == {}
+def test_imports_have_no_circles():
+    """Imports inside of functions and of type checkers count, too."""
+    found = on_circles(arrows("dressi", module_name))
+    assert {name: imported for name, imported in found.items() if name not in CIRCULAR} == {}
+
+
+@pytest.mark.parametrize("part", LAYERED)
+def test_folders_have_no_circles(part: str):
     assert on_circles(arrows(part, lambda file: folder(file, part))) == {}
 
 
@@ -137,15 +162,57 @@ def test_circles_are_found():
     assert on_circles({"a": {"b"}, "b": set()}) == {}
 
 
+SOURCES = [
+    file.relative_to(REPOSITORY)
+    for top in ("dressi", "tests", "apps")
+    for file in sorted((REPOSITORY / top).rglob("*.py"))
+]
+
+
 def test_files_stay_short():
-    """One screenful of ideas a file: at most 400 lines, tests and applications too."""
-    folders = (PACKAGE, REPOSITORY / "tests", REPOSITORY / "apps")
+    """One screenful of ideas a file: at most 350 lines, tests and applications too."""
     lengths = {
-        str(file.relative_to(REPOSITORY)): len(file.read_text(encoding="utf-8").splitlines())
-        for folder in folders
-        for file in folder.rglob("*.py")
+        file.as_posix(): len((REPOSITORY / file).read_text(encoding="utf-8").splitlines()) for file in SOURCES
     }
-    assert {name: length for name, length in lengths.items() if length > 400} == {}
+    assert {name: length for name, length in lengths.items() if length > 350 and name not in LONG} == {}
+    assert {name: lengths[name] for name in LONG if lengths.get(name, 0) > 400} == {}
+
+
+def test_folders_stay_small():
+    """At most 14 files, so that a folder is read at a glance."""
+    sizes = Counter(file.parent.as_posix() for file in SOURCES)
+    assert {name: size for name, size in sizes.items() if size > 14 and name not in FULL} == {}
+
+
+def name_tests(text: str) -> list[int]:
+    """Lines that compare a ``form`` or the ``__name__`` of a class with a text: such a rule belongs into what is so named."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            called = {getattr(side, "attr", getattr(side, "id", "")) for side in sides}
+            texts = [s for s in ast.walk(node) if isinstance(s, ast.Constant) and isinstance(s.value, str)]
+            if called & {"form", "__name__"} and texts:
+                found.append(node.lineno)
+    return found
+
+
+@pytest.mark.parametrize("part", ["ad", "render", "vk"])
+def test_nothing_is_decided_by_a_name(part: str):
+    found = {
+        f"{file.relative_to(REPOSITORY)}:{line}"
+        for file in sorted((PACKAGE / part).rglob("*.py"))
+        for line in name_tests(file.read_text(encoding="utf-8"))
+    }
+    assert found == set()
+
+
+def test_decisions_by_a_name_are_found():
+    text = """if form == "outer": pass
+if f.form in ("face", "outer") or type(f).__name__ == "Add": pass
+if form == other or name == "": pass
+"""
+    assert name_tests(text) == [1, 2, 2]
 
 
 def test_the_rule_reader_sees_every_form_of_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

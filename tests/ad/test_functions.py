@@ -1,10 +1,8 @@
 """Every Function against its own rules: types, derivatives of first and second order, both modes of them."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from examples import EXAMPLES, Build
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -12,9 +10,6 @@ from dressi.ad.graph import Function, RasterFunction, ScatterFunction, Variable
 from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import MAT3, VEC3
-
-sys.path.insert(0, str(Path(__file__).parent))
-from examples import EXAMPLES, Build
 
 STEP = 1e-5
 

@@ -3,20 +3,17 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import EXAMPLES, leaf
 
 from dressi.ad.graph import Function, RasterFunction, ScatterFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, Access
-
-sys.path.insert(0, str(Path(__file__).parent))
-from examples import EXAMPLES, leaf
 
 SHADERS = Path(__file__).resolve().parents[2] / "shaders"
 VALIDATOR = shutil.which("glslangValidator")

@@ -1,17 +1,12 @@
 """Functions can be evaluated at any texels, not only over whole images: fragments of a rasterizer need that."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from examples import EXAMPLES, Build
 
 from dressi.ad.evaluate import Evaluator
 from dressi.ad.graph import At, RasterFunction, ScatterFunction
 from dressi.ad.types import Access
-
-sys.path.insert(0, str(Path(__file__).parent))
-from examples import EXAMPLES, Build
 
 CASES = [
     pytest.param(build, id=f"{cls.__name__}-{k}")

@@ -1,10 +1,9 @@
 """Second derivatives of every Function: forward over reverse and reverse over reverse, against differences."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from examples import EXAMPLES, Build
+from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -16,10 +15,6 @@ from dressi.ad.transform.simplify import simplify
 from dressi.ad.traversal import leaves, topological_order
 from dressi.ad.types import FLOAT, VEC2, VEC3
 from dressi.errors import GraphError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from examples import EXAMPLES, Build
-from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
 CASES = [
     pytest.param(cls, build, id=f"{cls.__name__}-{k}")

@@ -1,18 +1,14 @@
 """Packing without a device: structure, limits, speed of the algorithm, golden GLSL."""
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from graphs import large_program, random_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from graphs import large_program, random_program
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable

@@ -6,10 +6,12 @@ of its mesh is the nearer one and it lies in front of the other; the one next to
 or q x - 1/2 of p. All a pixel takes is scaled down to 1 at most.
 """
 
-import sys
-from pathlib import Path
-
+import brute_force
 import numpy as np
+import outer_cases as oc
+import soft_cases as sc
+from outer_cases import Along
+from soft_cases import Case, Executor
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
@@ -17,13 +19,6 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3, VEC4, list_size
 from dressi.render.forms.antialias import Antialiased
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
-import outer_cases as oc
-import soft_cases as sc
-from outer_cases import Along
-from soft_cases import Case, Executor
 
 SIZE, GRID, FAR = sc.SIZE, 1 / 16, 2.0
 

@@ -21,16 +21,8 @@ NUMBERS = (
     "Infinity", "1.5", "true", "null", "[]", "{}", '"x"', '"../x"', '"/etc/passwd"', "1e308",
 )  # fmt: skip
 WORDS = (
-    b"../secret.png",
-    b"/etc/passwd",
-    b"C:\\x.png",
-    b"http://x.test/a",
-    b"\0",
-    b"%s%n",
-    b"\xff\xfe",
-    b"a" * 5000,
-    b"",
-)
+    b"../secret.png", b"/etc/passwd", b"C:\\x.png", b"http://x.test/a", b"\0", b"%s%n", b"\xff\xfe", b"a" * 5000, b"",
+)  # fmt: skip
 
 
 def ball() -> Mesh:
@@ -323,12 +315,8 @@ def _glb_value(data: bytes, random: np.random.Generator) -> bytes:
     text = _value(data[20 : 20 + size], random)
     text += b" " * (-len(text) % 4)
     rest = data[20 + size :]
-    return (
-        struct.pack("<III", 0x46546C67, 2, 20 + len(text) + len(rest))
-        + struct.pack("<I4s", len(text), b"JSON")
-        + text
-        + rest
-    )
+    header = struct.pack("<IIII4s", 0x46546C67, 2, 20 + len(text) + len(rest), len(text), b"JSON")
+    return header + text + rest
 
 
 def mutations(folder: Path, count: int, seed: int) -> Iterator[tuple[Path, bytes]]:

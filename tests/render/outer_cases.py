@@ -6,12 +6,13 @@ nearest silhouette. Coverage is 1 where covered, else (1 - near(d) / r)^2 within
 of a pixel on, 0 up to half of this, and a line between.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+import brute_force
 import numpy as np
+import soft_cases as sc
+from soft_cases import Case, Executor
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable, as_variable
@@ -23,11 +24,6 @@ from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.mesh.primitives import torus
 from dressi.render.surface.screen import DrawnMesh
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
-import soft_cases as sc
-from soft_cases import Case, Executor
 
 SIZE, RADIUS = sc.SIZE, sc.RADIUS
 

@@ -1,11 +1,10 @@
 """Small graphs for every Function declared in `dressi.render`, in the shape of those of `dressi.ad`."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import soft_cases
 from scipy.sparse import csr_array
 
 from dressi.ad import functional as F
@@ -18,9 +17,6 @@ from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
 from dressi.render.objectives import sparse
 from dressi.render.surface import projection, screen
-
-sys.path.insert(0, str(Path(__file__).parent))
-import soft_cases
 
 SIZE = (24, 16)
 CASE = soft_cases.cases()["near plane"]

@@ -3,11 +3,11 @@
 An executor is a callable: it takes Variables whose leaves have data, and gives their values as arrays.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import brute_force
 import numpy as np
 
 from dressi.ad import functional as F
@@ -15,9 +15,6 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import IVEC3, VEC4, list_image, list_size
 from dressi.render.forms.hard_soft_ras import SoftLayers, hard_soft_ras
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
 
 Executor = Callable[[Sequence[Variable]], list[np.ndarray]]
 

@@ -4,11 +4,10 @@ Recorded: the gradient of the silhouette loss, integrated along nine directions 
 (64x64, one view): medians 0.992 (torus), 0.996 (ellipsoid), 0.984 (sphere); with colours 1.04, 1.01, 1.00.
 """
 
-import sys
-from pathlib import Path
-
+import antialias_cases as ac
 import numpy as np
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -18,10 +17,6 @@ from dressi.ad.types import INT, VEC2, VEC4
 from dressi.errors import GraphError, InputError
 from dressi.render.forms.edges.crossings import Crossing
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-
-sys.path.insert(0, str(Path(__file__).parent))
-import antialias_cases as ac
-import soft_cases as sc
 
 CASES = ac.cases()
 CULLED = ("open", "mixed orientation")

@@ -1,8 +1,6 @@
 """The antialias form on every driver, by the checks of the oracle's tests, packed and one Function a pass."""
 
-import sys
-from pathlib import Path
-
+import antialias_cases as ac
 import pytest
 
 from dressi.ad.evaluate import evaluate
@@ -11,9 +9,6 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
-
-sys.path.insert(0, str(Path(__file__).parent))
-import antialias_cases as ac
 
 pytestmark = pytest.mark.vk
 CASES = ac.cases()

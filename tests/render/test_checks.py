@@ -1,18 +1,14 @@
 """Checks of surfaces, against meshes whose flaws are known and against brute force."""
 
-import sys
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
+from meshes import both
 
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface, intersecting_faces, winding_in_front
-
-sys.path.insert(0, str(Path(__file__).parent))
-from meshes import both
 
 
 @pytest.mark.parametrize(

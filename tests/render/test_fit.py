@@ -27,7 +27,6 @@ from dressi.render.fit import (
     write_results,
 )
 from dressi.render.fit.dataset import photo_dataset
-from dressi.render.fit.disk.checkpoint import NAME, Checkpoint, task_key
 from dressi.render.fit.phases.learned import round_size
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import filled, roughness, touched
@@ -174,43 +173,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path):
         check_folder(tmp_path / "file")
     check_folder(tmp_path / "new" / "folder")
     assert list((tmp_path / "new" / "folder").iterdir()) == []
-
-
-# ---------------------------------------------------------------------------- checkpoints
-
-
-def test_a_checkpoint_comes_back(tmp_path: Path):
-    state = {"position": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3), "step": np.array([[[7]]])}
-    mesh = octasphere(1)
-    Checkpoint("key", 1, 7, state, mesh, [(0, 0.5), (1, 1 / 3)], 2.5).save(tmp_path)
-    back = Checkpoint.load(tmp_path, "key")
-    assert (back.round, back.step, back.losses, back.seconds) == (1, 7, [(0, 0.5), (1, 1 / 3)], 2.5)
-    for name, array in state.items():
-        np.testing.assert_array_equal(back.state[name], array)
-        assert back.state[name].dtype == array.dtype
-    assert back.mesh is not None and back.mesh.uvs is not None
-    for name in ("positions", "faces", "uvs", "uv_faces"):
-        np.testing.assert_array_equal(getattr(back.mesh, name), getattr(mesh, name))
-    with pytest.raises(InputError, match="other options"):
-        Checkpoint.load(tmp_path, "another key")
-    Checkpoint.remove(tmp_path)
-    with pytest.raises(InputError, match="nothing to resume"):
-        Checkpoint.load(tmp_path, "key")
-
-
-def test_a_damaged_checkpoint(tmp_path: Path):
-    Checkpoint("key").save(tmp_path)
-    data = (tmp_path / NAME).read_bytes()
-    for damage in (b"", b"junk", data[: len(data) // 2]):
-        (tmp_path / NAME).write_bytes(damage)
-        with pytest.raises(InputError, match="damaged"):
-            Checkpoint.load(tmp_path, "key")
-
-
-def test_keys_tell_tasks_apart():
-    keys = {task_key(TINY.as_dict(), np.eye(3)), task_key(TINY.as_dict(), np.ones((3, 3)))}
-    keys.add(task_key(replace(TINY, seed=1).as_dict(), np.eye(3)))
-    assert len(keys) == 3
 
 
 # ---------------------------------------------------------------------------- the whole

@@ -1,8 +1,6 @@
 """Batches of views, exposures and large steps in the fit."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +16,6 @@ from dressi.render.fit.phases.batches import ROUNDS, ViewBatches
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.mesh.primitives import pear
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 SIZE = (24, 24)
 TINY = FitOptions(size=SIZE, views=4, steps=20, texture_size=16, colours=False)

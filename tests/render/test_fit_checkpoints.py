@@ -7,6 +7,7 @@ import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 from dressi.errors import InputError
+from dressi.render.fit import FitOptions
 from dressi.render.fit.disk.archive import Damaged
-from dressi.render.fit.disk.checkpoint import NAME, Checkpoint
+from dressi.render.fit.disk.checkpoint import NAME, Checkpoint, task_key
 from dressi.render.fit.disk.keeper import Keeper
 from dressi.render.mesh.primitives import octasphere
 
@@ -276,3 +278,40 @@ def test_what_is_no_file(tmp_path: Path):
     (tmp_path / NAME).mkdir()
     with pytest.raises(InputError, match="nothing to resume"):
         load(tmp_path)
+
+
+OPTIONS = FitOptions(size=(24, 24), views=3, steps=30, texture_size=16, colours=False)
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path):
+    state = {"position": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3), "step": np.array([[[7]]])}
+    mesh = octasphere(1)
+    Checkpoint("key", 1, 7, state, mesh, [(0, 0.5), (1, 1 / 3)], 2.5).save(tmp_path)
+    back = Checkpoint.load(tmp_path, "key")
+    assert (back.round, back.step, back.losses, back.seconds) == (1, 7, [(0, 0.5), (1, 1 / 3)], 2.5)
+    for name, array in state.items():
+        np.testing.assert_array_equal(back.state[name], array)
+        assert back.state[name].dtype == array.dtype
+    assert back.mesh is not None and back.mesh.uvs is not None
+    for name in ("positions", "faces", "uvs", "uv_faces"):
+        np.testing.assert_array_equal(getattr(back.mesh, name), getattr(mesh, name))
+    with pytest.raises(InputError, match="other options"):
+        Checkpoint.load(tmp_path, "another key")
+    Checkpoint.remove(tmp_path)
+    with pytest.raises(InputError, match="nothing to resume"):
+        Checkpoint.load(tmp_path, "key")
+
+
+def test_a_damaged_checkpoint(tmp_path: Path):
+    Checkpoint("key").save(tmp_path)
+    data = (tmp_path / NAME).read_bytes()
+    for damage in (b"", b"junk", data[: len(data) // 2]):
+        (tmp_path / NAME).write_bytes(damage)
+        with pytest.raises(InputError, match="damaged"):
+            Checkpoint.load(tmp_path, "key")
+
+
+def test_keys_tell_tasks_apart():
+    keys = {task_key(OPTIONS.as_dict(), np.eye(3)), task_key(OPTIONS.as_dict(), np.ones((3, 3)))}
+    keys.add(task_key(replace(OPTIONS, seed=1).as_dict(), np.eye(3)))
+    assert len(keys) == 3

@@ -20,11 +20,10 @@ pixel the means of derivative and difference agree to 0.5 % of the largest (Avoc
 pixels), each alone scatters.
 """
 
-import sys
-from pathlib import Path
-
+import brute_force
 import numpy as np
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -34,10 +33,6 @@ from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
-import soft_cases as sc
 
 CASES = sc.cases()
 

@@ -1,8 +1,5 @@
 """Large steps: the inverse in factors, and the optimizer of the paper."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.sparse.linalg import spsolve
@@ -19,8 +16,6 @@ from dressi.errors import GraphError, InputError
 from dressi.render.mesh.primitives import octasphere, torus
 from dressi.render.objectives.large_steps import large_steps, levels, spread
 from dressi.render.objectives.regularizers import Adjacency, adjacency, cotangent
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def two_parts() -> Adjacency:

@@ -1,11 +1,11 @@
 """Faces that reach in front of the near plane and behind the viewer, faces that are hardly any, and positions that are no
 numbers: in the hard raster and in every form, on the oracle and every driver."""
 
-import sys
-from pathlib import Path
-
+import brute_force
 import numpy as np
+import outer_cases as oc
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -15,11 +15,6 @@ from dressi.ad.types import VEC3, VEC4
 from dressi.render.forms.edges.segments import KnownEnds, SegmentEnds
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
-import outer_cases as oc
-import soft_cases as sc
 
 FORMS = ("face", "outer", "silhouette", "antialias")
 SIZE = (64, 48)

@@ -1,10 +1,10 @@
 """HardSoftRas and every Function of the renderer on every driver."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+import soft_cases as sc
+from render_examples import EXAMPLES
+from test_texturing import SIDES, check_texture_gradient
 
 from dressi import DressiAD
 from dressi.ad.evaluate import evaluate
@@ -12,11 +12,6 @@ from dressi.render.cameras import Camera, Cameras
 from dressi.render.drawing.draw import draw
 from dressi.render.drawing.entry import render
 from dressi.render.mesh import Mesh
-
-sys.path.insert(0, str(Path(__file__).parent))
-import soft_cases as sc
-from render_examples import EXAMPLES
-from test_texturing import SIDES, check_texture_gradient
 
 pytestmark = pytest.mark.vk
 CASES = sc.cases()

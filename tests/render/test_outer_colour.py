@@ -1,10 +1,9 @@
 """Colour in the outer form: against brute force, along paths of the picture drawn again, on the oracle and every driver."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
+import outer_cases as oc
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
@@ -14,10 +13,6 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import VEC3
 from dressi.errors import InputError
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-
-sys.path.insert(0, str(Path(__file__).parent))
-import outer_cases as oc
-import soft_cases as sc
 
 CASES = oc.cases()
 SMOOTH = (sc.icosphere(2), sc.camera(20, 25, 3.5))

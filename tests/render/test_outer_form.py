@@ -3,11 +3,10 @@
 ``apps/path_test.py`` does the last for larger meshes and images.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
+import outer_cases as oc
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
@@ -24,10 +23,6 @@ from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance, soft_target
 from dressi.render.surface.screen import DrawnMesh, with_margin
-
-sys.path.insert(0, str(Path(__file__).parent))
-import outer_cases as oc
-import soft_cases as sc
 
 CASES = oc.cases()
 

@@ -1,10 +1,9 @@
 """The outer form on every driver, by the checks of the oracle's tests."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
+import outer_cases as oc
 import pytest
+import test_outer_form as oracle
 
 from dressi.ad.optim.optimizers import adam, exponential
 from dressi.ad.program import Program
@@ -13,10 +12,6 @@ from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.substage import ScatterDraw
 from dressi.vk.run.engine import DressiAD
 from dressi.vk.run.executor import VulkanExecutor
-
-sys.path.insert(0, str(Path(__file__).parent))
-import outer_cases as oc
-import test_outer_form as oracle
 
 pytestmark = pytest.mark.vk
 CASES = oc.cases()

@@ -1,10 +1,8 @@
 """Laplacians and energies of meshes against dense matrices and sums over single edges; losses of images."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
@@ -29,9 +27,6 @@ from dressi.render.objectives.regularizers import (
 )
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
-
-sys.path.insert(0, str(Path(__file__).parent))
-import soft_cases as sc
 
 
 def dense(faces: np.ndarray, count: int) -> np.ndarray:

@@ -2,11 +2,10 @@
 
 import importlib
 import pkgutil
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from render_examples import EXAMPLES
 
 import dressi.render
 from dressi.ad.check import check_gradient
@@ -14,9 +13,6 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function
 from dressi.ad.transform.verify import verify
 from dressi.ad.traversal import topological_order
-
-sys.path.insert(0, str(Path(__file__).parent))
-from render_examples import EXAMPLES
 
 CASES = [
     pytest.param(cls, build, id=f"{cls.__name__}-{k}")

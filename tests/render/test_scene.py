@@ -1,10 +1,9 @@
 """Several meshes in one picture: order by one depth, parts and instances, gradients to each."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
+import outer_cases as oc
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
@@ -15,10 +14,6 @@ from dressi.ad.types import FLOAT, MAT4, VEC3, list_image, list_size, list_value
 from dressi.errors import InputError
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.surface.scene import Part, Scene, join
-
-sys.path.insert(0, str(Path(__file__).parent))
-import outer_cases as oc
-import soft_cases as sc
 
 SIZE = (48, 32)
 

@@ -1,11 +1,11 @@
 """Phases, reach, and a ball that comes home from far."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soft_cases as sc
 
 from dressi import DressiAD
 from dressi.ad import functional as F
@@ -20,9 +20,6 @@ from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.reach import check_reach, gap, marked
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.phases import Phase, run_phases
-
-sys.path.insert(0, str(Path(__file__).parent))
-import soft_cases as sc
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -1,11 +1,12 @@
 """Hessian-vector products of the renderer's Functions and of losses by everything that a fit optimises."""
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
+import soft_cases as sc
+from render_examples import EXAMPLES
+from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -22,12 +23,6 @@ from dressi.render.objectives.losses import l2
 from dressi.render.surface.projection import to_clip
 from dressi.render.surface.shading import lambert, vertex_normals
 from dressi.render.surface.texturing import texture_colour
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "ad"))
-import soft_cases as sc
-from render_examples import EXAMPLES
-from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
 SIZE = (24, 20)
 CASES = sc.cases()

@@ -6,11 +6,11 @@ a torus of 704 faces from two sides 0.97 to 1.06, of 2816 faces 0.96 to 1.05; fr
 of the outline, 0.98 to 1.05 and 0.98 to 1.01.
 """
 
-import sys
-from pathlib import Path
-
+import brute_force
 import numpy as np
+import outer_cases as oc
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -21,11 +21,6 @@ from dressi.errors import InputError
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.soft_target import band
 from dressi.render.mesh.primitives import torus
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
-import outer_cases as oc
-import soft_cases as sc
 
 CASES = oc.cases()
 LOOK = 0.75

@@ -1,10 +1,9 @@
 """Surfaces: barycentric coordinates, hard raster, texture gradients, normals and shading."""
 
-import sys
-from pathlib import Path
-
+import brute_force
 import numpy as np
 import pytest
+import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
@@ -15,10 +14,6 @@ from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, lis
 from dressi.errors import InputError
 from dressi.render.surface import projection, screen, shading
 from dressi.render.surface.texturing import texture_colour, texture_uv
-
-sys.path.insert(0, str(Path(__file__).parent))
-import brute_force
-import soft_cases as sc
 
 SIZE = (48, 32)
 SIDES = [6, 24, 96]  # about 4, 1 and 1/4 pixels a texel

@@ -1,17 +1,12 @@
 """Meshes to fields and back, and with fewer faces; against shapes whose topology is known."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from meshes import both
 
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.decimate import decimate, decimate_closed
 from dressi.render.mesh.volume import Grid, level_set, signed_distances, winding_numbers
-
-sys.path.insert(0, str(Path(__file__).parent))
-from meshes import both
 
 BOX = np.array([[-1.2, -1.2, -1.2], [1.2, 1.2, 1.2]])
 

@@ -1,17 +1,12 @@
 """Work on active blocks: the images of the dense plan, to the bit."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from graphs import masked_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from graphs import masked_program
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable

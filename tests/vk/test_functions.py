@@ -1,13 +1,7 @@
 """Every Function on every driver against its float64 meaning."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "ad"))
-
 from examples import EXAMPLES
 
 from dressi.ad.evaluate import evaluate

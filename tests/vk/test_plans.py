@@ -1,18 +1,14 @@
 """Packed plans on devices: the image of the baseline, bits that repeat, nothing left behind."""
 
 import os
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from graphs import random_program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from graphs import random_program
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor

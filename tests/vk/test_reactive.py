@@ -1,16 +1,10 @@
 """The reactive cache: whatever is sent when, results are those without a cache, and only what must run runs."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from graphs import random_program
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from graphs import random_program
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
