@@ -12,7 +12,7 @@ setup:
 
 test:
 	@.ci/setup test
-	$(PYTHON_VENV) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(PYTHON_VENV) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 OUT ?= out/demo
 PEAR = from dressi.render.io import save_mesh; from dressi.render.mesh.primitives import pear; save_mesh("$@", pear())

@@ -5,6 +5,7 @@ lavapipe and SwiftShader are offered to the loader together, before it is first 
 validation layer, synchronization checks included, watches every test that uses `device`: a message fails that test.
 """
 
+import gc
 import json
 import os
 import sys
@@ -104,8 +105,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if item.get_closest_marker("one_driver") is None or not any(name in item.name for name in others)
     ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    staying = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """What the collection made lives to the end: the garbage collector need not visit it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> list[str]:
