@@ -26,6 +26,8 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, help="a line for each graph; graphs that are there are not run again"
     )
+    parser.add_argument("--functions", type=int, help="of a graph, about; default: many")
+    parser.add_argument("--no-baseline", action="store_true", help="leave out the plan of one Function a pass")
     parser.add_argument("--no-validation", action="store_true")
     arguments = parser.parse_args()
     done = {}
@@ -38,7 +40,7 @@ def main() -> None:
                 continue
             started, before = time.perf_counter(), len(conftest._messages())
             try:
-                report = check(seed, device)
+                report = check(seed, device, arguments.functions, baseline=not arguments.no_baseline)
             except Exception:
                 report = Report(seed, failures=[traceback.format_exc(limit=-4)])
             said = conftest._messages()[before:]
@@ -62,6 +64,7 @@ def summary(lines: list[dict]) -> dict:
         kinds["off float64"] += any("off float64" in t for t in texts)
         kinds["validation"] += any(t.startswith("validation") for t in texts)
         kinds["errors"] += any("off " not in t and not t.startswith("validation") for t in texts)
+        kinds[f"planned for {line['model']}"] += 1
         kinds["refused"] += bool(line["refused"])
         kinds["values compared"] += line["compared"]
         kinds["values left out because they jump"] += len(line["unstable"])

@@ -14,7 +14,7 @@ from dressi.errors import DressiError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
-from dressi.vk.plan.model.records import CPU
+from dressi.vk.plan.model.records import RECORDS
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -36,6 +36,7 @@ class Report:
 
     seed: int
     functions: int = 0
+    model: str = ""
     failures: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
     compared: int = 0
@@ -58,7 +59,8 @@ def check(seed: int, device, count: int | None = None, *, baseline: bool = True)
         except DressiError as error:
             report.refused.append(f"{name}: {error}")
     exact, tolerance = meaning(program, steps, report)
-    options, limits, cost = variant(rng)
+    options, limits, cost = variant(seed, rng)
+    report.model = cost.name
     runs = {
         **({"baseline": {"options": BASELINE}} if baseline else {}),
         "packed": {},
@@ -135,8 +137,8 @@ def on_device(program: Program, simple: Program, steps: int, device, **how) -> d
     return found
 
 
-def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, DeviceModel]:
-    """Options, limits of some profile, perhaps shrunk, and a cost model."""
+def variant(seed: int, rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, DeviceModel]:
+    """Options, limits of some profile, perhaps shrunk, and a device model: the records take turns."""
     switches = rng.random(len(fields(PlanOptions))) < 0.7
     limits = list(PROFILES.values())[int(rng.integers(len(PROFILES)))]
     if rng.random() < 0.5:
@@ -152,6 +154,17 @@ def variant(rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, Device
         limits = replace(limits, max_storage_buffer_bytes=int(rng.integers(2000, 9000)))
     if rng.random() < 0.2:
         limits = replace(limits, max_framebuffer_height=40, max_framebuffer_width=200)
-    costs = [CPU, CPU.weighing(stage=0, fetch=1), CPU.weighing(lanes=1 << 14, fetch=4, store=4, stage=1e9),
-             replace(CPU, prefers_dispatches=True), replace(CPU, prefers_attachments=False)]  # fmt: skip
-    return PlanOptions(*(bool(s) for s in switches)), limits, costs[int(rng.integers(len(costs)))]
+    return PlanOptions(*(bool(s) for s in switches)), limits, model_of(seed, rng)
+
+
+def model_of(seed: int, rng: np.random.Generator) -> DeviceModel:
+    """A record; mostly with walks so short that the small images of these graphs need another lowering."""
+    model = list(RECORDS.values())[seed % len(RECORDS)]
+    if rng.random() < 0.7:
+        model = replace(model, longest_walk=int(rng.choice((2, 4, 8, 16))))
+    if rng.random() < 0.3:
+        model = replace(model, lanes=int(rng.choice((1, 64, 1 << 17))))
+    if rng.random() < 0.3:
+        fetch, store, stage = (float(rng.choice(x)) for x in ((1, 4, 40), (0, 4, 40), (0, 2000, 1e9)))
+        model = model.weighing(fetch=fetch, store=store, stage=stage)
+    return model
