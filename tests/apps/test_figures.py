@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dressi.render.io import save_mesh
+from dressi.render.mesh.primitives import bumpy_ellipsoid
+
 APPS = Path(__file__).resolve().parents[2] / "apps"
 pytestmark = pytest.mark.vk
 
@@ -38,15 +41,21 @@ def test_one_formula_from_antialiasing_to_softras(run):
     assert (folder / "figure6.png").stat().st_size > 1000
 
 
-SMALL = "--size 24 --subdivisions 1 --target-faces 60 --samples 500 --save 2 --total 4".split()
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options for a figure of thumbnails of a small target."""
+    mesh = tmp_path_factory.mktemp("target") / "ellipsoid.glb"
+    save_mesh(mesh, bumpy_ellipsoid(2))
+    options = "--size 24 --subdivisions 1 --target-faces 60 --samples 500 --save 2 --total 4"
+    return ["--mesh", str(mesh), *options.split()]
 
 
-def test_cells_go_on_where_they_stopped(run):
+def test_cells_go_on_where_they_stopped(run, small):
     cells = ("--cells", "antialias")
-    folder = run("figure10", *SMALL, *cells, "--steps", "2")
+    folder = run("figure10", *small, *cells, "--steps", "2")
     part = json.loads((folder / "antialias.json").read_text())
     assert part["steps"] == 2 and [step for step, _ in part["curve"]] == [0, 2]
-    run("figure10", *SMALL, *cells, "--steps", "4")
+    run("figure10", *small, *cells, "--steps", "4")
     whole = json.loads((folder / "antialias.json").read_text())
     assert whole["curve"][:2] == part["curve"] and [step for step, _ in whole["curve"]] == [0, 2, 4]
     assert np.isfinite([distance for _, distance in whole["curve"]]).all() and whole["seed"] == 0
@@ -54,19 +63,19 @@ def test_cells_go_on_where_they_stopped(run):
     assert not list((folder / "states").iterdir())
 
 
-def test_cells_side_by_side_are_what_they_are_alone(run, tmp_path: Path):
+def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
     def curve(folder: Path) -> list[list[float]]:
         return json.loads((folder / "face_K2_r2.json").read_text())["curve"]
 
-    both = curve(run("figure10", *SMALL, "--cells", "face K1 r2", "face K2 r2", "--steps", "2"))
-    run("figure10", *SMALL, "--cells", "face K2 r2", "--steps", "2", "--out", str(tmp_path / "alone"))
+    both = curve(run("figure10", *small, "--cells", "face K1 r2", "face K2 r2", "--steps", "2"))
+    run("figure10", *small, "--cells", "face K2 r2", "--steps", "2", "--out", str(tmp_path / "alone"))
     np.testing.assert_allclose(curve(tmp_path / "alone"), both, rtol=1e-5)
 
 
-def test_fits_of_other_targets_are_not_compared(run, capsys):
-    run("figure10", *SMALL, "--cells", "antialias", "--steps", "2")
+def test_fits_of_other_targets_are_not_compared(run, small, capsys):
+    run("figure10", *small, "--cells", "antialias", "--steps", "2")
     with pytest.raises(SystemExit):
-        run("figure10", *SMALL, "--cells", "outer r1", "--start-radius", "0.2", "--steps", "2")
+        run("figure10", *small, "--cells", "outer r1", "--start-radius", "0.2", "--steps", "2")
     assert "start_radius 0.5, not 0.2; give an --out" in capsys.readouterr().err
 
 

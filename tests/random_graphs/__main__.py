@@ -27,7 +27,9 @@ def main() -> None:
         "--out", type=Path, help="a line for each graph; graphs that are there are not run again"
     )
     parser.add_argument("--functions", type=int, help="of a graph, about; default: many")
-    parser.add_argument("--no-baseline", action="store_true", help="leave out the plan of one Function a pass")
+    parser.add_argument(
+        "--no-baseline", action="store_true", help="leave out the plan of one Function a pass"
+    )
     parser.add_argument("--no-validation", action="store_true")
     arguments = parser.parse_args()
     done = {}
