@@ -11,7 +11,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
-from dressi.render.forms import soft_faces
+from dressi.render.forms import mask_extremes, soft_faces
 from dressi.render.forms.edges import crossings, point_distance, segments
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
@@ -131,11 +131,14 @@ def nearest_edge(batch: int) -> Example:
     return Example(soft_faces.NearestEdge(kept, *(F.lookup(r, kept) for r in records)).output)
 
 
-def extremes(axis: str) -> Example:
+def extremes(axis: str, *, shorter: bool = False) -> Example:
     rng = np.random.default_rng(4)
     image = Variable(FLOAT, SIZE, 2, data=(rng.uniform(size=(2, SIZE[1], SIZE[0])) > 0.9).astype(float))
-    first = soft_faces.Extremes(image, F.constant(2), "x").output
-    return Example(first if axis == "x" else soft_faces.Extremes(first, Variable(INT, data=3), axis).output)
+    first = mask_extremes.Extremes(image, F.constant(2), "x")
+    whole = first
+    if axis == "y":
+        whole = mask_extremes.Extremes(first.output, Variable(INT, data=7), axis)
+    return Example(whole.shortened(8) if shorter else whole.output)
 
 
 def shown_faces(cull: int) -> Example:
@@ -207,13 +210,15 @@ def crossing(axis: str, batch: int) -> Example:
     return Example(crossings.Crossing(front, *own, axis).output)
 
 
-def sparse_rows(kind: type[Function], vtype=VEC3) -> Example:
+def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> Example:
     rng = np.random.default_rng(5)
     dense = rng.uniform(-1, 1, (40, 40)) * (rng.uniform(size=(40, 40)) < 0.2)
     dense = dense if kind is sparse.SparseProduct else dense + dense.T
     shape = (1, 5, 9, *vtype.shape)  # 45 texels: more rows than one, as in a list that wraps
     values = Variable(vtype, (9, 5), data=rng.uniform(-1, 1, shape).astype(np.float32))
     matrix = sparse.sparse_matrix(csr_array(dense.astype(np.float32)))
+    if shorter:
+        return Example(kind(values, matrix).shortened(3))
     return Example(kind(values, matrix).output, (values,))
 
 
@@ -227,7 +232,9 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     segments.KnownEnds: [known_ends],
     segments.SegmentSlope: [segment_slope, lambda: segment_slope(False)],
     point_distance.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
-    soft_faces.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
+    mask_extremes.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
+    mask_extremes.BlockExtremes: [lambda: extremes("x", shorter=True)],
+    mask_extremes.ExtremesByBlocks: [lambda a=a: extremes(a, shorter=True) for a in "xy"],
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
     segments.ListEnds: [edge_ends],
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],
@@ -236,6 +243,12 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     screen.ShownFaces: [lambda: shown_faces(0), lambda: shown_faces(1)],
-    sparse.SparseProduct: [lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)],
-    sparse.SparseDifference: [lambda v=v: sparse_rows(sparse.SparseDifference, v) for v in (VEC3, VEC2)],
+    sparse.SparseProduct: [
+        *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
+        lambda: sparse_rows(sparse.SparseProduct, shorter=True),
+    ],
+    sparse.SparseDifference: [
+        *(lambda v=v: sparse_rows(sparse.SparseDifference, v) for v in (VEC3, VEC2)),
+        lambda: sparse_rows(sparse.SparseDifference, shorter=True),
+    ],
 }

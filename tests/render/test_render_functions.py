@@ -58,3 +58,11 @@ def test_example_evaluates_and_can_be_rebuilt(cls, build):
 def test_gradient_is_the_central_difference(cls, build):
     example = build()
     assert check_gradient(example.output, example.wrt) < 1e-6
+
+
+@pytest.mark.parametrize("cls", EXAMPLES, ids=lambda c: c.__name__)
+def test_shorter_loops_mean_the_same(cls):
+    for f in topological_order([build().output for build in EXAMPLES[cls]]):
+        for most in (2, 9):
+            if f.iterations > most and (shorter := f.shortened(most)) is not None:
+                np.testing.assert_allclose(*evaluate([shorter, f.output]), rtol=1e-12, atol=1e-12)

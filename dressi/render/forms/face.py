@@ -37,7 +37,8 @@ from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, 
 from .edges.point_distance import point_distance
 from .edges.segments import segment
 from .form import Form, Silhouette, fraction
-from .soft_faces import Enlarge, Extremes, FaceSegments, NearestEdge, face_records
+from .mask_extremes import Extremes
+from .soft_faces import Enlarge, FaceSegments, NearestEdge, face_records
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,13 @@ smoothly on the vertices.
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, VEC4, Access, Size, list_size
+from ...ad.types import FLOAT, INT, IVEC2, VEC3, VEC4, Access, Size, list_size
 from ..lists import at_points, read_list
 from ..surface.screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cross
 
@@ -209,56 +208,3 @@ def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     t = ((q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30))[..., None]
     away = np.where(t <= 0, q, np.where(t >= 1, p - b, q - t * u))
     return (away * away).sum(-1)
-
-
-class Extremes(PixelFunction):
-    """Inputs (image, reach INT): VEC2 (smallest, largest) within +-reach texels along ``axis``, cut at the border.
-
-    The image is FLOAT, or VEC2 of such extremes along the other axis. No derivative.
-    """
-
-    operations, fetches = 15.0, math.inf
-    no_derivative = "is made for masks; use F.window_max and F.window_min"
-    fields = ("axis",)
-
-    def __init__(self, image: Variable, reach: Variable, axis: str):
-        self.axis = axis
-        super().__init__(image, reach)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL)
-
-    def infer(self):
-        image, reach = self.inputs
-        if image.vtype not in (FLOAT, VEC2) or reach.vtype is not INT:
-            raise self.fail("needs a FLOAT or VEC2 image and an INT reach")
-        if reach.size != (1, 1) or reach.batch not in (1, image.batch):
-            raise self.fail("the reach is one texel")
-        return VEC2, image.domain
-
-    @cached_property
-    def glsl(self) -> str:
-        step = "ivec2(i, 0)" if self.axis == "x" else "ivec2(0, i)"
-        return (
-            "$y = vec2($0(pixel, tile));\n"
-            f"for (int i = -$1; i <= $1; ++i) {{\n"
-            f"  vec2 found = vec2($0(clamp(pixel + {step}, ivec2(0), $size0 - 1), tile));\n"
-            "  $y = vec2(min($y.x, found.x), max($y.y, found.y));\n}"
-        )
-
-    def evaluate(self, at, image, reach):
-        x, y, tile = at_points(at)
-        image = image if image.ndim == 4 else np.stack([image, image], axis=-1)
-        reach = np.broadcast_to(reach, x.shape)
-        width, height = self.inputs[0].size
-        low, high = image[tile, y, x, 0], image[tile, y, x, 1]
-        for i in range(-int(reach.max()), int(reach.max()) + 1):
-            moved = (
-                (np.clip(x + i, 0, width - 1), y) if self.axis == "x" else (x, np.clip(y + i, 0, height - 1))
-            )
-            found = image[tile, moved[1], moved[0]]
-            use = np.abs(i) <= reach
-            low = np.where(use, np.minimum(low, found[..., 0]), low)
-            high = np.where(use, np.maximum(high, found[..., 1]), high)
-        return np.stack([low, high], axis=-1)

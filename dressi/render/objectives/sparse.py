@@ -16,6 +16,8 @@ from scipy import sparse
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.ops.image.reduce import Sum
+from ...ad.ops.image.segments import Segments
 from ...ad.types import INT, VEC2, Access, list_size
 from ...errors import InputError
 from ..lists import at_points, list_data, list_leaf, read_list
@@ -34,6 +36,11 @@ class Rows:
     """INT list, one more than there are rows."""
     entries: Variable
     """VEC2 list: (column, value)."""
+
+    @cached_property
+    def longest(self) -> int:
+        """Entries of the row that has the most."""
+        return int(np.diff(list_data(self.offsets)).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,14 +120,32 @@ def _rows(matrix: Matrix, name: str) -> Rows:
 class SparseRows(PixelFunction):
     """Base of the two Functions below. Inputs (values list, offsets INT list, entries VEC2 list): those of the rows
     of ``matrix``. 0 beyond the last row. Linear in the values; asking for a derivative by the entries raises GraphError.
+
+    length: 0, or how many entries of a row make a partial sum. The partial sums of a row lie in tiles behind each other,
+    so that a batch of N has N * ``parts`` tiles; made by the planner for devices on which long rows are slow.
     """
 
-    fields = ("matrix",)
+    fields = ("matrix", "length")
     term: str
 
-    def __init__(self, values: Variable, matrix: SparseMatrix):
-        self.matrix = matrix
+    def __init__(self, values: Variable, matrix: SparseMatrix, length: int = 0):
+        self.matrix, self.length = matrix, length
         super().__init__(values, matrix.by_rows.offsets, matrix.by_rows.entries)
+
+    @property
+    def iterations(self) -> int:
+        return self.length or self.matrix.by_rows.longest
+
+    @property
+    def parts(self) -> int:
+        """Partial sums of a row."""
+        return -(-self.matrix.by_rows.longest // self.length) if self.length else 1
+
+    def shortened(self, most):
+        if self.length:
+            return None
+        partial = type(self)(self.inputs[0], self.matrix, most)
+        return Segments(Sum(partial.output, "n"), partial.parts).output
 
     @cached_property
     def access(self):
@@ -136,18 +161,24 @@ class SparseRows(PixelFunction):
         if values.size[0] * values.size[1] < columns:
             raise self.fail(f"{values} does not hold {columns} entries, one for each column")
         size = values.size if rows == columns else list_size(rows)
-        return values.vtype, Domain(size, values.batch)
+        return values.vtype, Domain(size, values.batch * self.parts)
 
     @cached_property
     def glsl(self) -> str:
+        tile, begin, end = "tile", "", ""
+        if self.length:
+            tile, begin = f"tile / {self.parts}", f" + tile % {self.parts} * {self.length}"
+            end = f"  end = min(end, {{begin}}{begin} + {self.length});\n"
+
         def at(table: int, index: str) -> str:
-            return f"${table}(ivec2(({index}) % $size{table}.x, ({index}) / $size{table}.x), tile)"
+            return f"${table}(ivec2(({index}) % $size{table}.x, ({index}) / $size{table}.x), {tile})"
 
         return (
             "int row = pixel.y * $size.x + pixel.x;\n"
             f"$y = $type(0.0);\nif (row < {self.matrix.shape[0]}) {{\n"
             f"  int end = {at(1, 'row + 1')};\n"
-            f"  for (int k = {at(1, 'row')}; k < end; ++k) {{\n"
+            f"{end.format(begin=at(1, 'row'))}"
+            f"  for (int k = {at(1, 'row')}{begin}; k < end; ++k) {{\n"
             f"    vec2 entry = {at(2, 'k')};\n    int column = int(entry.x);\n"
             f"    $y += {self.term.format(other=at(0, 'column'), own=at(0, 'row'))};\n  }}\n}}"
         )
@@ -159,11 +190,12 @@ class SparseRows(PixelFunction):
         offsets = offsets.reshape(-1)[: rows + 1]
         entries = entries.reshape(-1, 2)[: offsets[-1]]
         row = np.repeat(np.arange(rows), np.diff(offsets))
-        size = self.output.size
-        total = np.zeros((len(values), size[0] * size[1], *flat.shape[2:]))
+        part = (np.arange(len(row)) - offsets[row]) // self.length if self.length else np.zeros_like(row)
+        size, batch = self.output.domain
+        total = np.zeros((len(values), self.parts, size[0] * size[1], *flat.shape[2:]))
         for sums, own in zip(total, flat, strict=True):
-            np.add.at(sums, row, self.terms(own, row, entries[:, 0].astype(np.int64), entries[:, 1]))
-        return read_list(total.reshape(len(values), size[1], size[0], *flat.shape[2:]), tile, y * size[0] + x)
+            np.add.at(sums, (part, row), self.terms(own, row, entries[:, 0].astype(np.int64), entries[:, 1]))
+        return read_list(total.reshape(batch, size[1], size[0], *flat.shape[2:]), tile, y * size[0] + x)
 
     def terms(
         self, values: np.ndarray, row: np.ndarray, column: np.ndarray, weight: np.ndarray
@@ -172,6 +204,8 @@ class SparseRows(PixelFunction):
         raise NotImplementedError
 
     def _only_values(self, asked: bool) -> None:
+        if self.length:
+            raise self.fail("is made when a plan is built; take derivatives of the product with whole rows")
         if not asked:
             raise self.fail("has no derivative by the entries of the matrix, only by the values")
 

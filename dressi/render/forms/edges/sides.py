@@ -147,6 +147,11 @@ class EdgeFront(EdgeFunction):
         self.cull = cull
         super().__init__(edges, ends, around, faces, vertex)
 
+    @property
+    def iterations(self) -> int:
+        around = self.inputs[2].data
+        return 2 if around is None else int(around[..., 1].max(initial=0))  # faces at an edge
+
     @cached_property
     def access(self):
         return (Access.SAME_PIXEL,) * 3 + (Access.FETCH,) * 2
