@@ -29,6 +29,7 @@ from .ops.image import lookup as _lookup
 from .ops.image import raster as _raster
 from .ops.image import reduce as _reduce
 from .ops.image import resize as _resize
+from .ops.image import take as _take
 from .ops.image import window as _window
 from .ops.image.extremes import *
 from .ops.image.image import *
@@ -36,6 +37,7 @@ from .ops.image.lookup import *
 from .ops.image.raster import *
 from .ops.image.reduce import *
 from .ops.image.resize import *
+from .ops.image.take import *
 from .ops.image.window import *
 from .ops.pixel import arithmetic as _arithmetic
 from .ops.pixel import compare as _compare
@@ -81,6 +83,7 @@ FAMILIES = (
     _window,
     _image,
     _resize,
+    _take,
     _lookup,
     _raster,
     _sample,
@@ -105,6 +108,7 @@ __all__ += _extremes.__all__
 __all__ += _window.__all__
 __all__ += _image.__all__
 __all__ += _resize.__all__
+__all__ += _take.__all__
 __all__ += _lookup.__all__
 __all__ += _raster.__all__
 __all__ += _sample.__all__

@@ -11,7 +11,7 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
-from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segments, window
+from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segments, take, window
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
@@ -110,6 +110,15 @@ add(
     ),
 )
 add(
+    window.WindowOfIndices,
+    *(
+        example(
+            lambda x, a=a: window.WindowIndex(x, 5, a, a == "x").shortened(5), of(v, (8, 9), 2, -9, 9), only=0
+        )
+        for a, v in (("x", FLOAT), ("y", IVEC3), ("x", VEC2))
+    ),
+)
+add(
     segments.PlaceInSegment,
     *(
         example(
@@ -169,11 +178,11 @@ def tiles() -> Variable:
     return Variable(INT, (1, 1), len(TILES), data=np.array(TILES).reshape(-1, 1, 1))
 
 
-add(image.Take, example(F.take, of(VEC3, SIZE, 3), tiles), example(F.take, of(FLOAT), tiles))
-add(image.TakeTranspose, example(lambda x, i: image.TakeTranspose(x, i, 3).output, of(VEC2, SIZE, 5), tiles))
+add(take.Take, example(F.take, of(VEC3, SIZE, 3), tiles), example(F.take, of(FLOAT), tiles))
+add(take.TakeTranspose, example(lambda x, i: take.TakeTranspose(x, i, 3).output, of(VEC2, SIZE, 5), tiles))
 add(
-    image.TakeTranspose,
-    example(lambda x, i: image.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles),
+    take.TakeTranspose,
+    example(lambda x, i: take.TakeTranspose(x, i, 1).output, of(FLOAT, (3, 2), 5), tiles),
 )
 for axis, radius in (("x", 1), ("y", 2), ("x", 9)):
     add(

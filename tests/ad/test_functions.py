@@ -132,3 +132,14 @@ def test_determinant_has_a_derivative_where_the_matrix_is_singular():
     (g,) = evaluate(gradient(F.determinant(m), [m]))
     (slope,) = along([F.determinant(m)], m, t := direction(m, 3))
     assert np.allclose((g * t.data).sum(), slope, atol=1e-8) and np.isfinite(g).all() and np.any(g)
+
+
+@pytest.mark.parametrize("cls", EXAMPLES, ids=lambda c: c.__name__)
+def test_shorter_loops_mean_the_same(cls):
+    examples = [build() for build in EXAMPLES[cls]]
+    slopes = [g for e in examples if e.wrt for g in gradient(e.output, e.wrt, direction(e.output, 1))]
+    outputs = [v for v in (*(e.output for e in examples), *slopes) if v.creator is not None]
+    for f in topological_order(outputs):
+        for most in (2, 3, 7):
+            if f.iterations > most and (shorter := f.shortened(most)) is not None:
+                np.testing.assert_allclose(*evaluate([shorter, f.output]), rtol=1e-12, atol=1e-12)

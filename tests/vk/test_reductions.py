@@ -14,7 +14,7 @@ from dressi.ad.ops.image.extremes import ExtremeIndex
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, IVEC2, VEC3, Access
+from dressi.ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, Access
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES
@@ -151,6 +151,30 @@ def test_gradients_pass_through_trees_and_packing_changes_no_bit(device):
     compare(packed, p)
     for name, value in packed.items():
         np.testing.assert_array_equal(value, baseline[name], err_msg=name)
+
+
+@pytest.mark.vk
+def test_other_long_loops_become_short(device):
+    """Weights of resizing, sums of shifts and of picked tiles, windows and their places, forward and transposed."""
+    x, v = leaf(FLOAT, (41, 30), 12, 1), leaf(VEC2, (41, 30), 1, 2)
+    tiles = Variable(INT, batch=12, data=np.arange(12).reshape(12, 1, 1) * 5 % 3)
+    outputs = {
+        "area": F.resize(v, (3, 2), "area"),
+        "bilinear": F.resize(v, (2, 30), "bilinear"),
+        "window": F.window_max(v, 9, "x"),
+    }
+    transposed = {
+        "shift": F.shift(x, 30, -17),
+        "area'": F.resize(x, (3, 30), "area"),
+        "bilinear'": F.resize(x, (400, 30)),
+        "window'": F.window_min(x, 12, "y"),
+        "take": F.take(F.take(x, F.tile_index((1, 1), 3)), tiles),
+    }
+    for name, y in transposed.items():
+        weight = leaf(FLOAT, y.size, y.batch, 7)
+        outputs[name] = gradient(F.sum(y * weight), [x])[0]
+    p = simplify(Program(outputs))
+    compare(on_device(device, p, 9), p)
 
 
 def test_a_tree_has_levels_of_about_one_length():

@@ -16,8 +16,7 @@ from scipy import sparse
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.ops.image.reduce import Sum
-from ...ad.ops.image.segments import Segments
+from ...ad.ops.image.segments import sum_of_parts
 from ...ad.types import INT, VEC2, Access, list_size
 from ...errors import InputError
 from ..lists import at_points, list_data, list_leaf, read_list
@@ -145,7 +144,7 @@ class SparseRows(PixelFunction):
         if self.length:
             return None
         partial = type(self)(self.inputs[0], self.matrix, most)
-        return Segments(Sum(partial.output, "n"), partial.parts).output
+        return sum_of_parts(partial.output, partial.parts)
 
     @cached_property
     def access(self):

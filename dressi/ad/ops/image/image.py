@@ -1,8 +1,7 @@
-"""Images: coordinates, windows, shifts, tiles, neighbourhoods."""
+"""Images: coordinates, windows, shifts."""
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import numpy as np
@@ -10,11 +9,10 @@ import numpy as np
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, domain_of
 from ...types import INT, IVEC2, Access, Size, size_of, whole
-from ..pixel.constant import Like, integers, operands
 from ..pixel.linear import Linear
 from .reduce import fetch
 
-__all__ = ["crop", "linear_index", "pad", "pixel_coordinates", "shift", "take", "tile_index"]
+__all__ = ["crop", "linear_index", "pad", "pixel_coordinates", "shift", "tile_index"]
 
 
 class Coordinates(PixelFunction):
@@ -180,6 +178,19 @@ class ShiftTranspose(Fetching):
         width, height = self.inputs[0].size
         return min(abs(self.by[0]) + 1, width) * min(abs(self.by[1]) + 1, height)
 
+    def shortened(self, most):
+        if most < 2:
+            return None
+        y = self.inputs[0]
+        for by, extent, axis in zip(self.by, y.size, ((1, 0), (0, 1)), strict=True):
+            # A shift by the extent, or more, clamps all to the border, as one by a texel less does.
+            left, sign = min(abs(by), extent - 1), 1 if by > 0 else -1
+            while left:
+                step = min(left, most - 1)
+                y = ShiftTranspose(y, (sign * step * axis[0], sign * step * axis[1])).output
+                left -= step
+        return y
+
     def evaluate(self, at, x):
         for axis, by, extent in ((2, self.by[0], x.shape[2]), (1, self.by[1], x.shape[1])):
             onto = np.clip(np.arange(extent) - by, 0, extent - 1)
@@ -190,79 +201,6 @@ class ShiftTranspose(Fetching):
 
     def transpose(self, gy):
         return Shift(gy, self.by, "clamp").output
-
-
-class Take(PixelFunction):
-    """Inputs (x, index): tile m of the output is tile index[m] of x, 0 where there is none."""
-
-    operations, fetches = 4.0, 1.0
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL)
-
-    def infer(self):
-        x, index = self.inputs
-        if index.vtype is not INT or index.size != (1, 1):
-            raise self.fail("the index must be INT 1x1, one value a tile of its batch")
-        return x.vtype, Domain(x.size, index.batch)
-
-    glsl = "{ int from = $1; $y = from >= 0 && from < $batch0 ? $0(pixel, from) : $type(0); }"
-
-    def evaluate(self, at, x, index):
-        inside = (index >= 0) & (index < x.shape[0])
-        values = fetch(x, at, tile=np.where(inside, index, 0))
-        return np.where(inside.reshape(inside.shape + (1,) * (values.ndim - 3)), values, 0)
-
-    def vjp(self, gy, i):
-        x, index = self.inputs
-        return None if i == 1 or x.vtype.is_int else TakeTranspose(gy, index, x.batch).output
-
-    def jvp(self, tangents):
-        if tangents[0] is None or self.output.vtype.is_int:
-            return None
-        return Take(tangents[0], self.inputs[1]).output
-
-
-class TakeTranspose(PixelFunction):
-    """Inputs (g, index): tile n of the output is the sum of the tiles m of g with index[m] = n."""
-
-    operations, fetches = 6.0, math.inf
-    fields = ("batch",)
-
-    def __init__(self, gy: Variable, index: Variable, batch: int):
-        self.batch = batch
-        super().__init__(gy, index)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.FETCH)
-
-    def infer(self):
-        return self.inputs[0].vtype, Domain(self.inputs[0].size, self.batch)
-
-    glsl = (
-        "$y = $type(0);\nfor (int m = 0; m < $batch0; ++m) if ($1(ivec2(0), m) == tile) $y += $0(pixel, m);"
-    )
-
-    @property
-    def iterations(self) -> int:
-        return self.inputs[0].batch
-
-    def evaluate(self, at, gy, index):
-        total = np.zeros((self.batch, *gy.shape[1:]))
-        tiles = np.broadcast_to(index[:, 0, 0], gy.shape[:1])
-        inside = (tiles >= 0) & (tiles < self.batch)
-        np.add.at(total, tiles[inside], gy[inside])
-        return fetch(total, at)
-
-    def vjp(self, gy, i):
-        return Take(gy, self.inputs[1]).output if i == 0 else None
-
-    def jvp(self, tangents):
-        if tangents[0] is None:
-            return None
-        return TakeTranspose(tangents[0], self.inputs[1], self.batch).output
 
 
 def pixel_coordinates(size: Size, batch: int = 1) -> Variable:
@@ -345,16 +283,3 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
         raise GraphError(f"padding of {x} is not negative; use F.crop to cut")
     size = (x.size[0] + left + right, x.size[1] + top + bottom)
     return Window(x, (-left, -top), size).output
-
-
-def take(x: Variable, index: Like) -> Variable:
-    """Tiles picked from a batch: tile m of the result is tile index[m] of x, 0 where x has none.
-
-    x: any type. index: INT of one texel with batch M; the result has the type and size of x and batch M. Differentiable in x.
-    Raises GraphError.
-
-    >>> x = Variable.of([[10.0], [20.0], [30.0]], FLOAT, batched=True)
-    >>> evaluate(F.take(x, Variable(INT, batch=2, data=[[[2]], [[0]]]))).ravel().tolist()
-    [30.0, 10.0]
-    """
-    return Take(*operands(x), *integers(index)).output

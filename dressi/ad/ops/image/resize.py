@@ -10,6 +10,7 @@ from ...graph import Domain, Variable
 from ...types import Size, size_of
 from .image import Fetching
 from .reduce import fetch
+from .segments import sum_of_parts
 
 __all__ = ["resize"]
 
@@ -48,11 +49,13 @@ def taps(count_in: int, count_out: int, kind: str) -> int:
 class Resize(Fetching):
     """Each output texel is a weighted mean of input texels near it; or the transpose of that."""
 
-    fields = ("size", "filter", "transposed")
+    # length: 0, or taps of a partial sum. Those of a texel then lie in tiles behind each other, one for each block of the
+    # input in turn; only one axis changes.
+    fields = ("size", "filter", "transposed", "length")
     includes = ("resize.glsl",)
 
-    def __init__(self, x: Variable, size: Size, filter: str, transposed: bool = False):
-        self.size, self.filter, self.transposed = size, filter, transposed
+    def __init__(self, x: Variable, size: Size, filter: str, transposed: bool = False, length: int = 0):
+        self.size, self.filter, self.transposed, self.length = size, filter, transposed, length
         super().__init__(x)
 
     def infer(self):
@@ -60,7 +63,7 @@ class Resize(Fetching):
             raise self.fail(f"filter is one of {', '.join(FILTERS)}, not {self.filter!r}")
         if self.inputs[0].vtype.is_int and (self.filter != "nearest" or self.transposed):
             raise self.fail("integers can only be resized with filter 'nearest'")
-        return self.inputs[0].vtype, Domain(self.size, self.inputs[0].batch)
+        return self.inputs[0].vtype, Domain(self.size, self.inputs[0].batch * self.parts)
 
     @cached_property
     def glsl(self) -> str:
@@ -80,7 +83,15 @@ class Resize(Fetching):
                 (f"{name}(pixel.{c}, {n_in}, {n_out}, {f})", f"resize_weight({p}, {q}, {n_in}, {n_out}, {f})")
             )
         (rows, row), (columns, column) = axes
-        term, lost = f"(row * {column}) * $0(ivec2(i, j), tile)", ""
+        tile, part = "tile", ""
+        if self.length:
+            tile, over = f"tile / {self.parts}", "columns" if columns != "ivec2(pixel.x)" else "rows"
+            n, count = self.length, self.parts
+            part = (
+                f"int block = {over}.x / {n}; block += (tile % {count} - block % {count} + {count}) % {count};\n"
+                f"{over} = ivec2(max({over}.x, block * {n}), min({over}.y, block * {n} + {n - 1}));\n"
+            )
+        term, lost = f"(row * {column}) * $0(ivec2(i, j), {tile})", ""
         add = f"$y += {term};"
         if self.iterations > TAPS:  # a long axis: Kahan's sum, as F.sum
             lost = "precise $type lost = $type(0);\n"
@@ -89,7 +100,7 @@ class Resize(Fetching):
                 "lost = (sum - $y) - t; $y = sum; }"
             )
         return (
-            f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n$y = $type(0);\n{lost}"
+            f"{{ ivec2 rows = {rows}; ivec2 columns = {columns};\n{part}$y = $type(0);\n{lost}"
             f"for (int j = rows.x; j <= rows.y; ++j) {{ float row = {row};\n"
             f"if (row != 0.0) for (int i = columns.x; i <= columns.y; ++i) {add} }} }}"
         )
@@ -105,12 +116,31 @@ class Resize(Fetching):
     @property
     def iterations(self) -> int:
         """Loops of both axes, one inside of the other."""
+        return self.length or self._taps
+
+    @property
+    def parts(self) -> int:
+        """Partial sums of a texel: taps lie in so many blocks of the input at most."""
+        return -(-self._taps // self.length) + 1 if self.length else 1
+
+    @property
+    def _taps(self) -> int:
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
         if self.transposed:
             width_in, height_in, width_out, height_out = width_out, height_out, width_in, height_in
         elif self.filter == "nearest":
             return 0
         return taps(width_in, width_out, self.filter) * taps(height_in, height_out, self.filter)
+
+    def shortened(self, most):
+        x = self.inputs[0]
+        if self.length:
+            return None
+        if x.size[0] != self.size[0] and x.size[1] != self.size[1]:
+            first = Resize(x, (self.size[0], x.size[1]), self.filter, self.transposed).output
+            return Resize(first, self.size, self.filter, self.transposed).output
+        partial = Resize(x, self.size, self.filter, self.transposed, most)
+        return sum_of_parts(partial.output, partial.parts)
 
     def evaluate(self, at, x):
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
@@ -122,6 +152,12 @@ class Resize(Fetching):
             down = weights(height_in, height_out, self.filter)
         if x.dtype.kind != "f":
             across, down = across.astype(np.int64), down.astype(np.int64)
+        if self.length:  # part s of a texel: the blocks of the input whose number is s in turn
+            axis = 2 if width_in != width_out else 1
+            block = np.arange(x.shape[axis]) // self.length % self.parts
+            shape = [-1 if k == axis else 1 for k in range(x.ndim)]
+            parts = [x * np.reshape(block == s, shape) for s in range(self.parts)]
+            x = np.stack(parts, axis=1).reshape(-1, *x.shape[1:])
         out = np.moveaxis(np.tensordot(across, x, (1, 2)), 0, 2)
         return fetch(np.moveaxis(np.tensordot(down, out, (1, 1)), 0, 1), at)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph import At, Domain, PixelFunction, ReduceFunction, Variable
 from ...types import Access
-from .reduce import fetch
+from .reduce import Sum, fetch
 
 _WORD = re.compile(r"\$\w+|\b(?:pixel|tile)\b")
 
@@ -216,3 +216,8 @@ def reduction_tree(whole: ReduceFunction, most: int) -> Variable | None:
         assert isinstance(level, ReduceFunction)
         whole = level
     return whole.output
+
+
+def sum_of_parts(partial: Variable, parts: int) -> Variable:
+    """The sums of every ``parts`` tiles that lie behind each other."""
+    return Segments(Sum(partial, "n"), parts).output

@@ -51,6 +51,11 @@ class Windowed(PixelFunction):
         window, extent = 2 * self.radius + 1, self.inputs[0].size[self.axis == "y"]
         return window if window < extent else extent
 
+    def radii(self, most: int) -> list[int]:
+        """Radii of windows of at most ``most`` texels that, one after the other, reach as far; none where most is below 3."""
+        left, step = min(self.radius, self.inputs[0].size["xy".index(self.axis)] - 1), (most - 1) // 2
+        return [min(step, left - k) for k in range(0, left, step)] if step else []
+
     def _moved(self, x: np.ndarray):
         """(place along the axis, values there) of the texels of the window in ascending order."""
         axis = 2 if self.axis == "x" else 1
@@ -78,6 +83,12 @@ class WindowExtreme(Windowed):
             f"for (int i = max(pixel.{a} - {self.radius}, 0);"
             f" i <= min(pixel.{a} + {self.radius}, $size0.{a} - 1); ++i) $y = {pick}($y, $0({self._texel}, tile));"
         )
+
+    def shortened(self, most):
+        y = self.inputs[0]
+        for radius in self.radii(most):
+            y = WindowExtreme(y, radius, self.axis, self.largest).output
+        return None if y is self.inputs[0] else y
 
     def evaluate(self, at, x):
         pick = np.maximum if self.largest else np.minimum
@@ -138,6 +149,62 @@ class WindowIndex(Windowed):
                 np.where(better(values, best), values, best),
             )
         return fetch(index, at)
+
+    def shortened(self, most):
+        x, (first, *rest) = self.inputs[0], self.radii(most) or (0,)
+        if not rest:
+            return None
+        index = WindowIndex(x, first, self.axis, self.largest).output
+        for radius in rest:
+            index = WindowOfIndices(index, x, radius, self.axis, self.largest).output
+        return index
+
+
+class WindowOfIndices(Windowed):
+    """Inputs (index, x): of the places along the axis that ``index`` has within ``radius``, by components, the one whose
+    texel of x is the largest or smallest; the first of equal ones.
+
+        largest, radius 1, x = 5 0 0 7 0, index = 0 0 3 3 3   ->   0 3 3 3 3
+    """
+
+    operations = 16.0
+    zero_derivative = True
+
+    def __init__(self, index: Variable, x: Variable, radius: int, axis: str, largest: bool):
+        self.radius, self.axis, self.largest = radius, axis, largest
+        PixelFunction.__init__(self, index, x)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    @cached_property
+    def glsl(self) -> str:
+        a, vtype = self.axis, self.inputs[1].vtype
+        at = "ivec2({}, pixel.y)" if a == "x" else "ivec2(pixel.x, {})"
+        value = f"$1({at.format('i')}, tile)"
+        if not vtype.is_scalar:
+            parts = [f"$1({at.format(f'i.{c}')}, tile).{c}" for c in "xyzw"[: vtype.components]]
+            value = f"$type1({', '.join(parts)})"
+        place = f"ivec2({'k, pixel.y' if a == 'x' else 'pixel.x, k'})"
+        return (
+            f"int k = max(pixel.{a} - {self.radius}, 0); $type i = $0({place}, tile); $y = i;\n$type1 best = {value};\n"
+            f"for (++k; k <= min(pixel.{a} + {self.radius}, $size0.{a} - 1); ++k) {{"
+            f" i = $0({place}, tile); $type1 x = {value}; {take_better(vtype, self.largest)} }}"
+        )
+
+    def evaluate(self, at, index, x):
+        better = np.greater if self.largest else np.less
+        (_, best), *rest = ((None, places) for _, places in self._moved(index))
+        value = np.take_along_axis(x, best, 2 if self.axis == "x" else 1)
+        for _, places in rest:
+            found = np.take_along_axis(x, places, 2 if self.axis == "x" else 1)
+            chosen = better(found, value)
+            best, value = np.where(chosen, places, best), np.where(chosen, found, value)
+        return fetch(best, at)
 
 
 def _joined(vtype: VType, parts: list[Variable]) -> Variable:
