@@ -93,7 +93,8 @@ class TakeTranspose(PixelFunction):
     def shortened(self, most):
         if self.length:
             return None
-        partial = TakeTranspose(*self.inputs, self.batch, most)
+        gy, index = self.inputs
+        partial = TakeTranspose(gy, index, self.batch, most)
         return sum_of_parts(partial.output, partial.parts)
 
     def evaluate(self, at, gy, index):
