@@ -33,8 +33,12 @@ FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
 """Whatever can be done on blocks is done there, as if lists, dispatches and filling cost nothing."""
 
 
-def results(program, device, **options):
-    with VulkanExecutor(program, device, cost=FREE, **options) as run:
+WIDE = CPU.weighing(lanes=1024, fetch=0.0, store=0.0, stage=0.0)
+"""The same, with lists that workgroups make together."""
+
+
+def results(program, device, cost=FREE, **options):
+    with VulkanExecutor(program, device, cost=cost, **options) as run:
         values = []
         run.run(2)
         for moved in [None, *(v for v in program.leaves if v.vtype is VEC4)]:
@@ -52,9 +56,10 @@ def sparse_of(s: SubStage) -> Sparse | None:
     return s.work.sparse if isinstance(s.work, (Compute, ScatterDispatch)) else None
 
 
-def check(program, device, limits=None) -> int:
+def check(program, device, limits=None, cost=FREE) -> int:
     """Compares with the dense plan; how many SubStages ran on blocks."""
-    plan, sparse = results(program, device, limits=limits)
+    plan, sparse = results(program, device, cost, limits=limits)
+    assert all(made.blocks.shared == cost.wide for s in plan.sub_stages if (made := sparse_of(s)) is not None)
     _, dense = results(program, device, limits=limits, options=DENSE)
     for a, b in zip(sparse, dense, strict=True):
         assert (a == b).all()
@@ -93,7 +98,7 @@ def test_any_share_of_the_blocks(device, scale):
     wave = F.sin(F.to_float(F.linear_index((40, 24))) * x)
     image = F.select(hit, F.exp(wave) * wave, 0.25)
     program = Program({"image": image, "window": F.shift(image, 3, -2)}, ((x, x + F.mean(image)),))
-    assert check(program, device) == 1
+    assert check(program, device) == check(program, device, cost=WIDE) == 1
 
 
 def test_what_is_not_settled_is_made_apart(device):

@@ -1,5 +1,7 @@
 """Draws of listed faces: the images of the dense draw, to the bit, ties of depth included."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits, profile
 from dressi.vk.plan.lists import SEGMENT
+from dressi.vk.plan.model.records import DESKTOP
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.substage import ListFaces, Raster, ScatterDraw
 from dressi.vk.run.executor import VulkanExecutor
@@ -106,6 +109,19 @@ def test_a_list_draws_what_the_mask_leaves(device, monkeypatch, faces, batch, ma
     for options in (DENSE, BASELINE):
         _, dense = results(scene, device, options=options)
         assert all((a == b).all() for a, b in zip(listed, dense, strict=True))
+
+
+@pytest.mark.parametrize(("faces", "batch"), [(40, 3), (SEGMENT + 77, 2)])
+def test_wide_devices_list_by_prefix_sums(device, faces, batch):
+    """The same lists from workgroups of 256 and, where a device has no larger ones, of 128 invocations."""
+    scene = Scene(faces, batch, batch, "made")
+    _, serial = results(scene, device)
+    for most in (256, 200):
+        limits = replace(device.limits, max_workgroup_invocations=most)
+        plan, scanned = results(scene, device, limits=limits, cost=DESKTOP)
+        (made,) = [s for s in plan.sub_stages if isinstance(s.work, ListFaces)]
+        assert made.work.faces.invocations == {256: 256, 200: 128}[most] and made.iterations <= 256
+        assert all((a == b).all() for a, b in zip(serial, scanned, strict=True))
 
 
 def test_tiles_in_a_grid_have_lists_as_well(device):

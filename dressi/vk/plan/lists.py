@@ -10,10 +10,15 @@ from ...ad.graph import Domain, RasterFunction, Variable
 
 @dataclass(frozen=True, eq=False)
 class ActiveBlocks:
-    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there."""
+    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there.
+
+    shared: whether the invocations of a workgroup look at a block together, one at each pixel; otherwise one invocation
+    looks at all pixels of a block.
+    """
 
     domain: Domain
     quiet: tuple[tuple[Variable, float], ...]
+    shared: bool = False
     resource: ClassVar[str] = "blocks"
 
     @property
@@ -26,7 +31,10 @@ class ActiveBlocks:
 
 
 SEGMENT = 2048
-"""Faces that one workgroup lists: 64 invocations, 32 each."""
+"""Faces that one workgroup lists."""
+LISTING = 64
+"""Invocations of a workgroup that lists faces on devices with few lanes: they take 32 faces each, and wait for each other
+once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +42,15 @@ class FaceList:
     """The faces of a raster whose texel of ``live`` is not 0, for each tile of ``domain``; ``vertices`` of each face.
 
     A buffer of 32-bit words: VkDrawIndirectCommand of each segment of each tile, then the numbers of the faces, of each
-    segment from the place of its first one on.
+    segment from the place of its first one on.  invocations: of the workgroup that lists a segment, a power of two; with
+    more than ``LISTING`` they add up their counts in a tree.
     """
 
     domain: Domain
     live: Variable
     faces: int
     vertices: int
+    invocations: int = LISTING
     segment = SEGMENT
     resource: ClassVar[str] = "list"
 
@@ -48,6 +58,11 @@ class FaceList:
     def decided_by(self) -> tuple[Variable, ...]:
         """The images that decide what is in the list."""
         return (self.live,)
+
+    @property
+    def run(self) -> int:
+        """Faces that one invocation looks at, at most 32."""
+        return -(-min(self.entries, self.segment) // self.invocations)
 
     @property
     def entries(self) -> int:

@@ -292,7 +292,8 @@ class SubStage:
         """Of all loops of an invocation together, those in what it makes again at other texels included."""
         stored = {r.variable for r in self.reads}.union(self.channels)
         walks = Walks(stored.__contains__)
-        return sum(walks.of(f) for part in (self, *self.fused) for f in part.body)
+        found = sum(walks.of(f) for part in (self, *self.fused) for f in part.body)
+        return self.work.faces.run * (1 + found) if isinstance(self.work, ListFaces) else found
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)

@@ -251,14 +251,14 @@ def _(work: ScatterDraw, run: Target, buffer: Any, s: SubStage, p: Pipelines, ta
 def _(
     work: ListBlocks, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
-    """An empty list, then one invocation a block."""
+    """An empty list, then an invocation or a workgroup for each block."""
     vk, made = run.device.vk, run.lists[work.blocks].handle
     tiling = run.limits.tiling(s.domain)
     across, down = blocks_across(tiling.width), blocks_across(tiling.height)
     _bind_dispatch(run, buffer, p, "compute")
     vk.vkCmdUpdateBuffer(buffer, made, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
     run.commands.barrier(buffer)
-    vk.vkCmdDispatch(buffer, -(-across // GROUP), down, 1)
+    vk.vkCmdDispatch(buffer, across if work.blocks.shared else -(-across // GROUP), down, 1)
 
 
 @_record.register

@@ -1,4 +1,5 @@
-"""GLSL that lists active blocks: one invocation looks at the pixels of one block, no workgroup waits for another."""
+"""GLSL that lists active blocks: an invocation looks at the pixels of one block, or a workgroup does, an invocation at each
+pixel. No workgroup waits for another."""
 
 from __future__ import annotations
 
@@ -28,6 +29,26 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
         for v, value in work.blocks.quiet
     )
     most = limits.max_workgroup_count
+    append = [
+        "uint number = atomicAdd(count, 1u);",
+        f"blocks[number] = block.y * {across} + block.x;",
+        f"atomicMax(groups_x, min(number + 1u, {most}u));",
+        f"atomicMax(groups_y, number / {most}u + 1u);",
+    ]
+    if work.blocks.shared:
+        w.head.append("shared uint hits;")
+        main = [
+            "ivec2 block = ivec2(gl_WorkGroupID.xy);",
+            f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x), y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
+            "if (gl_LocalInvocationIndex == 0u) hits = 0u;",
+            "barrier();",
+            f"if (x < {width} && y < {height} && ({hit})) atomicOr(hits, 1u);",
+            "barrier();",
+            "if (gl_LocalInvocationIndex != 0u || hits == 0u) return;",
+            *append,
+        ]
+        layout = f"layout(local_size_x={BLOCK}, local_size_y={BLOCK}) in;"
+        return Shaders(tuple(w.resources), {"compute": w.text(main, [layout])})
     main = [
         "ivec2 block = ivec2(gl_GlobalInvocationID.xy);",
         f"if (block.x >= {across} || block.y >= {down}) return;",
@@ -36,9 +57,6 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
         "for (int y = first.y; y < end.y && !hit; ++y)",
         f"  for (int x = first.x; x < end.x; ++x) hit = hit || {hit};",
         "if (!hit) return;",
-        "uint number = atomicAdd(count, 1u);",
-        f"blocks[number] = block.y * {across} + block.x;",
-        f"atomicMax(groups_x, min(number + 1u, {most}u));",
-        f"atomicMax(groups_y, number / {most}u + 1u);",
+        *append,
     ]
     return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={GROUP}) in;"])})

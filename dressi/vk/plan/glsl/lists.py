@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from ..limits import DeviceLimits
-from ..lists import FaceList
+from ..lists import LISTING, FaceList
 from ..substage import ListFaces, SubStage
 from .pixel import declare_outputs, write_work
 from .writer import Resource, Shaders, ShaderText, Writer
-
-LISTING = 64  # invocations of a workgroup that lists faces
 
 
 def declare_list(w: Writer, access: str = "readonly") -> None:
@@ -26,11 +24,11 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
     w.declare_reads()
     names = declare_outputs(w, s)
     declare_list(w, "")
-    w.head.append(f"shared uint counts[{LISTING}];")
+    lanes, run = listed.invocations, listed.run
+    w.head.append(f"shared uint counts[{lanes}];")
     write_work(w, s, names)
     live = w.value(listed.live)
     wide, high = s.domain.size
-    run = -(-min(wide * high, listed.segment) // LISTING)
     main = [
         "int segment = int(gl_WorkGroupID.x), tile = int(gl_WorkGroupID.y), own = int(gl_LocalInvocationIndex);",
         f"int begin = segment * {listed.segment} + own * {run};",
@@ -43,17 +41,35 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
         "}",
         "counts[own] = bitCount(found);",
         "barrier();",
+        *(_scan(lanes) if lanes > LISTING else []),
         f"uint first = uint(tile * {listed.entries} + segment * {listed.segment}), count = 0u;",
-        "for (int k = 0; k < own; ++k) count += counts[k];",
+        "count = counts[own] - bitCount(found);"
+        if lanes > LISTING
+        else "for (int k = 0; k < own; ++k) count += counts[k];",
         "for (; found != 0u; found &= found - 1u, ++count)",
         f"  list[{listed.header}u + first + count] = uint(begin + findLSB(found));",
-        f"if (own == {LISTING - 1}) {{",
+        f"if (own == {lanes - 1}) {{",
         f"uint draw = uint(tile * {listed.segments} + segment) * 4u;",
         f"list[draw] = count * {listed.vertices}u; list[draw + 1u] = 1u;",
         f"list[draw + 2u] = first * {listed.vertices}u; list[draw + 3u] = 0u;",
         "}",
     ]
-    return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={LISTING}) in;"])})
+    return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={lanes}) in;"])})
+
+
+def _scan(lanes: int) -> list[str]:
+    """Statements that add to the count of each invocation those of all before it (Hillis and Steele 1986):
+
+    counts 2 0 1 3   step 1 -> 2 2 1 4   step 2 -> 2 2 3 6
+    """
+    return [
+        f"for (int step = 1; step < {lanes}; step *= 2) {{",
+        "  uint before = own < step ? 0u : counts[own - step];",
+        "  barrier();",
+        "  counts[own] += before;",
+        "  barrier();",
+        "}",
+    ]
 
 
 def find_vertex(listed: FaceList | None) -> list[str]:

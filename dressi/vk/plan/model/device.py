@@ -73,6 +73,12 @@ class DeviceModel:
         """Operations of one invocation in the time that a render pass and its barrier take by themselves."""
         return (self.render_pass + self.barrier) / self.operation
 
+    @property
+    def wide(self) -> bool:
+        """Whether the invocations of a workgroup run at the same time, so that waiting for each other costs them little.
+        CPU drivers run them one after the other."""
+        return self.lanes >= 1024
+
     def rounds(self, invocations: int) -> int:
         """How many times so many invocations fill the lanes."""
         return -(-invocations // self.lanes)

@@ -4,9 +4,10 @@ A dispatch writes the numbers of the live faces, in order, and their count as ar
 shader looks its face up in that list. Faces keep their order, which settles ties in depth, so the image has the bits
 of the dense draw. If a SubStage computes the mask face by face, the same dispatch makes the list.
 
-A workgroup lists the faces of one *segment*. Each of its invocations counts the live faces of a run, and a sum over
-the counts in shared memory says where its own begin. Every segment is a draw of its own, so that no workgroup waits for
-another.
+A workgroup lists the faces of one *segment*. Each of its invocations counts the live faces of a run and learns from the
+counts of those before it where its own begin. On devices with few lanes, where barriers inside of a workgroup are slow
+(CPU drivers), it adds these counts up alone; on others a prefix sum of the whole workgroup does, with fewer faces for
+each invocation. Every segment is a draw of its own, so that no workgroup waits for another.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from dataclasses import replace
 from ....ad.graph import Domain, RasterFunction
 from ..context import Context
 from ..limits import DeviceLimits
-from ..lists import FaceList
+from ..lists import LISTING, FaceList
+from ..model.device import DeviceModel
 from ..substage import Binding, ListFaces, Raster, Read, SubStage, Undecided
 
+MOST_INVOCATIONS = 256
+"""Invocations of a workgroup that lists by a prefix sum; devices have at least 128."""
 _INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
@@ -33,7 +37,8 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
         f = s.functions[0]
         if not isinstance(f, RasterFunction) or f.live is None:
             continue
-        listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face)
+        lanes = invocations(limits, context.cost)
+        listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face, lanes)
         key = (listed.domain, listed.live, listed.faces, listed.vertices)
         listed = lists.get(key, listed)
         drawing = replace(s, work=Raster(listed))
@@ -54,6 +59,13 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
             lists[key] = listed
         order[order.index(s)] = drawing
     return order
+
+
+def invocations(limits: DeviceLimits, cost: DeviceModel) -> int:
+    """Of the workgroups that make lists on a device."""
+    if not cost.wide:
+        return LISTING
+    return 1 << (min(MOST_INVOCATIONS, limits.max_workgroup_invocations).bit_length() - 1)
 
 
 def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | None:

@@ -63,6 +63,7 @@ class _Choice:
     def __init__(self, uses: Uses, context: Context, known: dict[ActiveBlocks, dict[Variable, np.ndarray]]):
         self.sub_stages, self.maker, self.context = uses.sub_stages, uses.maker, context
         self.functions, self.limits, self.cost = context.functions, context.limits, context.cost
+        self.shared = self.cost.wide
         self.given, self.roots = context.given, frozenset(context.roots)
         self.readers: dict[Variable, list[tuple[SubStage, bool]]] = {}
         for s in self.sub_stages:
@@ -122,11 +123,11 @@ class _Choice:
                     continue
                 if f.output in self.given or f.output in self.maker:
                     available.append((f.output, -1))
-                    lists.append(ActiveBlocks(domain, ((f.output, -1),)))
+                    lists.append(ActiveBlocks(domain, ((f.output, -1),), self.shared))
                 else:
                     lists += self._derived(f)
             if len(available) > 1:
-                lists.append(ActiveBlocks(domain, tuple(available)))
+                lists.append(ActiveBlocks(domain, tuple(available), self.shared))
             self.lists[domain] = lists
         return self.lists[domain]
 
@@ -134,7 +135,9 @@ class _Choice:
         known = values_where(self.functions, {f.output: HIT_NOTHING})
         scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
         return [
-            ActiveBlocks(v.domain, ((v, known[v].item()),)) for v in scalars if v.domain == f.output.domain
+            ActiveBlocks(v.domain, ((v, known[v].item()),), self.shared)
+            for v in scalars
+            if v.domain == f.output.domain
         ]
 
     def _all_known(self, k: int, blocks: ActiveBlocks) -> bool:

@@ -19,11 +19,9 @@ from ....ad.graph import Domain, Function, RasterFunction, Variable
 from ..cost import planes
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
-from ..glsl.lists import LISTING
 from ..glsl.writer import BLOCK
-from ..lists import FaceList
+from ..lists import LISTING, FaceList, vertices_expected
 from ..model.device import DeviceModel
-from ..passes.compact_live_faces import vertices_expected
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
@@ -274,16 +272,18 @@ def _vertices(f: RasterFunction, faces: FaceList | None) -> int:
 @_loads.register
 def _(work: ListFaces, s: SubStage, plan: Plan) -> list[Load]:
     """A workgroup a segment, each invocation with a run of its faces, then a sum over the workgroup's counts."""
-    faces = work.faces
-    run = -(-min(faces.entries, faces.segment) // LISTING)
-    each = Shader(s).run([*s.outputs, faces.live], s.body).times(run).and_then(Invocation(float(LISTING)))
-    return [Load(LISTING * faces.segments * s.domain.batch, each, float(run * planes(s.outputs)), True)]
+    faces, lanes = work.faces, work.faces.invocations
+    steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
+    each = Shader(s).run([*s.outputs, faces.live], s.body).times(faces.run).and_then(Invocation(steps))
+    return [Load(lanes * faces.segments * s.domain.batch, each, float(faces.run * planes(s.outputs)), True)]
 
 
 @_loads.register
 def _(work: ListBlocks, s: SubStage, plan: Plan) -> list[Load]:
-    """One invocation a block, which visits its pixels."""
+    """One invocation a block, which visits its pixels, or one a pixel."""
     tiling = plan.limits.tiling(work.blocks.domain)
     blocks = -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
-    each = Invocation(LOOP, float(len(work.blocks.quiet)), 0.0, 1.0).times(BLOCK * BLOCK)
-    return [Load(blocks, each, 1.0, True)]
+    pixel = Invocation(LOOP, float(len(work.blocks.quiet)), 0.0, 1.0)
+    if work.blocks.shared:
+        return [Load(blocks * BLOCK * BLOCK, pixel, 1.0 / (BLOCK * BLOCK), True)]
+    return [Load(blocks, pixel.times(BLOCK * BLOCK), 1.0, True)]
