@@ -14,11 +14,12 @@ from dressi.ad.ops.image.extremes import ExtremeIndex
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, IVEC2, VEC2, VEC3, Access
+from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, Access
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.lowering.long_loops import shorten_loops
+from dressi.vk.plan.lowering.workgroups import GroupReduction
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
@@ -131,8 +132,8 @@ mosts = st.integers(2, 9)
 def test_trees_mean_the_same(size, batch, seed, most):
     p = simplify(program(size, batch, seed))
     model = replace(CPU, longest_walk=most)
-    tree = shorten_loops(p, model)
-    assert shorten_loops(tree, model) is tree
+    tree = shorten_loops(p, DeviceLimits(), model)
+    assert shorten_loops(tree, DeviceLimits(), model) is tree
     assert all(f.iterations <= most for f in tree.functions if not isinstance(f, Alternating))
     compare(dict(zip(p.outputs, evaluate(list(tree.outputs.values())), strict=True)), p)
 
@@ -152,6 +153,30 @@ def test_gradients_pass_through_trees_and_packing_changes_no_bit(device):
     compare(packed, p)
     for name, value in packed.items():
         np.testing.assert_array_equal(value, baseline[name], err_msg=name)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("size", [(300, 3), (64, 65), (9, 530)])
+def test_workgroups_reduce(device, size):
+    """Each in one dispatch, for all types of sums, with a last run that is shorter and invocations that have none."""
+    v, m, i, x = (leaf(t, size, 2, k) for k, t in enumerate((VEC3, MAT3, IVEC2, FLOAT)))
+    outputs = {
+        "vectors": F.sum(v, "y"),
+        "integers": F.sum(i, "x"),
+        "all": F.mean(m, "xy"),
+        "largest": F.max(v, "xy"),
+        "smallest": F.min(x * x - 0.25, "y"),
+        "own": Product(1.0 + 0.1 * x).output,
+    }
+    p = simplify(Program(outputs))
+    most = {"max_workgroup_invocations": 128}
+    with VulkanExecutor(p, device, cost=DESKTOP, limits=replace(device.limits, **most)) as run:
+        run.run()
+        groups = [f for s in run.plan.sub_stages for f in s.functions if isinstance(f, GroupReduction)]
+        assert len(groups) == 4 * (size[1] >= 64) + 4 * (size[0] >= 64)
+        assert all(f.invocations <= 128 for f in groups)
+        first = {name: run.recv(v) for name, v in p.outputs.items()}
+    compare(first, p)
 
 
 @pytest.mark.vk
@@ -181,11 +206,16 @@ def test_other_long_loops_become_short(device):
 def test_a_tree_has_levels_of_about_one_length():
     x = Variable(FLOAT, (1024, 1))
     p = Program({"y": F.sum(x, "x")})
-    lengths = [f.iterations for f in shorten_loops(p, replace(CPU, longest_walk=256)).functions]
+    lengths = [
+        f.iterations for f in shorten_loops(p, DeviceLimits(), replace(CPU, longest_walk=256)).functions
+    ]
     assert lengths == [32, 32]
-    # A pass on this device takes as long as 18 fetches.
-    assert [f.iterations for f in shorten_loops(p, DESKTOP).functions] == [11, 10, 10]
-    assert shorten_loops(p, replace(CPU, longest_walk=1024)) is p is shorten_loops(p, CPU)
+    # A pass on this device takes as long as 18 fetches; without dispatches that are faster:
+    model = replace(DESKTOP, dispatch=1.0)
+    assert [f.iterations for f in shorten_loops(p, DeviceLimits(), model).functions] == [11, 10, 10]
+    (group,) = shorten_loops(p, DeviceLimits(max_workgroup_invocations=256), DESKTOP).functions
+    assert isinstance(group, GroupReduction) and (group.invocations, group.run) == (256, 4)
+    assert shorten_loops(p, DeviceLimits(), CPU) is p
 
 
 def test_one_view_and_many_reduce_alike():

@@ -109,7 +109,7 @@ def build_plan(
     """
     program.check()
     cost = cost or CPU
-    program = shorten_loops(snapshot_leaves(program), cost)
+    program = shorten_loops(snapshot_leaves(program), limits, cost)
     while True:
         try:
             with paused():

@@ -168,6 +168,13 @@ class ScatterDraw(Scatter):
 
 
 @dataclass(frozen=True, eq=False)
+class Reduction(Work):
+    """A dispatch of a workgroup for each texel of the output of one reduction."""
+
+    name: ClassVar[str] = "reduction"
+
+
+@dataclass(frozen=True, eq=False)
 class ListBlocks(Work):
     """A dispatch that lists active blocks."""
 

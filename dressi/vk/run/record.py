@@ -19,6 +19,7 @@ from ..plan.substage import (
     ListBlocks,
     ListFaces,
     Raster,
+    Reduction,
     ScatterDispatch,
     ScatterDraw,
     Sparse,
@@ -267,6 +268,15 @@ def _(
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
     run.device.vk.vkCmdDispatch(buffer, work.faces.segments, s.domain.batch, 1)
+
+
+@_record.register
+def _(
+    work: Reduction, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
+) -> None:
+    tiling = run.limits.tiling(s.domain)
+    _bind_dispatch(run, buffer, p, "compute")
+    run.device.vk.vkCmdDispatch(buffer, tiling.width, tiling.height, 1)
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

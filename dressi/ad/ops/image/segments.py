@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -100,13 +101,15 @@ class Segments(ReduceFunction):
             f"int {first} = {number} * {self.length}, segment_tile = {'0' if axis == 'n' else 'tile'};\n"
             f"#define segment_texel(t, n) $0({moved})\n"
             f"ivec2 segment_pixel = {pixel}, segment_size = {size};\nint segment_count = {count};\n"
-            f"{{ {self._snippet()} }}\n#undef segment_texel\n;"
+            f"{{ {self.snippet()} }}\n#undef segment_texel\n;"
         )
 
-    def _snippet(self) -> str:
-        """That of the whole, with names of the segment for what it reads and where it runs."""
+    def snippet(self, others: Mapping[str, str] | None = None) -> str:
+        """That of the whole, with names of the segment for what it reads and where it runs, and other names by word."""
         snippet, (size, batch) = self.whole.glsl, self.whole.output.domain
+        snippet = snippet if "$y" in snippet else f"$y = {snippet};"
         names = {
+            **(others or {}),
             "$0": "segment_texel",
             "$size0": "segment_size",
             "$batch0": "segment_count",
@@ -115,8 +118,7 @@ class Segments(ReduceFunction):
             "pixel": "segment_pixel",
             "tile": "segment_tile",
         }
-        snippet = _WORD.sub(lambda m: names.get(m[0], m[0]), snippet)
-        return snippet if "$y" in snippet else f"$y = {snippet};"
+        return _WORD.sub(lambda m: names.get(m[0], m[0]), snippet)
 
     def evaluate(self, at, x):
         k = "nyx".index(self.axis)
@@ -181,7 +183,7 @@ class PlaceInSegment(PixelFunction):
 def divisible(whole: ReduceFunction) -> bool:
     """Whether the snippet of a reduction can run over a segment: it has one input, brings the axis down to one texel, and
     asks ``$size0`` or ``$batch0`` how long the axis is."""
-    if len(whole.inputs) != 1 or whole.access != (Access.FETCH,):
+    if len(whole.inputs) != 1 or whole.access != (Access.FETCH,) or whole.includes:
         return False
     domain = whole.inputs[0].domain
     if whole.output.domain != with_extent(domain, whole.axis, 1):

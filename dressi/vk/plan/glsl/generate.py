@@ -11,6 +11,7 @@ from ..substage import (
     ListBlocks,
     ListFaces,
     Raster,
+    Reduction,
     ScatterDispatch,
     ScatterDraw,
     SubStage,
@@ -20,6 +21,7 @@ from .blocks import block_shaders
 from .lists import list_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import raster_shaders
+from .reduce import reduce_shaders
 from .scatter import scatter_dispatch_shaders, scatter_draw_shaders
 from .writer import Shaders, ShaderText
 
@@ -39,5 +41,6 @@ _shaders.register(Compute, compute_shaders)
 _shaders.register(Raster, raster_shaders)
 _shaders.register(ScatterDispatch, scatter_dispatch_shaders)
 _shaders.register(ScatterDraw, scatter_draw_shaders)
+_shaders.register(Reduction, reduce_shaders)
 _shaders.register(ListBlocks, block_shaders)
 _shaders.register(ListFaces, list_shaders)

@@ -8,24 +8,26 @@ loops, each over the results of the one before. The order of additions is fixed 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from ....ad.graph import Function, ReduceFunction, Variable
-from ....ad.ops.image.segments import reduction_tree
+from ....ad.ops.image.segments import Segments, reduction_tree
 from ....ad.program import Program
 from ....ad.transform.rewrite import mapped, rewrite
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
 from ..walks import Walks
+from .workgroups import by_workgroups
 
 ROUNDS = 32
 """Functions that replace others may be shortened again, so many times at most."""
 MOST_LEVELS = 8
 
 
-def shorten_loops(program: Program, model: DeviceModel) -> Program:
+def shorten_loops(program: Program, limits: DeviceLimits, model: DeviceModel) -> Program:
     """The program with loops that the device can walk, but for Functions that know no way; itself where all are short."""
     for _ in range(ROUNDS):
-        shorter = {f.output: y for f in program.functions if (y := shortened(f, model)) is not None}
+        shorter = {f.output: y for f in program.functions if (y := shortened(f, limits, model)) is not None}
         if not shorter:
             break
         program = mapped(program, rewrite(program.roots, (), shorter))
@@ -40,33 +42,38 @@ def within_walks(limits: DeviceLimits, program: Program, most: int) -> DeviceLim
     return replace(limits, max_loop_iterations=min(limits.max_loop_iterations, max(most, longest)))
 
 
-def shortened(f: Function, model: DeviceModel) -> Variable | None:
+def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:
     """The value of a Function by shorter loops, None where it is short enough or where no way is known."""
-    if not f.iterations:
+    if not f.iterations or isinstance(f, Segments):
         return None
-    reduction = isinstance(f, ReduceFunction)
-    most = level_length(f, model) if reduction else model.longest_walk
+    if not isinstance(f, ReduceFunction):
+        return f.shortened(model.longest_walk) if f.iterations > model.longest_walk else None
+    most, seconds = level_length(f, model)
+    group = by_workgroups(f, limits, model)
+    if group is not None and group[1] < seconds:
+        return group[0].output
     if f.iterations <= most:
         return None
     own = f.shortened(most)
-    return reduction_tree(f, most) if own is None and reduction else own
+    return reduction_tree(f, most) if own is None else own
 
 
-def level_length(f: ReduceFunction, model: DeviceModel) -> int:
-    """Texels that an invocation of each level of a reduction takes.
+def level_length(f: ReduceFunction, model: DeviceModel) -> tuple[int, float]:
+    """Texels that an invocation of each level of a reduction takes, and the seconds that all levels take.
 
     On wide devices those for which the levels, each with the start of a pass and as many fetches one after the other, are
     done soonest: 1024 texels are 3 levels of 11 for passes of 7 and fetches of 0.4 microseconds. Elsewhere, and over the
     tiles of a batch, where one view and many have to plan alike, as many as may be.
     """
-    if not model.wide or f.axis == "n":
-        return model.longest_walk
-    start = model.render_pass + model.barrier
-    lengths = (_root(f.extent, levels) for levels in range(1, MOST_LEVELS + 1))
-    times = {
-        n: k * (start + n * model.fetch_latency) for k, n in enumerate(lengths, 1) if n <= model.longest_walk
-    }
-    return max(min(times, key=lambda n: times[n]), 2) if times else model.longest_walk
+    times = {model.longest_walk: inf}
+    if model.wide and f.axis != "n":
+        start = model.render_pass + model.barrier
+        lengths = [max(_root(f.extent, levels), 2) for levels in range(1, MOST_LEVELS + 1)]
+        for levels, n in enumerate(lengths, 1):
+            if n <= model.longest_walk:
+                times.setdefault(n, levels * (start + n * model.fetch_latency))
+    most = min(times, key=lambda n: times[n])
+    return most, times[most]
 
 
 def _root(extent: int, levels: int) -> int:

@@ -21,12 +21,14 @@ from ....errors import PlanError
 from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..limits import DeviceLimits
+from ..lowering.workgroups import GroupReduction
 from ..substage import (
     Binding,
     Compute,
     Fragment,
     Raster,
     Read,
+    Reduction,
     ScatterDispatch,
     SubStage,
     Undecided,
@@ -167,6 +169,11 @@ def work_of(function: Function) -> Work:
 @work_of.register
 def _(function: PixelFunction) -> Work:
     return Undecided()
+
+
+@work_of.register
+def _(function: GroupReduction) -> Work:
+    return Reduction()
 
 
 @work_of.register

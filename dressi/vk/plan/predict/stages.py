@@ -21,6 +21,7 @@ from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
 from ..glsl.writer import BLOCK
 from ..lists import LISTING, FaceList, vertices_expected
+from ..lowering.workgroups import GroupReduction
 from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
@@ -30,6 +31,7 @@ from ..substage import (
     ListFaces,
     PixelWork,
     Raster,
+    Reduction,
     Scatter,
     ScatterDispatch,
     ScatterDraw,
@@ -267,6 +269,16 @@ def _fragments(domain: Domain, faces: FaceList | None) -> int:
 
 def _vertices(f: RasterFunction, faces: FaceList | None) -> int:
     return round(vertices_expected(f, faces)) * f.batch
+
+
+@_loads.register
+def _(work: Reduction, s: SubStage, plan: Plan) -> list[Load]:
+    """A workgroup a texel: each invocation a run of texels, then the levels of a tree in shared memory."""
+    (f,) = s.functions
+    assert isinstance(f, GroupReduction)
+    texel = Shader(s).elsewhere(f.inputs[0]).and_then(Invocation(f.operations * f.output.vtype.components))
+    each = texel.times(f.run).and_then(Invocation((f.iterations - f.run) * LOOP))
+    return [Load(_texels(s.domain) * f.invocations, each, planes(s.outputs) / f.invocations, True)]
 
 
 @_loads.register
