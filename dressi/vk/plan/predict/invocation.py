@@ -45,11 +45,12 @@ class Invocation:
 
 
 def loops_of(f: Function) -> float:
-    """Iterations of one evaluation, 0 without a loop."""
-    if f.iterations:
+    """Iterations that one evaluation is expected to run, 0 without a loop: those that it declares, and ``TYPICAL_LOOP``,
+    or fewer where it declares fewer, where data decide."""
+    by_data = any(math.isinf(f.reads(k)) for k, a in enumerate(f.access) if a is Access.FETCH)
+    if not by_data:
         return float(f.iterations)
-    endless = any(math.isinf(f.reads(k)) for k, a in enumerate(f.access) if a is Access.FETCH)
-    return float(TYPICAL_LOOP) if endless else 0.0
+    return float(min(f.iterations, TYPICAL_LOOP) if f.iterations else TYPICAL_LOOP)
 
 
 class Shader:
@@ -119,7 +120,8 @@ class _Counted:
             count = max(loops, 1.0) if math.isinf(count) else count
             self._operations += count * one.operations
             self._fetches += count * one.fetches
-            self._walk = max(self._walk, max(one.walk, 1.0) * loops, one.walk)
+            most = max(float(f.iterations), loops)
+            self._walk = max(self._walk, max(one.walk, 1.0) * most, one.walk)
             step = max(step, one.chain * max(loops, 1.0) if count else 0.0)
         self._operations += f.operations * f.output.vtype.components * max(loops, 1.0)
         self._ready[f.output] = start + step
