@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,8 @@ from .glsl.writer import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
 from .substage import Stage, SubStage
+from .sync.barriers import Level, synchronize
+from .sync.commands import REPORT, STATUS, Command, commands_of, copies_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,35 @@ class Plan:
         return [*self.static.stages, *self.step.stages]
 
     @cached_property
+    def commands(self) -> tuple[tuple[Command, ...], ...]:
+        """What each Stage is recorded as, those of ``static`` first."""
+        numbered = [
+            (stage, of)
+            for schedule, of in zip(self.schedules, self.images.by_schedule, strict=True)
+            for stage in schedule.stages
+        ]
+        return tuple(
+            tuple(commands_of(stage, k, of, self.images.depths, self.shaders))
+            for k, (stage, of) in enumerate(numbered)
+        )
+
+    def synchronized(self, stages: Iterable[int], *, in_order: bool = False) -> list[Level[Command]]:
+        """The commands of these Stages, numbered through ``static`` and ``step``, and of the copies of a step, with the
+        barriers between them. in_order: all of a Stage before the next one."""
+        found = [command for k in sorted(stages) for command in self.commands[k]]
+        found += copies_of(self.step.copies, self.images.by_schedule[1])
+        if any(use.resource == STATUS for command in found for use in command.uses):
+            found.append(REPORT)
+        return synchronize(found, in_order=in_order)
+
+    @cached_property
+    def levels(self) -> list[Level[Command]]:
+        """The commands of a step before which nothing was sent; each level has a barrier, a full one the first."""
+        first = len(self.static.stages)
+        always = [first + k for k, own in enumerate(self.step.dependencies) if own is None]
+        return self.synchronized(always)
+
+    @cached_property
     def counts(self) -> dict[str, int]:
         """``functions`` packed, ``substages``, ``stages``, ``shaders`` that differ; ``image_bytes`` of all images,
         depths too, and ``buffer_bytes`` of the accumulators of scatters."""
@@ -104,4 +136,9 @@ class Plan:
                 lines.append(f"  stage {k}: {'render pass' if stage.draws else 'dispatch'}")
                 lines += [f"    {s}" for s in stage.sub_stages]
             lines += [f"  copy {new} -> {leaf}" for leaf, new in schedule.copies]
+        lines.append("order of a step, with its barriers:")
+        first = len(self.static.stages)
+        for level in self.levels:
+            lines.append(f"  {level.barrier or 'full barrier'}")
+            lines.append(f"    {', '.join(command.name(first) for command in level.commands)}")
         return "\n".join(lines)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
 from ..plan.glsl.blocks import words_of
 from ..plan.plan import Plan
 from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
+from ..plan.sync.barriers import Level
+from ..plan.sync.commands import Command
 from .device.memory import DeviceBuffer
-from .record import Target, record_copies, record_nothing, record_stage
-from .shaders.pipeline import PipelineMaker, Pipelines, make_pool
+from .record import Prepared, Target, copy_images, record, record_nothing
+from .shaders.pipeline import PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
 from .store import Store
 
@@ -20,14 +22,6 @@ RECORDINGS = 8  # command buffers kept for different sets of Stages
 
 AfterStage = Callable[[Any, int], None]
 Stages = frozenset[int]
-
-
-class _Prepared(NamedTuple):
-    run: Target
-    stage: Stage
-    target: DrawTarget | None
-    resolve: DrawTarget | None
-    pipelines: list[Pipelines]
 
 
 class _Recording(NamedTuple):
@@ -108,8 +102,10 @@ class BuiltPlan:
             self.commands.wait(ticket)
 
         def write(buffer: Any) -> None:
-            self._write(buffer, self._stages, sorted(stages))
-            record_copies(self._step, buffer, self.plan.step.copies)
+            for level in self.plan.synchronized(stages):
+                self._write_barrier(buffer, level)
+                for command in level.commands:
+                    self._write(buffer, command)
 
         self._recordings[stages] = _Recording(self.commands.record(write, buffer), 0)
         return stages
@@ -117,17 +113,30 @@ class BuiltPlan:
     def write_step(self, buffer: Any, after_stage: AfterStage) -> None:
         """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each of its
         Stages, those that are left out included."""
-        for k in range(len(self._static), len(self._stages)):
-            self._write(buffer, self._stages, [k] if k in self._always else [])
-            after_stage(buffer, k - len(self._static))
-        record_copies(self._step, buffer, self.plan.step.copies)
+        first = len(self._static)
+        left = list(range(first, len(self._stages)))
 
-    def _write(self, buffer: Any, prepared: list[_Prepared], stages: Iterable[int]) -> None:
-        for k in stages:
-            p = prepared[k]
-            record_stage(p.run, buffer, p.stage, p.target, p.resolve, p.pipelines)
-            self.commands.barrier(buffer)
-        self.commands.to_host(buffer)  # what shaders report
+        def end_before(stage: int) -> None:
+            while left and left[0] < stage:
+                after_stage(buffer, left.pop(0) - first)
+
+        for level in self.plan.synchronized(self._always, in_order=True):
+            self._write_barrier(buffer, level)
+            for command in level.commands:
+                end_before(command.stage if command.stage >= 0 else len(self._stages))
+                self._write(buffer, command)
+        end_before(len(self._stages))
+
+    def _write_barrier(self, buffer: Any, level: Level[Command]) -> None:
+        if level.barrier is not None:
+            self.commands.order(buffer, level.barrier)
+
+    def _write(self, buffer: Any, command: Command) -> None:
+        if command.stage >= 0:
+            record(self._stages[command.stage], buffer, command)
+        elif command.copy is not None:
+            leaf, new = command.copy
+            copy_images(self.device, buffer, self._step.images[new], self._step.images[leaf])
 
     # ---- building
     def _prepare(
@@ -136,7 +145,7 @@ class BuiltPlan:
         run: Target,
         passing: Collection[Variable],
         buffers: dict[str, DeviceBuffer],
-    ) -> _Prepared:
+    ) -> Prepared:
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
         self._cache.compile({s: self.plan.shaders[s] for s in stage.sub_stages})
@@ -168,16 +177,14 @@ class BuiltPlan:
             )
             for k, s in enumerate(stage.sub_stages)
         ]
-        prepared = _Prepared(run, stage, target, resolve, pipelines)
+        prepared = Prepared(run, stage, target, resolve, pipelines)
         if self.device.compiles_late and self._untouched(stage):
             self._warm_up(prepared)
         return prepared
 
-    def _warm_up(self, p: _Prepared) -> None:
+    def _warm_up(self, p: Prepared) -> None:
         """The driver compiles the shaders of a Stage in its own thread, while the host goes on with the next."""
-        buffer = self.commands.record(
-            lambda b: record_nothing(p.run, b, p.stage, p.target, p.resolve, p.pipelines)
-        )
+        buffer = self.commands.record(lambda b: record_nothing(p, b))
         self.commands.submit(buffer)
         self._warming.append(buffer)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from ..plan.substage import (
     SubStage,
     Work,
 )
+from ..plan.sync.commands import Command, Part
 from .device.commands import Commands
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage, to_planes
@@ -45,36 +46,40 @@ class Target:
     lists: dict[WorkList, DeviceBuffer]
 
 
-def record_stage(
-    run: Target,
-    buffer: Any,
-    stage: Stage,
-    target: DrawTarget | None,
-    resolve: DrawTarget | None,
-    pipelines: list[Pipelines],
-) -> None:
-    """A render pass with its subpasses, or a dispatch; barriers around it are the caller's."""
-    if not stage.draws:
-        _dispatch(run, buffer, stage.sub_stages[0], pipelines[0], target, resolve)
+class Prepared(NamedTuple):
+    """A Stage with what it is recorded from. target, resolve: of its render pass, and of the one that ends a scatter."""
+
+    run: Target
+    stage: Stage
+    target: DrawTarget | None
+    resolve: DrawTarget | None
+    pipelines: list[Pipelines]
+
+
+def record(p: Prepared, buffer: Any, command: Command) -> None:
+    """Commands of a Stage: a render pass with its subpasses, a dispatch, or what prepares or ends one."""
+    if p.stage.draws:
+        assert p.target is not None
+        _render_pass(p.run, buffer, p.target, p.pipelines, lambda k: _subpass(p, buffer, k))
         return
-    assert target is not None
+    s, own = p.stage.sub_stages[0], p.pipelines[0]
+    if command.part is Part.PREPARE:
+        _prepare(s.work, p.run, buffer)
+    elif command.part is Part.RESOLVE:
+        _resolve(p, buffer, command.band)
+    else:
+        _choose_band(p.run, buffer, own, command.band)
+        _record(s.work, p.run, buffer, s, own, p.target)
 
-    def draw(k: int) -> None:
-        s = stage.sub_stages[k]
-        _record(s.work, run, buffer, s, pipelines[k], target)
 
-    _render_pass(run, buffer, target, pipelines, draw)
+def _subpass(p: Prepared, buffer: Any, k: int) -> None:
+    s = p.stage.sub_stages[k]
+    _record(s.work, p.run, buffer, s, p.pipelines[k], p.target)
 
 
-def record_nothing(
-    run: Target,
-    buffer: Any,
-    stage: Stage,
-    target: DrawTarget | None,
-    resolve: DrawTarget | None,
-    pipelines: list[Pipelines],
-) -> None:
+def record_nothing(p: Prepared, buffer: Any) -> None:
     """Uses all shaders of a Stage on no pixel and no texel: drivers that compile a shader when it is first used do so."""
+    run, stage, target, resolve, pipelines = p
     if stage.draws:
         assert target is not None
         _render_pass(
@@ -82,19 +87,17 @@ def record_nothing(
         )
         return
     vk = run.device.vk
-    (p,) = pipelines
-    _choose_band(run, buffer, p, p.bands[0])
-    for part, handle in p.handles.items():
+    (own,) = pipelines
+    _choose_band(run, buffer, own, own.bands[0])
+    for part in own.handles:
         drawn = {"draw": target, "resolve": resolve}.get(part)
         if drawn is not None:
             _begin(run, buffer, replace(drawn, size=(1, 1)))
-            _bind(run, buffer, p, part)
+            _bind(run, buffer, own, part)
             _draw_nothing(run, buffer)
             vk.vkCmdEndRenderPass(buffer)
         else:
-            point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
-            vk.vkCmdBindPipeline(buffer, point, handle)
-            vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
+            _bind_dispatch(run, buffer, own, part)
             vk.vkCmdDispatch(buffer, 0, 0, 0)
         run.commands.barrier(buffer)
 
@@ -199,8 +202,33 @@ def _fill(run: Target, buffer: Any, sparse: Sparse) -> None:
                 1,
                 [color],
             )
-    if sparse.fill:
-        run.commands.barrier(buffer)
+
+
+# ---- what comes before and after
+def _prepare(work: Work, run: Target, buffer: Any) -> None:
+    """An empty list of blocks, or images with the values they have outside of the active blocks."""
+    if isinstance(work, ListBlocks):
+        vk = run.device.vk
+        empty = vk.ffi.new("uint32_t[4]", (0, 0, 1, 0))
+        vk.vkCmdUpdateBuffer(buffer, run.lists[work.blocks].handle, 0, 16, empty)
+    elif isinstance(work, Compute | ScatterDispatch) and work.sparse is not None:
+        _fill(run, buffer, work.sparse)
+
+
+def _resolve(p: Prepared, buffer: Any, band: int) -> None:
+    """The table of a scatter, or the work on it, from the accumulators."""
+    run, own = p.run, p.pipelines[0]
+    scatter = p.stage.sub_stages[0].scatter
+    assert scatter is not None
+    _choose_band(run, buffer, own, band)
+    if p.resolve is not None:
+        _begin(run, buffer, p.resolve)
+        _bind(run, buffer, own, "resolve")
+        _cover(run, buffer, p.resolve)
+        run.device.vk.vkCmdEndRenderPass(buffer)
+    else:
+        _bind_dispatch(run, buffer, own, "resolve")
+        _groups(run, buffer, scatter.output.domain)
 
 
 # ---- the commands of each kind of work
@@ -236,7 +264,6 @@ def _(
     if work.sparse is None:
         _groups(run, buffer, s.domain)
     else:
-        _fill(run, buffer, work.sparse)
         run.device.vk.vkCmdDispatchIndirect(buffer, run.lists[work.sparse.blocks].handle, 0)
 
 
@@ -252,14 +279,12 @@ def _(work: ScatterDraw, run: Target, buffer: Any, s: SubStage, p: Pipelines, ta
 def _(
     work: ListBlocks, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
-    """An empty list, then an invocation or a workgroup for each block."""
-    vk, made = run.device.vk, run.lists[work.blocks].handle
+    """An invocation or a workgroup for each block."""
     tiling = run.limits.tiling(s.domain)
     across, down = blocks_across(tiling.width), blocks_across(tiling.height)
     _bind_dispatch(run, buffer, p, "compute")
-    vk.vkCmdUpdateBuffer(buffer, made, 0, 16, vk.ffi.new("uint32_t[4]", (0, 0, 1, 0)))
-    run.commands.barrier(buffer)
-    vk.vkCmdDispatch(buffer, across if work.blocks.shared else -(-across // GROUP), down, 1)
+    groups = across if work.blocks.shared else -(-across // GROUP)
+    run.device.vk.vkCmdDispatch(buffer, groups, down, 1)
 
 
 @_record.register
@@ -281,44 +306,9 @@ def _(
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
     vk = run.device.vk
-    vk.vkCmdBindPipeline(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, p.handles[part])
-
-
-def _dispatch(
-    run: Target,
-    buffer: Any,
-    s: SubStage,
-    p: Pipelines,
-    target: DrawTarget | None,
-    resolve: DrawTarget | None,
-) -> None:
-    """A Stage that is no render pass: its work, and for a scatter the shader that resolves; band by band."""
-    vk = run.device.vk
-    scatter = s.scatter
-    vk.vkCmdBindDescriptorSets(buffer, vk.VK_PIPELINE_BIND_POINT_COMPUTE, p.layout, 0, 1, [p.set], 0, None)
-    for first in p.bands:
-        _choose_band(run, buffer, p, first)
-        _record(s.work, run, buffer, s, p, target)
-        if scatter is not None:
-            run.commands.barrier(buffer)
-            if resolve is not None:
-                _begin(run, buffer, resolve)
-                _bind(run, buffer, p, "resolve")
-                _cover(run, buffer, resolve)
-                vk.vkCmdEndRenderPass(buffer)
-            else:
-                _bind_dispatch(run, buffer, p, "resolve")
-                _groups(run, buffer, scatter.output.domain)
-        if first != p.bands[-1]:
-            run.commands.barrier(buffer)
-
-
-def record_copies(run: Target, buffer: Any, copies: Sequence[tuple[Variable, Variable]]) -> None:
-    """New values into the leaves that could not be overwritten in place."""
-    for leaf, new in copies:
-        copy_images(run.device, buffer, run.images[new], run.images[leaf])
-    if copies:
-        run.commands.barrier(buffer)
+    point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+    vk.vkCmdBindPipeline(buffer, point, p.handles[part])
+    vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
 
 
 def copy_images(device: Device, buffer: Any, sources: list[DeviceImage], targets: list[DeviceImage]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from ....ad.graph import Function
+from ....ad.graph import Function, Variable
 
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 
@@ -44,15 +44,22 @@ class ShaderSource(str):
     """The GLSL of one shader, a string that knows its parts.
 
     statements: whole statements of its text, each with the Function whose snippet it is.  included: the texts of other
-    files in it, by the names of these.
+    files in it, by the names of these.  reads: the stored Variables that it reads.
     """
 
     statements: Mapping[str, Function]
     included: Mapping[str, str]
+    reads: frozenset[Variable] = frozenset()
 
     @classmethod
-    def of(cls, text: str, statements: Mapping[str, Function], included: Mapping[str, str]) -> ShaderSource:
+    def of(
+        cls,
+        text: str,
+        statements: Mapping[str, Function],
+        included: Mapping[str, str],
+        reads: Iterable[Variable] = (),
+    ) -> ShaderSource:
         """A text with its parts."""
         self = cls(text)
-        self.statements, self.included = statements, included
+        self.statements, self.included, self.reads = statements, included, frozenset(reads)
         return self

@@ -73,6 +73,7 @@ class Writer:
         self.names: dict[Variable, str] = {}  # Variables available as expressions
         self.images: dict[Variable, str] = {}  # prefix of image names
         self.fetches: dict[Variable, str] = {}
+        self.loaded: set[Variable] = set()
         self.binding = {r.variable: r.binding for r in s.reads}
         self.resources: list[Resource] = []
         self.declared: dict[int, str] = {}  # by binding: what declares it
@@ -138,6 +139,7 @@ class Writer:
         """An expression that reads all planes of a texel."""
         swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
         name = self.images[v]
+        self.loaded.add(v)
         parts = []
         for plane in range(len(v.vtype.planes)):
             full = f"{name}_{plane}"
@@ -299,7 +301,7 @@ class Writer:
         included = {name: self.shader_text(name) for name in self.includes}
         head = "\n".join([*layouts, *included.values(), *self.declared.values(), *self.head])
         source = f"#version 450\n{extension}\n{head}\nvoid main() {{\n{body}\n}}\n"
-        return ShaderSource.of(source, self.statements, included)
+        return ShaderSource.of(source, self.statements, included, self.loaded)
 
 
 def component(name: str, vtype: VType, k: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import DeviceError
+from ...plan.sync.barriers import Barrier
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
 
@@ -76,6 +77,13 @@ class Commands:
     def barrier(self, buffer: Any) -> None:
         """Everything before is finished and visible to everything after."""
         self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT)
+
+    def order(self, buffer: Any, barrier: Barrier) -> None:
+        """A barrier of a plan."""
+        vk = self.device.vk
+        memory = vk.VkMemoryBarrier(srcAccessMask=int(barrier.written), dstAccessMask=int(barrier.seen))
+        before, after = int(barrier.before), int(barrier.after)
+        vk.vkCmdPipelineBarrier(buffer, before, after, 0, 1, [memory], 0, None, 0, None)
 
     def to_host(self, buffer: Any) -> None:
         """Everything before can be read by the host once the submission is done."""

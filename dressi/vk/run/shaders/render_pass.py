@@ -124,7 +124,7 @@ def make_target(
                 storeOp=store,
                 stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
                 stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-                initialLayout=image.layout if not is_depth else vk.VK_IMAGE_LAYOUT_UNDEFINED,
+                initialLayout=image.layout,
                 finalLayout=image.layout,
             )
         )
@@ -194,8 +194,8 @@ def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int
 
 
 def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]) -> list[Any]:
-    """A by-region dependency between every two subpasses that share an attachment, and around the pass for the
-    layout transition of depth images."""
+    """A by-region dependency between every two subpasses that share an attachment. There is none with what is outside of the
+    pass: the barriers of the plan order passes, and no layout changes."""
     write = vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
     tests = vk.VK_PIPELINE_STAGE_EARLY_FRAGMENT_TESTS_BIT | vk.VK_PIPELINE_STAGE_LATE_FRAGMENT_TESTS_BIT
     read = vk.VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT
