@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dressi import Device
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
@@ -122,6 +123,29 @@ def test_wide_devices_list_by_prefix_sums(device, faces, batch):
         (made,) = [s for s in plan.sub_stages if isinstance(s.work, ListFaces)]
         assert made.work.faces.invocations == {256: 256, 200: 128}[most] and made.iterations <= 256
         assert all((a == b).all() for a, b in zip(serial, scanned, strict=True))
+
+
+def test_all_segments_of_a_tile_are_one_call_where_the_device_can(device, monkeypatch):
+    import vulkan
+
+    real, counts = vulkan.vkCmdDrawIndirect, []
+
+    def draw(buffer, arguments, offset, count, stride):
+        counts.append(count)
+        real(buffer, arguments, offset, count, stride)
+
+    monkeypatch.setattr(vulkan, "vkCmdDrawIndirect", draw)
+    scene, found = Scene(SEGMENT + 77, 2, 2, "leaf"), []
+    for most in (device.limits.max_draw_indirect_count, 1):
+        with Device(
+            device.physical, validation=device.instance.validation
+        ) as own:  # which has recorded nothing
+            counts.clear()
+            limits = replace(own.limits, max_draw_indirect_count=most)
+            found.append(results(scene, own, limits=limits)[1])
+        assert counts and set(counts) == {2 if most > 1 else 1}
+    assert "multiDrawIndirect" in device.features
+    assert all((a == b).all() for a, b in zip(*found, strict=True))
 
 
 def test_tiles_in_a_grid_have_lists_as_well(device):

@@ -40,6 +40,8 @@ class DeviceLimits:
     max_storage_buffer_bytes: int = 1 << 27
     max_loop_iterations: int = 65535
     """Of all loops of an invocation together: lavapipe ends them there in silence, whatever their conditions say."""
+    max_draw_indirect_count: int = UNLIMITED
+    """Draws of one indirect call; 1 without the feature multiDrawIndirect."""
     fragment_atomics: bool = True
     int64_atomics: bool = True  # in buffers
     lazy_images: bool = False  # attachments that never leave their render pass need no memory
@@ -117,6 +119,7 @@ _MINIMUM = DeviceLimits(
     max_storage_buffers=4,
     max_per_stage_resources=128,
     max_fragment_combined_output_resources=4,
+    max_draw_indirect_count=1,
     int64_atomics=False,
     half_images=False,
 )

@@ -85,7 +85,7 @@ def exported(
         batch=variable.batch,
         extent=(tiling.width, tiling.height),
         offsets=tuple(tiling.offset(tile) for tile in range(variable.batch)),
-        layout=vk.VK_IMAGE_LAYOUT_GENERAL,
+        layout=images[0].layout,
         stage=vk.VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT
         | vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
         | vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT

@@ -165,8 +165,8 @@ def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nea
 def _draw_tiles(
     run: Target, buffer: Any, f: Function, s: SubStage, faces: FaceList | None, nearest: float = 0.0
 ) -> None:
-    """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport. Of a list one a
-    segment, whose vertices are numbered through all tiles."""
+    """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport. The draws of a list,
+    one a segment, are one call where the device can; their vertices are numbered through all tiles."""
     assert isinstance(f, RasterFunction)
     vk = run.device.vk
     tiling = run.limits.tiling(s.domain)
@@ -175,8 +175,10 @@ def _draw_tiles(
         if faces is None:
             vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
             continue
-        for k in range(tile * faces.segments, (tile + 1) * faces.segments):
-            vk.vkCmdDrawIndirect(buffer, run.lists[faces].handle, 16 * k, 1, 16)
+        first, end = tile * faces.segments, (tile + 1) * faces.segments
+        most = run.limits.max_draw_indirect_count
+        for k in range(first, end, most):
+            vk.vkCmdDrawIndirect(buffer, run.lists[faces].handle, 16 * k, min(most, end - k), 16)
 
 
 def _groups(run: Target, buffer: Any, domain: Domain) -> None:

@@ -101,6 +101,9 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     types = list(memory.memoryTypes)[: memory.memoryTypeCount]
     limits = _limits(
         properties.limits,
+        max_draw_indirect_count=min(properties.limits.maxDrawIndirectCount, UNLIMITED)
+        if "multiDrawIndirect" in features
+        else 1,
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
@@ -140,7 +143,7 @@ def _usage(vk: Binding, physical: Any, name: str) -> Usage:
     return found
 
 
-def _limits(limits: Any, **optional: bool) -> DeviceLimits:
+def _limits(limits: Any, **optional: Any) -> DeviceLimits:
     """DeviceLimits from VkPhysicalDeviceLimits and what the device has beyond the minimum."""
 
     def least(*numbers: int) -> int:

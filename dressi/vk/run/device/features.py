@@ -30,6 +30,7 @@ class Feature:
 FEATURES = (
     Feature("shaderStorageImageExtendedFormats", "storage images of two components", required=True),
     Feature("fragmentStoresAndAtomics", "scatters that are drawn over primitives"),
+    Feature("multiDrawIndirect", "one call for all draws of a list"),
     Feature("shaderInt64", "64-bit sums"),
     Feature(
         "shaderBufferInt64Atomics",
