@@ -102,6 +102,17 @@ class Plan:
         return self.synchronized(always)
 
     @cached_property
+    def barriers(self) -> dict[int, int]:
+        """How many barriers of a step come right before commands of each Stage that always runs, numbered through
+        ``static`` and ``step``; those before the copies at the end have the number -1. The full barrier that a step begins
+        with is one of them."""
+        found: dict[int, int] = {}
+        for level in self.levels:
+            stage = level.commands[0].stage
+            found[stage] = found.get(stage, 0) + 1
+        return found
+
+    @cached_property
     def counts(self) -> dict[str, int]:
         """``functions`` packed, ``substages``, ``stages``, ``shaders`` that differ; ``image_bytes`` of all images,
         depths too, and ``buffer_bytes`` of the accumulators of scatters."""

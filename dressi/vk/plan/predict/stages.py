@@ -135,12 +135,16 @@ class Prediction:
 
 def predict(plan: Plan, model: DeviceModel) -> Prediction:
     """What every step of the plan takes on the device of the model, while nothing is sent."""
-    run = [stage for stage, sources in plan.step.with_dependencies if sources is None]
-    found = [_predict(plan, stage, model) for stage in run]
+    first = len(plan.static.stages)
+    found = [
+        _predict(plan, stage, plan.barriers.get(first + k, 0), model)
+        for k, (stage, sources) in enumerate(plan.step.with_dependencies)
+        if sources is None
+    ]
     if plan.step.copies:
-        moved = copied_bytes(plan)
-        seconds = moved / model.bandwidth + model.barrier
-        found.append(StagePrediction("copies", "", 0, 0.0, 0.0, moved, 0.0, 0.0, 1, 0, seconds))
+        moved, barriers = copied_bytes(plan), plan.barriers.get(-1, 0)
+        seconds = moved / model.bandwidth + barriers * model.barrier
+        found.append(StagePrediction("copies", "", 0, 0.0, 0.0, moved, 0.0, 0.0, barriers, 0, seconds))
     return Prediction(model, tuple(found))
 
 
@@ -149,10 +153,10 @@ def stage_name(stage: Stage) -> str:
     return " | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages)
 
 
-def _predict(plan: Plan, stage: Stage, model: DeviceModel) -> StagePrediction:
+def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> StagePrediction:
     loads = [load for s in stage.sub_stages for load in loads_of(s, plan)]
     moved = stage_bytes(plan, stage, tiler=model.tiler)
-    barriers, passes, dispatches = _starts(stage)
+    passes, dispatches = _launches(stage)
     busy = sum(load.seconds(model) for load in loads)
     subpasses = (len(stage.sub_stages) - 1) * model.barrier
     starts = passes * model.render_pass + dispatches * model.dispatch + barriers * model.barrier + subpasses
@@ -172,17 +176,15 @@ def _predict(plan: Plan, stage: Stage, model: DeviceModel) -> StagePrediction:
     )
 
 
-def _starts(stage: Stage) -> tuple[int, int, int]:
-    """(barriers, render passes, dispatches) of a Stage as it is recorded."""
+def _launches(stage: Stage) -> tuple[int, int]:
+    """(render passes, dispatches) of a Stage as it is recorded."""
     if stage.draws:
-        return 1, 1, 0
+        return 1, 0
     work = stage.sub_stages[0].work
-    sparse = work.sparse if isinstance(work, Compute | ScatterDispatch) else None
-    fills = sparse is not None and bool(sparse.fill)
     if not isinstance(work, Scatter):
-        return 1 + isinstance(work, ListBlocks) + fills, 0, 1
+        return 0, 1
     passes = isinstance(work, ScatterDraw) + (work.epilogue is not None and work.epilogue.draws)
-    return 2 + fills, passes, 2 - passes
+    return passes, 2 - passes
 
 
 def _texels(domain: Domain) -> int:
