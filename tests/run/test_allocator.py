@@ -201,3 +201,22 @@ def test_the_number_of_allocations_is_respected():
     ):
         memory.bind_buffer(needing(100), "list", LOCAL)
     assert len(driver.blocks) == 2
+
+
+def test_the_budget_is_what_the_driver_tells_and_not_more_than_was_imposed():
+    """Of a heap of 100 bytes other programs leave 60, and another device of this process has 10 of them."""
+    told = SimpleNamespace(heapBudget=[60], heapUsage=[25])
+    vk = SimpleNamespace(
+        VkPhysicalDeviceMemoryBudgetPropertiesEXT=lambda: told,
+        VkPhysicalDeviceMemoryProperties2=lambda pNext: pNext,
+        vkGetPhysicalDeviceMemoryProperties2=lambda physical, properties: None,
+    )
+    properties = SimpleNamespace(memoryHeaps=[SimpleNamespace(size=100)], memoryHeapCount=1)
+    budget = Budget(cast(Any, vk), None, properties, extension=True, cpu=False)
+    assert (budget.of(0, held=15), budget.left(0, held=15)) == (50, 35)
+    budget.imposed = 20
+    assert (budget.of(0, held=15), budget.left(0, held=15), budget.left(0, held=30)) == (20, 5, 0)
+    silent = Budget(cast(Any, vk), None, properties, extension=False, cpu=False)
+    assert (silent.of(0, held=15), silent.left(0, held=15)) == (100, 85)
+    nominal = Budget(cast(Any, vk), None, properties, extension=False, cpu=True)
+    assert nominal.heap_sizes[0] >= 100

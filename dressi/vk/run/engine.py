@@ -43,8 +43,8 @@ class DressiAD:
     """An optimisation, or any computation whose inputs change.
 
     Describe it with ``set_loss`` and ``set_optimizer``, or with ``set_output``. Then ``step``, and read with ``recv``
-    or ``evaluate``. Every value that is read is the value for the present leaves, after all steps and sends so far;
-    it is computed when it is read, if it is out of date. Only ``losses`` has values of the past.
+    or ``evaluate``. A value that is read is the value for the present leaves, after all steps and sends so far, and is
+    computed if it is out of date. Only ``losses`` has values of the past.
 
     device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here and closed
     with this. limits: a profile's, or other limits smaller than the device's. model: the device model to plan with,
@@ -230,8 +230,7 @@ class DressiAD:
         return self.recv_async(variable).result()
 
     def recv_async(self, variable: Variable | str) -> Readback:
-        """What ``recv`` would give now, as a handle: ``done()`` tells whether it has arrived, ``result()`` waits for
-        it.
+        """What ``recv`` would give now, as a handle: ``done()`` tells if it has arrived, ``result()`` waits for it.
 
         The copy is queued after the steps so far; nothing waits for it. A handle stays valid when the graph is built
         again or this is closed. With 8 handles unread, the next call waits for the first of them.
