@@ -104,8 +104,8 @@ def test_a_device_is_refused_before_it_is_opened(device, monkeypatch):
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        ({"max_storage_buffers": 1}, "2 storage buffers, the device allows 1"),
-        ({"max_workgroup_invocations": 32}, "64 workgroup invocations, the device allows 32"),
+        ({"max_storage_buffers": 1}, "2 storage buffers, the device allows 1; choose another device"),
+        ({"max_workgroup_invocations": 32}, "64 workgroup invocations, the device allows 32; choose another"),
         ({"max_per_stage_resources": 2}, "per stage resources, the device allows 2"),
     ],
 )  # fmt: skip

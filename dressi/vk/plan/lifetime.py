@@ -1,7 +1,8 @@
 """Which images exist, and which Variables share one because they never live at the same time.
 
-Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save nothing for
-silhouettes and 6 to 11 % for the face form and textures, for a layout transition of every aliased image in every step.
+Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save nothing
+for silhouettes and 6 to 11 % for the face form and textures, for a layout transition of every aliased image in every
+step.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Images:
 
     slots: all of them. by_schedule: the slot number of each plane of each Variable that a schedule stores or reads; a
     transient may have another slot in another schedule. passing: for each schedule, the attachments that only later
-    subpasses of their Stage read, so that they need not be stored. depths: the slots of rasters, and of the scatters that
-    draw the same triangles again.
+    subpasses of their Stage read, so that they need not be stored. depths: the slots of rasters, and of the scatters
+    that draw the same triangles again.
     """
 
     slots: tuple[ImageSlot, ...]
@@ -92,9 +93,10 @@ def assign_images(
 ) -> Images:
     """A slot for every plane that is stored.
 
-    persistent: Variables with images of their own. replaces: new values written in place into the images of leaves. The
-    others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients of one
-    schedule are dead while another runs, so schedules share their slots. share: False gives every value its own.
+    persistent: Variables with images of their own. replaces: new values written in place into the images of leaves.
+    The others take a free slot of their kind from the Stage that makes them to the last that reads them. Transients
+    of one schedule are dead while another runs, so schedules share their slots. share: False gives every value its
+    own.
     """
     slots = _Slots()
     lasting: dict[Variable, tuple[int, ...]] = {}
@@ -148,8 +150,8 @@ def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:
 
 
 class _Depths:
-    """Depth images: one for each raster of a render pass, which other render passes use too; a raster that a scatter draws
-    again has its own."""
+    """Depth images: one for each raster of a render pass, which other render passes use too; a raster that a scatter
+    draws again has its own."""
 
     def __init__(self, slots: _Slots, limits: DeviceLimits, share: bool):
         self.of: dict[SubStage, int] = {}

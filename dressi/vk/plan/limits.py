@@ -17,7 +17,12 @@ UNLIMITED = 1 << 20
 _FEWER_IMAGES = (
     "split it into Functions that read and write fewer images (a MAT3 or MAT4 takes an image for each column)"
 )
-_CURES = {"loop_iterations": "work on a smaller image, or axis by axis"}
+_ANOTHER_DEVICE = "choose another device or larger limits"
+_CURES = {
+    "loop_iterations": "work on a smaller image, or axis by axis",
+    "storage_buffers": _ANOTHER_DEVICE,
+    "workgroup_invocations": _ANOTHER_DEVICE,
+}
 
 
 @dataclass(frozen=True)
