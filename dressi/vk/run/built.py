@@ -1,4 +1,4 @@
-"""A Plan on a device: images, pipelines, recorded commands, and which of its Stages are out of date."""
+"""A Plan on a device: its images, pipelines and recorded commands, and which of its Stages are out of date."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class _Recording(NamedTuple):
 
 
 class BuiltPlan:
-    """Runs a Plan. Stages are numbered through ``static`` and ``step``; ``stale`` are those, among the ones that do
-    not run every time, of which a leaf was sent since they last ran."""
+    """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: the Stages that do not run in every
+    step and of which a leaf was sent since they last ran."""
 
     def __init__(self, plan: Plan, store: Store):
         device, commands = store.device, store.commands
         self.plan, self.device, self.commands = plan, device, commands
         images, self._depths, self._own = store.images_of(plan)
         buffers, cache = store.workspace.buffers_of(plan), store.workspace.pipelines
-        # For each schedule: a transient may lie elsewhere in another one.
+        # A Variable may have another image in the other schedule.
         self._lists = {
             made: DeviceBuffer(device, 4 * words_of(made, plan.limits), "list", host=False)
             for s in plan.shaders
@@ -76,7 +76,7 @@ class BuiltPlan:
 
     # ---- running
     def run(self, n: int) -> None:
-        """Queue ``n`` steps. Only the first of them has anything stale to do."""
+        """Queue ``n`` steps. The first of them runs the stale Stages as well."""
         stale, rest = frozenset(self.stale), self._always
         if stale:
             first = self._recorded(stale | rest)
@@ -92,7 +92,7 @@ class BuiltPlan:
         self._recordings[key] = _Recording(recording.buffer, ticket)
 
     def _recorded(self, stages: Stages) -> Stages:
-        """The key of the commands for these Stages, and the copies of a step; recorded when first needed."""
+        """Record the commands for these Stages and the copies of a step, unless they are kept. Returns their key."""
         if stages in self._recordings:
             self._recordings.move_to_end(stages)
             return stages
@@ -189,8 +189,8 @@ class BuiltPlan:
         self._warming.append(buffer)
 
     def _untouched(self, stage: Stage) -> bool:
-        """Whether a render pass that draws nothing leaves everything as it is that can be read already: attachments
-        that are not loaded become undefined."""
+        """Whether a render pass that draws nothing keeps all values that can be read now. It makes attachments that
+        it does not load undefined."""
         named = set(self.plan.program.outputs.values())
         for s in stage.sub_stages:
             loaded = {r.variable for r in s.reads if r.binding is Binding.ATTACHMENT}
@@ -201,11 +201,11 @@ class BuiltPlan:
         return True
 
     def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
-        """The lists of a SubStage as its shaders name them."""
+        """The lists that the shaders of a SubStage bind, by the names of their resources."""
         return {x.resource: self._lists[x] for x in (*s.work.uses, s.work.makes) if x is not None}
 
     def destroy(self) -> None:
-        """Release what is the plan's own; nothing of it may be under way."""
+        """Release the plan's own objects. Its work must have ended."""
         for buffer in [*self._warming, *(r.buffer for r in self._recordings.values())]:
             self.commands.release(buffer)
         self._maker.destroy()

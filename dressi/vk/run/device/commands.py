@@ -12,8 +12,8 @@ from ...plan.sync.barriers import Barrier
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
 
-_BUFFERS = 64  # command buffers under way when the host goes on
-_SUBMISSIONS = 16  # calls of vkQueueSubmit under way
+_BUFFERS = 64  # command buffers in flight at most
+_SUBMISSIONS = 16  # calls of vkQueueSubmit in flight at most
 
 
 @dataclass
@@ -24,7 +24,7 @@ class _Submission:
 
 
 class Commands:
-    """A command pool and what of it is under way. Submissions run in order; each has a *ticket*, a growing number."""
+    """A command pool and its submissions in flight. They run in order; each has a number that grows, its ticket."""
 
     def __init__(self, device: Device):
         vk = device.vk
@@ -44,7 +44,7 @@ class Commands:
 
     # ---- recording
     def allocate(self) -> Any:
-        """An empty command buffer, which lives as long as the pool."""
+        """A new command buffer, which lives until ``release`` or ``destroy``."""
         vk = self.device.vk
         info = vk.VkCommandBufferAllocateInfo(
             commandPool=self.pool, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
@@ -52,12 +52,12 @@ class Commands:
         return vk.vkAllocateCommandBuffers(self.device.handle, info)[0]
 
     def release(self, buffer: Any) -> None:
-        """Give a command buffer that is not under way back."""
+        """Free a command buffer that is not in flight."""
         self.device.vk.vkFreeCommandBuffers(self.device.handle, self.pool, 1, [buffer])
 
     def record(self, write: Callable[[Any], None], buffer: Any = None) -> Any:
-        """A command buffer (a new one, or ``buffer`` anew) that can be submitted many times at once; begins with a
-        full barrier."""
+        """Record a command buffer, a new one or ``buffer`` again. It may be in flight several times, and begins with
+        a full barrier."""
         vk = self.device.vk
         buffer = self.allocate() if buffer is None else buffer
         flags = vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
@@ -68,14 +68,14 @@ class Commands:
         return buffer
 
     def once(self, write: Callable[[Any], None]) -> None:
-        """Record, submit and wait."""
+        """Record, submit, and wait for the end."""
         buffer = self.record(write)
         self.submit(buffer)
         self.wait()
         self.release(buffer)
 
     def barrier(self, buffer: Any) -> None:
-        """Everything before is finished and visible to everything after."""
+        """A full barrier: commands before it are finished, and their writes visible, before those after it begin."""
         self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT)
 
     def order(self, buffer: Any, barrier: Barrier) -> None:
@@ -86,7 +86,7 @@ class Commands:
         vk.vkCmdPipelineBarrier(buffer, before, after, 0, 1, [memory], 0, None, 0, None)
 
     def to_host(self, buffer: Any) -> None:
-        """Everything before can be read by the host once the submission is done."""
+        """Make all writes before visible to the host once the submission is done."""
         self._barrier(buffer, self.device.vk.VK_PIPELINE_STAGE_HOST_BIT)
 
     def _barrier(self, buffer: Any, after: int) -> None:
@@ -98,7 +98,7 @@ class Commands:
         vk.vkCmdPipelineBarrier(buffer, everything, after, 0, 1, [memory], 0, None, 0, None)
 
     def initialize(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
-        """Bring new images into their layouts; those in ``zero`` filled with zeros."""
+        """Bring new images into their layouts, and fill those in ``zero`` with zeros."""
         vk = self.device.vk
         color, depth = (
             vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
@@ -144,7 +144,7 @@ class Commands:
 
     # ---- submitting
     def submit(self, *buffers: Any, times: int = 1) -> int:
-        """Queue command buffers, the last ``times`` times; at most ``_BUFFERS`` are under way when the host goes on.
+        """Submit command buffers, the last one ``times`` times. Waits while more than ``_BUFFERS`` are in flight.
         Returns the ticket."""
         self.device.check_thread()
         *first, last = buffers
@@ -159,7 +159,7 @@ class Commands:
         return self._ticket
 
     def _make_room(self, count: int) -> None:
-        """Wait for the oldest submissions until so many command buffers may follow."""
+        """Wait for the oldest submissions until ``count`` more command buffers may follow."""
         busy = sum(s.buffers for s in self._under_way)
         while self._under_way and (busy + count > _BUFFERS or not self._free):
             busy -= self._under_way[0].buffers
@@ -177,7 +177,7 @@ class Commands:
         self._under_way.append(_Submission(self._ticket, fence, count))
 
     def done(self, ticket: int) -> bool:
-        """Whether a submission is done; does not wait."""
+        """Whether a submission is done. Does not wait."""
         vk = self.device.vk
         flying = next((s for s in self._under_way if s.ticket >= ticket), None)
         if flying is None:
@@ -188,7 +188,7 @@ class Commands:
         return True
 
     def wait(self, ticket: int | None = None) -> None:
-        """Until a submission, or everything submitted, is done. Ctrl-C raises KeyboardInterrupt; the work goes on, and
+        """Wait until a submission, or all of them, are done. Ctrl-C raises KeyboardInterrupt; the work goes on, and
         the next call waits for it again."""
         ended = [s for s in self._under_way if ticket is None or s.ticket <= ticket]
         if not ended:
@@ -201,7 +201,7 @@ class Commands:
             self._free.append(s.fence)
 
     def destroy(self) -> None:
-        """Release everything; nothing may be under way (``Device.settle``)."""
+        """Release everything. All work must have ended, see ``Device.settle``."""
         for fence in self._fences:
             self.device.destroy(fence)
         self.device.destroy(self.pool)

@@ -14,7 +14,7 @@ from ..device.memory import DeviceImage
 
 @dataclass
 class DrawTarget:
-    """What recording needs of a Stage's render pass; ``clears`` has a value for each attachment."""
+    """A render pass with its framebuffer and area. ``clears``: a clear value for each attachment."""
 
     render_pass: Any
     framebuffer: Any
@@ -23,7 +23,7 @@ class DrawTarget:
 
 
 class _Attachments:
-    """Attachments of a render pass in the order of first use."""
+    """The attachments of a render pass, in the order of their first use."""
 
     def __init__(self) -> None:
         self.images: list[DeviceImage] = []
@@ -57,9 +57,9 @@ def make_target(
     size: tuple[int, int],
     name: str,
 ) -> DrawTarget:
-    """Render pass with one subpass a SubStage; draws clear their colour to -1 and their depth to 1.
+    """A render pass with a subpass for each SubStage. Rasters clear their colour to -1 and their depth to 1.
 
-    What is ``passing`` is not stored, depths only where a scatter tests them later.
+    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later.
     """
     vk = device.vk
     table = _Attachments()
@@ -89,7 +89,7 @@ def make_target(
     for k, (inputs, colors, depth) in enumerate(descriptions):
         now = {*inputs, *colors} | ({depth} if depth is not None else set())
         preserved = [a for a in table.used if a not in now and a not in table.depth and table.used[a][0] < k]
-        # Attachments loaded from outside must survive subpasses before their first use as well.
+        # Attachments that are loaded must also be preserved by the subpasses before their first use.
         preserved += [a for a in table.used if a in table.loaded and a not in now and table.used[a][0] > k]
         subpasses.append(
             vk.VkSubpassDescription(
@@ -161,7 +161,7 @@ def make_target(
 
 
 def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int], name: str) -> DrawTarget:
-    """A render pass for draws that only add into buffers; they test the depth that a raster left."""
+    """A render pass for draws that only add into buffers, tested against the depth of a raster."""
     vk = device.vk
     attachment = vk.VkAttachmentDescription(
         format=depth.format,
@@ -209,7 +209,7 @@ def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]
     for k, writers in table.written.items():
         for source in writers:
             pairs.update((source, user) for user in table.used[k] if user > source)
-    # What is only read is stored after its last user all the same, when the others have read it.
+    # An attachment that is only read is also stored, after its last user: the others must have read it by then.
     for users in table.used.values():
         pairs.update((user, users[-1]) for user in users if user < users[-1])
     return [
