@@ -113,9 +113,9 @@ def in_form(outputs: Any, read: Callable[[list[Variable]], list[Any]], find: Cal
     if isinstance(outputs, Mapping):
         return dict(zip(outputs, in_form(list(outputs.values()), read, find), strict=True))
     single = isinstance(outputs, Variable | str)
-    found = [outputs] if single else outputs
-    found = [find(v) for v in found] if isinstance(found, Sequence) else [None]
-    if not all(isinstance(v, Variable) for v in found):
+    given = [outputs] if single else outputs
+    found = [find(v) for v in given] if isinstance(given, Sequence) else None
+    if found is None or not all(isinstance(v, Variable) for v in found):
         raise GraphError(f"evaluate takes Variables, or a list or dict of them, not {outputs!r}")
     values = read(found)
     return values[0] if single else values
