@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dressi import __version__
-from dressi.cli.bench.command import bench
+from dressi.cli.bench_command import bench
 from dressi.cli.devices import devices
 from dressi.cli.fit import fit
 from dressi.cli.terminal import say

@@ -18,7 +18,7 @@ class Extremes(PixelFunction):
     The image is FLOAT, or VEC2 of such extremes along the other axis. No derivative.
     """
 
-    operations = 15.0
+    operations, fetches = 15.0, math.inf
     no_derivative = "is made for masks; use F.window_max and F.window_min"
     fields = ("axis",)
 
@@ -84,7 +84,7 @@ class BlockExtremes(PixelFunction):
     The image is FLOAT, or VEC2 of such extremes.
     """
 
-    operations = 15.0
+    operations, fetches = 15.0, math.inf
     no_derivative = "is made for masks; use F.max and F.min"
     fields = ("length", "axis")
 

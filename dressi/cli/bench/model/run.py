@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 from dressi import Device, DressiAD
-from dressi.cli import plan_for
 from dressi.cli.bench.model.rounds import fit_job, rounds
 from dressi.cli.bench.model.table import print_predictions
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.run import trials_of
 from dressi.cli.bench.targets import drawn_on, without_values
 from dressi.cli.plan_for import PlanFor
+from dressi.cli.plan_for import record as record_named
 from dressi.config import shader_text
 from dressi.errors import InputError
 from dressi.render.fit import FitOptions, mesh_dataset, planned_dataset
@@ -44,7 +44,7 @@ def run_model(request: Request, *, record: str | None, measure: bool) -> list[di
     if measure:
         results = _beside_measurement(request, record)
     else:
-        target = plan_for.record(record, request.profile)
+        target = record_named(record, request.profile)
         results = [
             _result(request, target, label, settings, predict(plan, target.model))
             for label, settings, plan in _plans(request, target)

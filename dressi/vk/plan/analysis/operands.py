@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ....ad.graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
 from ....ad.types import Access
-from ..cost import fetches, operations, planes
+from ..model.cost import fetches, operations, planes
 from ..model.device import DeviceModel
 from .rematerialization import LARGEST_CONE
 

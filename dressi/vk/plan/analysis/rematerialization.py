@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
-from ..cost import fetches, operations
+from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
 from ..substage import iteration_domain
 from ..walks import iterations

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
-from ..cost import operations
+from ..model.cost import operations
 from ..model.device import DeviceModel
 
 LARGEST_INLINED = 128

@@ -27,8 +27,8 @@ from ....ad.graph import Domain, RasterFunction, ScatterFunction, Variable
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..analysis.restrict import restrict
 from ..context import Context
-from ..cost import operations, planes
 from ..lists import ActiveBlocks
+from ..model.cost import operations, planes
 from ..substage import Binding, ListBlocks, Raster, Read, ScatterDispatch, Sparse, SubStage, Undecided
 from ..uses import Uses
 

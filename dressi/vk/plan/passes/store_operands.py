@@ -25,7 +25,7 @@ from ..analysis.operands import (
 from ..analysis.rematerialization import LARGEST_CONE
 from ..analysis.restrict import restrict
 from ..context import Context
-from ..cost import planes
+from ..model.cost import planes
 from ..substage import PixelWork, Scatter, SubStage
 
 _SHADERS = (PixelWork, Scatter)

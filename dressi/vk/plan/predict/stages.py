@@ -16,12 +16,12 @@ from functools import cached_property, singledispatch
 from typing import Any
 
 from ....ad.graph import Domain, Function, RasterFunction, Variable
-from ..cost import planes
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
 from ..glsl.writer import BLOCK
 from ..lists import LISTING, FaceList, vertices_expected
 from ..lowering.workgroups import GroupReduction
+from ..model.cost import planes
 from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan

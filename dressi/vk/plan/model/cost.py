@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...ad.graph import Function, ReduceFunction, Variable
+from ....ad.graph import Function, ReduceFunction, Variable
 
 
 def operations(f: Function) -> float:
