@@ -46,7 +46,6 @@ LONG = {
     "dressi/ad/graph/function.py",
     "dressi/ad/ops/image/image.py",
     "dressi/render/fit/job.py",
-    "dressi/vk/plan/glsl/writer.py",
     "dressi/vk/run/engine.py",
 }
 FULL = {"dressi/ad/ops/pixel", "dressi/vk/run/device", "tests/ad", "tests/render", "tests/vk"}

@@ -44,7 +44,7 @@ from .analysis.static import split_static
 from .analysis.updates import Updates, effective_updates, snapshot_leaves
 from .context import Context
 from .glsl.generate import generate
-from .glsl.writer import ShaderText
+from .glsl.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from ...ad.graph import Variable
-from .glsl.writer import Shaders
+from .glsl.shaders import Shaders
 from .limits import DeviceLimits
 from .substage import Compute, ScatterDispatch, SubStage
 

@@ -11,7 +11,7 @@ from ...ad.graph import Variable
 from ...ad.program import Program
 from .analysis.dependencies import Leaves
 from .glsl.fixed_point import accumulator_bytes
-from .glsl.writer import Shaders
+from .glsl.shaders import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
 from .substage import Stage, SubStage

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from .lists import ActiveBlocks, FaceList, WorkList
-from .walks import Walks
+from .model.walks import Walks
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""

@@ -17,7 +17,7 @@ from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
 from ..plan.compiler import build_plan
-from ..plan.glsl.writer import stage_of
+from ..plan.glsl.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.model.device import DeviceModel
 from ..plan.model.records import record_of

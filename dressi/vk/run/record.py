@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, Variable
-from ..plan.glsl.writer import GROUP, blocks_across
+from ..plan.glsl.invocation import blocks_across
 from ..plan.limits import DeviceLimits
 from ..plan.lists import FaceList, WorkList
 from ..plan.substage import (
+    GROUP,
     Compute,
     Fragment,
     ListBlocks,

@@ -19,8 +19,8 @@ from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, Scatte
 from ....ad.types import Access
 from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
+from ..model.walks import iterations
 from ..substage import iteration_domain
-from ..walks import iterations
 
 LARGEST_CONE = 48
 """Functions of a cone that is recomputed; more make shaders that take long to compile."""

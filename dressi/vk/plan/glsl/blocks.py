@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from ..limits import DeviceLimits
 from ..lists import FaceList, WorkList
-from ..substage import ListBlocks, SubStage
-from .writer import BLOCK, GROUP, Shaders, ShaderText, Writer, blocks_across, declare_blocks
+from ..substage import GROUP, ListBlocks, SubStage
+from .invocation import BLOCK, blocks_across, declare_blocks
+from .shaders import Shaders, ShaderText
+from .writer import Writer
 
 
 def words_of(listed: WorkList, limits: DeviceLimits) -> int:

@@ -23,7 +23,7 @@ from .pixel import compute_shaders, fragment_shaders
 from .raster import raster_shaders
 from .reduce import reduce_shaders
 from .scatter import scatter_dispatch_shaders, scatter_draw_shaders
-from .writer import Shaders, ShaderText
+from .shaders import Shaders, ShaderText
 
 
 def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:

@@ -6,7 +6,8 @@ from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList
 from ..substage import ListFaces, SubStage
 from .pixel import declare_outputs, write_work
-from .writer import Resource, Shaders, ShaderText, Writer
+from .shaders import Resource, Shaders, ShaderText
+from .writer import Writer
 
 
 def declare_list(w: Writer, access: str = "readonly") -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from ....ad.graph import Variable
 from ..limits import DeviceLimits
 from ..substage import Compute, Fragment, SubStage
-from .writer import Shaders, ShaderText, Writer, color_outputs, invocation
+from .invocation import invocation
+from .shaders import Shaders, ShaderText
+from .writer import Writer, color_outputs
 
 FULL_SCREEN = """#version 450
 void main() {

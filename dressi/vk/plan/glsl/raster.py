@@ -11,7 +11,8 @@ from ..lists import FaceList
 from ..substage import Binding, Raster, SubStage
 from .flat import Flat, find_flat, needed
 from .lists import declare_list, find_vertex
-from .writer import Resource, Shaders, ShaderText, Writer, color_outputs
+from .shaders import Resource, Shaders, ShaderText
+from .writer import Writer, color_outputs
 
 
 def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:

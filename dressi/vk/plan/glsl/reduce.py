@@ -11,7 +11,8 @@ from ..limits import DeviceLimits
 from ..lowering.workgroups import GroupReduction
 from ..substage import Reduction, SubStage
 from .pixel import declare_outputs
-from .writer import Shaders, ShaderText, Writer
+from .shaders import Shaders, ShaderText
+from .writer import Writer
 
 
 def reduce_shaders(work: Reduction, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:

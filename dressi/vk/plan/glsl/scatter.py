@@ -11,13 +11,15 @@ from dataclasses import replace
 from ....ad.graph import ScatterFunction, Variable
 from ..limits import DeviceLimits
 from ..lists import vertices_expected
-from ..substage import Scatter, ScatterDispatch, ScatterDraw, SubStage
+from ..substage import GROUP, Scatter, ScatterDispatch, ScatterDraw, SubStage
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import Flat, find_flat, needed
+from .invocation import invocation
 from .lists import declare_list
 from .pixel import FULL_SCREEN, declare_outputs, write_work
 from .raster import fragment_place, pull
-from .writer import GROUP, Resource, Shaders, ShaderText, Writer, component, invocation
+from .shaders import Resource, Shaders, ShaderText
+from .writer import Writer, component
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
 

@@ -1,4 +1,5 @@
-"""GLSL of per-pixel SubStages, and the writer that all modes share. Switches on access, binding and mode, never on which Function it sees.
+"""The writer of GLSL that all kinds of work share. It asks for the access and the binding of an input, never which
+Function it writes.
 
 Every temporary is ``precise``: a value does not depend on which other Functions share the shader, so a packed plan
 gives the bits of the baseline.
@@ -7,45 +8,14 @@ gives the bits of the baseline.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from ....ad.graph import Function, Variable
 from ....ad.includes import included_files
 from ....ad.types import Access, VType
 from ..limits import DeviceLimits
-from ..substage import GROUP, ONE, Binding, Sparse, SubStage
+from ..substage import ONE, Binding, SubStage
+from .shaders import Resource, ShaderText
 from .source import ShaderSource, template_of
-
-ShaderText = Callable[[str], str]
-"""Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""
-
-BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits, a workgroup each
-
-
-@dataclass(frozen=True)
-class Resource:
-    """One descriptor of a shader set: an image plane, or the scatter buffer."""
-
-    kind: str  # "texture", "attachment", "storage", "buffer", "status", "blocks", "list"
-    variable: Variable | None = None
-    plane: int = 0
-
-
-def stage_of(part: str) -> str:
-    """The stage of a shader by its key among ``Shaders.sources``."""
-    return "compute" if part == "resolve" else part.rpartition(".")[2]
-
-
-@dataclass(frozen=True)
-class Shaders:
-    """The shaders of one SubStage with their shared descriptor set, bindings numbered by position."""
-
-    resources: tuple[Resource, ...]
-    sources: dict[
-        str, str
-    ]  # "vertex", "fragment", "compute", "resolve" or "resolve.vertex", "resolve.fragment"
-    bands: range = range(1)  # of a scatter: the first cells of the bands that run one after the other
-
 
 _FORMATS = {
     (1, False): "r32f",
@@ -334,41 +304,3 @@ def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
             layouts.append(f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} color{k};")
             stores.append(f"color{k} = {expression};")
     return layouts, stores
-
-
-def blocks_across(width: int) -> int:
-    return -(-width // BLOCK)
-
-
-def declare_blocks(w: Writer) -> None:
-    """The list of active blocks: arguments of an indirect dispatch over them, how many there are, their numbers."""
-    w.head.append(
-        f"layout(set=0, binding={len(w.resources)}, std430) buffer Blocks "
-        "{ uint groups_x, groups_y, groups_z, count; int blocks[]; };"
-    )
-    w.resources.append(Resource("blocks"))
-
-
-def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
-    """Layout and statements of a compute shader: one invocation a texel, in rows, or in the active blocks."""
-    t, domain = w.tiling, w.s.domain
-    layout = f"layout(local_size_x={GROUP}) in;"
-    lines = ["ivec2 place = ivec2(gl_GlobalInvocationID.xy);"]
-    if sparse is not None:
-        declare_blocks(w)
-        across = blocks_across(t.width)
-        lines = [
-            f"uint number = gl_WorkGroupID.y * {w.limits.max_workgroup_count}u + gl_WorkGroupID.x;",
-            "if (number >= count) return;",
-            "int block = blocks[number], inside = int(gl_LocalInvocationIndex);",
-            f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "
-            f"block / {across} * {BLOCK} + inside / {BLOCK});",
-        ]
-    lines += [
-        f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
-    ]
-    if t.rows * t.columns > domain.batch:
-        column = f"place.x / {domain.size[0]}"
-        row = f"place.y / {domain.size[1]}"
-        lines.append(f"if ({row} + {column} * {t.rows} >= {domain.batch}) return;")
-    return layout, lines

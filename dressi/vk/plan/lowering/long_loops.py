@@ -16,7 +16,7 @@ from ....ad.program import Program
 from ....ad.transform.rewrite import mapped, rewrite
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
-from ..walks import Walks
+from ..model.walks import Walks
 from .workgroups import by_workgroups
 
 ROUNDS = 32

@@ -22,6 +22,7 @@ from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..limits import DeviceLimits
 from ..lowering.workgroups import GroupReduction
+from ..model.walks import Walks
 from ..substage import (
     Binding,
     Compute,
@@ -36,7 +37,6 @@ from ..substage import (
     iteration_domain,
     resources,
 )
-from ..walks import Walks
 
 LARGEST_SHADER = 256
 """The most Functions of one shader, those computed again included. The time that drivers take to compile a shader grows

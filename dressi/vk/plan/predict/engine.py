@@ -11,7 +11,7 @@ from ....ad.optim.optimizer import Optimizer
 from ....ad.program import Program
 from ....errors import InputError
 from ..compiler import build_plan
-from ..glsl.writer import ShaderText
+from ..glsl.shaders import ShaderText
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
 from ..options import DEFAULT, PlanOptions

@@ -18,7 +18,7 @@ from typing import Any
 from ....ad.graph import Domain, Function, RasterFunction, Variable
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
-from ..glsl.writer import BLOCK
+from ..glsl.invocation import BLOCK
 from ..lists import LISTING, FaceList, vertices_expected
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
-from ...ad.types import Access
+from ....ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from ....ad.types import Access
 
 VIEWS = 64
 """Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no shorter."""
