@@ -14,7 +14,7 @@ from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, VEC3
+from dressi.ad.types import FLOAT, INT, MAT4, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
@@ -24,7 +24,7 @@ from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.show import plan_dot, plan_svg
-from dressi.vk.plan.substage import Binding, Compute
+from dressi.vk.plan.substage import Binding, Compute, Fragment
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -187,6 +187,17 @@ def test_counters_are_fused_into_another_dispatch():
     (counting,) = stage.sub_stages[0].fused
     assert len(counting.outputs) == 2
     assert {leaf for leaf, _ in plan.step.copies} == set(counters)
+
+
+def test_images_of_fused_work_count_as_outputs_of_the_fragment_shader():
+    """A matrix of four images and a counter are five outputs of one draw; where four are allowed they are dispatched."""
+    m = Variable(MAT4, (8, 8), name="m", data=np.zeros((8, 8, 4, 4)))
+    count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
+    program = Program({}, ((m, m * 0.5), (count, count + 1)))
+    for most, kind in ((5, Fragment), (4, Compute)):
+        limits = DeviceLimits(max_fragment_combined_output_resources=most)
+        (s,) = build_plan(program, limits, shader_text).step.sub_stages
+        assert isinstance(s.work, kind) and len(s.fused) == 1
 
 
 def test_a_table_per_view_needs_no_bound_for_more_views():

@@ -267,13 +267,11 @@ class SubStage:
         if not self.replaces:
             return replace(self, work=Fragment(self.fused))
         leaves = set(self.replaces.values())
-        bindings = {v: Binding.ATTACHMENT if v in leaves else Binding.TEXTURE for v in self._read}
-        reads = tuple(replace(r, binding=bindings[r.variable]) for r in self.reads)
+        reads = tuple(
+            replace(r, binding=Binding.ATTACHMENT if r.variable in leaves else Binding.TEXTURE)
+            for r in self.reads
+        )
         return replace(self, work=Fragment(self.fused), reads=reads)
-
-    @property
-    def _read(self) -> list[Variable]:
-        return [r.variable for r in self.reads]
 
     @property
     def shapes(self) -> tuple[SubStage, ...]:
@@ -322,8 +320,10 @@ def resources(work: Work, reads: Mapping[Binding, int], written: int, colors: in
         "storage_buffers": work.buffers,
     }
     used["per_stage_resources"] = sum(used.values())
-    if colors:  # of a draw; the one that resolves a scatter also clears its accumulators
-        used["fragment_combined_output_resources"] = colors + isinstance(work, Scatter)
+    # What a fragment shader writes: attachments, images of fused work, and the accumulators that it clears; or, where a
+    # scatter adds in fragments, accumulators and status.
+    outputs = written + isinstance(work, Scatter) if colors else 0
+    used["fragment_combined_output_resources"] = max(outputs, 2 if isinstance(work, ScatterDraw) else 0)
     if not work.draws:
         used["workgroup_invocations"] = GROUP
     return used
