@@ -15,41 +15,18 @@ from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, MAT4, VEC3
-from dressi.config import shader_text
+from dressi.config import config, shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.shaders import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.options import BASELINE, PlanOptions
-from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.show import plan_dot, plan_svg
-from dressi.vk.plan.substage import Binding, Compute, Fragment
+from dressi.vk.plan.substage import Compute, Fragment
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def check_plan(plan: Plan) -> None:
-    """Every read was written before by another Stage, or by an earlier subpass as an attachment; limits hold."""
-    made = set(plan.program.leaves)
-    for schedule in (plan.static, plan.step):
-        for stage in schedule.stages:
-            inside: set[Variable] = set()
-            for s in stage.sub_stages:
-                assert plan.limits.violation(s) is None
-                for read in s.reads:
-                    assert read.variable in made or (
-                        read.variable in inside and read.binding is Binding.ATTACHMENT
-                    )
-                inside.update(s.outputs)
-            assert len(stage.sub_stages) == 1 or stage.draws
-            made |= inside
-    live: dict[int, Variable] = {}
-    for v, numbers in plan.images.of.items():
-        for n in numbers:
-            live.setdefault(n, v)
-    assert all(root in made or root in plan.program.leaves for root in plan.program.roots if root.creator)
 
 
 small_limits = st.builds(
@@ -69,7 +46,10 @@ def test_random_plans_are_sound(seed, limits, switches):
     options = PlanOptions(
         choose_lowering=choose, pack_stages=stages, rematerialize=again, store_operands=again
     )
-    check_plan(build_plan(program, limits, shader_text, options))
+    with config(check=True):  # verifies the SubStages after every pass, and the plan
+        plan = build_plan(program, limits, shader_text, options)
+    made = {v for s in plan.sub_stages for v in s.outputs}
+    assert all(v in made for v in plan.program.roots if v.creator is not None)
 
 
 def test_fewer_passes_than_functions_and_more_with_fewer_attachments():

@@ -22,7 +22,8 @@ runs for those that cannot be left out. It drops what a pass made if no order of
 verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
 
 To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
-write its class in ``substage``, and its rules for GLSL (``glsl/generate``) and recording (``run/record``). To add a
+write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
+(``glsl/generate``) and for commands (``run/record``). To add a
 limit: add the field to ``DeviceLimits``, and its count to ``SubStage.resources`` under the same name.
 """
 

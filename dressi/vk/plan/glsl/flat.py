@@ -1,4 +1,4 @@
-"""What is the same in all fragments of a primitive: the vertex shader computes it and passes it on flat."""
+"""Flat varyings: the vertex shader computes what is the same in all fragments of a primitive (hoisting)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIXED = ("face", "tile")
 
 @dataclass(frozen=True)
 class Flat:
-    """``functions``: what the vertex shader computes, producers first.  ``values``: what it passes on.
+    """functions: those that the vertex shader runs, producers first.  values: what it passes on.
 
     They travel as bits in as few locations as can be, after the face and the tile: CPU drivers load every location for
     every block of pixels, whether it is shaded or not.
@@ -35,7 +35,7 @@ class Flat:
     def send(
         self, w: Writer, face: str, tile: str, actual: Mapping[Variable, Variable] | None = None
     ) -> list[str]:
-        """Emits the Functions into a vertex shader; the statements that pass everything on."""
+        """Writes the Functions into a vertex shader. Returns the statements that pass the values on."""
         for g in self.functions:
             w.emit(g, dict(actual or {}))
         actual = actual or {}
@@ -48,7 +48,7 @@ class Flat:
         return [f"flat{k} = ivec4({', '.join(parts[4 * k : 4 * k + 4])});" for k in range(self.locations)]
 
     def receive(self, w: Writer, actual: Mapping[Variable, Variable] | None = None) -> list[str]:
-        """Statements that unpack everything in a fragment shader, and name the values."""
+        """Statements of a fragment shader that unpack the values; names them in its writer."""
         parts = [f"flat{k}.{c}" for k in range(self.locations) for c in "xyzw"]
         lines = [f"int {name} = {part};" for name, part in zip(_FIXED, parts, strict=False)]
         start = len(_FIXED)
@@ -66,7 +66,7 @@ class Flat:
 def find_flat(
     functions: Sequence[Function], face: Variable, uniform: Iterable[Variable], roots: Iterable[Variable]
 ) -> Flat:
-    """What of a fragment's Functions depends on the number of the face and ``uniform`` Variables alone.
+    """The Functions of a fragment that depend on the number of the face and on ``uniform`` Variables alone.
 
     Passed on is what was fetched; what follows from it without another fetch is recomputed in the fragments.
     """
@@ -104,7 +104,7 @@ def find_flat(
 def needed(
     functions: Sequence[Function], roots: Iterable[Variable], given: Collection[Variable] = ()
 ) -> list[Function]:
-    """Those of the Functions, producers first, that make the roots from what is given."""
+    """The Functions (producers first) that are needed to make the roots from what is given."""
     wanted = set(roots).difference(given)
     found = []
     for g in reversed(functions):

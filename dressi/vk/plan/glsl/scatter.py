@@ -25,8 +25,8 @@ EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no sh
 
 
 FLAT_PIXELS = 32
-"""Pixels for each vertex from which on vertices fetch what fragments share; measured on CPU drivers, where all edges of
-a mesh are vertices and a band of pixels around a few of them is shaded."""
+"""From so many pixels a vertex on, vertex shaders fetch what the fragments share. Measured on CPU drivers, with all
+edges of a mesh as vertices and a band of pixels around a few of them shaded."""
 
 
 def scatter_dispatch_shaders(
@@ -48,8 +48,8 @@ def scatter_dispatch_shaders(
 def scatter_draw_shaders(
     work: ScatterDraw, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
 ) -> Shaders:
-    """``vertex`` and ``fragment`` draw the primitives of a raster and add where the own one has won, ``resolve`` writes
-    the table."""
+    """``vertex`` and ``fragment`` draw the primitives of a raster again; a fragment adds its values if its primitive has
+    won the pixel. ``resolve`` writes the table."""
     f = _scatter(s)
     sums = accumulators_of(f)
     bands = sums.bands(limits)
@@ -210,7 +210,7 @@ def _buffers(binding: int, bands: range, *, long: bool) -> list[str]:
 
 
 def _unit(w: Writer, f: ScatterFunction) -> list[str]:
-    """Statements that multiply by the power of two above the bound; undefined bounds must not look like a sum."""
+    """Statements that multiply by the power of two above the bound. An undefined bound gives NaN, not a sum."""
     w.includes["fixed_point.glsl"] = None
     return [
         f"int exponent = last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",

@@ -91,7 +91,7 @@ class Writer:
             self.resources.append(Resource("storage", v, plane))
 
     def leave_out(self, which: Callable[[Resource], bool]) -> None:
-        """Do not declare these images: other shaders of the set use them."""
+        """Leaves images undeclared that only other shaders of the set use."""
         self.declared = {k: text for k, text in self.declared.items() if not which(self.resources[k])}
 
     # ---- reading
@@ -185,7 +185,7 @@ class Writer:
         return name
 
     def _cone(self, v: Variable) -> list[Function]:
-        """The Functions over the pixels of ``v`` that make it from what is stored or named, producers first."""
+        """The Functions over the same pixels that make ``v`` from stored or named values, producers first."""
         order: dict[Function, None] = {}
         stack: list[tuple[Function | None, bool]] = [(v.creator, False)]
         while stack:
@@ -257,7 +257,7 @@ class Writer:
         return [f"int tile = {tile};", f"ivec2 pixel = {pixel};"]
 
     def planes(self, v: Variable) -> Iterator[tuple[int, str]]:
-        """What is written into each plane of an output: four-component vectors."""
+        """(plane, vector of four components to write) for each plane of an output."""
         name, n, zero = self.names[v], v.vtype.planes[0], "ivec4" if v.vtype.is_int else "vec4"
         for plane in range(len(v.vtype.planes)):
             part = f"{name}[{plane}]" if len(v.vtype.planes) > 1 else name

@@ -1,11 +1,12 @@
 """The choice between subpass and dispatch for work on each pixel.
 
-Dispatches are chosen for work over lists, whose fragments, shaded in blocks of 2x2 and more, would half idle; and
-everywhere on devices whose fragments are slow.
+Packing leaves work on pixels undecided; this pass makes it a subpass or a dispatch, whichever fits and suits the device
+model. Dispatches suit devices with slow fragments, and work over lists: fragments are shaded in blocks of at least 2x2,
+so that half of them would idle on an image of one line.
 
-New values are drawn into the images of the leaves they replace where the driver writes attachments faster than storage
-images: on CPU drivers two to five times. A shader may load what it is about to overwrite from an input attachment that
-is its colour attachment as well: each pixel is covered once, and written after its fragment has read it.
+Work that overwrites leaves is drawn if the driver writes attachments faster than storage images, on CPU drivers two to
+five times. The image of the leaf is then input attachment and colour attachment at once. That is allowed because the
+draw covers each pixel once and writes it after its fragment has read it.
 """
 
 from __future__ import annotations
