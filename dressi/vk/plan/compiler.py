@@ -23,8 +23,8 @@ verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG
 
 To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
 write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
-(``glsl/generate``) and for commands (``run/record``). To add a
-limit: add the field to ``DeviceLimits``, and its count to ``SubStage.resources`` under the same name.
+(``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``, and its count to
+``resources`` in ``substage`` under the same name.
 """
 
 from __future__ import annotations
