@@ -43,12 +43,10 @@ CIRCULAR = {
 }
 LONG = {
     "apps/figure10.py",
-    "dressi/ad/graph/function.py",
-    "dressi/ad/ops/image/image.py",
     "dressi/render/fit/job.py",
     "dressi/vk/run/engine.py",
 }
-FULL = {"dressi/ad/ops/pixel", "dressi/vk/run/device", "tests/ad", "tests/render", "tests/vk"}
+FULL = {"dressi/vk/run/device", "tests/ad", "tests/render", "tests/vk"}
 
 
 def module_name(file: Path) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, domain_of
 from ...types import INT, IVEC2, Access, Size, size_of, whole
-from ..pixel.linear import Linear
+from ..pixel.kinds import Linear
 from .reduce import fetch
 
 __all__ = ["crop", "linear_index", "pad", "pixel_coordinates", "shift", "tile_index"]

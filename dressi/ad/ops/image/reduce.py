@@ -10,7 +10,7 @@ from ....errors import GraphError
 from ...graph import At, Domain, ReduceFunction, Variable, domain_of
 from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
-from ..pixel.linear import Linear
+from ..pixel.kinds import Linear
 from ..pixel.vector import fill
 
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]

@@ -11,8 +11,8 @@ from ...graph import Variable, user_line
 from ...graph.operators import operator
 from .compare import greater, greater_equal, less, less_equal, logical_and, logical_not
 from .constant import Like, constant, floats, operands
+from .kinds import Pointwise
 from .math import floor
-from .pointwise import Pointwise
 
 __all__ = [
     "add",

@@ -11,7 +11,7 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import VType, vector_type
 from .constant import Like, constant, constant_value, floats, operands
-from .pointwise import Pointwise
+from .kinds import Pointwise
 from .shortcut import shortcut
 
 __all__ = [

@@ -10,7 +10,7 @@ from ...types import vector_type
 from .arithmetic import div, hadamard
 from .compare import greater, guarded, select
 from .constant import Like, constant, floats
-from .pointwise import Pointwise
+from .kinds import Pointwise
 
 __all__ = ["exp", "exp2", "inversesqrt", "log", "log2", "pow", "sigmoid", "sqrt"]
 

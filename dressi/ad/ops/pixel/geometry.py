@@ -12,7 +12,7 @@ from .arithmetic import maximum, sub
 from .compare import greater, guarded, less, select
 from .constant import Like, floats
 from .exponential import sqrt
-from .linear import Bilinear
+from .kinds import Bilinear
 from .math import square
 
 __all__ = ["cross", "distance", "dot", "length", "normalize", "reflect", "refract"]

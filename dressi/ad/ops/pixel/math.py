@@ -10,7 +10,7 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import vector_type
 from .constant import Like, constant, floats, integers, operands
-from .pointwise import Pointwise
+from .kinds import Pointwise
 
 __all__ = [
     "abs",

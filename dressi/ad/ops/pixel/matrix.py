@@ -12,7 +12,7 @@ from ...types import matrix_type, vector_type
 from .arithmetic import hadamard
 from .constant import Like, constant, floats
 from .geometry import cross
-from .linear import Bilinear, Linear
+from .kinds import Bilinear, Linear
 from .vector import Construct, sum_components
 
 __all__ = ["column", "determinant", "inverse", "mat2", "mat3", "mat4", "matmul", "outer", "transpose"]

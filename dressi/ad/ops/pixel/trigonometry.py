@@ -9,8 +9,8 @@ from .arithmetic import div
 from .compare import greater, guarded
 from .constant import Like, floats
 from .exponential import inversesqrt
+from .kinds import Pointwise
 from .math import square
-from .pointwise import Pointwise
 
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 

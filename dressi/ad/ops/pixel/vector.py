@@ -10,7 +10,7 @@ from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
 from ...types import VType, vector_type
 from .constant import Like, constant, floats, operands
-from .linear import Linear
+from .kinds import Linear
 from .math import to_float, to_int
 
 __all__ = ["fill", "ivec2", "ivec3", "ivec4", "sum_components", "swizzle", "vec2", "vec3", "vec4"]

@@ -1,4 +1,4 @@
-"""The kind of component-wise Functions. A subclass declares an expression, its meaning in NumPy, and its partials."""
+"""Kinds of Functions of one pixel: component-wise, linear in one input, linear in each of two inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...graph import PixelFunction
+from ...graph import PixelFunction, Variable
 from ...types import VType, vector_type
 
 
@@ -80,3 +80,36 @@ class Pointwise(PixelFunction):
         ]
         with np.errstate(all="ignore"):
             return type(self).compute(*lifted)
+
+
+class Linear(PixelFunction):
+    """A linear Function of one input. Its jvp is the Function itself, its vjp is ``transpose``."""
+
+    def transpose(self, gy: Variable) -> Variable:
+        raise NotImplementedError
+
+    def vjp(self, gy, i):
+        return None if self.output.vtype.is_int else self.transpose(gy)
+
+    def jvp(self, tangents):
+        (tangent,) = tangents
+        if tangent is None or self.output.vtype.is_int:
+            return None
+        return self.rebuild(tangent).output
+
+
+class Bilinear(PixelFunction):
+    """A Function linear in each of its two inputs."""
+
+    def known_value(self, known):
+        return self._zero_with_zero(known, 0, 1)
+
+    def jvp(self, tangents):
+        a, b = self.inputs
+        ta, tb = tangents
+        terms = []
+        if ta is not None:
+            terms.append(type(self)(ta, b).output)
+        if tb is not None:
+            terms.append(type(self)(a, tb).output)
+        return sum(terms[1:], terms[0]) if terms else None
