@@ -1,4 +1,4 @@
-"""Images: coordinates, windows, shifts."""
+"""Coordinates of texels; shifted, cropped and padded images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["crop", "linear_index", "pad", "pixel_coordinates", "shift", "tile_in
 
 
 class Coordinates(PixelFunction):
-    """What a texel knows of itself; no inputs. A subclass says what."""
+    """The base of Functions without inputs whose value is the place of the texel."""
 
     operations = 1.0
     zero_derivative = True
@@ -31,7 +31,7 @@ class Coordinates(PixelFunction):
 
 
 class PixelCoordinates(Coordinates):
-    """IVEC2: the texel inside its tile."""
+    """IVEC2: the coordinates of the texel in its tile."""
 
     glsl = "pixel"
 
@@ -53,7 +53,7 @@ class LinearIndex(Coordinates):
 
 
 class TileIndex(Coordinates):
-    """INT: the tile of the batch."""
+    """INT: the number of the tile in the batch."""
 
     glsl = "tile"
 
@@ -72,7 +72,7 @@ class Fetching(Linear):
 
 
 class Window(Fetching):
-    """Texel p of the output is texel p + ``origin`` of the input, 0 outside: crop, pad, shift with zeros."""
+    """Texel p of the output is texel p + ``origin`` of the input, 0 outside of it: for crop, pad, and shift with zeros."""
 
     operations = 9.0
     fields = ("origin", "size")
@@ -104,8 +104,8 @@ class Window(Fetching):
 
 
 CORNER = 256
-"""Texels that one corner may stand for in a clamped shift; larger shifts move axis by axis, so that the sums of the
-transpose stay short."""
+"""The largest number of texels that a clamped shift may read from one corner texel. Larger shifts are done axis by axis,
+so that the sums of the transpose stay short."""
 
 
 class Shift(Fetching):
@@ -145,7 +145,7 @@ class Shift(Fetching):
 
 
 class ShiftTranspose(Fetching):
-    """Transpose of the clamped Shift: border texels add up all that were read from them."""
+    """Transpose of the clamped Shift: a border texel gets the sum over all texels that were read from it."""
 
     operations = 21.0
     fields = ("by",)
@@ -183,7 +183,7 @@ class ShiftTranspose(Fetching):
             return None
         y = self.inputs[0]
         for by, extent, axis in zip(self.by, y.size, ((1, 0), (0, 1)), strict=True):
-            # A shift by the extent, or more, clamps all to the border, as one by a texel less does.
+            # A shift by the extent or more clamps every texel to the border, as does a shift by one texel less.
             left, sign = min(abs(by), extent - 1), 1 if by > 0 else -1
             while left:
                 step = min(left, most - 1)
@@ -270,7 +270,7 @@ def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
 
 
 def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
-    """Each tile with that many texels of 0 around it.
+    """Each tile with a margin of zeros: the given number of texels on each side.
 
     x: any type; the result has its type and batch. left, top, right, bottom: whole, at least 0. Differentiable. Raises
     GraphError.
@@ -280,6 +280,6 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
     """
     left, top, right, bottom = (whole(n, "a padding") for n in (left, top, right, bottom))
     if min(left, top, right, bottom) < 0:
-        raise GraphError(f"padding of {x} is not negative; use F.crop to cut")
+        raise GraphError(f"a padding of {x} is negative; use F.crop to cut texels off")
     size = (x.size[0] + left + right, x.size[1] + top + bottom)
     return Window(x, (-left, -top), size).output

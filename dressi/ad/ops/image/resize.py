@@ -1,4 +1,4 @@
-"""Resizing: one sparse matrix an axis, and its transpose."""
+"""Resizing: one sparse matrix for each axis, and its transpose."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = ["resize"]
 FILTERS = {"nearest": 0, "bilinear": 1, "area": 2}
 
 TAPS = 256
-"""Texels that one texel of the output, or of its transpose, may read in both axes at once; more are resized axis by
-axis. Loops stay short, and their sums exact."""
+"""The largest number of texels that one texel of the output, or of the transpose, may read from both axes at once. Beyond
+it images are resized axis by axis, so that loops stay short and their sums exact."""
 
 
 def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
-    """The (count_out, count_in) matrix of one axis; rows add up to 1. Texel centres are at i + 0.5."""
+    """The (count_out, count_in) matrix of one axis. Each row sums to 1. Texel centres are at i + 0.5."""
     p, q = np.arange(count_out)[:, None], np.arange(count_in)[None, :]
     if kind == "nearest":
         return (q == ((2 * p + 1) * count_in) // (2 * count_out)).astype(np.float64)
     if kind == "bilinear":
         centre = np.clip((p + 0.5) * count_in / count_out - 0.5, 0, count_in - 1)
         return np.maximum(1.0 - np.abs(centre - q), 0.0)
-    # Area: overlap of [p, p + 1) / count_out and [q, q + 1) / count_in, in whole numbers until the division.
+    # Area: overlap of [p, p + 1) / count_out and [q, q + 1) / count_in, in integers until the division.
     overlap = np.minimum((p + 1) * count_in, (q + 1) * count_out) - np.maximum(p * count_in, q * count_out)
     return np.maximum(overlap, 0) / count_in
 
 
 def taps(count_in: int, count_out: int, kind: str) -> int:
-    """The most texels that a texel reads along one axis, forward or in the transpose."""
+    """The largest number of texels that one texel reads along an axis, forward or in the transpose."""
     if count_in == count_out:
         return 1
     if kind == "nearest":
@@ -47,10 +47,10 @@ def taps(count_in: int, count_out: int, kind: str) -> int:
 
 
 class Resize(Fetching):
-    """Each output texel is a weighted mean of input texels near it; or the transpose of that."""
+    """Each output texel is a weighted mean of nearby input texels; or the transpose of that."""
 
-    # length: 0, or taps of a partial sum. Those of a texel then lie in tiles behind each other, one for each block of the
-    # input in turn; only one axis changes.
+    # length: 0, or the number of taps of a partial sum. The partial sums of a texel are then in consecutive tiles, one for
+    # each block of the input in turn, and only one axis changes.
     fields = ("size", "filter", "transposed", "length")
     includes = ("resize.glsl",)
 
@@ -93,7 +93,7 @@ class Resize(Fetching):
             )
         term, lost = f"(row * {column}) * $0(ivec2(i, j), {tile})", ""
         add = f"$y += {term};"
-        if self.iterations > TAPS:  # a long axis: Kahan's sum, as F.sum
+        if self.iterations > TAPS:  # a long axis: Kahan summation, as in F.sum
             lost = "precise $type lost = $type(0);\n"
             add = (
                 f"{{ precise $type t = {term} - lost; precise $type sum = $y + t; "
@@ -115,12 +115,12 @@ class Resize(Fetching):
 
     @property
     def iterations(self) -> int:
-        """Loops of both axes, one inside of the other."""
+        """The iterations of two nested loops, one for each axis."""
         return self.length or self._taps
 
     @property
     def parts(self) -> int:
-        """Partial sums of a texel: taps lie in so many blocks of the input at most."""
+        """The number of partial sums of a texel: its taps lie in at most that many blocks of the input."""
         return -(-self._taps // self.length) + 1 if self.length else 1
 
     @property
@@ -177,7 +177,7 @@ def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     """
     size, (width, height) = size_of(size), x.size
     if filter in FILTERS and taps(width, size[0], filter) * taps(height, size[1], filter) > TAPS:
-        # The axis that leaves fewer texels first; axes that keep their extent are not touched.
+        # The axis that leaves fewer texels comes first. Axes that keep their extent need no step.
         steps = [(size[0], height), size] if size[0] * height <= width * size[1] else [(width, size[1]), size]
     else:
         steps = [size]

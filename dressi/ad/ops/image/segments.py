@@ -1,4 +1,4 @@
-"""Reductions over parts of an axis, and the trees of them by which devices with many lanes reduce a long one."""
+"""Reductions over segments of an axis, and trees of them, by which devices with many lanes reduce a long axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORD = re.compile(r"\$\w+|\b(?:pixel|tile)\b")
 
 
 def extent_along(domain: Domain, axis: str) -> int:
-    """Texels of an image along "x" or "y", its tiles along "n"."""
+    """The number of texels along "x" or "y", or of tiles along "n"."""
     (width, height), batch = domain
     return {"x": width, "y": height, "n": batch}[axis]
 
@@ -96,7 +96,7 @@ class Segments(ReduceFunction):
             ),
             "n": ("tile", "pixel", f"t, (n) + {first}", "$size0", left),
         }[axis]
-        # The snippet reads through a macro; statements of GLSL stand before and behind the lines of the preprocessor.
+        # The snippet reads texels through a macro. A line of the preprocessor must stand between statements of GLSL.
         return (
             f"int {first} = {number} * {self.length}, segment_tile = {'0' if axis == 'n' else 'tile'};\n"
             f"#define segment_texel(t, n) $0({moved})\n"
@@ -105,7 +105,7 @@ class Segments(ReduceFunction):
         )
 
     def snippet(self, others: Mapping[str, str] | None = None) -> str:
-        """That of the whole, with names of the segment for what it reads and where it runs, and other names by word."""
+        """The snippet of the whole reduction with the names of the segment: what it reads, where it runs, and ``others``."""
         snippet, (size, batch) = self.whole.glsl, self.whole.output.domain
         snippet = snippet if "$y" in snippet else f"$y = {snippet};"
         names = {
@@ -136,8 +136,8 @@ class Segments(ReduceFunction):
 
 
 class PlaceInSegment(PixelFunction):
-    """Inputs (segment, places): by components, the place along the axis from the number of a segment and the places in
-    all segments.
+    """Inputs (segment, places): the index along the axis, by components. It follows from the number of a segment and the
+    indices inside of all segments.
 
         length 4, segment 2, places 0 3 1  ->  2 * 4 + 1 = 9
     """
@@ -181,8 +181,8 @@ class PlaceInSegment(PixelFunction):
 
 
 def divisible(whole: ReduceFunction) -> bool:
-    """Whether the snippet of a reduction can run over a segment: it has one input, brings the axis down to one texel, and
-    asks ``$size0`` or ``$batch0`` how long the axis is."""
+    """Whether the snippet of a reduction can run over a segment: it has one input, reduces the axis to one texel, and
+    takes the extent of the axis from ``$size0`` or ``$batch0``."""
     if len(whole.inputs) != 1 or whole.access != (Access.FETCH,) or whole.includes:
         return False
     domain = whole.inputs[0].domain
@@ -193,7 +193,7 @@ def divisible(whole: ReduceFunction) -> bool:
 
 
 def segment_length(extent: int, most: int) -> int:
-    """Texels of a segment, at most ``most``, for the tree of the fewest levels; all its levels are about as long."""
+    """The number of texels of a segment, at most ``most``, in a tree with the fewest levels, all about equally long."""
     levels, reach = 1, most
     while reach < extent:
         levels, reach = levels + 1, reach * most
@@ -204,9 +204,9 @@ def segment_length(extent: int, most: int) -> int:
 
 
 def reduction_tree(whole: ReduceFunction, most: int) -> Variable | None:
-    """The value of an ``associative`` reduction from reductions of at most ``most`` texels each, in a fixed order.
+    """The value of an ``associative`` reduction, computed by reductions of at most ``most`` texels each, in a fixed order.
 
-    None for others, and where the snippet cannot run over a segment.
+    None if the reduction is not associative, or its snippet cannot run over a segment.
 
         sum of 1024 texels, most 256:   1024 -> 32 sums of 32 -> 1 sum of 32
     """
@@ -221,5 +221,5 @@ def reduction_tree(whole: ReduceFunction, most: int) -> Variable | None:
 
 
 def sum_of_parts(partial: Variable, parts: int) -> Variable:
-    """The sums of every ``parts`` tiles that lie behind each other."""
+    """The sums of every ``parts`` consecutive tiles."""
     return Segments(Sum(partial, "n"), parts).output

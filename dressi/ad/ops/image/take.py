@@ -1,4 +1,4 @@
-"""Tiles picked from a batch, and the transpose of that."""
+"""Tiles picked from a batch, and the transpose."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Take(PixelFunction):
 class TakeTranspose(PixelFunction):
     """Inputs (g, index): tile n of the output is the sum of the tiles m of g with index[m] = n.
 
-    length: 0, or how many tiles of g make a partial sum. The partial sums of a tile then lie behind each other.
+    length: 0, or the number of tiles of g in a partial sum. The partial sums of a tile are then in consecutive tiles.
     """
 
     operations, fetches = 6.0, math.inf
@@ -63,7 +63,7 @@ class TakeTranspose(PixelFunction):
 
     @property
     def parts(self) -> int:
-        """Partial sums of a tile."""
+        """The number of partial sums of a tile."""
         return -(-self.inputs[0].batch // self.length) if self.length else 1
 
     @cached_property

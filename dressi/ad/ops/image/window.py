@@ -1,4 +1,4 @@
-"""The largest and the smallest in a window around each texel."""
+"""Largest and smallest values in a window around each texel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["window_max", "window_min"]
 
 
 class Windowed(PixelFunction):
-    """What the two Functions below share: they read the texels within ``radius`` along one axis, inside the tile."""
+    """The base of Functions that read the texels within ``radius`` along one axis, inside the tile."""
 
     fields = ("radius", "axis", "largest")
 
@@ -33,7 +33,7 @@ class Windowed(PixelFunction):
 
     def infer(self):
         if self.axis not in ("x", "y") or self.radius < 0:
-            raise self.fail("the axis is 'x' or 'y', the radius not negative")
+            raise self.fail("the axis must be 'x' or 'y', and the radius at least 0")
         if self.inputs[0].vtype.is_matrix:
             raise self.fail("takes scalars and vectors")
         return self.inputs[0].vtype, self.inputs[0].domain
@@ -52,12 +52,12 @@ class Windowed(PixelFunction):
         return window if window < extent else extent
 
     def radii(self, most: int) -> list[int]:
-        """Radii of windows of at most ``most`` texels that, one after the other, reach as far; none where most is below 3."""
+        """The radii of a sequence of windows of at most ``most`` texels that together reach as far; empty if most is below 3."""
         left, step = min(self.radius, self.inputs[0].size["xy".index(self.axis)] - 1), (most - 1) // 2
         return [min(step, left - k) for k in range(0, left, step)] if step else []
 
     def _moved(self, x: np.ndarray):
-        """(place along the axis, values there) of the texels of the window in ascending order."""
+        """(index along the axis, values there) for each texel of the window, in ascending order."""
         axis = 2 if self.axis == "x" else 1
         extent = x.shape[axis]
         for offset in range(-self.radius, self.radius + 1):
@@ -161,8 +161,8 @@ class WindowIndex(Windowed):
 
 
 class WindowOfIndices(Windowed):
-    """Inputs (index, x): of the places along the axis that ``index`` has within ``radius``, by components, the one whose
-    texel of x is the largest or smallest; the first of equal ones.
+    """Inputs (index, x): among the values of ``index`` within ``radius``, which are indices along the axis, the one whose
+    texel of x is the largest (or smallest), by components; the first of equal ones.
 
         largest, radius 1, x = 5 0 0 7 0, index = 0 0 3 3 3   ->   0 3 3 3 3
     """
@@ -215,7 +215,7 @@ def window_max(x: Variable, radius: int, axis: str) -> Variable:
     """The largest value within ``radius`` texels along an axis, inside the tile, by components.
 
     x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
-    Differentiable; of texels that tie the first gets the gradient. Raises GraphError.
+    Differentiable; among equal texels the first gets the gradient. Raises GraphError.
 
     >>> evaluate(F.window_max(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
     [5.0, 5.0, 5.0, 3.0, 3.0]
@@ -227,7 +227,7 @@ def window_min(x: Variable, radius: int, axis: str) -> Variable:
     """The smallest value within ``radius`` texels along an axis, inside the tile, by components.
 
     x: FLOAT, VECn, INT or IVECn. radius: whole, at least 0. axis: "x" or "y". The result has the type and domain of x.
-    Differentiable; of texels that tie the first gets the gradient. Raises GraphError.
+    Differentiable; among equal texels the first gets the gradient. Raises GraphError.
 
     >>> evaluate(F.window_min(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
     [1.0, 1.0, 0.0, 0.0, 0.0]
