@@ -1,12 +1,12 @@
-"""How far a soft silhouette feels its target: a small ball on one side of the picture, its target on the other.
+"""The reach of a soft silhouette: a small ball on one side of the picture, its target on the other.
 
     python apps/far_range.py --form outer face --out out/far_range
 
-The ball's radius is a tenth of the picture, that of HardSoftRas 0.6 of its height. Measured, along the line between them:
-the derivative of the silhouette loss by the shift at distances of 0.1 (the two overlap), 0.35 and 0.6 clip units; where
-an optimisation of the shift ends from there and from 1.2, with a radius that goes from 0.6 to 0.04; and the same near the
-border (from -0.9 to 0.6), with and without a margin around the picture: what the border cuts off the soft margin pushes
-the ball outward. Writes far_range.json, and far_range.png with the derivative by distance for some radii.
+The radius of the ball is a tenth of the picture, that of HardSoftRas 0.6 of its height. The program measures the derivative
+of the silhouette loss by a shift toward the target at distances of 0.1 (the two overlap), 0.35 and 0.6 clip units. It then
+optimises the shift from these distances and from 1.2, with a radius that shrinks from 0.6 to 0.04, and again near the
+border (from -0.9 to 0.6) with and without a margin around the picture: a soft margin that the border cuts off pushes the
+ball outward. Writes far_range.json, and far_range.png with the derivative by distance for some radii.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Range:
         self.loss = F.sum(squares) * (1 / size**2)
 
     def slopes(self, device: Device, shifts: list[float], radius: float = REACH) -> list[float]:
-        """The derivative of the loss by the shift towards the target, after each shift."""
+        """The derivative of the loss by the shift toward the target, at each shift."""
         with DressiAD(device) as ad:
             ad.set_output("slope", gradient(self.loss, [self.move])[0])
             ad.send(self.radius, np.full((1, 1, 1), radius))
@@ -114,7 +114,7 @@ def examine(form: str, settings: argparse.Namespace, device: Device) -> dict[str
 
 
 def picture(file: Path, settings: argparse.Namespace, device: Device) -> None:
-    """The pull towards the target by the distance that is left, for some radii."""
+    """The derivative toward the target as a function of the remaining distance, for some radii."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -4,17 +4,19 @@
     python apps/figure10.py --cells "face K3 r2" "antialias" --steps 500
 
 A sphere of 5,120 faces is fitted to a mesh, in each cell with the same settings but for the estimator: the face form with
-K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these r, and the antialias form. Every step has
-a random view and a random light, which are data, Lambert shading, L1 of colours against the mesh drawn the same way, and
-a Laplacian that gets weaker. The distance is that of the vertices to the surface of the mesh, in its bounding radii.
+K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these r, and the antialias form. Every step uses
+a random view and a random light (both data), Lambert shading, the L1 difference of colours to the target mesh drawn in the
+same way, and a Laplacian whose weight decreases. The distance is the mean from the vertices to the surface of the mesh, in
+bounding radii.
 
-Cells of the face form with one radius go side by side: of the mesh as many layers are drawn as the largest K needs, and
-each cell is shown the first of these. Nothing else is shared, so that each is the fit it would be alone.
+Cells of the face form with the same radius run side by side and share the layers of the target: it is drawn with the largest
+K, and each cell uses the first of these layers. Nothing else is shared, so the result of a cell does not depend on the
+others.
 
 Writes to --out one JSON for each cell (distances along the way, at 500 and 2,500 steps, ms a step without the
-picture of the mesh, device, seed), and figure10.png and figure11.png of the cells there. What is done is not done again:
-cells that were interrupted go on from their last --save steps. --list names the cells. On a CPU two of these side by side, of
-different cells and with LP_NUM_THREADS=0, are faster than one after the other.
+picture of the mesh, device, seed), and figure10.png and figure11.png of the cells there. Finished cells are not
+repeated; interrupted cells resume from their last --save steps. --list names the cells. On a CPU two processes with
+different cells and LP_NUM_THREADS=0 are faster than one.
 """
 
 import argparse
@@ -77,7 +79,7 @@ CELLS = [
 
 
 def target_mesh(name: Path | None, faces: int) -> Mesh:
-    """About that many faces, closed if it can be, centred, of bounding radius 1. By default Lucy, else an ellipsoid."""
+    """A mesh of about that many faces, closed if possible, centred, with bounding radius 1. Default: Lucy, else an ellipsoid."""
     lucy = Path(config.data or "../shared/data") / "meshes" / "stanford" / "Lucy100k.ply"
     name = name or (lucy if lucy.exists() else None)
     mesh = bumpy_ellipsoid(4) if name is None else close_holes(load_mesh(name))
@@ -87,7 +89,7 @@ def target_mesh(name: Path | None, faces: int) -> Mesh:
 
 
 class Scene:
-    """What a step draws: a view and a light, which depend on the seed and its number alone."""
+    """The random view and light of a step, which depend only on the seed and the number of the step."""
 
     def __init__(self, settings: argparse.Namespace):
         self.settings = settings
@@ -111,14 +113,14 @@ class Scene:
     def send(self, ad: DressiAD, number: int) -> None:
         random = np.random.default_rng((self.settings.seed, number))
         towards, light = (v / np.linalg.norm(v) for v in random.normal(size=(2, 3)))
-        light = light + towards  # from the side of the viewer: half of all pictures would be dark
+        light = light + towards  # from the side of the viewer; otherwise half of all pictures would be dark
         camera = Camera.perspective(45.0, self.size, 2.7 * towards, np.zeros(3)).around(np.zeros(3), 1.0)
         ad.send(self.matrix, camera.world_to_clip[None, None, None])
         ad.send(self.light, light.reshape(1, 1, 1, 3))
 
 
 class Goals:
-    """Pictures of the mesh, for each cell by its own estimator."""
+    """Pictures of the target, for each cell by its own estimator."""
 
     def __init__(self, cells: Sequence[Cell], target: Mesh, settings: argparse.Namespace, device: Device):
         self.scene, self.ad = Scene(settings), DressiAD(device)
@@ -170,7 +172,7 @@ class Fit:
 
 
 def shared(target: Mesh, settings: argparse.Namespace) -> dict[str, Any]:
-    """What all cells in a folder have in common."""
+    """The settings that all cells in a folder share."""
     return {
         "seed": settings.seed, "size": settings.size, "total": settings.total, "rate": settings.rate,
         "smoothness": list(settings.smoothness), "target": target.name, "target_faces": len(target.faces),
@@ -179,7 +181,7 @@ def shared(target: Mesh, settings: argparse.Namespace) -> dict[str, Any]:
 
 
 class Record:
-    """The fit of a cell as its files tell it: a JSON of its curve, and the state it goes on from."""
+    """The files of a cell: a JSON with its curve, and the state to resume from."""
 
     def __init__(self, cell: Cell, target: Mesh, settings: argparse.Namespace, device: Device):
         self.cell, self.settings = cell, settings
@@ -220,7 +222,7 @@ class Record:
         self.state_file.parent.mkdir(exist_ok=True)
         state = BytesIO()
         np.savez(state, **fit.ad.state())  # pyright: ignore[reportArgumentType]
-        # Together: what went on from an older state would not be the same fit.
+        # Written together, so that a resumed fit is the same fit.
         write_files({self.state_file: state.getvalue(), self.file: json.dumps(row).encode() + b"\n"})
         print(
             f"{self.cell.name}: step {number}, distance {self.curve[-1][1]:.5f}, {ms:.1f} ms a step",
@@ -229,7 +231,7 @@ class Record:
 
 
 def check_alike(folder: Path, expected: dict[str, Any]) -> None:
-    """Raises InputError where the folder holds cells that were fitted in another way: they would be compared."""
+    """Raises InputError if the folder holds cells with other settings, which must not be compared with these."""
     for file in sorted(folder.glob("*.json")):
         row = json.loads(file.read_text())
         for name, value in expected.items():
@@ -240,7 +242,7 @@ def check_alike(folder: Path, expected: dict[str, Any]) -> None:
 
 
 def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Those that can share the layers of the mesh."""
+    """Groups of cells that can share the layers of the target."""
     groups: dict[Any, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.radius if cell.layers else cell, []).append(cell)

@@ -14,7 +14,7 @@ MARKS = (500, 2500)
 
 
 def pictures(folder: Path) -> None:
-    """Heat maps of the face form, and curves of what they span."""
+    """Heat maps of the face form, and the curves of the contrasting cells."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -52,8 +52,8 @@ def pictures(folder: Path) -> None:
 
 
 def contrasts(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Rows of figure 11: the best of the face form and of the outer form, by where their curves end; with as many layers as
-    the best the largest and smallest radius; antialias."""
+    """Rows of figure 11: the cells of the face form and of the outer form with the smallest final distance, the largest and
+    the smallest radius with as many layers as the best, and antialias."""
 
     def end(row: dict[str, Any]) -> float:
         return row["curve"][-1][1]

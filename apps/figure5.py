@@ -1,11 +1,11 @@
-"""Figure 5 of the paper: what Enlarge and Shift do, for slivers in front of a triangle.
+"""Figure 5 of the paper: the effect of Enlarge and Shift, for slivers in front of a triangle.
 
     python apps/figure5.py --out out/figure5
 
-Columns: (a) both, the default; (b) neither, the hard raster; (c) corners moved away from the middle by 2 r, which is
-right for even triangles and leaves out part of the margin of sharp ones ("acute only"); (d) Enlarge without Shift, with
-the depth of the plane of a face for its margin too, so that the margins of the near faces hide the far one (pseudo occlusion).
-Rows: the face of the first layer, and colours blended from K = 2 layers, all pixels alike, without an edge mask. Writes
+Columns: (a) both, the default; (b) neither, the hard raster; (c) corners moved away from the centroid by 2 r, which is
+correct for regular triangles and loses part of the margin of sharp ones ("acute only"); (d) Enlarge without Shift: the
+margin has the depth of the plane of its face, so that margins of near faces hide the far one (pseudo occlusion).
+Rows: the face of the first layer, and colours blended from K = 2 layers, on all pixels, without an edge mask. Writes
 figure5.png, and figure5.json with the share of pixels in which the blended colours of each column differ from (a).
 """
 
@@ -42,7 +42,7 @@ Pair = tuple[Variable, Variable]
 
 
 class Triangles:
-    """The triangles on the screen, and what a fragment knows of them."""
+    """The triangles on the screen, and the data of a fragment."""
 
     def __init__(self, size: int, radius: float):
         self.size, self.radius = (size, size), radius
@@ -157,7 +157,7 @@ def main() -> None:
     panels: dict[str, list[np.ndarray]] = {}
     with Device.open(settings.device) as device, DressiAD(device) as ad:
         for name, (drawn, measure) in columns.items():
-            # Without margins the picture is the hard one, whatever the distance.
+            # Without margins this is the hard picture at every distance.
             layers = three.peel(drawn, measure, 1 if name == "b" else 2)
             ad.set_output(f"first {name}", colour(layers[0][0]))
             soft = colour(layers[0][0]) if name == "b" else blended(layers, settings.radius / 7)

@@ -1,16 +1,16 @@
-"""How well `dressi fit` does with its default settings, for every case that it is judged by.
+"""The quality of `dressi fit` with default settings, for all test cases.
 
     python apps/fit_table.py --out apps/results/fit_table
     python apps/fit_table.py --case dino spot spot-12 --device SwiftShader
     python apps/fit_table.py --case seeds --seeds 10 --mesh Avocado
 
 Photographs (dino, dtu24, lego) and meshes that make six (spot, ...) or twelve pictures (spot-12, ...), from the folder
-that DRESSI_DATA names; bob-12 with the share of its hole that the result leaves open. seeds: the same mesh again and
-again, each time with the start sphere turned, the pictures in another order, noise of 0.02 in their codes, and each tenth
-pixel along the outline in the mask or not by chance. Each case is fitted as the command line does it; what that leaves
-behind is in a folder of its name, and its row in fit_table.json: seconds with loading and writing, the report's metrics,
-its surface, and the visual hull of the same masks. Rows that are there already are not made again. A last row has the
-spread of the seeds' distances from the true surface: (max - min) / mean, and the standard deviation over the mean.
+DRESSI_DATA; bob-12 also reports how much of its hole is open. seeds: the same mesh several times, each with the start sphere
+rotated, the pictures in another order, noise of 0.02 in their codes, and every tenth pixel along the outline randomly in or
+out of the mask. Each case is fitted as by the command line. Its results are in a folder of its name, and its row in
+fit_table.json: seconds with loading and writing, metrics, surface, and the visual hull of the same masks. Existing rows are
+kept. A last row has the spread of the seeds' distances to the true surface: (max - min) / mean, and the standard deviation
+over the mean.
 """
 
 import argparse
@@ -70,7 +70,7 @@ class TurnedStart(Dataset):
 
 
 def varied(scene: Dataset, seed: int) -> Dataset:
-    """The scene with all that a seed decides: start rotation, order of the pictures, noise."""
+    """The dataset with the random variations of a seed: start rotation, order of the pictures, noise."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(scene.train.masks))
     masks, colors = scene.train.masks[order] >= 0.5, linear_to_srgb(scene.train.colors[order])
@@ -85,7 +85,7 @@ def varied(scene: Dataset, seed: int) -> Dataset:
 
 
 def holes(masks: np.ndarray) -> np.ndarray:
-    """(N, H, W) bool: what silhouettes surround without covering it."""
+    """(N, H, W) bool: holes of silhouettes."""
     return np.stack([np.asarray(binary_fill_holes(mask)) ^ mask for mask in np.asarray(masks) >= 0.5])
 
 
@@ -132,7 +132,7 @@ def fit(name: str, case: dict[str, Any], data: Path, folder: Path, device: Devic
 
 
 def spread(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """How far the distances of seeds from the true surface lie apart."""
+    """The spread of the seeds' distances to the true surface."""
     found = np.array([row["surface"]["relative_chamfer"] for row in rows])
     worst = min(row["heldout"]["iou"] for row in rows)
     return {

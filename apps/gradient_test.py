@@ -1,16 +1,16 @@
-"""Is the gradient the change of the picture drawn again, for every estimator and every kind of parameter?
+"""Does the gradient agree with finite differences of the rendered loss, for every estimator and kind of parameter?
 
     python apps/gradient_test.py --out apps/results/gradient_test
     python apps/gradient_test.py --estimator outer "face K3" --mesh torus --device SwiftShader
 
-By the positions, the camera's pose (its matrix), the focal length, the texture and the texture coordinates, on a convex, a
-concave and an open mesh. Along some directions of each, by at most one pixel (positions, pose, focal length), a texel
-(coordinates) or a tenth (texture) to either side, the gradient times the direction is integrated and compared with the
-change of the loss: squares of the silhouette, or of the colours for texture and coordinates, minus those of the mesh
-15 % larger and a little beside. Writes gradient_test.json: for each estimator, mesh and parameter how many directions
-change the loss by more than 2 % of the largest change, their ratios, the median, and the share within the bound that the
-estimator promises (outer 2 %, face form with K = 3 5 %; others are recorded against 5 %). What the file holds already is
-not measured again.
+Parameters are positions, the pose of the camera (its matrix), the focal length, the texture and the texture coordinates, on
+a convex, a concave and an open mesh. Along several directions of each, by at most one pixel (positions, pose, focal length),
+a texel (coordinates) or a tenth (texture) to either side, the gradient times the direction is integrated and compared with
+the change of the loss. The loss is the squared difference of the silhouette, or of the colours for texture and coordinates,
+to a target: the mesh enlarged by 15 % and shifted a little. Writes gradient_test.json: for each estimator, mesh and
+parameter the number of directions that change the loss by more than 2 % of the largest change, their ratios, the median,
+and the share within the bound of the estimator (outer 2 %, face form with K = 3 5 %, others 5 %). Existing entries are not
+measured again.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def opened() -> Mesh:
 
 
 def bob() -> Mesh:
-    """Of the data folder; a torus without it."""
+    """A mesh of the data folder; a torus without the folder."""
     file = Path(config.data or "../shared/data") / "meshes" / "spot_bob" / "bob_tri.obj"
     return load_mesh(file) if file.exists() else torus(22, 16)
 
@@ -62,7 +62,7 @@ MESHES = {"convex": lambda: icosphere(2), "concave": bob, "open": opened, "torus
 
 
 class Scene:
-    """A textured mesh before a camera, all of it leaves."""
+    """A textured mesh in front of a camera, with every parameter as a leaf."""
 
     def __init__(self, mesh: Mesh, options: dict, settings: argparse.Namespace, device: Device):
         assert mesh.uvs is not None and mesh.uv_faces is not None
@@ -137,7 +137,7 @@ class Scene:
         return focal * seen[:, :2] / seen[:, 3:] * self.size / 2
 
     def pixels(self, name: str, direction: np.ndarray) -> float:
-        """How fast the fastest vertex moves."""
+        """The speed of the fastest vertex."""
         ends = []
         for h in (1e-5, -1e-5):
             at = {
@@ -200,7 +200,7 @@ def row_of(changes: dict[str, tuple[float, float]], bound: float) -> dict:
     ratios = {k: i / d for k, (i, d) in changes.items() if abs(d) > TINY * largest}
     values = np.array(list(ratios.values()))
     within = float(np.mean(np.abs(values - 1) <= bound))
-    # Relative to the largest change: what an error means for a step along the gradient.
+    # Relative to the largest change, because that determines the effect of an error on a gradient step.
     worst = max(abs(i - d) for i, d in changes.values()) / largest
     return {
         "bound": bound,

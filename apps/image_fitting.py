@@ -2,8 +2,8 @@
 
     python apps/image_fitting.py --steps 200 --out out/image_fitting
 
-Writes fitted.png and target.png and prints the first and last loss; nothing is opened (--headless is the only way
-it runs, and accepted for the sake of scripts).
+Writes fitted.png and target.png and prints the first and last loss. It never opens a window; --headless
+is accepted for scripts.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Large steps against a Laplacian: how near a fit from silhouettes comes to the surface, over time.
+"""Large steps compared with a Laplacian: distance of a fit from silhouettes to the true surface, over time.
 
     python apps/large_steps.py --out out/large_steps
     python apps/large_steps.py --mesh BoomBox_512.glb spot.obj --spread 0 10 20 40 --out out/large_steps
@@ -6,10 +6,9 @@
 
 The rounds of `dressi fit` with the settings that --spread lists: 0 is the plain Laplacian with averaged gradients, more
 is the lambda of large steps; --ease and --rate scale the Laplacian's weight and the learning rate of these. Writes
-large_steps.json: after every 20 steps the seconds spent so far, builds included, and those of all processors, which a busy
-machine changes less; the steps, the loss, and the distance between the surfaces (mean of both ways, in radii of the
-target's bounding sphere); at the end the IoU in held-out views. With
---solvers instead the time and the residual of (I + 19 L)^-1 on spheres, by sparse factors and by Chebyshev's iteration.
+large_steps.json: after every 20 steps the wall time so far (builds included), the processor time, which depends less on other
+load, the steps, the loss, and the distance between the surfaces (mean of both directions, in bounding radii of the target);
+at the end the IoU in held-out views. With --solvers it measures instead the time and the residual of (I + 19 L)^-1 on spheres, by sparse factors and by Chebyshev's iteration.
 """
 
 import argparse
@@ -46,7 +45,7 @@ def between(a: SurfaceDistance, b: SurfaceDistance) -> float:
 
 
 class Fit:
-    """The shape phase of a fit, looked at now and then."""
+    """The shape phase of a fit, measured at intervals."""
 
     def __init__(self, scene: Dataset, target: Mesh, options: FitOptions, device: Device):
         self.job = FitJob(scene, options, lambda: DressiAD(device))
@@ -115,8 +114,8 @@ def chebyshev(system: Any, values: Variable, steps: int) -> Variable:
 
 
 def solvers(device: Device) -> list[dict[str, Any]]:
-    """One solve for three numbers a vertex, the solvers in turns: milliseconds passed and spent by all processors,
-    medians, and the relative residual."""
+    """One solve for three numbers a vertex, the solvers in turns: medians of wall and processor milliseconds, and the
+    relative residual."""
     results = []
     for subdivisions in (3, 4, 5):
         mesh = octasphere(subdivisions)

@@ -1,15 +1,15 @@
-"""Is the gradient of the soft silhouette the change of the picture drawn again? Along nine directions, on any mesh.
+"""Does the gradient of the soft silhouette agree with finite differences of the rendered loss? Nine directions, any mesh.
 
     python apps/path_test.py --out out/path_test
     python apps/path_test.py --mesh bob.obj --radius-px 5 2 1 --size 128 256 --device llvmpipe SwiftShader
 
 All vertices move along a direction, by at most one pixel to either side. The loss (squares of outer form minus soft
 target, summed) changes by L(+1 px) - L(-1 px); the gradient times the direction, integrated between the two, must give
-the same. Kinks of the loss cannot be seen this way, jumps can. Directions that miss by more than 2 % are integrated
+the same. The test detects jumps of the loss, not kinks. Directions that differ by more than 2 % are integrated
 again with --again samples. Writes path_test.json: for each mesh, device, size, radius and number of views the share of
 directions within 2 % (those that change the loss by less than 2 % of the largest change are left out), the median
 ratio, every exception, and by how much the picture differs when all edges are drawn instead of the silhouettes. The
-file grows with every figure; what it holds already is not measured again.
+file is written after every figure; existing figures are not measured again.
 """
 
 import argparse
@@ -128,7 +128,7 @@ class PathTest:
         return losses, (slope * (step @ matrix[:, :3].T)).sum(axis=(1, 2))
 
     def aim(self, matrix: np.ndarray, radius: float) -> None:
-        """The target: the mesh 15 % larger and a little beside."""
+        """The target: the mesh enlarged by 15 % and shifted a little."""
         self.ad.send(self.radius, np.full((1, 1, 1), radius))
         self.ad.send(self.target, np.zeros(self.target.shape))
         away = 0.15 * self.points + self.extent * np.array([0.06, 0.04, 0.03])
@@ -149,7 +149,7 @@ class PathTest:
 
 
 def summary(changes: dict[str, Change]) -> tuple[dict[str, float], dict[str, float]]:
-    """(figures, ratios of the directions that miss)."""
+    """(figures, ratios of the directions that differ)."""
     largest = max(abs(c.difference) for c in changes.values())
     ratios = {n: c.ratio for n, c in changes.items() if abs(c.difference) > TINY * largest}
     values = np.array(list(ratios.values()))

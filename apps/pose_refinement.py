@@ -1,14 +1,14 @@
-"""Poses of cameras that are wrong by a little, found again while the shape is.
+"""Recovery of slightly wrong camera poses together with the shape.
 
     python apps/pose_refinement.py --photos data/photos/dino --out out/pose_refinement
     python apps/pose_refinement.py --mesh BoomBox_512.glb --terms silhouettes --seeds 0 1 2
 
 Every camera is turned by 2 degrees about a random axis through the middle of the object and shifted by 2 % of its distance
-in a random direction (--perturb). A fit with refine_poses then learns from all pictures; --terms silhouettes goes by the
-outlines alone, colours by what is inside of them, too, as --colours of `dressi fit`. Compared with the true cameras, after
-the best similarity between both: degrees of turns, and distances of centres in radii of the object, mean and largest, before
-and after; and the IoU of the silhouettes seen by the found cameras. Writes pose_refinement.json, one entry for each seed
-and each of the terms; entries that are there are kept, and a fit that was broken off goes on.
+in a random direction (--perturb). A fit with refine_poses then uses all pictures: with --terms silhouettes only the
+outlines, with colours also the colours inside them (--colours of `dressi fit`). The found cameras are compared with the true
+ones after the best similarity: rotation errors in degrees and distances of centres in radii of the object, mean and largest,
+before and after; and the IoU of the silhouettes seen by the found cameras. Writes pose_refinement.json with one entry for
+each seed and each of the terms; existing entries are kept, and interrupted fits resume.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from dressi.render.objectives.metrics import iou
 
 @dataclass(frozen=True)
 class Cell:
-    """What an entry is of."""
+    """The key of an entry."""
 
     target: str
     size: tuple[int, int]
@@ -62,7 +62,7 @@ def perturbed(cameras: Cameras, center: np.ndarray, degrees: float, share: float
 
 
 def all_photos(folder: Path, size: tuple[int, int]) -> Dataset:
-    """Photographs of which none is held out."""
+    """Photographs without a held-out split."""
     photos = load_photos(folder, size)
     views = Observations(photos.cameras, photos.masks, photos.targets, photos.known)
     return Dataset(views, None, *sphere_of(photos.bounds), photos.bounds, upward(photos.cameras))

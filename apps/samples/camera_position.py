@@ -1,4 +1,4 @@
-"""Where a camera stood, from the silhouette that it saw (after PyTorch3D's camera position optimisation).
+"""The position of a camera from a silhouette (after PyTorch3D's camera position optimisation).
 
 python apps/samples/camera_position.py
 """

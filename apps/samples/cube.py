@@ -1,4 +1,4 @@
-"""The corners and colours of a cube from random pictures of a few pixels (after nvdiffrast's cube).
+"""Recovers the corners and colours of a cube from random low-resolution pictures (after nvdiffrast's cube).
 
 python apps/samples/cube.py
 """

@@ -1,4 +1,4 @@
-"""A Function of one's own, a filmic curve with its derivative: exposure and fog are found from a toned picture.
+"""A Function of one's own, a filmic curve with its derivative: exposure and fog are recovered from a tone-mapped picture.
 
 python apps/samples/custom_function.py
 """

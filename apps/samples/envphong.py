@@ -1,4 +1,4 @@
-"""What a mirror and its highlight show: an environment and Phong's terms (after nvdiffrast's envphong).
+"""Recovers an environment map and Phong terms from pictures of a mirror with a highlight (after nvdiffrast's envphong).
 
 python apps/samples/envphong.py
 """
@@ -13,7 +13,7 @@ given = options(__doc__, steps=300, size=96)
 u, v = np.meshgrid((np.arange(32) + 0.5) / 32, (np.arange(16) + 0.5) / 16)
 waves = [0.5 + 0.4 * np.sin(6 * np.pi * u), 0.6 * v, 0.5 + 0.4 * np.cos(4 * np.pi * u + 5 * v)]
 sky = np.stack(waves, axis=-1)  # equirectangular
-# A light of its own in every view tells its highlight from the environment.
+# A different light in every view separates the highlight from the environment.
 lights = Variable.of(np.random.default_rng(given.seed).normal(size=(8, 1, 1, 3)), name="lights")
 sphere, cameras = primitives.octasphere(4), ring(np.zeros(3), 1.0, 8, given.size)
 

@@ -1,4 +1,4 @@
-"""What the samples share: their options, and how they tell their results."""
+"""Shared by the samples: their options and the output of results."""
 
 import argparse
 import json

@@ -12,7 +12,7 @@ from dressi.render import render
 given = options(__doc__, steps=200, size=64)
 faces, colours = np.array([[0, 1, 2]]), np.eye(3)
 goal = np.array([[-0.7, 0.6, 0.5], [0.8, 0.5, 0.5], [0.1, -0.8, 0.5]])
-# Positions are those of clip space: x to the right, y down, both in [-1, 1].
+# Positions are in clip space: x to the right, y down, both in [-1, 1].
 look = {"cameras": np.eye(4), "size": given.size, "light": None, "radius": 0.1}
 target = render((goal, faces), colours=colours, **look)
 corners = Variable.of([[-0.3, 0.3, 0.5], [0.3, 0.3, 0.5], [0.0, -0.3, 0.5]], VEC3, name="corners")
