@@ -3,13 +3,7 @@
 `PYTHONPATH=tests python -m random_graphs --count 1000 --device llvmpipe` runs many more.
 """
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from random_graphs.check import check
 from random_graphs.programs import random_program
 

@@ -1,6 +1,6 @@
 """The keys of many plans, to see whether a change of the planner changes what it plans.
 
-    python tests/plan/keys.py > before.json      # then again after the change, and compare the two files
+    python tests/vk/plan/keys.py > before.json      # then again after the change, and compare the two files
 
 Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view and six,
 with the default options, with subpasses only and as the baseline. A key is a hash of all shaders of a plan; beside it

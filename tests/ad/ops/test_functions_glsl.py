@@ -15,7 +15,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, Access
 
-SHADERS = Path(__file__).resolve().parents[2] / "shaders"
+SHADERS = Path(__file__).resolve().parents[3] / "shaders"
 VALIDATOR = shutil.which("glslangValidator")
 
 

@@ -287,7 +287,7 @@ class TestCosts:
 def test_mutated_files_load_or_are_refused():
     """A child that may take 512 MB more than its imports runs the driver; thousands are for `fuzz_files.py` by hand."""
     script = Path(__file__).with_name("fuzz_files.py")
-    root = str(script.parents[2])
+    root = str(script.parents[3])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     start = time.perf_counter()
     done = subprocess.run(

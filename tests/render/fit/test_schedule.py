@@ -21,7 +21,7 @@ from dressi.render.forms.reach import check_reach, gap, marked
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.phases import Phase, run_phases
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def far_range():

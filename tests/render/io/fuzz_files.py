@@ -1,6 +1,6 @@
 """Hostile files against the readers: each one loads or is refused by an InputError, soon, within bounded memory.
 
-    python tests/render/fuzz_files.py --count 5000 --seed 1
+    python tests/render/io/fuzz_files.py --count 5000 --seed 1
 
 prints how many were tried, loaded and refused, and what went wrong, and exits with 1 when anything did. The tests run a few
 hundred the same way. Memory is bounded by the address space of this process, time by an alarm.
