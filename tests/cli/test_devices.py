@@ -1,32 +1,17 @@
 """`dressi devices` and how the command line reports errors."""
 
 import json
-import os
 import subprocess
-import sys
 
 import pytest
+from command_line import refuses, run, run_process
 
 from dressi.vk.plan.limits import DeviceLimits
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dressi.cli", *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        timeout=60,
-        check=False,
-    )
-
-
-def refuses(result: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert result.returncode == 2, result
-    assert result.stdout == ""
-    assert result.stderr.startswith("dressi: error: ") and len(result.stderr.splitlines()) == 1, result.stderr
-    for word in words:
-        assert word in result.stderr
+def refuses_in_one_line(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    refuses(result, *words)
+    assert len(result.stderr.splitlines()) == 1, result.stderr
 
 
 def test_devices_are_listed_with_their_limits():
@@ -45,16 +30,17 @@ def test_devices_are_listed_with_their_limits():
 
 
 def test_a_machine_without_a_driver():
-    refuses(
-        run("devices", VK_DRIVER_FILES="/nonexistent.json"),
+    refuses_in_one_line(
+        run_process("devices", VK_DRIVER_FILES="/nonexistent.json"),
         "no Vulkan driver",
         "/nonexistent.json",
         "install",
     )
 
 
-def test_a_device_that_is_not_there_is_noted_by_the_list():
-    result = run("devices", "--json", DRESSI_DEVICE="Voodoo 2")
+def test_a_device_that_is_not_there_is_noted_by_the_list(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DRESSI_DEVICE", "Voodoo 2")
+    result = run("devices", "--json")
     if result.returncode == 2:
         pytest.skip("no Vulkan driver")
     listed = json.loads(result.stdout)
@@ -66,7 +52,7 @@ def test_a_device_that_is_not_there_is_noted_by_the_list():
     ("arguments", "word"), [(["--foo"], "--foo"), (["devices", "--bar"], "--bar"), (["sing"], "sing")]
 )
 def test_what_the_parser_refuses(arguments: list[str], word: str):
-    refuses(run(*arguments), word, "--help")
+    refuses_in_one_line(run(*arguments), word, "--help")
 
 
 def test_no_command_shows_the_help():
@@ -75,5 +61,5 @@ def test_no_command_shows_the_help():
 
 
 def test_a_traceback_only_where_it_is_asked_for():
-    result = run("devices", VK_DRIVER_FILES="/nonexistent.json", DRESSI_DEBUG="1")
+    result = run_process("devices", VK_DRIVER_FILES="/nonexistent.json", DRESSI_DEBUG="1")
     assert result.returncode != 0 and "Traceback" in result.stderr
