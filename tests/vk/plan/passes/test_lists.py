@@ -121,6 +121,7 @@ def test_wide_devices_list_by_prefix_sums(device, faces, batch):
         limits = replace(device.limits, max_workgroup_invocations=most)
         plan, scanned = results(scene, device, limits=limits, cost=DESKTOP)
         (made,) = [s for s in plan.sub_stages if isinstance(s.work, ListFaces)]
+        assert isinstance(made.work, ListFaces)
         assert made.work.faces.invocations == {256: 256, 200: 128}[most] and made.iterations <= 256
         assert all((a == b).all() for a, b in zip(serial, scanned, strict=True))
 
