@@ -28,6 +28,10 @@ class PixelFunction(Function):
 class ReduceFunction(AxisWork, PixelFunction):
     """Kind REDUCE: each output texel is computed by a loop over the texels of the input along ``axis``, in the snippet.
 
+    Declare ``associative = True`` if reducing parts of the axis, and then their results in order, gives the same value, and
+    ask ``$size0`` or ``$batch0`` for the length of the axis: devices with many lanes then split a long axis. Otherwise
+    the loop stays whole, or the class says itself what is shorter: see ``shortened`` of ``dressi.ad.graph.work``.
+
     >>> class Product(ReduceFunction):
     ...     axis, access = "x", (Access.FETCH,)
     ...     glsl = "$y = 1.0; for (int i = 0; i < $size0.x; ++i) $y *= $0(ivec2(i, pixel.y), tile);"
