@@ -8,7 +8,7 @@ from enum import Enum
 
 from ....ad.graph import Variable
 from ..glsl.source import ShaderSource
-from ..glsl.writer import Shaders, stage_of
+from ..glsl.shaders import Shaders, stage_of
 from ..lists import FaceList
 from ..substage import Binding, Compute, ListBlocks, Scatter, ScatterDispatch, Stage, SubStage
 from .barriers import Access, Pipe, Use
