@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ....ad.graph import Variable
-from ..glsl.source import ShaderSource
 from ..glsl.shaders import Shaders, stage_of
+from ..glsl.source import ShaderSource
 from ..lists import FaceList
 from ..substage import Binding, Compute, ListBlocks, Scatter, ScatterDispatch, Stage, SubStage
 from .barriers import Access, Pipe, Use
