@@ -7,7 +7,7 @@ import sys
 
 
 def say(text: str) -> None:
-    """Print a line on stderr. Where that is closed, or on a full disk, nobody can be told: the work goes on."""
+    """Print a line on stderr. A closed stderr or a full disk is ignored: the work goes on."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             print(text, file=sys.stderr, flush=True)

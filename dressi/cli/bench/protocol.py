@@ -149,7 +149,7 @@ def _stepper(engine: DressiAD) -> Callable[[int], None]:
 
 
 def _peers(trial: Trial) -> tuple[dict[str, Peer], dict[str, dict[str, Any]]]:
-    """Those that are there, and what is said of those that are not."""
+    """The peers that are installed, and an error for each of the others."""
     made, failures = {}, {}
     for name, make in trial.work.peers.items():
         try:

@@ -37,7 +37,7 @@ def print_table(results: Sequence[dict[str, Any]]) -> None:
     parts = [_parts(result) for result in results]
     common = [part for part in parts[0] if all(part in other for other in parts)]
     table = Table(title=", ".join([f"dressi bench {results[0]['case']}", *common]), title_justify="left")
-    # Columns that nobody fills stay away.
+    # Columns without values are left out.
     columns = dict(COLUMNS)
     for name in ("against", "peers", "agreement", "profile_plan"):
         if not any(result.get(name) for result in results):
