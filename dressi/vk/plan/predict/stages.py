@@ -122,7 +122,7 @@ class Prediction:
         total: dict[str, float] = {n: sum(getattr(s, n) for s in self.stages) for n in names}
         for n in ("walk", "chain"):
             total[n] = max((getattr(s, n) for s in self.stages), default=0.0)
-        return {"stages": len(self.stages), **total}
+        return {"stages": sum(s.name != "copies" for s in self.stages), **total}
 
     def measured(self, ms: Iterable[float]) -> Prediction:
         """With the times of the Stages in milliseconds beside the predictions; copies are not measured."""
