@@ -154,7 +154,8 @@ def variant(seed: int, rng: np.random.Generator) -> tuple[PlanOptions, DeviceLim
         limits = replace(limits, max_storage_buffer_bytes=int(rng.integers(2000, 9000)))
     if rng.random() < 0.2:
         limits = replace(limits, max_framebuffer_height=40, max_framebuffer_width=200)
-    return PlanOptions(*(bool(s) for s in switches)), limits, model_of(seed, rng)
+    options = replace(PlanOptions(*(bool(s) for s in switches)), narrow_intermediates=False)
+    return options, limits, model_of(seed, rng)
 
 
 def model_of(seed: int, rng: np.random.Generator) -> DeviceModel:

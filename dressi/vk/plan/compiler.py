@@ -60,6 +60,7 @@ from .passes.compact_live_faces import compact_live_faces
 from .passes.draw_scatters import draw_scatters
 from .passes.fuse_epilogues import fuse_epilogues
 from .passes.fuse_horizontally import fuse_horizontally
+from .passes.narrow_intermediates import narrow_intermediates
 from .passes.pack_channels import pack_channels
 from .passes.run_on_active_blocks import run_on_active_blocks
 from .passes.store_operands import store_operands
@@ -82,6 +83,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_epilogues,  # a scatter does the work of the only reader of its table
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image
+    narrow_intermediates,  # 16-bit floats between passes (off by default)
 )
 
 INSTEAD: dict[Pass, Pass] = {

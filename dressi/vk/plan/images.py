@@ -53,6 +53,7 @@ class ImageSlot:
     width: int
     height: int
     usage: Usage = ANY
+    half: bool = False  # 16-bit floats
     lasting: bool = False  # a depth that a scatter tests later, in another run perhaps
     passing: bool = (
         False  # nothing but attachments of one render pass, on a device that needs no memory for them
@@ -68,19 +69,20 @@ class ImageSlot:
         """The name of its VkFormat, without the prefix."""
         if self.depth:
             return "D32_SFLOAT"
-        channels = {1: "R32", 2: "R32G32", 4: "R32G32B32A32"}[self.components]
+        bits = 16 if self.half else 32
+        channels = "".join(f"{channel}{bits}" for channel in "RGBA"[: self.components])
         return f"{channels}_{'SINT' if self.is_int else 'SFLOAT'}"
 
     @property
     def bytes(self) -> int:
-        return 4 * self.components * self.width * self.height
+        return (2 if self.half else 4) * self.components * self.width * self.height
 
 
-def slot_of(variable: Variable, limits: DeviceLimits) -> ImageSlot:
-    """What one plane of a Variable needs, for any use."""
+def slot_of(variable: Variable, limits: DeviceLimits, *, half: bool = False) -> ImageSlot:
+    """What one plane of a Variable needs, for any use. half: in 16-bit floats."""
     tiling = limits.tiling(variable)
     components = {1: 1, 2: 2, 3: 4, 4: 4}[variable.vtype.planes[0]]
-    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height)
+    return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height, half=half)
 
 
 def usages(

@@ -1,7 +1,7 @@
 """Which images exist, and which Variables share one because they never live at the same time.
 
 Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save nothing
-for silhouettes and 6 to 11 % for the face form and textures, for a layout transition of every aliased image in every
+for silhouettes and 6 to 18 % for the face form and textures, for a layout transition of every aliased image in every
 step.
 """
 
@@ -98,11 +98,15 @@ def assign_images(
     of one schedule are dead while another runs, so schedules share their slots. share: False gives every value its
     own.
     """
+    schedules = tuple(schedules)
+    narrow = frozenset[Variable]().union(
+        *(s.narrow for stages in schedules for stage in stages for s in stage.sub_stages)
+    )
     slots = _Slots()
     lasting: dict[Variable, tuple[int, ...]] = {}
     for v in dict.fromkeys(persistent):
         if v not in replaces:
-            kind, uses = slot_of(v, limits), usage.get(v, NOTHING)
+            kind, uses = slot_of(v, limits, half=v in narrow), usage.get(v, NOTHING)
             lasting[v] = tuple(slots.new(kind, uses) for _ in v.vtype.planes)
     for v, leaf in replaces.items():
         lasting[v] = lasting[leaf]
@@ -121,7 +125,8 @@ def assign_images(
         for k, stage in enumerate(stages):
             depths.add(stage)
             for v in (v for s in stage.sub_stages for v in s.outputs if v not in of):
-                kind, uses = replace(slot_of(v, limits), usage=NOTHING), usage.get(v, NOTHING)
+                kind = replace(slot_of(v, limits, half=v in narrow), usage=NOTHING)
+                uses = usage.get(v, NOTHING)
                 if limits.lazy_images and v in passing[-1]:
                     kind = replace(kind, passing=True)
                 pool, numbers = free.setdefault(kind, []), []

@@ -30,7 +30,13 @@ class PlanOptions:
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
     | adapt | makes another plan for leaves that are sent before every step | one plan |
 
-    All are True by default. All False is the baseline, one Function a pass.
+    | narrow_intermediates | stores what passes hand to each other on pixels as 16-bit floats | 32-bit floats |
+
+    All but the last are True by default. All False is the baseline, one Function a pass.
+
+    ``narrow_intermediates`` alone changes results: it rounds images that passes hand to each other to 11 significant
+    bits, 2**-11 of their largest value, and makes those beyond 65504 infinite. Leaves, outputs, optimizer state, lists,
+    integers and sums keep 32 bits. A device without images of 16-bit floats raises PlanError.
 
     >>> with DressiAD(options=PlanOptions(pack_stages=False)) as ad:
     ...     ad.evaluate(F.square(3.0)).item()
@@ -52,6 +58,7 @@ class PlanOptions:
     cache_static: bool = True
     alias_images: bool = True
     adapt: bool = True
+    narrow_intermediates: bool = False
 
 
 DEFAULT = PlanOptions()

@@ -205,7 +205,8 @@ class SubStage:
     work: what it is on the device.  functions: those packed here, producers first.  body: these and the ones computed
     again at the same pixel. What is computed again at other texels follows from the inputs that are not among
     ``reads``.  replaces: the leaf whose image an output overwrites.  channels: of Variables that share the channels of
-    an image with others, what is read instead, and their first channel.
+    an image with others, what is read instead, and their first channel.  narrow: the outputs whose images hold 16-bit
+    floats.
     """
 
     work: Work
@@ -216,6 +217,7 @@ class SubStage:
     outputs: tuple[Variable, ...]
     replaces: Mapping[Variable, Variable] = field(default_factory=dict)
     channels: Mapping[Variable, tuple[Variable, int]] = field(default_factory=dict)
+    narrow: frozenset[Variable] = frozenset()
 
     @property
     def draws(self) -> bool:

@@ -29,9 +29,10 @@ _FORMATS = {
 }
 
 
-def storage_format(vtype: VType) -> str:
-    """GLSL name of the format that stores each plane of the type."""
-    return _FORMATS[vtype.planes[0], vtype.is_int]
+def storage_format(vtype: VType, *, half: bool = False) -> str:
+    """GLSL name of the format that stores each plane of the type. half: in 16-bit floats."""
+    name = _FORMATS[vtype.planes[0], vtype.is_int]
+    return name.replace("32", "16") if half else name
 
 
 class Writer:
@@ -85,7 +86,7 @@ class Writer:
         for plane in range(len(v.vtype.planes)):
             slot = len(self.resources)
             self.declared[slot] = (
-                f"layout(set=0, binding={slot}, {storage_format(v.vtype)}) uniform {access} "
+                f"layout(set=0, binding={slot}, {storage_format(v.vtype, half=v in self.s.narrow)}) uniform {access} "
                 f"{prefix}image2D {name}_{plane};"
             )
             self.resources.append(Resource("storage", v, plane))
