@@ -141,6 +141,15 @@ def extremes(axis: str, *, shorter: bool = False) -> Example:
     return Example(whole.shortened(8) if shorter else whole.output)
 
 
+def block_extremes(axis: str) -> Example:
+    """Of a mask along x; along y of extremes, as the second pass of ``Extremes`` has them."""
+    rng = np.random.default_rng(4)
+    image = Variable(FLOAT, SIZE, 2, data=(rng.uniform(size=(2, SIZE[1], SIZE[0])) > 0.9).astype(float))
+    if axis == "y":
+        image = mask_extremes.Extremes(image, F.constant(2), "x").output
+    return Example(mask_extremes.BlockExtremes(image, 5, axis).output)
+
+
 def shown_faces(cull: int) -> Example:
     faces, vertex = _lists(2)
     return Example(screen.ShownFaces(faces, vertex, cull).output)
@@ -233,7 +242,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     segments.SegmentSlope: [segment_slope, lambda: segment_slope(False)],
     point_distance.PointDistance: [lambda: distance_of_points(False), lambda: distance_of_points(True)],
     mask_extremes.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
-    mask_extremes.BlockExtremes: [lambda: extremes("x", shorter=True)],
+    mask_extremes.BlockExtremes: [lambda: block_extremes("x"), lambda: block_extremes("y")],
     mask_extremes.ExtremesByBlocks: [lambda a=a: extremes(a, shorter=True) for a in "xy"],
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
     segments.ListEnds: [edge_ends],
