@@ -22,6 +22,9 @@ from ..model.device import DeviceModel
 from ..model.walks import iterations
 from ..substage import iteration_domain
 
+LARGEST_BODY = 128
+"""Functions that one value is computed again from, through cones that begin where others end."""
+
 LARGEST_CONE = 48
 """Functions of a cone that is recomputed; more make shaders that take long to compile."""
 
@@ -86,7 +89,19 @@ class Recomputing:
                 self._fetch(f, evaluations)
             else:
                 self._consume(f)
-        return chosen
+        return self._bounded(chosen)
+
+    def _bounded(self, chosen: set[Function]) -> set[Function]:
+        """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``: a cone ends at values that
+        may be computed again themselves, and so on."""
+        behind: dict[Function, frozenset[Function]] = {}
+        for f in self.order:
+            if f in chosen:
+                makers = (maker for _, _, maker, joins in self.inputs[f] if joins and maker in behind)
+                found = frozenset((f,)).union(*(behind[maker] for maker in makers))
+                if len(found) <= LARGEST_BODY:
+                    behind[f] = found
+        return set(behind)
 
     # ---- the decision
     def _pays(self, f: Function, evaluations: float) -> bool:

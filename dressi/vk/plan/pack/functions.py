@@ -43,6 +43,9 @@ LARGEST_SHADER = 256
 with the square of its length: up to this many 2 to 5 ms for each Function (the sine of a vector), for four times as many
 10 to 15 ms. The shaders of fits have fewer than 200."""
 
+CROWDED = 16
+"""Functions that are refused because the shader would grow too long, before a SubStage is closed."""
+
 FIRST_FIT = 1000
 """After so many refused Functions in a row a SubStage is closed."""
 
@@ -123,7 +126,7 @@ def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
         group = _Group(analysis, walks, limits, roots, updates, dispatch)
         refused: list[Entry] = []
         in_a_row = 0
-        while heap and not group.full and in_a_row < FIRST_FIT:
+        while heap and not group.full and group.too_long < CROWDED and in_a_row < FIRST_FIT:
             entry = heapq.heappop(heap)
             if not group.accept(entry[2]):
                 refused.append(entry)
@@ -212,6 +215,7 @@ class _Group:
         self.count = dict.fromkeys(Binding, 0)
         self.written = 0
         self.looping = 0  # iterations of all loops of an invocation
+        self.too_long = 0  # Functions refused because the shader would grow too long
         self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
         self.axes: set[str] = set()
         self.fetched: set[Variable] = set()
@@ -226,6 +230,7 @@ class _Group:
             return False  # a member reads other texels of it
         body = self.analysis.body_of(f, self.domain, self.body)
         if self.members and len(self.body) + len(body) > LARGEST_SHADER:
+            self.too_long += 1
             return False
         own = self.reads.get(f.output)
         if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
