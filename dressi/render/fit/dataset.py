@@ -16,8 +16,8 @@ from ..drawing.draw import draw
 from ..engine import MakeEngine
 from ..io import Photos
 from ..mesh import Mesh
-from ..mesh.hull import estimate_bounds, sphere_of
 from ..mesh.primitives import octasphere
+from ..objectives.hull import estimate_bounds, sphere_of
 
 SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""

@@ -24,7 +24,7 @@ from ..io import Photos, save_gif, save_glb, save_png
 from ..io.cameras import NAME
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
-from ..mesh.hull import hull_iou
+from ..objectives.hull import hull_iou
 from ..objectives.metrics import chamfer, iou, psnr, ssim
 from .cameras import cameras_file, moves
 from .dataset import Dataset, Observations

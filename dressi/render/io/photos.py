@@ -20,7 +20,7 @@ from dressi.render.io.calibration import Calibration, View, read_calibration
 from dressi.render.io.files import usable
 from dressi.render.io.images import read_image, resize, to_linear_rgb
 from dressi.render.io.lens import Undistortion
-from dressi.render.mesh.hull import check_cameras, estimate_bounds, sphere_of
+from dressi.render.objectives.hull import check_cameras, estimate_bounds, sphere_of
 
 Size = tuple[int, int]
 

@@ -13,7 +13,7 @@ from dressi.render.cameras import views
 from dressi.render.io import load_photos, save_png
 from dressi.render.io.photos import Photos
 from dressi.render.mesh import primitives
-from dressi.render.mesh.hull import hull_iou
+from dressi.render.objectives.hull import hull_iou
 from dressi.render.objectives.metrics import iou
 
 SIZE = (48, 36)

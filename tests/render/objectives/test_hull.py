@@ -8,7 +8,7 @@ from dressi.errors import InputError
 from dressi.render.cameras import Camera, Cameras, views
 from dressi.render.io import load_mesh, load_photos
 from dressi.render.mesh import primitives
-from dressi.render.mesh.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
+from dressi.render.objectives.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
 from dressi.render.objectives.metrics import iou
 
 SIZE = (64, 64)
@@ -64,7 +64,7 @@ def test_hull_of_a_sphere_from_all_sides_is_the_sphere():
 
 
 def test_skipping_by_the_grid_changes_nothing(monkeypatch):
-    from dressi.render.mesh import hull
+    from dressi.render.objectives import hull
 
     train, held_out, masks, _, bounds = views_of(primitives.torus(24, 12))
     skipped = hull_masks(masks, train, held_out[:2], bounds, largest=False)
