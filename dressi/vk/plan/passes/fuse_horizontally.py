@@ -24,6 +24,8 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
     limits, read = context.limits, context.uses.readers
     sub_stages = list(sub_stages)
     for small in [s for s in sub_stages if _may_be_fused(s, read)]:
+        if small not in sub_stages:
+            continue  # it took another one in
         overwritten = {leaf for s in sub_stages if s is not small for leaf in s.replaces.values()}
         if any(r.variable in overwritten for r in small.reads):
             continue
