@@ -30,6 +30,13 @@ def test_what_vulkan_guarantees_is_enough(seed):
         build_plan(simplify(program), PROFILES["minimum"], shader_text, options)
 
 
+@pytest.mark.vk
+def test_what_took_another_in_is_not_taken_in_itself(device):
+    """With few images a SubStage over one texel becomes a host, and could be fused itself."""
+    report = check(40015, device, count=40)
+    assert report.failures == []
+
+
 def test_equal_seeds_give_equal_programs():
     plans = [build_plan(simplify(random_program(4)[0]), PROFILES["turing"], shader_text) for _ in range(2)]
     assert plans[0].key == plans[1].key
