@@ -13,7 +13,7 @@ from .analysis.updates import Updates
 from .limits import DeviceLimits
 from .model.device import DeviceModel
 from .options import PlanOptions
-from .substage import SubStage
+from .substage import PrimitiveWork, SubStage
 from .uses import Uses
 
 
@@ -46,6 +46,18 @@ class Context:
     def fixed(self) -> frozenset[Variable]:
         """Variables that need images of their own: roots, named outputs, leaves that are updated and their values."""
         return frozenset((*self.roots, *self.named, *(v for pair in self.updates for v in pair)))
+
+    @cached_property
+    def unchanged(self) -> frozenset[Variable]:
+        """Variables whose images no pass packs or narrows: the fixed and the given ones, what draws of primitives read,
+        and the bounds of scatters."""
+        found = {*self.fixed, *self.given}
+        for s in self.uses.sub_stages:
+            if isinstance(s.work, PrimitiveWork):
+                found.update(r.variable for r in s.reads)
+            if s.scatter is not None:
+                found.add(s.scatter.inputs[0])
+        return frozenset(found)
 
     def following(self, sub_stages: Iterable[SubStage]) -> Context:
         """The Context of the pass that gets these SubStages."""

@@ -9,7 +9,7 @@ from enum import Flag, auto
 from ...ad.graph import Variable
 from .glsl.shaders import Shaders
 from .limits import DeviceLimits
-from .substage import Compute, ScatterDispatch, SubStage
+from .substage import SparseWork, SubStage
 
 
 class Usage(Flag):
@@ -105,7 +105,7 @@ def usages(
                 add(resource.variable, _BOUND[resource.kind])
         for v in s.colors:
             add(v, Usage.COLOR)
-        if isinstance(s.work, Compute | ScatterDispatch) and s.work.sparse is not None:
+        if isinstance(s.work, SparseWork) and s.work.sparse is not None:
             for v in s.work.sparse.fill:
                 add(v, Usage.TARGET)
     for leaf, new in copies:

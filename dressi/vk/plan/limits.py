@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .substage import SubStage
 
 UNLIMITED = 1 << 20
+LARGEST_WORKGROUP = 256
+"""Invocations of a workgroup that combines their results in shared memory; devices have at least 128."""
 
 _FEWER_IMAGES = (
     "split it into Functions that read and write fewer images (a MAT3 or MAT4 takes an image for each column)"
@@ -68,6 +70,10 @@ class DeviceLimits:
                 cure = _CURES.get(name, _FEWER_IMAGES)
                 return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}; {cure}"
         return None
+
+    def workgroup(self, most: int = LARGEST_WORKGROUP) -> int:
+        """Invocations of a workgroup that combines their results: the largest power of two up to ``most``."""
+        return 1 << (min(most, LARGEST_WORKGROUP, self.max_workgroup_invocations).bit_length() - 1)
 
     def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:
         """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""

@@ -81,6 +81,28 @@ class Sparse:
 
 
 @dataclass(frozen=True, eq=False)
+class SparseWork(Work):
+    """A dispatch.  sparse: where it works, if not everywhere."""
+
+    sparse: Sparse | None = None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.sparse is None else (self.sparse.blocks,)
+
+
+@dataclass(frozen=True, eq=False)
+class PrimitiveWork(Work):
+    """A draw of primitives.  faces: the list of those that are drawn, if not all."""
+
+    faces: FaceList | None = None
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.faces is None else (self.faces,)
+
+
+@dataclass(frozen=True, eq=False)
 class PixelWork(Work):
     """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well; their
     outputs come last among those of the host."""
@@ -105,29 +127,18 @@ class Fragment(PixelWork):
 
 
 @dataclass(frozen=True, eq=False)
-class Compute(PixelWork):
-    """A dispatch.  sparse: where it works, if not everywhere."""
+class Compute(SparseWork, PixelWork):
+    """A dispatch over all pixels, or over active blocks."""
 
-    sparse: Sparse | None = None
     name: ClassVar[str] = "compute"
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return () if self.sparse is None else (self.sparse.blocks,)
 
 
 @dataclass(frozen=True, eq=False)
-class Raster(Work):
-    """A subpass that draws the triangles of one RasterFunction.  faces: the list of those that are drawn, if not
-    all."""
+class Raster(PrimitiveWork):
+    """A subpass that draws the triangles of one RasterFunction."""
 
-    faces: FaceList | None = None
     name: ClassVar[str] = "raster"
     draws: ClassVar[bool] = True
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return () if self.faces is None else (self.faces,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,27 +155,15 @@ class Scatter(Work):
 
 
 @dataclass(frozen=True, eq=False)
-class ScatterDispatch(Scatter):
-    """A dispatch over the source.  sparse: where it works, if not everywhere."""
-
-    sparse: Sparse | None = None
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return () if self.sparse is None else (self.sparse.blocks,)
+class ScatterDispatch(SparseWork, Scatter):
+    """A dispatch over the source, or over active blocks of it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ScatterDraw(Scatter):
-    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add anything.
-    faces: the list of those that are drawn, if not all."""
+class ScatterDraw(PrimitiveWork, Scatter):
+    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add anything."""
 
     raster: RasterFunction
-    faces: FaceList | None = None
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return () if self.faces is None else (self.faces,)
 
 
 @dataclass(frozen=True, eq=False)

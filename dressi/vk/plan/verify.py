@@ -13,7 +13,7 @@ from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
 from .plan import Plan
-from .substage import Binding, Compute, PixelWork, Raster, Scatter, ScatterDispatch, Stage, SubStage
+from .substage import Binding, Compute, PixelWork, Raster, Scatter, SparseWork, Stage, SubStage
 
 
 def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:
@@ -103,7 +103,7 @@ def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    sparse = s.work.sparse if isinstance(s.work, (Compute, ScatterDispatch)) else None
+    sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
     if sparse is not None:
         if sparse.blocks.domain != s.domain:
             yield f"it cannot run on blocks of {sparse.blocks.domain}"

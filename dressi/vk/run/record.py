@@ -24,6 +24,7 @@ from ..plan.substage import (
     ScatterDispatch,
     ScatterDraw,
     Sparse,
+    SparseWork,
     Stage,
     SubStage,
     Work,
@@ -214,7 +215,7 @@ def _prepare(work: Work, run: Target, buffer: Any) -> None:
         vk = run.device.vk
         empty = vk.ffi.new("uint32_t[4]", (0, 0, 1, 0))
         vk.vkCmdUpdateBuffer(buffer, run.lists[work.blocks].handle, 0, 16, empty)
-    elif isinstance(work, Compute | ScatterDispatch) and work.sparse is not None:
+    elif isinstance(work, SparseWork) and work.sparse is not None:
         _fill(run, buffer, work.sparse)
 
 

@@ -78,7 +78,7 @@ class Recomputing:
         self.cones: dict[Function, tuple[tuple[Function, ...], float, list[_Reading]]] = {}
 
     def run(self) -> set[Function]:
-        """The Functions that consumers recompute; closed: of a cone all or none."""
+        """The Functions that consumers recompute."""
         chosen: set[Function] = set()
         for f in reversed(self.order):
             evaluations = self.far[f]

@@ -10,8 +10,6 @@ from ....ad.types import Access
 from ..limits import DeviceLimits
 from ..model.device import DeviceModel
 
-MOST_INVOCATIONS = 256
-"""Of a workgroup that reduces."""
 LEAST_TEXELS = 64
 """Of an axis that workgroups reduce: shorter ones leave most of a workgroup idle."""
 SHARED_BYTES = 1 << 14
@@ -91,8 +89,8 @@ def by_workgroups(
     wanted = model.wide and f.axis != "n" and f.extent >= LEAST_TEXELS
     if not wanted or not f.associative or vtype is not f.inputs[0].vtype or not divisible(f):
         return None
-    most = min(MOST_INVOCATIONS, limits.max_workgroup_invocations, SHARED_BYTES // (16 * len(vtype.planes)))
-    found = GroupReduction(f, f.extent, 1 << (min(most, f.extent).bit_length() - 1))
+    most = min(SHARED_BYTES // (16 * len(vtype.planes)), f.extent)
+    found = GroupReduction(f, f.extent, limits.workgroup(most))
     steps = found.invocations.bit_length() - 1
     seconds = model.dispatch + model.barrier + found.run * model.fetch_latency + steps * SHARED_STEP
     return (found, seconds) if found.iterations <= model.longest_walk else None

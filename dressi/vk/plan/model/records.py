@@ -25,7 +25,7 @@ CPU = DeviceModel(
 )
 INTEGRATED = DeviceModel(
     # A laptop's GPU of the class of Intel Xe or AMD Vega 8, from vendors' data sheets: two channels of DDR4, 1 to 2
-    # TFLOP/s an addition is two operations here, 30 GTexel/s, 15 GPixel/s.
+    # TFLOP/s, 30 GTexel/s, 15 GPixel/s. An addition counts as two operations here.
     name="integrated",
     bandwidth=5e10,
     fragment_rate=1e12,
@@ -44,7 +44,7 @@ INTEGRATED = DeviceModel(
 )
 DESKTOP = DeviceModel(
     # A desktop GPU of the class of GeForce RTX 3070 to 4080 or Radeon RX 6800, from vendors' data sheets: 450 to 900
-    # GB/s, 20 to 50 TFLOP/s an addition is two operations here and shaders of this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s.
+    # GB/s, 20 to 50 TFLOP/s, of which shaders of this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s.
     # Barriers and passes are what profilers show for small work: a drain and refill of the pipeline.
     name="desktop",
     bandwidth=6e11,

@@ -22,8 +22,6 @@ from ..lists import LISTING, FaceList
 from ..model.device import DeviceModel
 from ..substage import Binding, ListFaces, Raster, Read, SubStage, Undecided
 
-MOST_INVOCATIONS = 256
-"""Invocations of a workgroup that lists by a prefix sum; devices have at least 128."""
 _INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
@@ -65,7 +63,7 @@ def invocations(limits: DeviceLimits, cost: DeviceModel) -> int:
     """Of the workgroups that make lists on a device."""
     if not cost.wide:
         return LISTING
-    return 1 << (min(MOST_INVOCATIONS, limits.max_workgroup_invocations).bit_length() - 1)
+    return limits.workgroup()
 
 
 def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ....ad.graph import RasterFunction
 from ....errors import PlanError
 from ..context import Context
-from ..substage import Compute, Fragment, Raster, ScatterDraw, SubStage
+from ..substage import Compute, Fragment, SubStage
 
 
 def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -24,18 +24,12 @@ def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> li
             "this device has no images of 16-bit floats for all uses; leave narrow_intermediates out of the options"
         )
     rasters = {f.output.domain for f in context.functions if isinstance(f, RasterFunction)}
-    wide = {*context.fixed, *context.given}
-    for s in sub_stages:
-        if isinstance(s.work, Raster | ScatterDraw):
-            wide.update(r.variable for r in s.reads)
-        if s.scatter is not None:
-            wide.add(s.scatter.inputs[0])
 
     def narrow(s: SubStage) -> SubStage:
         pixels = not rasters or s.domain in rasters
         if not isinstance(s.work, Fragment | Compute) or not pixels:
             return s
         outputs = (v for v in s.outputs if v.domain == s.domain and v.size != (1, 1) and not v.vtype.is_int)
-        return replace(s, narrow=frozenset(outputs) - wide)
+        return replace(s, narrow=frozenset(outputs) - context.unchanged)
 
     return [narrow(s) for s in sub_stages]

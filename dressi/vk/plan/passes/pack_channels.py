@@ -13,7 +13,7 @@ from ....ad.graph import Variable
 from ....ad.ops.pixel.vector import Construct
 from ....ad.types import VType
 from ..context import Context
-from ..substage import Binding, Compute, Fragment, Raster, Read, ScatterDraw, SubStage
+from ..substage import Binding, Compute, Fragment, Read, SubStage
 
 _TYPES = {
     (2, False): VType.VEC2,
@@ -27,12 +27,7 @@ def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     """The SubStages with fewer images. Only for schedules that update leaves: they run many times."""
     if not context.updates:
         return list(sub_stages)
-    readers, fixed = context.uses.readers, {*context.fixed, *context.given}
-    for s in sub_stages:
-        if isinstance(s.work, (Raster, ScatterDraw)):
-            fixed.update(r.variable for r in s.reads)
-        if s.scatter is not None:
-            fixed.add(s.scatter.inputs[0])
+    readers = context.uses.readers
     shared: dict[Variable, tuple[Variable, ...]] = {}
     found = list(sub_stages)
     for k, s in enumerate(found):
@@ -40,7 +35,12 @@ def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
             continue
         groups: dict[tuple, list[Variable]] = {}
         for v in s.outputs:
-            if v not in fixed and v in readers and v.domain == s.domain and len(v.vtype.planes) == 1:
+            if (
+                v not in context.unchanged
+                and v in readers
+                and v.domain == s.domain
+                and len(v.vtype.planes) == 1
+            ):
                 groups.setdefault((tuple(readers[v]), v.vtype.is_int), []).append(v)
         for (_, is_int), members in groups.items():
             for together in _fitting(members):

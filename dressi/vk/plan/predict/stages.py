@@ -26,15 +26,14 @@ from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
-    Compute,
     ListBlocks,
     ListFaces,
     PixelWork,
     Raster,
     Reduction,
     Scatter,
-    ScatterDispatch,
     ScatterDraw,
+    SparseWork,
     Stage,
     SubStage,
     Work,
@@ -204,7 +203,7 @@ def _loads(work: Work, s: SubStage, plan: Plan) -> list[Load]:
 @_loads.register
 def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
     """All pixels, or those of active blocks; one invocation does what is fused over one texel."""
-    sparse = isinstance(work, Compute) and work.sparse is not None
+    sparse = isinstance(work, SparseWork) and work.sparse is not None
     each = Shader(s).run(_own_outputs(s), s.body)
     pixels = round((ACTIVE if sparse else 1.0) * _texels(s.domain))
     loads = [Load(pixels, each, float(planes(s.outputs)), not s.draws)]
@@ -236,7 +235,7 @@ def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
     pixels, vertices = _texels(s.domain), 0
     if isinstance(work, ScatterDraw):
         pixels, vertices = _fragments(s.domain, work.faces), _vertices(work.raster, work.faces)
-    elif isinstance(work, ScatterDispatch) and work.sparse is not None:
+    elif isinstance(work, SparseWork) and work.sparse is not None:
         pixels = round(ACTIVE * pixels)
     loads = [Load(pixels, each, added + planes(made), not isinstance(work, ScatterDraw), vertices)]
     cells = sums.components * sums.slots

@@ -10,7 +10,7 @@ from ....ad.graph import Variable
 from ..glsl.shaders import Shaders, stage_of
 from ..glsl.source import ShaderSource
 from ..lists import FaceList
-from ..substage import Binding, Compute, ListBlocks, Scatter, ScatterDispatch, Stage, SubStage
+from ..substage import Binding, ListBlocks, Scatter, SparseWork, Stage, SubStage
 from .barriers import Access, Pipe, Use
 
 STATUS, ACCUMULATORS = "status", "accumulators"
@@ -104,7 +104,7 @@ def _prepared(s: SubStage, images: Numbers) -> Iterable[Use]:
     work = s.work
     if isinstance(work, ListBlocks):
         yield Use(work.blocks, Pipe.TRANSFER, Access.TRANSFER_WRITE)
-    elif isinstance(work, Compute | ScatterDispatch) and work.sparse is not None:
+    elif isinstance(work, SparseWork) and work.sparse is not None:
         for v in work.sparse.fill:
             yield from (Use(k, Pipe.TRANSFER, Access.TRANSFER_WRITE) for k in images[v])
 
