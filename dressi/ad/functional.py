@@ -62,8 +62,10 @@ from .ops.pixel.random import *
 from .ops.pixel.trigonometry import *
 from .ops.pixel.vector import *
 from .ops.texture import inverse_uv as _inverse_uv
+from .ops.texture import mipmap as _mipmap
 from .ops.texture import sample as _sample
 from .ops.texture.inverse_uv import *
+from .ops.texture.mipmap import *
 from .ops.texture.sample import *
 
 FAMILIES = (
@@ -87,6 +89,7 @@ FAMILIES = (
     _lookup,
     _raster,
     _sample,
+    _mipmap,
     _inverse_uv,
     _custom,
 )
@@ -112,6 +115,7 @@ __all__ += _take.__all__
 __all__ += _lookup.__all__
 __all__ += _raster.__all__
 __all__ += _sample.__all__
+__all__ += _mipmap.__all__
 __all__ += _inverse_uv.__all__
 __all__ += _custom.__all__
 

@@ -15,7 +15,7 @@ from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segment
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
-from dressi.ad.ops.texture import inverse_uv, sample
+from dressi.ad.ops.texture import inverse_uv, mipmap, sample
 from dressi.ad.optim import adam
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
@@ -269,6 +269,13 @@ for wrap in ("repeat", "clamp"):
         sample.WrapTexel,
         example(lambda t, c, w=wrap: F.sample(t, c, "nearest", w), of(FLOAT, SIZE, BATCH), uv),
     )
+mip_uv, mip_levels = of(VEC2, (6, 3), BATCH, -1.4, 1.7), of(FLOAT, (6, 3), 1, -0.7, 2.6)
+for wrap, kind in (("repeat", mipmap.MipTexel), ("clamp", mipmap.MipExtent)):
+
+    def mipped(t, c, k, w=wrap):
+        return F.sample(t, c, "trilinear", w, level=k)
+
+    add(kind, example(mipped, of(VEC3, (7, 5)), mip_uv, mip_levels))
 
 
 def inverse_uv_scene():

@@ -13,6 +13,7 @@ from ..image.lookup import lookup
 from ..pixel.arithmetic import add, mix
 from ..pixel.constant import Like, operands
 from ..pixel.math import floor, to_int
+from .mipmap import trilinear
 
 __all__ = ["sample"]
 
@@ -59,24 +60,42 @@ def check_texture(texture: Variable, uv: Variable) -> None:
         raise GraphError(f"a texture holds floats, not {texture}")
 
 
-def sample(texture: Variable, uv: Like, filter: str = "bilinear", wrap: str = "repeat") -> Variable:
+def sample(
+    texture: Variable,
+    uv: Like,
+    filter: str = "bilinear",
+    wrap: str = "repeat",
+    *,
+    level: Like | None = None,
+) -> Variable:
     """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
 
-    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "bilinear" or "nearest". wrap:
-    "repeat" or "clamp". The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
-    the transpose is ``scatter_add``) and, if bilinear, in uv. Raises GraphError.
+    texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "nearest", "bilinear" or
+    "trilinear". wrap: "repeat" or "clamp". level: FLOAT, for "trilinear" only, usually ``mip_level``: 0 is the texture, and
+    each level has half the width and height of the one before, rounded down; its texels are means. Levels are clamped to
+    those there are. The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
+    the transpose is ``scatter_add``), in uv unless the filter is "nearest", and in the level. Raises GraphError.
 
     >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
     >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
     1.5
+    >>> evaluate(F.sample(texture, (0.25, 0.5), "trilinear", level=2.5)).item()
+    2.5
     """
     (uv,) = operands(uv)
     check_texture(texture, uv)
+    if (level is None) == (filter == "trilinear"):
+        raise GraphError(
+            f"filter {filter!r} {'needs' if level is None else 'has no'} level=; it belongs to filter 'trilinear'"
+        )
+    if level is not None:
+        (level,) = operands(level, beside=(uv,))
+        return trilinear(texture, uv, level, wrap)
     size = (float(texture.size[0]), float(texture.size[1]))
     if filter == "nearest":
         return lookup(texture, WrapTexel(to_int(floor(uv * size)), texture.size, wrap).output)
     if filter != "bilinear":
-        raise GraphError(f"filter is 'bilinear' or 'nearest', not {filter!r}")
+        raise GraphError(f"filter is 'nearest', 'bilinear' or 'trilinear', not {filter!r}")
     place = uv * size - 0.5
     corner = floor(place)
     fraction = place - corner

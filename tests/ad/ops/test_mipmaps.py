@@ -1,0 +1,128 @@
+"""Trilinear sampling: against a reference in NumPy, and its gradients by texels, uv and level on every driver."""
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.ops.texture.mipmap import mip_sizes
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import FLOAT, VEC2, VEC3
+from dressi.errors import GraphError
+
+RNG = np.random.default_rng(5)
+WRAP = {"repeat": lambda i, n: i % n, "clamp": lambda i, n: np.clip(i, 0, n - 1)}
+
+
+def halved(x: np.ndarray, axis: int) -> np.ndarray:
+    """Along one axis, the means of what the texels of half the number, rounded down, cover."""
+    count = x.shape[axis]
+    fine = np.repeat(x, max(count // 2, 1), axis)  # each texel in as many pieces as there will be texels
+    parts = np.split(fine, max(count // 2, 1), axis)
+    return np.stack([part.mean(axis) for part in parts], axis)
+
+
+def level_of(texture: np.ndarray, k: int) -> np.ndarray:
+    for _ in range(k):
+        texture = halved(halved(texture, 0), 1)
+    return texture
+
+
+def bilinear(texture: np.ndarray, uv: np.ndarray, wrap: str) -> np.ndarray:
+    height, width = texture.shape[:2]
+    x, y = uv[0] * width - 0.5, uv[1] * height - 0.5
+    total = 0.0
+    for j in (int(np.floor(y)), int(np.floor(y)) + 1):
+        for i in (int(np.floor(x)), int(np.floor(x)) + 1):
+            texel = texture[WRAP[wrap](j, height), WRAP[wrap](i, width)]
+            total = total + (1 - abs(x - i)) * (1 - abs(y - j)) * texel
+    return total
+
+
+@pytest.mark.parametrize("wrap", WRAP)
+@pytest.mark.parametrize("size", [(8, 8), (7, 5), (1, 6), (9, 1)])
+def test_trilinear_sampling_mixes_two_levels(size, wrap):
+    texture, uv = RNG.random((1, size[1], size[0], 3)), RNG.uniform(-1.5, 2.5, (1, 5, 7, 2))
+    level = RNG.uniform(-1, 5, (1, 5, 7))
+    out = F.sample(Variable.of(texture, VEC3), Variable.of(uv, VEC2), "trilinear", wrap, level=level)
+    (found,) = evaluate([out])
+    last = len(mip_sizes(size)) - 1
+    for place, k in np.ndenumerate(np.clip(level, 0, last)):
+        lower = int(k)
+        fine, coarse = (
+            bilinear(level_of(texture[0], min(n, last)), uv[place], wrap) for n in (lower, lower + 1)
+        )
+        assert np.allclose(found[place], fine + (coarse - fine) * (k - lower)), (place, k)
+
+
+def scene(pixels_a_texel: float) -> tuple[Variable, list[Variable]]:
+    """A weighted sum over a trilinear picture in which a texel is ``pixels_a_texel`` wide, and its texture, uv, level.
+
+    Coordinates keep away from the lines between texel centres, where the derivative by uv jumps.
+    """
+    side, size = 24, (32, 32)
+    k = int(np.floor(max(-np.log2(pixels_a_texel), 0)))
+    x, y = np.meshgrid(np.arange(32), np.arange(32))
+    texels = side // 2**k
+    # Within the cell between two centres of both levels, at a fraction from 0.1 to 0.4.
+    cell = np.floor(np.stack([x + 0.3 * y, y - 0.2 * x], -1) / (pixels_a_texel * 2**k))
+    uv = ((cell + RNG.uniform(0.55, 0.7, cell.shape)) / texels)[None]
+    level = (k + RNG.uniform(0.2, 0.8, (1, 32, 32))) if pixels_a_texel < 1 else np.full((1, 32, 32), -0.5)
+    texture = RNG.random((1, side, side, 3))
+    leaves = [
+        Variable(VEC3, (side, side), name="texture", data=texture),
+        Variable(VEC2, size, name="uv", data=uv),
+        Variable(FLOAT, size, name="level", data=level),
+    ]
+    return F.sample(leaves[0], leaves[1], "trilinear", level=leaves[2]), leaves
+
+
+RATIOS = (1 / 8, 1 / 3, 1.0, 8.0)
+"""Pixels a texel."""
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_gradients_meet_central_differences(ratio):
+    y, leaves = scene(ratio)
+    assert check_gradient(y, leaves if ratio < 1 else leaves[:2]) < 1e-5
+
+
+@pytest.mark.vk
+def test_gradients_on_a_device_meet_the_oracle(device):
+    from dressi.vk.run.executor import VulkanExecutor
+
+    wanted: dict[str, Variable] = {}
+    for ratio in RATIOS:
+        y, leaves = scene(ratio)
+        loss = F.sum(F.square(F.length(y - (0.2, 0.4, 0.6))))
+        for leaf, g in zip(leaves, gradient(loss, leaves), strict=True):
+            wanted[f"{leaf.name} {ratio:.2f}"] = g
+    truth = dict(zip(wanted, evaluate(list(wanted.values())), strict=True))
+    with VulkanExecutor(Program(wanted), device) as run:
+        run.run()
+        run.wait()
+        for name, v in wanted.items():
+            error = np.linalg.norm(run.recv(v) - truth[name])
+            bound = 1e-4 if name.startswith("texture") else 1e-3
+            assert error <= bound * np.linalg.norm(truth[name]), (name, error, np.linalg.norm(truth[name]))
+
+
+def test_level_of_a_footprint_is_that_of_its_longest_axis():
+    turn = np.array([[0.8, -0.6], [0.6, 0.8]])
+    jacobian = turn @ np.diag([8.0, 0.5]) @ turn.T / 64  # columns: uv by a pixel across, and down
+    across, down = (Variable(VEC2, data=column) for column in jacobian.T)
+    level = F.mip_level(across, down, (64, 64))
+    assert evaluate([level])[0].item() == pytest.approx(3.0)
+    assert check_gradient(level, [across, down]) < 1e-5
+    assert np.isfinite(evaluate([F.mip_level((0.0, 0.0), (0.0, 0.0), (64, 64))])[0])
+
+
+def test_level_and_filter_belong_together():
+    texture = Variable.of(np.ones((4, 4, 3)))
+    with pytest.raises(GraphError, match="filter 'trilinear' needs level="):
+        F.sample(texture, (0.5, 0.5), "trilinear")
+    with pytest.raises(GraphError, match="filter 'bilinear' has no level="):
+        F.sample(texture, (0.5, 0.5), level=1.0)
