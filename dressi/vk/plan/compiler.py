@@ -63,6 +63,7 @@ from .passes.fuse_horizontally import fuse_horizontally
 from .passes.narrow_intermediates import narrow_intermediates
 from .passes.pack_channels import pack_channels
 from .passes.run_on_active_blocks import run_on_active_blocks
+from .passes.split_overflow import split_overflow
 from .passes.store_operands import store_operands
 from .passes.update_in_place import update_in_place
 from .plan import Plan, Schedule
@@ -76,6 +77,7 @@ PASSES: tuple[Pass, ...] = (
     pack_functions,  # Functions to SubStages, greedy, under the limits (paper 3.3.3 and A.8)
     store_operands,  # min-cut rematerialization: store few planes that many values follow from
     update_in_place,  # a new value is written into the image of the leaf it replaces
+    split_overflow,  # on tilers: more attachments than a subpass has become several subpasses
     fuse_horizontally,  # work on single texels joins a larger dispatch
     compact_live_faces,  # a raster with a mask draws the live faces only
     draw_scatters,  # a scatter under a raster draws its primitives again

@@ -17,6 +17,7 @@ class PlanOptions:
     | pack_functions | puts Functions that read each other at the same pixel into one shader | one Function a shader |
     | store_operands | stores the operands of values where they need fewer bytes (min-cut rematerialization) | values that are read are stored |
     | update_in_place | writes a new value into the image of the leaf that it replaces | updates are copied at the end of a step |
+    | split_overflow | on tilers, splits work with more attachments than a subpass has into several subpasses | it becomes a dispatch |
     | fuse_horizontally | does work on a single texel inside of a larger dispatch | a pass for every counter |
     | compact_live_faces | draws only the faces that a mask leaves, from a list made on the device | all faces are drawn |
     | draw_scatters | draws the primitives under a scatter instead of visiting every pixel | scatters visit every pixel |
@@ -46,6 +47,7 @@ class PlanOptions:
     pack_functions: bool = True
     store_operands: bool = True
     update_in_place: bool = True
+    split_overflow: bool = True
     fuse_horizontally: bool = True
     compact_live_faces: bool = True
     draw_scatters: bool = True

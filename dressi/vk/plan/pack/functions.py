@@ -72,12 +72,19 @@ def one_function_each(_: Sequence[SubStage], context: Context) -> list[SubStage]
     return _packed(context, fuse=False)
 
 
+def as_subpasses(s: SubStage, context: Context) -> list[SubStage] | None:
+    """The Functions of a SubStage as several that can all be subpasses; None if one of them cannot."""
+    parts = _pack(context.analysis, context, True, s.functions, dispatch=False)
+    fit = all(context.limits.violation(part.as_subpass()) is None for part in parts)
+    return parts if fit else None
+
+
 def _packed(context: Context, fuse: bool) -> list[SubStage]:
     """SubStages of all Functions. If a Function exceeds the limits together with what it computes again, that is stored."""
     analysis = context.analysis
     while True:
         try:
-            return _pack(analysis, context, fuse)
+            return _pack(analysis, context, fuse, analysis.packed, context.options.choose_lowering)
         except DoesNotFit as error:
             makers = analysis.recomputed.intersection(x.creator for x in error.function.inputs)
             if not makers:
@@ -85,31 +92,34 @@ def _packed(context: Context, fuse: bool) -> list[SubStage]:
             analysis = analysis.storing(makers)
 
 
-def _pack(analysis: Analysis, context: Context, fuse: bool) -> list[SubStage]:
-    """SubStages in the order of execution.
+def _pack(
+    analysis: Analysis, context: Context, fuse: bool, functions: Sequence[Function], dispatch: bool
+) -> list[SubStage]:
+    """SubStages of the Functions (producers first), in the order of execution.
 
-    With the option ``choose_lowering`` a SubStage that would exceed the attachments of a subpass becomes a compute
-    shader, which may have more images, instead of being split; one that overwrites a leaf may always, and so may one
-    of a single Function, which cannot be split.
+    dispatch: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have more
+    images, instead of being split. One that overwrites a leaf may always, and so may one of a single Function, which
+    cannot be split.
 
     A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
     when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
     nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
     """
-    limits, dispatch = context.limits, context.options.choose_lowering
+    limits = context.limits
     updates = frozenset(new for _, new in context.updates)
     levels = analysis.levels
     again = analysis.recomputed | analysis.inlined.functions
     walks = Walks(lambda v: v.creator not in again, limits.max_loop_iterations)
-    pending = {f: len(analysis.users[f]) for f in analysis.packed}
+    inside = set(functions)
+    pending = {f: sum(u in inside for u in analysis.users[f]) for f in functions}
     ready: dict[tuple, list[Entry]] = {}
 
     def push(f: Function) -> None:
         entry = (levels[f], -analysis.position[f], f)
         heapq.heappush(ready.setdefault(_key(analysis, f), []), entry)
 
-    for f in analysis.packed:
+    for f in functions:
         if pending[f] == 0:
             push(f)
 

@@ -26,6 +26,7 @@ from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
+    Binding,
     ListBlocks,
     ListFaces,
     PixelWork,
@@ -154,10 +155,13 @@ def stage_name(stage: Stage) -> str:
 
 def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> StagePrediction:
     loads = [load for s in stage.sub_stages for load in loads_of(s, plan)]
+    if model.tiler and stage.draws:
+        loads = [load for s in stage.sub_stages for load in _on_tiles(s, stage, plan)]
     moved = stage_bytes(plan, stage, tiler=model.tiler)
     passes, dispatches = _launches(stage)
     busy = sum(load.seconds(model) for load in loads)
-    subpasses = (len(stage.sub_stages) - 1) * model.barrier
+    # A tiler orders the subpasses tile by tile; others wait for the whole image.
+    subpasses = 0.0 if model.tiler else (len(stage.sub_stages) - 1) * model.barrier
     starts = passes * model.render_pass + dispatches * model.dispatch + barriers * model.barrier + subpasses
     names = list(dict.fromkeys(type(f).__name__ for s in stage.sub_stages for f in s.functions))
     return StagePrediction(
@@ -213,6 +217,16 @@ def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
             once = once.and_then(Shader(other).run(other.outputs, other.body))
         loads.append(Load(1, once, float(sum(planes(other.outputs) for other in work.fused)), not s.draws))
     return loads
+
+
+def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
+    """The shaders of a subpass on a tiler: the values that only this render pass uses stay in registers of the tile."""
+    first, *others = loads_of(s, plan)
+    made = {v for other in stage.sub_stages for v in other.outputs}
+    read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)
+    kept = planes(v for v in s.outputs if v in plan.images.passing[1])
+    each = replace(first.each, fetches=max(first.each.fetches - read, 0.0))
+    return [replace(first, each=each, stores=max(first.stores - kept, 0.0)), *others]
 
 
 def _own_outputs(s: SubStage) -> list[Variable]:

@@ -13,15 +13,18 @@ from ..substage import Binding, Stage
 
 
 def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
-    """Bytes of a Stage of the step. tiler: only those that leave the chip, where attachments that nobody reads outside
-    of their render pass, and the depth, stay in it."""
+    """Bytes of a Stage of the step. tiler: only those that cross the edge of the chip. Attachments that nobody reads
+    outside of their render pass stay in it, and so does the depth; an attachment of several subpasses is loaded once."""
     total = 0
-    made = {v for s in stage.sub_stages for v in s.outputs} if tiler and stage.draws else set()
+    on_chip = {v for s in stage.sub_stages for v in s.outputs} if tiler and stage.draws else set()
     inside = plan.images.passing[1] if tiler else frozenset()
     for s in stage.sub_stages:
         for read in s.reads:
-            if not (read.binding is Binding.ATTACHMENT and read.variable in made):
+            attached = read.binding is Binding.ATTACHMENT
+            if not (attached and read.variable in on_chip):
                 total += image_bytes(plan, read.variable)
+            if attached and tiler:
+                on_chip.add(read.variable)
         total += sum(image_bytes(plan, v) for v in s.outputs if v not in inside)
         if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
             (width, height), batch = s.domain
