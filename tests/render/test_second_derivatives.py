@@ -54,8 +54,9 @@ def silhouette(mesh: str, form: str) -> Loss:
 def radius_and_softness(mesh: str, form: str) -> Loss:
     position, faces = CASES[mesh].variables()
     radius, sigma = (Variable(name=n, data=v) for n, v in (("radius", 0.1), ("sigma", 0.02)))
-    given = [radius] if form == "outer" else [sigma]
-    options = {"radius": radius} if form == "outer" else {"radius": 0.1, "sigma": sigma}
+    softened = "sigma" in SOFT_FORMS[form].options
+    given = [sigma] if softened else [radius]
+    options = {"radius": 0.1, "sigma": sigma} if softened else {"radius": radius}
     found = hard_soft_ras(position, faces, size=SIZE, face_count=len(CASES[mesh].faces), form=form, **options)
     return l2(found.silhouette, image(), reduction="sum"), [position, *given]
 

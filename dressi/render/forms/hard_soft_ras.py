@@ -1,12 +1,14 @@
-"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of four estimators.
+"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of five estimators.
 
 - "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``forms.face``).
 - "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative agrees with finite differences of the
   rendered loss.
+- "contour": the outer form, with the same margin at contours inside of the outline, over what lies behind
+  (``forms.contour``). Its derivative by colours agrees with finite differences too.
 - "silhouette": soft on both sides of the outline (``forms.silhouette``).
 - "antialias": the hard picture with analytic antialiasing (``forms.antialias``), whose derivative reaches one pixel.
 
-The last three draw only possible silhouette edges: their cost grows with the margin around these, not with the image.
+The last four draw only possible silhouette edges: their cost grows with the margin around these, not with the image.
 
 The face form has the modes of the paper (figure 6) as presets, ``mode``; options given explicitly override them:
 
@@ -27,6 +29,7 @@ from ..lists import as_list
 from ..surface.projection import clip_list
 from ..surface.screen import DrawnMesh
 from .antialias import ANTIALIAS, Antialiased
+from .contour import CONTOUR, Contours
 from .edges.around_edges import EdgeSilhouette
 from .edges.edge_list import EdgeList
 from .face import FACE, SoftLayer, SoftLayers
@@ -34,7 +37,7 @@ from .form import Form, Silhouette
 from .outer import OUTER
 from .silhouette import SILHOUETTE
 
-FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, SILHOUETTE, ANTIALIAS)}
+FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, CONTOUR, SILHOUETTE, ANTIALIAS)}
 """The estimators of the silhouette and of its derivative, by name."""
 SOFT_FORMS: dict[str, Form] = {name: form for name, form in FORMS.items() if form.soft}
 """Those that take a radius, which says how far the derivative reaches."""
@@ -61,6 +64,11 @@ def hard_soft_ras(
 ) -> EdgeSilhouette: ...  # fmt: skip
 @overload
 def hard_soft_ras(
+    position: Variable, faces: Variable, *, form: Literal["contour"], radius: Like, edges: EdgeList | None = None,
+    **drawing: Unpack[Drawing],
+) -> Contours: ...  # fmt: skip
+@overload
+def hard_soft_ras(
     position: Variable, faces: Variable, *, form: Literal["silhouette"], radius: Like, sigma: Like | None = None,
     edges: EdgeList | None = None, **drawing: Unpack[Drawing],
 ) -> EdgeSilhouette: ...  # fmt: skip
@@ -82,9 +90,9 @@ def hard_soft_ras(
     mode: str | None = None,
     **options: Any,
 ) -> Silhouette:
-    """The soft silhouette of a mesh (Dressi, section 3.4) by one of four estimators, with what a colour picture needs.
+    """The soft silhouette of a mesh (Dressi, section 3.4) by one of five estimators, with what a colour picture needs.
 
-    form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), "antialias" (``Antialiased``), defined in
+    form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), "contour" (``Contours``), "antialias" (``Antialiased``), defined in
     the modules named above.
     position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
     size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
@@ -93,7 +101,7 @@ def hard_soft_ras(
     radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face, silhouette): softness, radius / 7.
-    edges (outer, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
+    edges (outer, contour, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
 
     radius, sigma and delta are numbers or FLOAT 1x1 Variables; leaves can be sent between steps without a new
     build. The form and the layers determine the graph: ``dressi.render.objectives.phases`` changes them from phase to phase.

@@ -26,8 +26,9 @@ from __future__ import annotations
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
+from ...ad.types import Size
 from ..surface.screen import DrawnMesh, covered
-from .edges.around_edges import EdgeSilhouette, draw_edges
+from .edges.around_edges import EdgeSilhouette, NearestPoint, draw_edges
 from .edges.edge_list import EdgeDistance, EdgeList, edges_of
 from .edges.sides import edge_sides
 from .form import Form
@@ -54,10 +55,15 @@ def around_edges(
     """The outer form around the edges whose ``sides`` are not HIDDEN, with ``face`` as the hard picture."""
     near = draw_edges(mesh, edges, sides, radius, lambda ends, _: EdgeDistance(face, ends).output)
     hard = covered(face)
-    # A centre this near gets 1 whether or not the driver covers it, so that coverage does not jump.
-    away = F.minimum(near.distance, F.maximum(2.0 * near.distance - GRID / mesh.size[1], 0.0))
-    soft = F.select(near.found, falloff(away, radius), 0.0)
+    soft = soft_margin(near, radius, mesh.size)
     return EdgeSilhouette(hard, F.select(hard, 1.0, soft), mesh, edges, face, near)
+
+
+def soft_margin(near: NearestPoint, radius: Variable, size: Size) -> Variable:
+    """FLOAT: f(d / r) of the nearest edge in images of ``size``, 0 without an edge. Differentiable in position."""
+    # A centre this near gets 1 whether or not the driver covers it, so that coverage does not jump.
+    away = F.minimum(near.distance, F.maximum(2.0 * near.distance - GRID / size[1], 0.0))
+    return F.select(near.found, falloff(away, radius), 0.0)
 
 
 def outer_target(distance: Variable, radius: Like, layers: int) -> Variable:

@@ -12,7 +12,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import mask_extremes, soft_faces
-from dressi.render.forms.edges import crossings, point_distance, segments
+from dressi.render.forms.edges import crossings, occlusion, point_distance, segments
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
 from dressi.render.objectives import sparse
@@ -201,6 +201,23 @@ def outline_distance(batch: int) -> Example:
     return Example(edges.OutlineDistance(Variable(INT, SIZE, batch, data=face), *near).output)
 
 
+def face_planes() -> Example:
+    return Example(occlusion.FacePlanes(*_lists(2)).output)
+
+
+def occluding_distance(batch: int) -> Example:
+    _, ends, sides = _edges(batch)
+    rng = np.random.default_rng(8)
+    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
+    face = np.stack([np.where((x - 4 * k) % 9 < 7, (x + y) % 5, -1) for k in range(batch)])
+    planes = rng.uniform(-0.5, 0.5, (batch, 1, 5, 3)) + (0, 0, 0.5)
+    depths = np.concatenate([rng.uniform(size=(batch, 1, 7, 2)), sides.data[..., None]], axis=-1)
+    number = Variable(INT, SIZE, data=(x // 2 + y // 3)[None] % 7)
+    lists = [Variable(VEC3, (v.shape[2], 1), batch, data=v.astype(np.float32)) for v in (planes, depths)]
+    near = F.lookup(ends, number), F.lookup(lists[1], number)
+    return Example(occlusion.OccludingDistance(Variable(INT, SIZE, batch, data=face), lists[0], *near).output)
+
+
 def crossing(axis: str, batch: int) -> Example:
     rng = np.random.default_rng(7)
     x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
@@ -250,6 +267,8 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edges.EdgeDistance: [edge_distance],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
+    occlusion.FacePlanes: [face_planes],
+    occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     screen.ShownFaces: [lambda: shown_faces(0), lambda: shown_faces(1)],
     sparse.SparseProduct: [

@@ -106,38 +106,15 @@ class EdgeSilhouette(Silhouette):
         the jump, where a contour inside the outline hides a surface, and in the margin of a face that turns away from the
         viewer: the outline then moves from one of its edges to the others at once.
         """
-        mesh, edges, near = self.mesh, self.edges, self.nearest
-        lists = edges.list, seen_ends(mesh, edges), edges.around, edges.faces
-        front = EdgeFront(*lists, mesh.points.vertex, culling(mesh.cull))
+        mesh = self.mesh
         inside = covered(self.face)
-        beside = F.select(near.found, F.lookup(front.output, near.edge), -1)
-        face = F.select(inside, self.face, beside)
+        face = F.select(inside, self.face, face_beside(mesh, self.edges, self.nearest))
         at = corners(face, mesh.faces)
         # Beside the mesh the face may be seen edge-on, where barycentric coordinates are undefined.
         covering = Corners(*(F.select(inside, number, -1) for number in at))
-        weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), self._on_edge(at))
+        beside = weights_on_edge(mesh, self.nearest, at)
+        weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), beside)
         return (Surface(mesh.faces, face, weights),)
-
-    def _on_edge(self, at: Corners) -> Variable:
-        """VEC3: perspective-correct weights of a face's corners at the nearest point of one of its edges."""
-        near = self.nearest
-        a, b = (F.lookup(self.mesh.position, F.component(near.ends, i)) for i in range(2))
-        (w, moved), (other, back) = _reached(a, b), _reached(b, a)
-        # Weights divided by w are linear on the screen.
-        start, end = (1.0 - near.place) * other, near.place * w
-        total = start + end
-        end = F.select(F.greater(total, 0.0), end / total, 0.0)
-        end = moved + end * (1.0 - moved - back)  # along the whole edge
-
-        def weight(corner: Variable) -> Variable:
-            of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
-            return F.select(F.equal(corner, near.ends.x), 1.0 - end, of_end)
-
-        # A face that uses a vertex twice is a line; each vertex counts once.
-        first, second, third = at
-        again = (F.equal(second, first), F.logical_or(F.equal(third, first), F.equal(third, second)))
-        rest = [F.select(known, 0.0, weight(c)) for known, c in zip(again, at[1:], strict=True)]
-        return F.select(near.found, F.vec3(weight(first), *rest), 0.0)
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """The shaded surface (one float image) over the background (a colour or an image, default black), with the
@@ -145,6 +122,35 @@ class EdgeSilhouette(Silhouette):
         if len(colours) != 1:
             raise InputError(f"blending needs a colour of the one surface, not {len(colours)}")
         return F.mix(0.0 if background is None else background, colours[0], self.silhouette)
+
+
+def face_beside(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint) -> Variable:
+    """INT: the number of the face in front beside the nearest edge, -1 without an edge."""
+    lists = edges.list, seen_ends(mesh, edges), edges.around, edges.faces
+    front = EdgeFront(*lists, mesh.points.vertex, culling(mesh.cull)).output
+    return F.select(near.found, F.lookup(front, near.edge), -1)
+
+
+def weights_on_edge(mesh: DrawnMesh, near: NearestPoint, at: Corners) -> Variable:
+    """VEC3: perspective-correct weights of the corners ``at`` of a face at the nearest point of one of its edges.
+    Differentiable in position."""
+    a, b = (F.lookup(mesh.position, F.component(near.ends, i)) for i in range(2))
+    (w, moved), (other, back) = _reached(a, b), _reached(b, a)
+    # Weights divided by w are linear on the screen.
+    start, end = (1.0 - near.place) * other, near.place * w
+    total = start + end
+    end = F.select(F.greater(total, 0.0), end / total, 0.0)
+    end = moved + end * (1.0 - moved - back)  # along the whole edge
+
+    def weight(corner: Variable) -> Variable:
+        of_end = F.select(F.equal(corner, near.ends.y), end, 0.0)
+        return F.select(F.equal(corner, near.ends.x), 1.0 - end, of_end)
+
+    # A face that uses a vertex twice is a line; each vertex counts once.
+    first, second, third = at
+    again = (F.equal(second, first), F.logical_or(F.equal(third, first), F.equal(third, second)))
+    rest = [F.select(known, 0.0, weight(c)) for known, c in zip(again, at[1:], strict=True)]
+    return F.select(near.found, F.vec3(weight(first), *rest), 0.0)
 
 
 def _reached(a: Variable, b: Variable) -> tuple[Variable, Variable]:

@@ -1,0 +1,105 @@
+"""The contour form of HardSoftRas: a soft margin around every surface, over whatever lies behind it.
+
+    picture(p) = f(d / r) C(q) + (1 - f(d / r)) B(p),      f(x) = (1 - x)^2
+
+B(p): the hard picture, a face or the background.  q: the nearest point, at distance d < r from the pixel centre p, of all
+possible silhouette edges that count at p.  C(q): the surface of the edge at q. An edge counts over the background, and
+where it lies in front of the surface that p shows: the depth of the edge at q is less than that of the plane of the face
+seen at p, extended to q. The plane, not the depth at p, keeps slanted floors from counting what they hide.
+
+Where p shows the background this is the outer form. The contour form does the same at contours inside the outline, where
+one part of the mesh hides another: their derivative reaches as far and is as exact. No visibility test is needed. Were
+the nearest point q that counts hidden by a surface, then this surface would end between q and p, at a contour that is
+nearer to p and lies in front of B too. That holds up to the curvature of B within r.
+
+At d = 0 the margin has the colour that the surface has where it covers p, so the picture does not jump when the surface
+moves over p. As in the outer form, distances below a twentieth of a pixel count as 0.
+
+The picture jumps, without a derivative of the jump, where two contours are equally near, and where the contour passes
+from one edge of a face to the others as the face turns away. Lines where faces pass through each other are no edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
+from ...errors import InputError
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
+from .edges.around_edges import NearestPoint, draw_edges, face_beside, weights_on_edge
+from .edges.edge_list import EdgeList, edges_of
+from .edges.occlusion import FacePlanes, OccludingDistance, edge_depths
+from .edges.sides import edge_sides
+from .form import Form, Silhouette
+from .outer import outer_target, soft_margin
+
+
+@dataclass(frozen=True, eq=False)
+class Contours(Silhouette):
+    """The result of the contour form; images of the batch of the positions."""
+
+    edges: EdgeList
+    face: Variable
+    """INT: the nearest face at the pixel, -1 for none. No derivative."""
+    nearest: NearestPoint
+    """The nearest point of the edges that count, within the radius."""
+    margin: Variable
+    """FLOAT in [0, 1]: the opacity of the soft margin over the hard picture, 0 without an edge. Differentiable in position."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """Two: the soft margin, which is the nearest point of the edges that count, on the face in front there; and the
+        nearest face at the pixel centre. Differentiable in position."""
+        mesh, near = self.mesh, self.nearest
+        beside = face_beside(mesh, self.edges, near)
+        margin = Surface(mesh.faces, beside, weights_on_edge(mesh, near, corners(beside, mesh.faces)))
+        weights = barycentric(mesh.position, corners(self.face, mesh.faces), mesh.size)
+        return margin, Surface(mesh.faces, self.face, weights)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """The margin over the hard surface over the background (a colour or an image, default black).
+
+        colours: of the two ``surfaces``, a float image each.  Differentiable in the colours, positions and background.
+        Raises InputError.
+        """
+        if len(colours) != 2:
+            raise InputError(
+                f"blending needs a colour of the margin and one of the surface, not {len(colours)}"
+            )
+        behind = F.select(self.hard, colours[1], 0.0 if background is None else background)
+        return F.mix(behind, colours[0], self.margin)
+
+
+def contour_form(mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = None) -> Contours:
+    """A mesh with a soft margin around its contours; definitions at the top of this module.
+
+    radius: FLOAT 1x1, a fraction of the image height in (0, 1).  edges: ``edge_list`` of the faces drawn, by default
+    made of their data.  Differentiable in position through the ends of the nearest edge, and in the radius. Raises
+    InputError, GraphError.
+    """
+    edges = edges or edges_of(mesh)
+    face, sides = mesh.face, edge_sides(mesh, edges)
+    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    depths = edge_depths(mesh, edges, sides)
+
+    def in_front(ends: Variable, edge: Variable) -> Variable:
+        return OccludingDistance(face, planes, ends, F.lookup(depths, edge)).output
+
+    near = draw_edges(mesh, edges, sides, radius, in_front)
+    hard, margin = covered(face), soft_margin(near, radius, mesh.size)
+    return Contours(hard, F.select(hard, 1.0, margin), mesh, edges, face, near, margin)
+
+
+CONTOUR = Form(
+    "contour",
+    contour_form,
+    outer_target,
+    one_sided=True,
+    least_radius=3.0,
+    colours=True,
+    full_resolution=True,
+)

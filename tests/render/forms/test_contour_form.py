@@ -1,0 +1,83 @@
+"""The contour form against brute force, and along paths of the picture drawn again; on the oracle and every driver.
+
+``apps/contour_test.py`` does the last for more scenes, parameters and forms.
+"""
+
+import contour_cases as cc
+import numpy as np
+import outer_cases as oc
+import pytest
+import soft_cases as sc
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
+from dressi.errors import InputError
+
+CASES = oc.cases()
+NAMES = ["torus", "torus from the side", "overlapping", "ellipsoid", "open", "near plane", "three faces at an edge"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_picture_is_that_of_brute_force(name):
+    cc.check_picture(evaluate, CASES[name])
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("name", ["torus", "overlapping", "open", "near plane"])
+def test_picture_is_that_of_brute_force_on_devices(run, name):
+    cc.check_picture(run, CASES[name])
+
+
+def test_where_nothing_is_hidden_it_is_the_outer_form():
+    case = CASES["sphere"]
+    table = np.random.default_rng(1).uniform(size=(len(case.clip), 3))
+    images = []
+    for position, drawn in (oc.outer(case), cc.contours(case)):
+        colours = Variable.of(table)
+        images.append(drawn.blend([s.interpolate(colours) for s in drawn.surfaces], (0.4, 0.4, 0.4)))
+        images.append(gradient(F.sum(F.dot(images[-1], images[-1])), [position])[0])
+    picture, slope, other, its_slope = evaluate(images)
+    np.testing.assert_allclose(picture, other, atol=1e-12)
+    np.testing.assert_allclose(slope, its_slope, atol=1e-9)
+
+
+def test_gradient_is_the_central_difference():
+    # Two triangles, one of which hides a part of the other.
+    leaves, image = cc.gradient_parts(CASES["overlapping"])
+    loss = F.sum(F.dot(image, image))
+    random = np.random.default_rng(4)
+    for leaf, slope in zip(leaves, gradient(loss, leaves), strict=True):
+        values, direction = leaf.data, random.normal(size=leaf.shape)
+        (by,) = evaluate([slope])
+        along, losses = (by * direction).sum(), []
+        for h in (1e-6, -1e-6):
+            leaf.data = values + h * direction
+            losses.append(evaluate([loss])[0].item())
+        leaf.data = values
+        assert abs(along - (losses[0] - losses[1]) / 2e-6) <= 1e-4 * abs(along)
+
+
+@pytest.mark.vk
+def test_gradients_are_those_of_the_oracle(run):
+    leaves, image = cc.gradient_parts(CASES["torus"])
+    slopes = gradient(F.sum(F.dot(image, image)), leaves)
+    # A driver that rounds corners to a grid of 1/16 pixel shows other faces at a few pixels.
+    for found, expected in zip(run(slopes), evaluate(slopes), strict=True):
+        assert np.linalg.norm(found - expected) <= 4e-2 * np.linalg.norm(expected)
+
+
+def test_a_slanted_floor_hides_what_lies_below_it():
+    # The edges of the small face lie behind the floor, but nearer than the floor at pixels that are far away on it.
+    floor = [(-0.9, -0.9, 0.1), (0.9, -0.9, 0.1), (0.9, 0.9, 0.9), (-0.9, 0.9, 0.9)]
+    below = [(-0.3, 0.0, 0.52), (0.3, 0.0, 0.52), (0.0, 0.1, 0.58)]
+    _, drawn = cc.contours(sc.flat(floor + below, [(0, 1, 2), (0, 2, 3), (4, 5, 6)]), radius=0.2)
+    margin, hard = evaluate([drawn.margin, drawn.hard])
+    assert not margin[hard > 0].any() and margin.any()
+
+
+def test_blending_needs_two_colours():
+    _, drawn = cc.contours(CASES["acute"])
+    with pytest.raises(InputError, match="a colour of the margin and one of the surface"):
+        drawn.blend([F.constant(1.0)])
