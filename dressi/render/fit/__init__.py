@@ -13,6 +13,7 @@ from .dataset import Dataset, Observations, mesh_dataset, photo_dataset, planned
 from .disk import Checkpoint, check_folder, locked
 from .job import FitJob
 from .options import FitOptions, FitRound
+from .pose_search import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 from .result import FitResult, Progress
 
@@ -25,11 +26,13 @@ __all__ = [
     "FitOptions",
     "FitResult",
     "FitRound",
+    "FoundPose",
     "MakeEngine",
     "Observations",
     "Progress",
     "check_folder",
     "draw",
+    "find_pose",
     "keep_mesh",
     "locked",
     "mesh_dataset",
