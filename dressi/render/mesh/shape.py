@@ -49,7 +49,15 @@ class Shape:
 
     def edges(self) -> np.ndarray:
         """(E, 2) int64: every edge once, smaller vertex first, sorted."""
-        return np.unique(np.sort(self._half_edges(), axis=1), axis=0)
+        low, high = np.sort(self._half_edges(), axis=1).T
+        size = len(self.positions)
+        # Numbers sort faster than rows.
+        return np.stack(np.divmod(np.unique(low * size + high), max(size, 1)), axis=1)
+
+    def edge_lengths(self) -> np.ndarray:
+        """(E,) lengths of ``edges``."""
+        a, b = self.positions[self.edges()].transpose(1, 0, 2)
+        return np.linalg.norm(a - b, axis=1)
 
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """Vertices around each vertex in compressed rows: (V + 1,) offsets and (2 E,) sorted indices."""
