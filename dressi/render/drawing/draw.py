@@ -7,23 +7,32 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import IVEC3, VEC2, VEC3
+from ...errors import InputError
 from ..cameras import Cameras
 from ..cameras.units import matrices_leaf, send_matrices, unit_matrices
 from ..engine import MakeEngine
 from ..lists import list_leaf
 from ..mesh import Mesh
+from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.projection import to_clip
 from ..surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
 from ..surface.texturing import texture_colour, texture_uv
 
 TILES = 12
 """Views drawn at once; more views are drawn in batches of this size by the same graph."""
+MOST_SAMPLES = 256
+"""Largest number of samples of a pixel."""
 
 
-def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndarray, np.ndarray]:
-    """Masks (N, H, W) of 0 and 1, and unlit linear colours (N, H, W, 3) on black, both float32.
+def draw(
+    mesh: Mesh, cameras: Cameras, make_engine: MakeEngine, samples: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Masks (N, H, W) in [0, 1], and unlit linear colours (N, H, W, 3) on black, both float32.
 
-    The colour is texture (bilinear, repeating) times vertex colour times colour of the mesh, on both sides of faces.
+    samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single sample lies at the
+    centre of the pixel, so that masks are 0 or 1.
+    The colour is texture times vertex colour times colour of the mesh, on both sides of faces. The texture repeats. It is
+    read bilinearly for a single sample, else trilinearly, each sample for its part of the pixel.
     """
     center, radius = mesh.bounding_sphere()
     matrices = unit_matrices(cameras, center, max(radius, 1e-30))
@@ -32,24 +41,55 @@ def draw(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> tuple[np.ndar
     positions = list_leaf("position", VEC3, (mesh.positions - center) / max(radius, 1e-30))
     clip, faces = to_clip(positions, leaf), list_leaf("faces", IVEC3, mesh.faces)
     face = rasterize_hard(clip, faces, size=cameras.size, face_count=len(mesh.faces))
+    (width, height), views = cameras.size, len(matrices)
+    masks, colors = (
+        np.zeros((views, height, width), np.float32),
+        np.zeros((views, height, width, 3), np.float32),
+    )
     engine = make_engine()
     try:
         engine.set_output("mask", covered(face))
-        engine.set_output("color", _albedo(mesh, clip, faces, face, cameras.size))
-        masks, colors = [], []
-        for first in range(0, len(matrices), count):
-            # The last batch is filled with views of the one before.
-            start = min(first, len(matrices) - count)
-            send_matrices(engine, leaf, matrices[start : start + count])
-            engine.step()
-            masks.append(engine.recv("mask")[first - start :])
-            colors.append(engine.recv("color")[first - start :])
+        engine.set_output("color", _albedo(mesh, clip, faces, face, cameras.size, samples))
+        for offset in sample_offsets(samples):
+            moved = shifted(matrices, offset, cameras.size)
+            for first in range(0, views, count):
+                # The last batch is filled with views of the one before.
+                start = min(first, views - count)
+                send_matrices(engine, leaf, moved[start : start + count])
+                engine.step()
+                masks[first : start + count] += engine.recv("mask")[first - start :]
+                colors[first : start + count] += engine.recv("color")[first - start :]
     finally:
         engine.close()
-    return np.concatenate(masks), np.concatenate(colors)
+    return masks / samples, colors / samples
 
 
-def _albedo(mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int]) -> Variable:
+def sample_offsets(samples: int) -> np.ndarray:
+    """(samples, 2) places in [-1/2, 1/2): points of Hammersley, relative to the centre of the pixel, in pixels.
+
+    All abscissas differ, so that an edge of any direction passes between many samples. Raises InputError.
+
+    >>> sample_offsets(1).tolist(), sample_offsets(2).tolist()
+    ([[0.0, 0.0]], [[-0.25, -0.25], [0.25, 0.25]])
+    """
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise InputError(f"a pixel has 1 to {MOST_SAMPLES} samples, not {samples}; 16 filter well")
+    bits = (samples - 1).bit_length()
+    number = np.arange(samples)
+    inverse = sum(((number >> k) & 1) * 0.5 ** (k + 1) for k in range(bits)) + 0.5 ** (bits + 1)
+    return np.stack([(number + 0.5) / samples, np.broadcast_to(inverse, samples)], axis=1) - 0.5
+
+
+def shifted(matrices: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Matrices (N, 4, 4) to clip space after which the centre of a pixel sees what ``offset`` (2,), in pixels, from it was."""
+    moved = np.array(matrices)
+    moved[:, :2] -= (2 * offset / size)[:, None] * moved[:, 3:]
+    return moved
+
+
+def _albedo(
+    mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int], samples: int
+) -> Variable:
     color = F.mul(F.vec3(covered(face)), tuple(float(c) for c in mesh.color))
     if mesh.colors is not None and mesh.color_faces is not None:
         at = corners(face, list_leaf("color_faces", IVEC3, mesh.color_faces))
@@ -59,7 +99,10 @@ def _albedo(mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: t
         return color
     height, width = mesh.texture.shape[:2]
     texture = Variable(VEC3, (width, height), name="texture", data=mesh.texture[None])
-    return texture_colour(texture, surface_uv(mesh, clip, faces, face, size), face) * color
+    uv, level = surface_uv(mesh, clip, faces, face, size), None
+    if samples > 1:
+        level = surface_level(mesh, clip, faces, face, size, (width, height), samples)
+    return texture_colour(texture, uv, face, level=level) * color
 
 
 def surface_uv(
@@ -70,3 +113,19 @@ def surface_uv(
     weights = barycentric(clip, corners(face, faces), size)
     at = corners(face, list_leaf("uv_faces", IVEC3, mesh.uv_faces))
     return texture_uv(list_leaf("uvs", VEC2, mesh.uvs), at, weights)
+
+
+def surface_level(
+    mesh: Mesh,
+    clip: Variable,
+    faces: Variable,
+    face: Variable,
+    size: tuple[int, int],
+    texels: tuple[int, int],
+    samples: float = 1.0,
+) -> Variable:
+    """FLOAT: the ``uv_level`` at each pixel of a texture of so many ``texels``; arguments otherwise as ``surface_uv``."""
+    assert mesh.uvs is not None and mesh.uv_faces is not None
+    slopes = barycentric_slopes(clip, corners(face, faces), size)
+    at = corners(face, list_leaf("uv_faces", IVEC3, mesh.uv_faces))
+    return uv_level(list_leaf("uvs", VEC2, mesh.uvs), at, slopes, texels, samples)

@@ -200,6 +200,14 @@ def corners(face: Variable, faces: Variable) -> Corners:
     return Corners(numbers.x, numbers.y, numbers.z)
 
 
+def pixel_rays(position: Variable, at: Corners, size: Size) -> tuple[Variable, Variable, Variable, Variable]:
+    """At each pixel x, y and w (VEC3 each, clip space) of the three corners, and x and y of its ray where w is 1, VEC2."""
+    table = F.swizzle(position, "xyw")
+    rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
+    ray = pixel_centres(size) * (2.0 * size[1] / size[0], 2.0) - 1.0
+    return F.column(rows, 0), F.column(rows, 1), F.column(rows, 2), ray
+
+
 def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = False) -> Variable:
     """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
 
@@ -213,11 +221,8 @@ def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = Fa
     """
     # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners
     # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
-    table = F.swizzle(position, "xyw")
-    rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
-    w = F.column(rows, 2)
-    ray = pixel_centres(size) * (2.0 * size[1] / size[0], 2.0) - 1.0
-    areas = F.cross(F.column(rows, 0) - w * ray.x, F.column(rows, 1) - w * ray.y)
+    x, y, w, ray = pixel_rays(position, at, size)
+    areas = F.cross(x - w * ray.x, y - w * ray.y)
     if clamp:
         areas = F.maximum(areas * F.sign(F.stop_gradient(F.sum_components(areas))), 0.0)
     total = F.sum_components(areas)

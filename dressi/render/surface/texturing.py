@@ -9,13 +9,27 @@ from ...errors import InputError
 from .screen import Corners, covered, interpolate
 
 
-def _exact(texture: Variable, uv: Variable, mask: Variable, step: Variable | None, wrap: str) -> Variable:
-    return F.sample(texture, uv, "bilinear", wrap)
+def _exact(
+    texture: Variable,
+    uv: Variable,
+    mask: Variable,
+    step: Variable | None,
+    wrap: str,
+    level: Variable | None,
+) -> Variable:
+    return F.sample(texture, uv, "bilinear" if level is None else "trilinear", wrap, level=level)
 
 
 def _inverse_uv(
-    texture: Variable, uv: Variable, mask: Variable, step: Variable | None, wrap: str
+    texture: Variable,
+    uv: Variable,
+    mask: Variable,
+    step: Variable | None,
+    wrap: str,
+    level: Variable | None,
 ) -> Variable:
+    if level is not None:
+        raise InputError("gradient='inverse_uv' has no mip levels; leave out level, or use gradient='exact'")
     if wrap != "repeat":
         raise InputError(f"gradient='inverse_uv' wraps by 'repeat', not {wrap!r}; use gradient='exact'")
     if step is None or step.vtype is not INT:
@@ -24,7 +38,7 @@ def _inverse_uv(
 
 
 GRADIENTS = {"exact": _exact, "inverse_uv": _inverse_uv}
-"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, wrap)."""
+"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, wrap, level)."""
 
 
 def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
@@ -47,10 +61,11 @@ def texture_colour(
     gradient: str = "exact",
     step: Variable | None = None,
     wrap: str = "repeat",
+    level: Variable | None = None,
 ) -> Variable:
-    """The texture (float list of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
+    """The texture (float image of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
 
-    Bilinear in both ways of differentiating by the texture; (0, 0) is the corner of the first texel, v grows
+    Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v grows
     downward.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
     "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it, chosen anew by a
     Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up. Raises InputError.
@@ -61,4 +76,4 @@ def texture_colour(
     if gradient not in GRADIENTS:
         raise InputError(f"gradient is one of {', '.join(GRADIENTS)}, not {gradient!r}")
     mask = covered(face)
-    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, wrap), 0.0)
+    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, wrap, level), 0.0)

@@ -83,14 +83,17 @@ class MipTexel(PixelFunction):
 
     @cached_property
     def glsl(self) -> str:
-        inside = (
-            "ivec2 texel = clamp($0, ivec2(0), place.zw - 1);\n"
-            if self.wrap == "clamp"
-            # The division truncates, so the remainder may be negative; GLSL does not define % for negative numbers.
-            else "ivec2 texel = $0 - ($0 / place.zw) * place.zw;\n"
-            "texel += place.zw * ivec2(lessThan(texel, ivec2(0)));\n"
-        )
-        return f"{{ {_place_of(self.size, '$1')}{inside}$y = texel + place.xy; }}"
+        if self.wrap == "clamp":
+            inside = "ivec2 texel = clamp($0, ivec2(0), extent - 1);\n"
+        elif _binary(self.size):
+            inside = "ivec2 texel = $0 & (extent - 1);\n"
+        else:
+            # CPU drivers divide floats, not integers, side by side. The quotient may be off by one.
+            inside = (
+                "ivec2 texel = $0 - extent * ivec2(floor(vec2($0) / vec2(extent)));\n"
+                "texel += extent * (ivec2(lessThan(texel, ivec2(0))) - ivec2(greaterThanEqual(texel, extent)));\n"
+            )
+        return f"{{ {_place_of(self.size, '$1')}{inside}$y = texel + start; }}"
 
     def eval(self, texel, level):
         place = np.array(mip_places(self.size))[_inside(level, self.size)]
@@ -118,7 +121,7 @@ class MipExtent(PixelFunction):
 
     @cached_property
     def glsl(self) -> str:
-        return f"{{ {_place_of(self.size, '$0')}$y = place.zw; }}"
+        return f"{{ {_place_of(self.size, '$0')}$y = extent; }}"
 
     def eval(self, level):
         return np.array(mip_places(self.size))[_inside(level, self.size)][..., 2:]
@@ -128,14 +131,26 @@ def _inside(level: np.ndarray, size: Size) -> np.ndarray:
     return np.clip(level, 0, len(mip_sizes(size)) - 1)
 
 
+def _binary(size: Size) -> bool:
+    """Whether both sides are powers of two, and so are those of all levels."""
+    return all(side & (side - 1) == 0 for side in size)
+
+
 def _place_of(size: Size, level: str) -> str:
-    """GLSL: declares ``place``, the ``mip_places`` of a level."""
+    """GLSL: declares ``start`` and ``extent`` (ivec2), the ``mip_places`` of a level."""
     places = mip_places(size)
-    rows = ", ".join("ivec4({}, {}, {}, {})".format(*place) for place in places)
     count = len(places)
+    if size[0] == size[1] and _binary(size):
+        # Without a table: the widths in front of a level are a geometric series.
+        return (
+            f"int k = clamp({level}, 0, {count - 1}); ivec2 extent = ivec2({size[0]} >> k);\n"
+            f"ivec2 start = k > 0 ? ivec2({size[0]} - ({size[0]} >> max(k - 1, 0)), {size[1]}) : ivec2(0);\n"
+        )
+    rows = ", ".join("ivec4({}, {}, {}, {})".format(*place) for place in places)
     return (
         f"const ivec4 places[{count}] = ivec4[{count}]({rows});\n"
         f"ivec4 place = places[clamp({level}, 0, {count - 1})];\n"
+        "ivec2 start = place.xy, extent = place.zw;\n"
     )
 
 
