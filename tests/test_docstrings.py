@@ -32,8 +32,8 @@ FOR_DRESSI_ITSELF = {
     "Variable": {"made"},
     "DressiAD": {"executor", "plan", "program"},
     "Device": {
-        "check_thread", "compiles_late", "create", "destroy", "forked", "here", "key", "open", "own",
-        "settle", "undo_on_error",
+        "check_thread", "compiles_late", "create", "destroy", "forked", "here", "key", "open", "own", "release",
+        "settle", "share", "undo_on_error",
     },
     "Optimizer": {"init", "update", "states", "build"},
 }  # fmt: skip

@@ -38,6 +38,7 @@ class Sample:
 
 def first_run(trial: Trial, device: Device, *, steps: int, cold: bool) -> Sample:
     """Builds, which is timed until the first step is done, and runs ``steps`` steps for the quality."""
+    device.trim()  # no pipelines of other trials
     start = time.perf_counter()
     with config(cache=None) if cold else config(), trial.engine(device, record=True) as engine:
         engine.step(1)
@@ -68,6 +69,7 @@ def measure(
             except DressiError as error:
                 results[trial] = {"error": str(error), "exception": error}
         for trial in samples:
+            device.trim()
             start = time.perf_counter()
             engine = stack.enter_context(trial.engine(device))
             engine.step(1)

@@ -46,11 +46,10 @@ class BuiltPlan:
         }
         runs = [Target(device, commands, plan.limits, of, self._lists) for of in images]
         self._step = runs[1]
-        self._cache = cache
-        if not device.compiles_late:
-            cache.compile(plan.shaders)
         self._pool = make_pool(device, list(plan.shaders.values()))
         self._maker = PipelineMaker(device, cache, self._pool)
+        if not device.compiles_late:
+            self._maker.compile(plan.shaders)
         self._targets: list[DrawTarget] = []
         self._warming: list[Any] = []  # commands that make the driver compile
         static, step = (
@@ -148,7 +147,6 @@ class BuiltPlan:
     ) -> Prepared:
         names = "+".join(type(f).__name__ for s in stage.sub_stages for f in s.functions)
         name = f"stage {names}"[:90]
-        self._cache.compile({s: self.plan.shaders[s] for s in stage.sub_stages})
         target = None
         tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
         size = (tiling.width, tiling.height)
@@ -162,23 +160,22 @@ class BuiltPlan:
             size = (tiling.width, tiling.height)
             resolve = make_target(self.device, Stage((final,)), run.images, {}, (), size, name)
         self._targets += [t for t in (target, resolve) if t is not None]
-        render_pass = target.render_pass if target else None
-        resolve_pass = resolve.render_pass if resolve else None
+        before = self._maker.made
         pipelines = [
             self._maker.make(
                 s,
                 self.plan.shaders[s],
                 run.images,
                 {**buffers, **self._lists_of(s)},
-                render_pass,
-                resolve_pass,
+                target,
+                resolve,
                 k,
                 name,
             )
             for k, s in enumerate(stage.sub_stages)
         ]
         prepared = Prepared(run, stage, target, resolve, pipelines)
-        if self.device.compiles_late and self._untouched(stage):
+        if self.device.compiles_late and self._maker.made > before and self._untouched(stage):
             self._warm_up(prepared)
         return prepared
 

@@ -25,7 +25,7 @@ from .device.deferred import close_deferred
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
 from .device.transfer import Readback, Transfers
-from .shaders.pipeline import PipelineCache
+from .shaders.pipeline_cache import PipelineCache
 
 
 class Watcher(Protocol):

@@ -6,11 +6,12 @@ import atexit
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from ....errors import DeviceError
+from ..shared import KEPT, Reference, SharedObjects
 from .allocator import BUDGET_EXTENSION, Allocator, Budget
 from .choose import choose
 from .deferred import close_deferred
@@ -30,7 +31,8 @@ class Device:
     ``list_devices``. validation: turn the validation layer on; ``messages`` collects what it reports.
 
     The Device owns every object that ``create`` makes until ``destroy``; ``close`` (idempotent) destroys the rest.
-    ``live_objects`` lists them, ``memory`` is the allocator. Raises NoDriverError, DeviceNotFoundError, InputError
+    ``live_objects`` lists them, ``memory`` is the allocator, ``shared`` holds pipelines and layouts that several
+    programs use. Raises NoDriverError, DeviceNotFoundError, InputError
     for anything else than a name, an index or a PhysicalDevice, and DeviceError for a device that lacks something
     that dressi needs and in a process that was forked from one that used Vulkan.
 
@@ -40,6 +42,7 @@ class Device:
     >>> with DressiAD(device) as ad:
     ...     ad.evaluate(F.square(4.0)).item()
     16.0
+    >>> device.trim()  # pipelines that no program uses any more
     >>> device.wait(); "Pipeline" in device.live_objects(), type(device.messages)
     (True, <class 'list'>)
     >>> device.close()
@@ -60,6 +63,7 @@ class Device:
         self.name, self.features = logical.physical.name, logical.features
         self._owner = (os.getpid(), threading.get_ident())
         self._objects: dict[Any, str] = {}
+        self.shared = SharedObjects()
         self.capabilities, self.limits = logical.capabilities, logical.capabilities.limits
         self.timestamp_bits = self.capabilities.queue_families[self.family].timestamp_bits
         memory = vk.vkGetPhysicalDeviceMemoryProperties(logical.physical.handle)
@@ -214,18 +218,40 @@ class Device:
             getattr(self.vk, f"vkDestroy{kind}")(self.handle, handle, None)
             self.memory.free(handle)
 
+    def share(self, key: Hashable, make: Callable[[], Any]) -> Reference:
+        """A reference to the object of this key, which many may use at once; ``make`` creates it if there is none.
+        key: all that the object is made from. Without references it is kept for a while, see ``SharedObjects``."""
+        return self.shared.acquire(key, make)
+
+    def release(self, reference: Reference) -> None:
+        """Give up a reference to a shared object. Work that uses the object must have ended."""
+        self.shared.release(reference)
+        self.trim(KEPT)
+
+    def trim(self, kept: int = 0) -> None:
+        """Destroy the shared objects without references, but so many of those released last."""
+        for handle in self.shared.forget_idle(kept):
+            self.destroy(handle)
+
     def live_objects(self) -> list[str]:
-        """Kinds of the objects that exist now, blocks of memory included."""
-        return sorted([*self._objects.values(), *["Memory"] * self.memory.allocations])
+        """Kinds of the objects that are in use now, blocks of memory included. Shared objects that nobody uses are
+        not; ``trim`` destroys them."""
+        idle = self.shared.idle
+        used = [kind for handle, kind in self._objects.items() if handle not in idle]
+        return sorted([*used, *["Memory"] * self.memory.allocations])
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
-        """If the block raises, every object that it made is destroyed."""
-        before = set(self._objects)
+        """If the block raises, every object that it made is destroyed, and the references to shared objects that it
+        acquired are released."""
+        before, references = set(self._objects), set(self.shared.references)
         try:
             yield
         except BaseException:
             if self.settle():
+                for reference in [r for r in self.shared.references if r not in references]:
+                    self.shared.release(reference)
+                before |= self.shared.handles
                 for handle in reversed([h for h in self._objects if h not in before]):
                     self.destroy(handle)
             raise
@@ -248,6 +274,7 @@ class Device:
             return
         try:
             if self.work.settle(give_up=True):
+                self.shared = SharedObjects()
                 for handle in reversed(list(self._objects)):
                     self.destroy(handle)
                 self.work.destroy()

@@ -1,23 +1,21 @@
-"""Shader modules, descriptor sets and pipelines of SubStages."""
+"""Descriptor sets and pipelines of SubStages."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import Variable
-from ....config import config
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
 from ...plan.substage import ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage
-from ..host import cache
+from ..shared import Reference
 from .compilers import Shader
-from .pyglslang import compile_many
-
-_HEADER = struct.Struct("<IIII16s")  # length, version, vendor, device, UUID of the driver
+from .pipeline_cache import PipelineCache
+from .render_pass import DrawTarget
 
 
 @dataclass
@@ -34,64 +32,34 @@ class Pipelines:
     constant_flags: int
 
 
-class PipelineCache:
-    """The driver's pipeline cache, with a file for each device, and shader modules, one for equal sources."""
+@dataclass(frozen=True)
+class SetLayoutKey:
+    """What a descriptor set layout is made from: types of descriptors, with the shader stages that see them."""
 
-    def __init__(self, device: Device):
-        vk = device.vk
-        self.device = device
-        self._name = f"{device.key}.bin"
-        data = cache.load("pipelines", self._name) or b""
-        if not self._fits(data):
-            data = b""
-        buffer = vk.ffi.new("char[]", data) if data else None
-        info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(data), pInitialData=buffer)
-        self.handle = device.create("PipelineCache", info)
-        self.modules: dict[tuple[str, str], Any] = {}
-        self.loaded = len(data)
+    bindings: tuple[tuple[int, int], ...]
 
-    def compile(self, all_shaders: Mapping[SubStage, Shaders]) -> None:
-        """Make the modules of all shaders that have none yet. They are compiled together, equal text once."""
-        jobs: dict[tuple[str, str], Shader] = {}
-        for s, shaders in all_shaders.items():
-            name = "+".join(type(f).__name__ for f in s.functions)[:80]
-            for part, source in shaders.sources.items():
-                stage = stage_of(part)
-                if (source, stage) not in self.modules:
-                    jobs.setdefault((source, stage), Shader(source, stage, f"{name} {part}"))
-        for (key, job), code in zip(jobs.items(), compile_many(list(jobs.values())), strict=True):
-            info = self.device.vk.VkShaderModuleCreateInfo(codeSize=len(code), pCode=code)
-            self.modules[key] = self.device.create("ShaderModule", info, job.name)
 
-    def release_modules(self) -> None:
-        """Destroy the modules: pipelines do not need them once they are made."""
-        for module in self.modules.values():
-            self.device.destroy(module)
-        self.modules.clear()
+@dataclass(frozen=True)
+class LayoutKey:
+    """What the layout of a pipeline with one descriptor set is made from. constants: the shader stages of push
+    constants."""
 
-    def _fits(self, data: bytes) -> bool:
-        """Whether the header names this device and its driver (VkPipelineCacheHeaderVersionOne)."""
-        if len(data) < _HEADER.size:
-            return False
-        size, version, vendor, device, uuid = _HEADER.unpack_from(data)
-        physical = self.device.physical
-        own = (physical.vendor_id, physical.device_id, self.device.pipeline_cache_uuid)
-        return size == _HEADER.size and version == 1 and (vendor, device, uuid.hex()) == own
+    descriptors: SetLayoutKey
+    constants: tuple[int, ...]
 
-    def save(self) -> None:
-        """Write the driver's cache to disk if it has grown, unless the device is lost."""
-        if config.cache is None or self.device.work.lost is not None:
-            return
-        vk = self.device.vk
-        size = vk.ffi.new("size_t*")
-        vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, vk.ffi.NULL)
-        if size[0] <= self.loaded:
-            return
-        data = vk.ffi.new("char[]", size[0])
-        if vk.lib.vkGetPipelineCacheData(self.device.handle, self.handle, size, data) != vk.VK_SUCCESS:
-            return
-        cache.save("pipelines", self._name, bytes(vk.ffi.buffer(data, size[0])))
-        self.loaded = size[0]
+
+@dataclass(frozen=True)
+class PipelineKey:
+    """What a pipeline is made from. sources: hashes of its shaders. state: of a pipeline that draws, all that
+    differs between such pipelines."""
+
+    sources: tuple[bytes, ...]
+    layout: LayoutKey
+    state: Hashable = None
+
+
+def _digest(source: str) -> bytes:
+    return hashlib.sha256(source.encode()).digest()
 
 
 def descriptor_type(vk: Any, kind: str) -> int:
@@ -123,23 +91,40 @@ def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:
     return device.create("DescriptorPool", info)
 
 
-class PipelineMaker:
-    """Makes the pipelines of one plan and owns them.
+def _jobs(s: SubStage, shaders: Shaders) -> list[Shader]:
+    name = "+".join(type(f).__name__ for f in s.functions)[:80]
+    return [Shader(source, stage_of(part), f"{name} {part}") for part, source in shaders.sources.items()]
 
-    Dispatches of the same shader, for example those of peeled layers, share a pipeline, because drivers compile each
-    one.
+
+class PipelineMaker:
+    """Makes the pipelines of one plan and holds them.
+
+    All plans of a Device share them: dispatches of the same shader (those of peeled layers), and graphs that are
+    built again. Drivers compile each pipeline, which takes much longer than all else here. A shared object has the
+    debug name of the Stage that it was made for.
     """
 
     def __init__(self, device: Device, pipelines: PipelineCache, pool: Any):
         self.device, self.cache, self.pool = device, pipelines, pool
-        self.owned: list[Any] = []
-        self._layouts: dict[tuple[Any, ...], tuple[Any, Any]] = {}
-        self._dispatches: dict[tuple[str, Any], Any] = {}
+        self.made = 0  # pipelines that were not there before
+        self._held: list[Reference] = []
 
-    def _own(self, kind: str, info: Any, name: str) -> Any:
-        handle = self.device.create(kind, info, name)
-        self.owned.append(handle)
-        return handle
+    def compile(self, all_shaders: dict[SubStage, Shaders]) -> None:
+        """Make the modules of all shaders at once, but of those that lie in pipelines of the Device. The others are
+        made when they are needed."""
+        there = {
+            source
+            for key in self.device.shared.keys
+            if isinstance(key, PipelineKey)
+            for source in key.sources
+        }
+        jobs = [job for s, shaders in all_shaders.items() for job in _jobs(s, shaders)]
+        self.cache.compile(job for job in jobs if _digest(job.source) not in there)
+
+    def _shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        reference = self.device.share(key, make)
+        self._held.append(reference)
+        return reference.handle
 
     def make(
         self,
@@ -147,13 +132,13 @@ class PipelineMaker:
         shaders: Shaders,
         images: dict[Variable, list[DeviceImage]],
         buffers: dict[str, DeviceBuffer],
-        render_pass: Any,
-        resolve_pass: Any,
+        target: DrawTarget | None,
+        resolve: DrawTarget | None,
         subpass: int,
         name: str,
     ) -> Pipelines:
-        """Pipelines and descriptor set of a SubStage. render_pass: None for dispatches. resolve_pass: None except for
-        scatters that are resolved by a draw."""
+        """Pipelines and descriptor set of a SubStage. target: None for dispatches. resolve: None except for scatters
+        that are resolved by a draw."""
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
@@ -164,43 +149,51 @@ class PipelineMaker:
         if not isinstance(s.work, ListFaces):
             flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
         flags["storage"] = flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
-        bindings = [(descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources]
-        constants = [stage_flags] if len(shaders.bands) > 1 else []
-        set_layout, layout = self._layout(bindings, constants, name)
+        bindings = tuple(
+            (descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources
+        )
+        key = LayoutKey(SetLayoutKey(bindings), (stage_flags,) if len(shaders.bands) > 1 else ())
+        set_layout, layout = self._layout(key, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
+        jobs = dict(zip(shaders.sources, _jobs(s, shaders), strict=True))
         handles = {}
         if s.draws or draws_again:
-            handles["draw"] = self._graphics(s, shaders, "", layout, render_pass, subpass, name)
+            assert target is not None
+            handles["draw"] = self._graphics(s, jobs, "", key, layout, target, subpass, name)
         if s.final is not s and s.final.draws:
-            handles["resolve"] = self._graphics(s.final, shaders, "resolve.", layout, resolve_pass, 0, name)
+            assert resolve is not None
+            handles["resolve"] = self._graphics(s.final, jobs, "resolve.", key, layout, resolve, 0, name)
         for part in ("compute", "resolve"):
-            if part in shaders.sources:
-                handles[part] = self._compute(shaders.sources[part], layout, f"{name} {part}")
+            if part in jobs:
+                handles[part] = self._compute(jobs[part], key, layout, f"{name} {part}")
         return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags)
 
-    def _layout(self, bindings: list[tuple[int, int]], constants: list[int], name: str) -> tuple[Any, Any]:
-        """The layouts for descriptors, given as (type, shader stages), and for a push constant, given by its shader
-        stages."""
+    def _layout(self, key: LayoutKey, name: str) -> tuple[Any, Any]:
+        """The layouts of a descriptor set and of a pipeline."""
         vk = self.device.vk
-        key = (*bindings, *constants)
-        if key not in self._layouts:
+
+        def make_set_layout() -> Any:
             slots = [
                 vk.VkDescriptorSetLayoutBinding(
                     binding=k, descriptorType=kind, descriptorCount=1, stageFlags=stages
                 )
-                for k, (kind, stages) in enumerate(bindings)
+                for k, (kind, stages) in enumerate(key.descriptors.bindings)
             ]
             info = vk.VkDescriptorSetLayoutCreateInfo(bindingCount=len(slots), pBindings=slots)
-            set_layout = self._own("DescriptorSetLayout", info, name)
-            ranges = [vk.VkPushConstantRange(stages, 0, 4) for stages in constants]
+            return self.device.create("DescriptorSetLayout", info, name)
+
+        def make_layout() -> Any:
+            ranges = [vk.VkPushConstantRange(stages, 0, 4) for stages in key.constants]
             info = vk.VkPipelineLayoutCreateInfo(
                 setLayoutCount=1,
                 pSetLayouts=[set_layout],
                 pushConstantRangeCount=len(ranges),
                 pPushConstantRanges=ranges,
             )
-            self._layouts[key] = set_layout, self._own("PipelineLayout", info, name)
-        return self._layouts[key]
+            return self.device.create("PipelineLayout", info, name)
+
+        set_layout = self._shared(key.descriptors, make_set_layout)
+        return set_layout, self._shared(key, make_layout)
 
     def _descriptors(
         self, set_layout: Any, resources: tuple[Resource, ...], images: Any, buffers: Any
@@ -234,82 +227,86 @@ class PipelineMaker:
             vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
         return descriptors
 
-    def _stage(self, source: str, stage: str, flag: int) -> Any:
-        module = self.cache.modules[source, stage]
+    def _stage(self, job: Shader, flag: int) -> Any:
+        self.cache.compile([job])
+        module = self.cache.modules[job.source, job.stage]
         return self.device.vk.VkPipelineShaderStageCreateInfo(stage=flag, module=module, pName="main")
 
-    def _compute(self, source: str, layout: Any, name: str) -> Any:
+    def _create(self, kind: str, info: Any, name: str) -> Any:
+        failed, create = f"could not make a pipeline for {name}", f"vkCreate{kind}Pipelines"
+        made = self.device.vk.call(create, failed, self.device.handle, self.cache.handle, 1, [info], None)
+        self.made += 1
+        return self.device.own("Pipeline", made[0], name)
+
+    def _compute(self, job: Shader, key: LayoutKey, layout: Any, name: str) -> Any:
         vk = self.device.vk
-        if (source, layout) not in self._dispatches:
-            stage = self._stage(source, "compute", vk.VK_SHADER_STAGE_COMPUTE_BIT)
+
+        def make() -> Any:
+            stage = self._stage(job, vk.VK_SHADER_STAGE_COMPUTE_BIT)
             info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
-            failed = f"could not make a pipeline for {name}"
-            made = vk.call(
-                "vkCreateComputePipelines", failed, self.device.handle, self.cache.handle, 1, [info], None
-            )
-            self.owned.append(self.device.own("Pipeline", made[0], name))
-            self._dispatches[source, layout] = made[0]
-        return self._dispatches[source, layout]
+            return self._create("Compute", info, name)
+
+        return self._shared(PipelineKey((_digest(job.source),), key), make)
 
     def _graphics(
         self,
         s: SubStage,
-        shaders: Shaders,
+        jobs: dict[str, Shader],
         part: str,
+        key: LayoutKey,
         layout: Any,
-        render_pass: Any,
+        target: DrawTarget,
         subpass: int,
         name: str,
     ) -> Any:
         vk = self.device.vk
-        stages = [
-            self._stage(shaders.sources[part + "vertex"], "vertex", vk.VK_SHADER_STAGE_VERTEX_BIT),
-            self._stage(shaders.sources[part + "fragment"], "fragment", vk.VK_SHADER_STAGE_FRAGMENT_BIT),
-        ]
+        shaders = jobs[part + "vertex"], jobs[part + "fragment"]
         targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
-        blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
         # A scatter that draws passes where the raster left any depth: it is less than 1 there, that of the draw is 1.
         raster, again = s.has_depth, isinstance(s.work, ScatterDraw)
-        compare = vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS
-        dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
-        parts = (
-            vk.VkPipelineVertexInputStateCreateInfo(),
-            vk.VkPipelineInputAssemblyStateCreateInfo(topology=vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST),
-            vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1),
-            vk.VkPipelineRasterizationStateCreateInfo(
-                polygonMode=vk.VK_POLYGON_MODE_FILL, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0
-            ),
-            vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT),
-            vk.VkPipelineDepthStencilStateCreateInfo(
-                depthTestEnable=raster or again, depthWriteEnable=raster, depthCompareOp=compare
-            ),
-            vk.VkPipelineColorBlendStateCreateInfo(attachmentCount=len(blend), pAttachments=blend),
-            vk.VkPipelineDynamicStateCreateInfo(dynamicStateCount=len(dynamic), pDynamicStates=dynamic),
-        )
-        info = vk.VkGraphicsPipelineCreateInfo(
-            stageCount=2,
-            pStages=stages,
-            pVertexInputState=parts[0],
-            pInputAssemblyState=parts[1],
-            pViewportState=parts[2],
-            pRasterizationState=parts[3],
-            pMultisampleState=parts[4],
-            pDepthStencilState=parts[5],
-            pColorBlendState=parts[6],
-            pDynamicState=parts[7],
-            layout=layout,
-            renderPass=render_pass,
-            subpass=subpass,
-            basePipelineIndex=-1,
-        )
-        failed = f"could not make a pipeline for {name}"
-        made = vk.call(
-            "vkCreateGraphicsPipelines", failed, self.device.handle, self.cache.handle, 1, [info], None
-        )
-        self.owned.append(self.device.own("Pipeline", made[0], name))
-        return made[0]
+
+        def make() -> Any:
+            flags = vk.VK_SHADER_STAGE_VERTEX_BIT, vk.VK_SHADER_STAGE_FRAGMENT_BIT
+            stages = [self._stage(job, flag) for job, flag in zip(shaders, flags, strict=True)]
+            blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
+            compare = vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS
+            dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
+            info = vk.VkGraphicsPipelineCreateInfo(
+                stageCount=2,
+                pStages=stages,
+                pVertexInputState=vk.VkPipelineVertexInputStateCreateInfo(),
+                pInputAssemblyState=vk.VkPipelineInputAssemblyStateCreateInfo(
+                    topology=vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST
+                ),
+                pViewportState=vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1),
+                pRasterizationState=vk.VkPipelineRasterizationStateCreateInfo(
+                    polygonMode=vk.VK_POLYGON_MODE_FILL, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0
+                ),
+                pMultisampleState=vk.VkPipelineMultisampleStateCreateInfo(
+                    rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT
+                ),
+                pDepthStencilState=vk.VkPipelineDepthStencilStateCreateInfo(
+                    depthTestEnable=raster or again, depthWriteEnable=raster, depthCompareOp=compare
+                ),
+                pColorBlendState=vk.VkPipelineColorBlendStateCreateInfo(
+                    attachmentCount=len(blend), pAttachments=blend
+                ),
+                pDynamicState=vk.VkPipelineDynamicStateCreateInfo(
+                    dynamicStateCount=len(dynamic), pDynamicStates=dynamic
+                ),
+                layout=layout,
+                renderPass=target.render_pass,
+                subpass=subpass,
+                basePipelineIndex=-1,
+            )
+            return self._create("Graphics", info, name)
+
+        state = (targets, raster, again, target.compatibility, subpass)
+        sources = tuple(_digest(job.source) for job in shaders)
+        return self._shared(PipelineKey(sources, key, state), make)
 
     def destroy(self) -> None:
-        for handle in reversed(self.owned):
-            self.device.destroy(handle)
-        self.owned.clear()
+        """Release the pipelines and layouts."""
+        for reference in reversed(self._held):
+            self.device.release(reference)
+        self._held.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,14 @@ from ..device.memory import DeviceImage
 
 @dataclass
 class DrawTarget:
-    """A render pass with its framebuffer and area. ``clears``: a clear value for each attachment."""
+    """A render pass with its framebuffer and area. ``clears``: a clear value for each attachment. ``compatibility``:
+    equal for render passes with which the same pipelines may be used (Vulkan, Render Pass Compatibility)."""
 
     render_pass: Any
     framebuffer: Any
     size: tuple[int, int]
     clears: list[Any]
+    compatibility: Hashable
 
 
 class _Attachments:
@@ -64,7 +66,7 @@ def make_target(
     vk = device.vk
     table = _Attachments()
     general = vk.VK_IMAGE_LAYOUT_GENERAL
-    subpasses, descriptions = [], []
+    subpasses, descriptions, structure = [], [], []
     for k, s in enumerate(stage.sub_stages):
         inputs = [
             table.add(image, k, write=False)
@@ -91,6 +93,7 @@ def make_target(
         preserved = [a for a in table.used if a not in now and a not in table.depth and table.used[a][0] < k]
         # Attachments that are loaded must also be preserved by the subpasses before their first use.
         preserved += [a for a in table.used if a in table.loaded and a not in now and table.used[a][0] > k]
+        structure.append((tuple(inputs), tuple(colors), depth, tuple(preserved)))
         subpasses.append(
             vk.VkSubpassDescription(
                 pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
@@ -132,7 +135,8 @@ def make_target(
             clears.append(vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0)))
         else:
             clears.append(vk.VkClearValue(color=vk.VkClearColorValue(int32=[-1, -1, -1, -1])))
-    dependencies = _dependencies(vk, table, stage.sub_stages)
+    pairs = _ordered(table)
+    dependencies = [_dependency(vk, *pair) for pair in pairs]
     render_pass = device.create(
         "RenderPass",
         vk.VkRenderPassCreateInfo(
@@ -157,7 +161,8 @@ def make_target(
         ),
         name,
     )
-    return DrawTarget(render_pass, framebuffer, size, clears)
+    formats = tuple(image.format for image in table.images)
+    return DrawTarget(render_pass, framebuffer, size, clears, (formats, tuple(structure), tuple(pairs)))
 
 
 def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int], name: str) -> DrawTarget:
@@ -190,12 +195,25 @@ def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int
         layers=1,
     )
     framebuffer = device.create("Framebuffer", info, name)
-    return DrawTarget(render_pass, framebuffer, size, [vk.VkClearValue()])
+    compatibility = ((depth.format,), (((), (), 0, ()),), ())
+    return DrawTarget(render_pass, framebuffer, size, [vk.VkClearValue()], compatibility)
 
 
-def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]) -> list[Any]:
-    """A by-region dependency between every two subpasses that share an attachment. There is none with what is outside of the
-    pass: the barriers of the plan order passes, and no layout changes."""
+def _ordered(table: _Attachments) -> list[tuple[int, int]]:
+    """Every two subpasses that share an attachment. Nothing outside of the pass is ordered with them: the barriers of
+    the plan order passes, and no layout changes."""
+    pairs = set()
+    for k, writers in table.written.items():
+        for source in writers:
+            pairs.update((source, user) for user in table.used[k] if user > source)
+    # An attachment that is only read is also stored, after its last user: the others must have read it by then.
+    for users in table.used.values():
+        pairs.update((user, users[-1]) for user in users if user < users[-1])
+    return sorted(pairs)
+
+
+def _dependency(vk: Any, before: int, after: int) -> Any:
+    """A by-region dependency of a subpass on one before it."""
     write = vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT
     tests = vk.VK_PIPELINE_STAGE_EARLY_FRAGMENT_TESTS_BIT | vk.VK_PIPELINE_STAGE_LATE_FRAGMENT_TESTS_BIT
     read = vk.VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT
@@ -205,22 +223,12 @@ def _dependencies(vk: Any, table: _Attachments, sub_stages: tuple[SubStage, ...]
         | vk.VK_ACCESS_COLOR_ATTACHMENT_READ_BIT
         | vk.VK_ACCESS_COLOR_ATTACHMENT_WRITE_BIT
     )
-    pairs = set()
-    for k, writers in table.written.items():
-        for source in writers:
-            pairs.update((source, user) for user in table.used[k] if user > source)
-    # An attachment that is only read is also stored, after its last user: the others must have read it by then.
-    for users in table.used.values():
-        pairs.update((user, users[-1]) for user in users if user < users[-1])
-    return [
-        vk.VkSubpassDependency(
-            srcSubpass=a,
-            dstSubpass=b,
-            srcStageMask=read | write | tests,
-            dstStageMask=read | write | tests,
-            srcAccessMask=written,
-            dstAccessMask=reads,
-            dependencyFlags=vk.VK_DEPENDENCY_BY_REGION_BIT,
-        )
-        for a, b in sorted(pairs)
-    ]
+    return vk.VkSubpassDependency(
+        srcSubpass=before,
+        dstSubpass=after,
+        srcStageMask=read | write | tests,
+        dstStageMask=read | write | tests,
+        srcAccessMask=written,
+        dstAccessMask=reads,
+        dependencyFlags=vk.VK_DEPENDENCY_BY_REGION_BIT,
+    )
