@@ -34,6 +34,7 @@ class Evaluations:
         self.outputs: dict[str, Variable] = {}
         self._workspace, self._make = workspace, make
         self._kept: OrderedDict[Hashable, VulkanExecutor] = OrderedDict()
+        self._keys: OrderedDict[tuple[Variable, ...], Hashable] = OrderedDict()
         self._exporting: dict[VulkanExecutor, None] = {}
 
     @property
@@ -81,8 +82,7 @@ class Evaluations:
 
     def executor(self, variables: Sequence[Variable]) -> VulkanExecutor:
         """The program that computes the Variables; an equal graph over the same leaves finds the one made before."""
-        given = tuple(leaves(variables))
-        key = (given, structure(variables, given))
+        key = self._key(tuple(variables))
         if key not in self._kept:
             program = Program({str(k): v for k, v in enumerate(variables)})
             self._kept[key] = self._make(simplify(program))
@@ -92,9 +92,21 @@ class Evaluations:
         self._kept.move_to_end(key)
         return self._kept[key]
 
+    def _key(self, variables: tuple[Variable, ...]) -> Hashable:
+        """The leaves and the structure of a graph. Kept for the Variables read last: a loss that is read after every
+        step is not traversed again, which takes longer than a small step."""
+        if variables not in self._keys:
+            given = tuple(leaves(variables))
+            self._keys[variables] = (given, structure(variables, given))
+            if len(self._keys) > KEPT:
+                self._keys.popitem(last=False)
+        self._keys.move_to_end(variables)
+        return self._keys[variables]
+
     def close(self) -> None:
         """Close all of them."""
         self._exporting.clear()
+        self._keys.clear()
         while self._kept:
             self._kept.popitem()[1].close()
 
