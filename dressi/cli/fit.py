@@ -20,9 +20,14 @@ def fit(
             " box, or rembg[:MODEL]; they are written into the folder 'masks' of the results."
         ),
     ] = None,
-    init: Annotated[
-        Path | None, typer.Option(help="A mesh to start from instead of a sphere; its faces stay.")
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="What to start from: hull, the visual hull of the masks, which has their parts and holes; sphere; or auto,"
+            " the default: the hull, but the sphere where there are fewer than four views or the masks contradict each other."
+        ),
     ] = None,
+    init: Annotated[Path | None, typer.Option(help="A mesh to start from instead; its faces stay.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("out"),
     size: Annotated[
         str | None,
@@ -83,7 +88,7 @@ def fit(
         from dressi.cli.fitting import Request, run_fit
 
     request = Request(
-        target=target, photos=photos, masks=masks, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
+        target=target, photos=photos, masks=masks, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
         radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, refine_poses=refine_poses, batch=batch, exposure=exposure,
         spread=spread, device=device,
         resume=resume, plan=plan, as_json=as_json,

@@ -47,6 +47,7 @@ class Request:
     target: Path | None
     photos: Path | None
     masks: str | None
+    start: str | None
     init: Path | None
     out: Path
     size: str | None
@@ -78,6 +79,8 @@ def run_fit(request: Request) -> int:
         raise InputError(
             "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"
         )
+    if request.start is not None and request.init is not None:
+        raise InputError("--start and --init both say what to start from; give one of them")
     if request.as_json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
     size = parse_size(request.size) if request.size is not None else None
@@ -193,6 +196,8 @@ def _written(
 
 def _options(request: Request, size: tuple[int, int]) -> FitOptions:
     given: dict[str, Any] = {}
+    if request.start is not None:
+        given["start"] = request.start
     if request.steps is not None:
         given["steps"] = request.steps
     if request.radius is not None:

@@ -40,7 +40,7 @@ class FitJob:
     """Fits a mesh to a dataset; ``run`` once.
 
     init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it the fit starts
-    from a sphere that is refined from round to round.  folder: for checkpoints, None for none.
+    from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.
     """
 
     def __init__(

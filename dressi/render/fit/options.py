@@ -23,6 +23,9 @@ COLOUR, SPREAD = 1.0, 9.0
 """For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
 
 
+STARTS = ("auto", "hull", "sphere")
+
+
 @dataclass(frozen=True)
 class FitRound:
     """One part of the shape phase: one topology and one image size. Pairs are the values at the first and last step."""
@@ -65,6 +68,8 @@ class FitOptions:
     colours: bool | None = None
     """Whether the shape is also fitted to colours, which show concavities that no outline shows. Needs a form with
     ``colours``. None: yes if the form has them and poses are not refined."""
+    start: str = "auto"
+    """One of STARTS: the visual hull of the masks, a sphere, or, with "auto", the one that the masks say is better."""
     peels: int = 3
     """Number of layers of the face form."""
     texture_size: int = 0
@@ -109,6 +114,8 @@ class FitOptions:
             raise InputError(
                 f"colours are compared by the {able} form, not {self.form!r}; leave out --colours or --form"
             )
+        if self.start not in STARTS:
+            raise InputError(f"the start is one of {', '.join(STARTS)}, not {self.start!r}")
         if not 1 <= self.peels <= 8:
             raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
         if self.texture_size == 0:
@@ -128,11 +135,12 @@ class FitOptions:
     def texture_steps(self) -> int:
         return max(self.steps // 6, 1)
 
-    def rounds(self, exact: bool = False) -> list[FitRound]:
+    def rounds(self, exact: bool = False, near: bool = False) -> list[FitRound]:
         """The shape phase from coarse to fine, the radius from far to near.
 
         exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
-        else colours too.
+        else colours too.  near: whether the start already fits the masks. Then the steps of the first round, which goes
+        far, belong to the second one.
         """
         steps = max(self.steps - self.texture_steps, 1)
         parts = (0.35, 0.35)
@@ -140,6 +148,8 @@ class FitOptions:
             parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
         share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
+        if near:
+            share[:2] = [0, share[0] + share[1]]
         plans = (
             self._fine_rounds(share, exact)
             if SOFT_FORMS[self.form].full_resolution

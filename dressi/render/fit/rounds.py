@@ -11,14 +11,27 @@ from ..cameras.units import unit_cameras, world_cameras
 from ..mesh import Mesh
 from .dataset import Dataset
 from .options import FitOptions, FitRound
+from .start.choice import hull_start
 
 
 def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[FitRound]]:
-    """The mesh to start from, in units of the scene, and the rounds of the shape phase."""
+    """The mesh to start from, in units of the scene, and the rounds of the shape phase.
+
+    init: a mesh in the world to start from instead of what ``options.start`` says.
+    """
+    if init is not None:
+        return dataset.placed(init), [replace(plan, subdivisions=0) for plan in options.rounds(dataset.exact)]
+    near = options.rounds(dataset.exact, near=True)
+    hull = hull_start(dataset, options, sphere_faces(near[0].subdivisions))
+    if hull is not None:
+        return hull, near
     rounds = options.rounds(dataset.exact)
-    if init is None:
-        return dataset.start(rounds[0].subdivisions), rounds
-    return dataset.placed(init), [replace(plan, subdivisions=0) for plan in rounds]
+    return dataset.start(rounds[0].subdivisions), rounds
+
+
+def sphere_faces(subdivisions: int) -> int:
+    """The number of faces of the start sphere."""
+    return 8 * 4**subdivisions
 
 
 def moving_cameras(dataset: Dataset) -> Cameras | None:

@@ -1,0 +1,1 @@
+"""What a fit starts from: the visual hull of the masks, or a sphere."""

@@ -1,0 +1,75 @@
+"""The visual hull of the masks as a mesh to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import gaussian_filter, map_coordinates
+
+from ...mesh import Mesh
+from ...mesh.decimate import decimate_closed
+from ...mesh.volume import Grid, level_set
+from ..phases.unfold import unfolded
+from .agreement import Agreement, Small, needed
+from .carving import Cones
+
+CELLS = 112
+"""Cells of the grid of the hull along its longest side."""
+BLUR = 0.7
+"""Smoothing of the field in cells: takes the edge off the creases where cones meet."""
+EVENINGS = 12
+"""Rounds of moving vertices to the middle of their neighbours and back to the surface, for even triangles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """field: (X, Y, Z) on the grid, positive inside.  wrong: views left out because their masks contradict the others.
+    agree: whether the others agree; if not there is no field."""
+
+    field: np.ndarray
+    grid: Grid
+    small: Small
+    wrong: list[int]
+    agree: bool
+
+    @classmethod
+    def of(cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> Hull:
+        """The hull of masks (N, H, W), valid where known (N, H, W) is true. matrices: (N, 4, 4) from units of the scene to
+        clip space."""
+        cones, small = Cones.of(matrices, masks, known), Small.of(matrices, masks, known)
+        found = Agreement.of(cones, small)
+        if not found.agree or found.box is None:
+            return cls(np.full((1, 1, 1), -1.0), Grid(np.zeros(3), 1.0, (1, 1, 1)), small, found.wrong, False)
+        if found.wrong:
+            cones = cones.without(set(found.wrong))
+        grid = Grid.around(found.box, CELLS)
+        field = cones.on(grid)
+        keep = needed(field > 0, grid, small)
+        # Points that are dropped lie outside; the surface between them and those that are kept is half way.
+        field = np.where((field > 0) & ~keep, -0.5 * grid.step, field)
+        reach = 3 * grid.step
+        return cls(
+            gaussian_filter(np.clip(field, -reach, reach), BLUR), grid, small, found.wrong, bool(keep.any())
+        )
+
+    def points(self) -> np.ndarray:
+        """(P, 3) the points of the grid inside the hull."""
+        return self.grid.origin + self.grid.step * np.argwhere(self.field > 0)
+
+    def mesh(self, faces: int) -> Mesh:
+        """The surface as a closed mesh of about that many faces of even size, without UVs and folds."""
+        found = level_set(self.field, self.grid, least=0.0)
+        return unfolded(self._evened(decimate_closed(found, faces)))
+
+    def _evened(self, mesh: Mesh) -> Mesh:
+        averaging, positions = mesh.averaging(), mesh.positions
+        slopes = [np.gradient(self.field, self.grid.step, axis=k) for k in range(3)]
+        for _ in range(EVENINGS):
+            positions = positions + 0.5 * (averaging @ positions - positions)
+            at = ((positions - self.grid.origin) / self.grid.step).T
+            value = map_coordinates(self.field, at, order=1, mode="nearest")
+            slope = np.stack([map_coordinates(part, at, order=1, mode="nearest") for part in slopes], axis=1)
+            step = value / np.maximum((slope**2).sum(1), 0.25)
+            positions = positions - np.clip(step, -self.grid.step, self.grid.step)[:, None] * slope
+        return mesh.moved(positions)
