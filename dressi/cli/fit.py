@@ -57,6 +57,10 @@ def fit(
         typer.Option(help="Texels along each side of the texture. Default: by the size, at most 1024."),
     ] = None,
     texture_gradient: Annotated[str, typer.Option(help="exact or inverse_uv.")] = "exact",
+    target_samples: Annotated[
+        int,
+        typer.Option(help="Samples a pixel of the pictures of --target; 1 samples the centres of pixels alone."),
+    ] = 16,
     refine_poses: Annotated[
         bool,
         typer.Option(
@@ -89,7 +93,7 @@ def fit(
 
     request = Request(
         target=target, photos=photos, masks=masks, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
-        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, refine_poses=refine_poses, batch=batch, exposure=exposure,
+        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure,
         spread=spread, device=device,
         resume=resume, plan=plan, as_json=as_json,
     )  # fmt: skip

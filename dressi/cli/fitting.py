@@ -20,6 +20,7 @@ from dressi.cli.terminal import say
 from dressi.config import shader_text
 from dressi.errors import DressiError, InputError
 from dressi.render.fit import (
+    TARGET_SAMPLES,
     Dataset,
     FitJob,
     FitOptions,
@@ -60,6 +61,7 @@ class Request:
     peels: int
     texture_size: int | None
     texture_gradient: str
+    target_samples: int
     refine_poses: bool
     batch: int
     exposure: bool
@@ -81,6 +83,8 @@ def run_fit(request: Request) -> int:
         )
     if request.start is not None and request.init is not None:
         raise InputError("--start and --init both say what to start from; give one of them")
+    if request.photos is not None and request.target_samples != TARGET_SAMPLES:
+        raise InputError("--target-samples is for pictures of a mesh; photographs are filtered by their camera")
     if request.as_json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
     size = parse_size(request.size) if request.size is not None else None
@@ -214,6 +218,7 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         colours=request.colours,
         peels=request.peels,
         texture_gradient=request.texture_gradient,
+        target_samples=request.target_samples,
         refine_poses=request.refine_poses,
         batch=request.batch,
         exposure=request.exposure,
@@ -239,7 +244,7 @@ def _with_uvs(mesh: Mesh) -> Mesh:
 def _dataset(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[], DressiAD]) -> Dataset:
     if isinstance(source, Photos):
         return photo_dataset(source)
-    return mesh_dataset(source, options.views, options.size, make_engine)
+    return mesh_dataset(source, options.views, options.size, make_engine, options.target_samples)
 
 
 class Bar:

@@ -11,6 +11,8 @@ from .draw import draw
 
 BACKGROUND = 0.18
 """Linear grey behind the object, so that dark parts show."""
+SAMPLES = 4
+"""Of a pixel."""
 
 
 def render_turntable(
@@ -26,5 +28,5 @@ def render_turntable(
     >>> frames = render_turntable(primitives.cube(), np.array([0, 1, 0]), DressiAD, frames=4)  # doctest: +SKIP
     """
     center, radius = mesh.bounding_sphere()
-    masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine)
-    return np.where(masks[..., None] > 0, colors, BACKGROUND)
+    masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine, SAMPLES)
+    return colors + (1 - masks[..., None]) * BACKGROUND

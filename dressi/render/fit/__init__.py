@@ -9,7 +9,7 @@ This package does not depend on a device: ``make_engine`` makes the engine that 
 
 from ..drawing.draw import draw
 from ..engine import Engine, MakeEngine
-from .dataset import Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
+from .dataset import TARGET_SAMPLES, Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
 from .disk import Checkpoint, check_folder, locked
 from .job import FitJob
 from .options import FitOptions, FitRound
@@ -19,6 +19,7 @@ from .result import FitResult, Progress
 
 __all__ = [
     "FILES",
+    "TARGET_SAMPLES",
     "Checkpoint",
     "Dataset",
     "Engine",

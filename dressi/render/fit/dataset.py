@@ -23,21 +23,26 @@ SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""
 MOST_PIXELS = 1 << 28
 """Limit for all pictures together: masks and colours take about 20 bytes a pixel, in several copies."""
+TARGET_SAMPLES = 16
+"""Samples of a pixel of a picture that is drawn of a mesh, by default."""
 LARGEST_SIZE = 4096
 """Largest number of rows that a message proposes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """N pictures. masks: (N, H, W) 0 or 1.  colors: (N, H, W, 3) linear, black outside of the masks.
+    """N pictures. masks: (N, H, W) coverage in [0, 1], covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.
 
-    known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.
+    known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many samples a pixel
+    they were drawn (``draw``), and results are drawn to be compared with them. With one, as for photographs, masks are 0 or
+    1.
     """
 
     cameras: Cameras
     masks: np.ndarray
     colors: np.ndarray
     known: np.ndarray | None = None
+    samples: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +109,14 @@ class Dataset:
         return middle, float(np.clip(0.7 * np.cbrt(extent.prod()), 0.1, 0.7))
 
 
-def mesh_dataset(mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine) -> Dataset:
-    """Views of a mesh, unlit on black: a ring of training views and twelve held-out views. Raises InputError."""
+def mesh_dataset(
+    mesh: Mesh, views: int, size: tuple[int, int], make_engine: MakeEngine, samples: int = TARGET_SAMPLES
+) -> Dataset:
+    """Views of a mesh, unlit on black: a ring of training views and twelve held-out views.
+
+    samples: per pixel; pictures are area-filtered as those of a camera, with 1 sampled at the centres of pixels. Raises
+    InputError.
+    """
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
         raise InputError(f"mesh '{mesh.name}' has no extent; give a mesh with some area")
@@ -119,7 +130,7 @@ def mesh_dataset(mesh: Mesh, views: int, size: tuple[int, int], make_engine: Mak
             f"{views} views of {size[0]}x{size[1]} pixels do not fit into memory; give fewer --views or a smaller"
             f" --size, {MOST_PIXELS} pixels in all at most"
         )
-    train = _pictures(mesh, ring(center, radius, views, size), make_engine)
+    train = _pictures(mesh, ring(center, radius, views, size), make_engine, samples)
     if train is None:
         raise InputError(f"mesh '{mesh.name}' covers no pixel of any view; {_remedy(mesh, radius, size[1])}")
     if len(train.cameras) < views:
@@ -128,7 +139,7 @@ def mesh_dataset(mesh: Mesh, views: int, size: tuple[int, int], make_engine: Mak
             " they are left out",
             stacklevel=2,
         )
-    held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine)
+    held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine, samples)
     return Dataset(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
@@ -149,14 +160,14 @@ def planned_dataset(mesh: Mesh, views: int, size: tuple[int, int]) -> Dataset:
     return Dataset(pictures, None, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
-def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine) -> Observations | None:
+def _pictures(mesh: Mesh, cameras: Cameras, make_engine: MakeEngine, samples: int) -> Observations | None:
     """The views in which the mesh is visible; None if there is none."""
-    masks, colors = draw(mesh, cameras, make_engine)
-    seen = np.asarray(masks.any((1, 2)))
+    masks, colors = draw(mesh, cameras, make_engine, samples)
+    seen = np.asarray((masks >= 0.5).any((1, 2)))
     if not seen.any():
         return None
     chosen = Cameras([camera for camera, there in zip(cameras, seen, strict=True) if there])
-    return Observations(chosen, masks[seen], colors[seen])
+    return Observations(chosen, masks[seen], colors[seen], samples=samples)
 
 
 def _remedy(mesh: Mesh, radius: float, rows: int) -> str:

@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import InputError
+from ..drawing.draw import MOST_SAMPLES
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..surface.texturing import GRADIENTS
+from .dataset import TARGET_SAMPLES
 
 STEPS = 720
 """Default number of steps: five sixths for the shape, the rest for the texture."""
@@ -75,6 +77,8 @@ class FitOptions:
     texture_size: int = 0
     """Texels along each side; 0: the power of two from three texels for each row of a picture up, at most 1024."""
     texture_gradient: str = "exact"
+    target_samples: int = TARGET_SAMPLES
+    """Samples of a pixel of pictures that are drawn of a mesh; 1: at the centre alone."""
     spread: float = 0.0
     """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
@@ -123,6 +127,10 @@ class FitOptions:
             object.__setattr__(self, "texture_size", 2 ** (rows - 1).bit_length())
         if self.texture_size < 1:
             raise InputError(f"a texture of {self.texture_size} texels cannot be; try --texture-size 512")
+        if not 1 <= self.target_samples <= MOST_SAMPLES:
+            raise InputError(
+                f"a pixel has 1 to {MOST_SAMPLES} samples, not {self.target_samples}; try --target-samples 16"
+            )
         if self.texture_gradient not in GRADIENTS:
             raise InputError(
                 f"the texture gradient is one of {', '.join(GRADIENTS)}, not {self.texture_gradient!r}"

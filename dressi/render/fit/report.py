@@ -52,8 +52,8 @@ class Score:
 
 
 def score(result: FitResult, views: Observations, make_engine: MakeEngine) -> Score:
-    """Hard silhouettes and colours of the result against those of the views."""
-    masks, colors = draw(result.mesh, views.cameras, make_engine)
+    """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them."""
+    masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples)
     return Score(
         iou(masks, views.masks, views.known),
         psnr(colors, views.colors, views.masks),

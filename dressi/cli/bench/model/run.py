@@ -126,7 +126,7 @@ def _engines(
         for size in request.sizes:
 
             def scene(options: FitOptions, mesh: Any = model.mesh) -> Any:
-                return mesh_dataset(mesh, options.views, options.size, make)
+                return mesh_dataset(mesh, options.views, options.size, make, options.target_samples)
 
             for name, work, engine in rounds(fit_job(model, size, request, scene, make)):
                 work.before(engine, 0)

@@ -50,17 +50,19 @@ def colour_term(
 ) -> tuple[Variable, Variable]:
     """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
 
-    colors (N, H, W, 3) linear and masks (N, H, W) are compared at ``size``, with a margin, as sRGB codes: the distance is
+    colors (N, H, W, 3), linear on black, and masks (N, H, W) are filtered in linear light to ``size``, with a margin, and
+    compared as sRGB codes: the distance is
     the sum of squared differences over mask pixels that the mesh covers, divided by the number of all mask pixels. It is
     differentiable in the colours, and in the positions through interpolation over the surface; outline and visibility are
     held fixed.  pick: selects the views of the step from N.
     """
     around = ((margin, margin), (margin, margin))
     codes, inside = [], []
-    for color, mask in zip(linear_to_srgb(colors), masks, strict=True):
+    for color, mask in zip(colors, masks, strict=True):
         share = resize(mask.astype(np.float32), size)
-        mean = resize((color * mask[..., None]).astype(np.float32), size)
-        codes.append(np.pad(mean / np.maximum(share, 1e-6)[..., None], (*around, (0, 0))))
+        # The colours lie on black: their mean over a pixel is that of what covers it, times its share.
+        mean = resize(color.astype(np.float32), size) / np.maximum(share, 1e-6)[..., None]
+        codes.append(np.pad(linear_to_srgb(mean), (*around, (0, 0))))
         inside.append(np.pad((share > 0.99).astype(np.float32), around))
     weight, total = np.stack(inside), max(float(np.sum(inside)), 1.0)
     target = Variable(VEC3, drawn.size, len(masks), name="colours", data=np.stack(codes))
