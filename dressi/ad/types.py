@@ -140,7 +140,8 @@ class Access(Enum):
     """How a Function reads one of its inputs. The class of the Function lists one Access an input in ``access``.
 
     SAME_PIXEL: the texel at the coordinates of the output texel; sizes and batches of 1 broadcast. FETCH: any texels, by
-    integer coordinates. PULL: any texels, by the vertex shader.
+    integer coordinates. PULL: any texels, by the vertex shader. SAMPLE: anywhere between texels, by the device's sampler;
+    the Function has a ``sampler``. Planners use SAMPLE, see ``F.sample``.
 
     >>> F.shift(Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), 1, 0).creator.access
     (<Access.FETCH: 'fetch'>,)
@@ -149,9 +150,20 @@ class Access(Enum):
     SAME_PIXEL = "same pixel"
     FETCH = "fetch"
     PULL = "pull"
+    SAMPLE = "sample"
 
     # Members are singletons, so the hash of the object will do; Enum's own takes five times as long.
     __hash__ = object.__hash__
+
+
+class Sampler(NamedTuple):
+    """How a sampler reads an image: filter is "nearest" or "bilinear", wrap is "repeat" or "clamp"."""
+
+    filter: str
+    wrap: str
+
+    def __str__(self) -> str:
+        return f"{self.filter}_{self.wrap}"
 
 
 LIST_WIDTH = 4096

@@ -59,7 +59,9 @@ def fit(
     texture_gradient: Annotated[str, typer.Option(help="exact or inverse_uv.")] = "exact",
     target_samples: Annotated[
         int,
-        typer.Option(help="Samples a pixel of the pictures of --target; 1 samples the centres of pixels alone."),
+        typer.Option(
+            help="Samples a pixel of the pictures of --target; 1 samples the centres of pixels alone."
+        ),
     ] = 16,
     refine_poses: Annotated[
         bool,

@@ -84,7 +84,9 @@ def run_fit(request: Request) -> int:
     if request.start is not None and request.init is not None:
         raise InputError("--start and --init both say what to start from; give one of them")
     if request.photos is not None and request.target_samples != TARGET_SAMPLES:
-        raise InputError("--target-samples is for pictures of a mesh; photographs are filtered by their camera")
+        raise InputError(
+            "--target-samples is for pictures of a mesh; photographs are filtered by their camera"
+        )
     if request.as_json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
     size = parse_size(request.size) if request.size is not None else None

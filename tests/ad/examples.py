@@ -265,6 +265,7 @@ for batch in (1, 2):
 for wrap in ("repeat", "clamp"):
     uv = of(VEC2, (6, 3), BATCH, -1.4, 1.7)
     add(sample.WrapTexel, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
+    add(sample.Filtered, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
     add(
         sample.WrapTexel,
         example(lambda t, c, w=wrap: F.sample(t, c, "nearest", w), of(FLOAT, SIZE, BATCH), uv),

@@ -17,6 +17,7 @@ from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import RECORDS
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.measure.sampling import willing
 
 from .programs import random_program
 
@@ -168,4 +169,6 @@ def model_of(seed: int, rng: np.random.Generator) -> DeviceModel:
     if rng.random() < 0.3:
         fetch, store, stage = (float(rng.choice(x)) for x in ((1, 4, 40), (0, 4, 40), (0, 2000, 1e9)))
         model = model.weighing(fetch=fetch, store=store, stage=stage)
+    if rng.random() < 0.3:
+        model = willing(model)  # the samplers of both drivers are as exact as their arithmetic
     return model

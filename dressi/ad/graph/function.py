@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...errors import GraphError
-from ..types import Access, Domain, Size, VType, broadcast, domain_of
+from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of
 from .arrays import ArrayShape, At, layout_of
 from .operators import Operators, builders
 from .user_code import user_line
@@ -172,7 +172,7 @@ class Function(Work):
     ``vjp`` builds, so these need derivatives of their own.
 
     A snippet is GLSL in which ``$0``, ``$1`` stand for the inputs: an expression for SAME_PIXEL, the name of a
-    function ``(ivec2 texel, int tile)`` for FETCH. ``$y`` is the output; a snippet without ``$y`` is an expression.
+    function ``(ivec2 texel, int tile)`` for FETCH, ``(vec2 uv)`` for SAMPLE. ``$y`` is the output; a snippet without ``$y`` is an expression.
     ``$size``, ``$batch`` and ``$type`` describe the output, ``$size0`` and so on an input. ``pixel`` (ivec2, inside the
     tile) and ``tile`` (int) are the texel that the shader computes. ``includes`` names the GLSL files that the snippet
     needs: full paths, paths relative to the file of the class, or names of dressi's own shaders.
@@ -182,6 +182,7 @@ class Function(Work):
     includes: ClassVar[tuple[str, ...]] = ()
     exact: ClassVar[bool] = False  # devices compute the value of ``eval``, rounded to single precision
     zero_derivative: ClassVar[bool] = False
+    sampler: Sampler | None = None  # of inputs with the access SAMPLE
     no_derivative: ClassVar[str] = ""
 
     def __init__(self, *inputs: Variable, **fields: Any):
@@ -258,7 +259,8 @@ class Function(Work):
         Values have the shape of their types. The planner does not compute texels whose values are known. A product with
         zero counts as zero. A Function that is not ``exact`` must turn zeros into exact zeros.
         """
-        if not self.inputs or len(known) < len(self.inputs) or Access.FETCH in self.access or self.places:
+        plain = all(access is Access.SAME_PIXEL for access in self.access)
+        if not self.inputs or len(known) < len(self.inputs) or not plain or self.places:
             return None
         if not self.exact and any(np.any(x) for x in known.values()):
             return None

@@ -53,6 +53,7 @@ class DeviceLimits:
     int64_atomics: bool = True  # in buffers
     lazy_images: bool = False  # attachments that never leave their render pass need no memory
     half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
+    filtered_images: bool = True  # samplers filter images of 32-bit floats
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
@@ -133,12 +134,17 @@ _MINIMUM = DeviceLimits(
     max_draw_indirect_count=1,
     int64_atomics=False,
     half_images=False,
+    filtered_images=False,
 )
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(),
     "uhd620": DeviceLimits(max_input_attachments=8),
     "mali_g76": DeviceLimits(
-        max_input_attachments=4, max_color_attachments=4, int64_atomics=False, lazy_images=True
+        max_input_attachments=4,
+        max_color_attachments=4,
+        int64_atomics=False,
+        lazy_images=True,
+        filtered_images=False,
     ),
     "minimum": _MINIMUM,
     "turing": DeviceLimits(

@@ -29,6 +29,7 @@ class PlanOptions:
     | rematerialize | computes cheap values again where they are read | values that are read are stored |
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
+    | sample_in_hardware | reads textures with the device's sampler, where it is exact enough and faster | filters are computed from single texels |
     | adapt | makes another plan for leaves that are sent before every step | one plan |
 
     | narrow_intermediates | stores what passes hand to each other on pixels as 16-bit floats | 32-bit floats |
@@ -59,6 +60,7 @@ class PlanOptions:
     rematerialize: bool = True
     cache_static: bool = True
     alias_images: bool = True
+    sample_in_hardware: bool = True
     adapt: bool = True
     narrow_intermediates: bool = False
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ...ad.types import Sampler
 from .lists import ActiveBlocks, FaceList, WorkList
 from .model.walks import Walks
 
@@ -249,6 +250,12 @@ class SubStage:
     def fused(self) -> tuple[SubStage, ...]:
         """The SubStages over one texel that are done as well."""
         return self.work.fused if isinstance(self.work, PixelWork) else ()
+
+    @cached_property
+    def samplers(self) -> tuple[Sampler, ...]:
+        """Those that its shaders use. There are four at most, and devices allow 16 a shader."""
+        parts = (self, *self.fused) if self.final is self else (self, self.final, *self.final.fused)
+        return tuple(sorted({f.sampler for part in parts for f in part.body if f.sampler is not None}))
 
     @property
     def colors(self) -> tuple[Variable, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
-from ...types import IVEC2, VEC2, Size
+from ...types import IVEC2, VEC2, Access, Size
 from ..image.lookup import lookup
 from ..pixel.arithmetic import add, mix
 from ..pixel.constant import Like, operands
@@ -53,6 +53,40 @@ class WrapTexel(PixelFunction):
         return texel % extent if self.wrap == "repeat" else np.clip(texel, 0, extent - 1)
 
 
+class Filtered(PixelFunction):
+    """Inputs (value, texture, uv): the value, which is the texture at uv, computed from single texels.
+
+    A planner may read the texture with the device's own sampler instead, where that is off by at most ``tolerance`` of the
+    range of the texture's values. Derivatives are those of the value.
+    """
+
+    operations, fetches = 0.0, 0.0
+    fields = ("filter", "wrap", "tolerance")
+    filter: str
+    wrap: str
+    tolerance: float
+    glsl = "$0"
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL, Access.FETCH, Access.SAME_PIXEL)
+
+    def infer(self):
+        return self.inputs[0].vtype, self.broadcast()
+
+    def eval(self, *x: np.ndarray) -> np.ndarray:
+        return x[0]
+
+    def known_value(self, known):
+        return known.get(0)
+
+    def vjp(self, gy, i):
+        return gy if i == 0 else None
+
+    def jvp(self, tangents):
+        return tangents[0]
+
+
 def check_texture(texture: Variable, uv: Variable) -> None:
     if uv.vtype is not VEC2:
         raise GraphError(f"uv must be VEC2, not {uv}")
@@ -67,6 +101,7 @@ def sample(
     wrap: str = "repeat",
     *,
     level: Like | None = None,
+    tolerance: float = 1e-3,
 ) -> Variable:
     """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
 
@@ -75,6 +110,10 @@ def sample(
     each level has half the width and height of the one before, rounded down; its texels are means. Levels are clamped to
     those there are. The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
     the transpose is ``scatter_add``), in uv unless the filter is "nearest", and in the level. Raises GraphError.
+
+    tolerance: a device may read the texture with its own sampler if that is faster and is known to be off by at most so
+    much of the range of the texture's values; 0 never allows it. Samplers of GPUs round the weights of bilinear filters to
+    8 bits, which is up to 0.004. Textures with tiles and the filter "trilinear" are always computed from single texels.
 
     >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
     >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
@@ -93,7 +132,8 @@ def sample(
         return trilinear(texture, uv, level, wrap)
     size = (float(texture.size[0]), float(texture.size[1]))
     if filter == "nearest":
-        return lookup(texture, WrapTexel(to_int(floor(uv * size)), texture.size, wrap).output)
+        value = lookup(texture, WrapTexel(to_int(floor(uv * size)), texture.size, wrap).output)
+        return _filtered(value, texture, uv, filter, wrap, tolerance)
     if filter != "bilinear":
         raise GraphError(f"filter is 'nearest', 'bilinear' or 'trilinear', not {filter!r}")
     place = uv * size - 0.5
@@ -107,4 +147,12 @@ def sample(
 
     above = mix(texel(0, 0), texel(1, 0), fraction.x)
     below = mix(texel(0, 1), texel(1, 1), fraction.x)
-    return mix(above, below, fraction.y)
+    return _filtered(mix(above, below, fraction.y), texture, uv, filter, wrap, tolerance)
+
+
+def _filtered(
+    value: Variable, texture: Variable, uv: Variable, filter: str, wrap: str, tolerance: float
+) -> Variable:
+    if texture.batch > 1 or texture.size == (1, 1) or not tolerance:
+        return value
+    return Filtered(value, texture, uv, filter=filter, wrap=wrap, tolerance=float(tolerance)).output

@@ -116,7 +116,7 @@ class Analysis:
             same = access is Access.SAME_PIXEL
             if same and self.inlined.at(x.creator, domain):
                 continue
-            here = access if same else _elsewhere(Access.SAME_PIXEL, access)
+            here = access
             if x.creator not in self.recomputed:
                 reached[x, here] = None
                 continue

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....ad.graph import Variable
+from ....ad.types import Sampler
 
 ShaderText = Callable[[str], str]
 """Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""
@@ -15,12 +16,14 @@ ShaderText = Callable[[str], str]
 class Resource:
     """One descriptor of a set: a plane of an image, or a buffer.
 
-    kind: "texture", "attachment" or "storage" of images; "buffer" (accumulators), "status", "blocks" or "list".
+    kind: "texture", "attachment" or "storage" of images; "buffer" (accumulators), "status", "blocks" or "list"; or
+    "sampler", which ``sampler`` describes.
     """
 
     kind: str
     variable: Variable | None = None
     plane: int = 0
+    sampler: Sampler | None = None
 
 
 def stage_of(part: str) -> str:

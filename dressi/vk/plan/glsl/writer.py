@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from ....ad.graph import Function, Variable
 from ....ad.includes import included_files
-from ....ad.types import Access, VType
+from ....ad.types import Access, Sampler, VType
 from ..limits import DeviceLimits
 from ..substage import ONE, Binding, SubStage
 from .shaders import Resource, ShaderText
@@ -44,6 +44,7 @@ class Writer:
         self.names: dict[Variable, str] = {}  # Variables available as expressions
         self.images: dict[Variable, str] = {}  # prefix of image names
         self.fetches: dict[Variable, str] = {}
+        self.samplings: dict[tuple[Variable, Sampler], str] = {}
         self.loaded: set[Variable] = set()
         self.binding = {r.variable: r.binding for r in s.reads}
         self.resources: list[Resource] = []
@@ -79,6 +80,10 @@ class Writer:
                 else:
                     self.declared[slot] = f"layout(set=0, binding={slot}) uniform {prefix}texture2D {full};"
                     self.resources.append(Resource("texture", v, plane))
+        for sampler in self.s.samplers:
+            slot = len(self.resources)
+            self.declared[slot] = f"layout(set=0, binding={slot}) uniform sampler {sampler};"
+            self.resources.append(Resource("sampler", sampler=sampler))
 
     def declare_storage(self, v: Variable, name: str, access: str = "") -> None:
         """A storage image of each plane."""
@@ -134,6 +139,26 @@ class Writer:
             body = self.load(v, self.texel(v, "tile", "texel"))
             self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return self.fetches[v]
+
+    def sampled(self, v: Variable, sampler: Sampler) -> str:
+        """The name of a GLSL function (vec2 uv) that reads a stored Variable with a sampler."""
+        key = v, sampler
+        if key in self.samplings:
+            return self.samplings[key]
+        name = self.samplings[key] = f"sample{len(self.samplings)}"
+        if v in self.s.channels:
+            whole, first = self.s.channels[v]
+            body = f"{self.sampled(whole, sampler)}(uv).{_channels(v, first)}"
+        else:
+            self.loaded.add(v)
+            swizzle = "xyzw"[: v.vtype.planes[0]]
+            parts = [
+                f"textureLod(sampler2D({self.images[v]}_{plane}, {sampler}), uv, 0.0).{swizzle}"
+                for plane in range(len(v.vtype.planes))
+            ]
+            body = f"{v.vtype.glsl}({', '.join(parts)})"
+        self.head.append(f"{v.vtype.glsl} {name}(vec2 uv) {{ return {body}; }}")
+        return name
 
     def value(self, v: Variable) -> str:
         """The value of a Variable at this pixel, loaded or made once."""
@@ -214,7 +239,7 @@ class Writer:
             self.includes.update(dict.fromkeys(included_files(f)))
         names = self.names
         read = [
-            self.fetch(x) if access is not Access.SAME_PIXEL else names[x] if x in names else self.value(x)
+            names[x] if access is Access.SAME_PIXEL and x in names else self._read(f, x, access)
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"x{self._next()}"
@@ -238,6 +263,15 @@ class Writer:
         self.lines.append(text)
         self.statements[text] = f
         names[f.output] = name
+
+    def _read(self, f: Function, x: Variable, access: Access) -> str:
+        """What a snippet reads an input by: an expression, or the name of a function."""
+        if access is Access.SAME_PIXEL:
+            return self.value(x)
+        if access is Access.SAMPLE:
+            assert f.sampler is not None, f"{f} has no sampler"
+            return self.sampled(x, f.sampler)
+        return self.fetch(x)
 
     def tile_corner(self) -> str:
         """The first texel of ``tile`` in the framebuffer."""

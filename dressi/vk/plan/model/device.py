@@ -18,6 +18,9 @@ class DeviceModel:
     | compute_rate      | the same in compute shaders |
     | fetch_rate        | texels fetched a second, from caches |
     | store_rate        | texels that shaders write a second: attachments, storage images, atomics |
+    | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
+    | bilinear_error    | error of bilinear filtering by the sampler, relative to the range of values |
+    | nearest_error     | the same of choosing the nearest texel |
     | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |
     | vertex_rate       | vertices a second that the fixed-function part transforms and clips |
     | fetch_latency     | seconds of one fetch that waits for the one before |
@@ -40,6 +43,7 @@ class DeviceModel:
     fragment_rate: float
     compute_rate: float
     fetch_rate: float
+    filter_rate: float
     store_rate: float
     fill_rate: float
     vertex_rate: float
@@ -49,6 +53,8 @@ class DeviceModel:
     dispatch: float
     lanes: int
     longest_walk: int
+    bilinear_error: float = 2.0**-8
+    nearest_error: float = 1.0
     tiler: bool = False
     prefers_dispatches: bool = False
     prefers_attachments: bool = True

@@ -14,6 +14,8 @@ from ....ad.graph import Function, Variable
 from ....ad.types import Access
 from ..substage import SubStage
 
+FILTERED = 2.0
+"""Texels that a sampler fetches in the time in which it filters one."""
 TYPICAL_LOOP = 8
 """Iterations of a loop of which only the data know how long it is: rows of a sparse matrix, faces around an edge."""
 
@@ -111,6 +113,10 @@ class _Counted:
             return
         loops, start, step = loops_of(f), 0.0, 0.0
         for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+            if access is Access.SAMPLE:
+                self._fetches += FILTERED * len(x.vtype.planes)
+                step = max(step, 1.0)
+                continue
             if access is not Access.FETCH:
                 if x not in self._ready:
                     self.value(x)
@@ -146,6 +152,10 @@ class _Counted:
                 order[f] = None
             elif f not in order:
                 stack.append((x, True))
-                near = (y for y, a in zip(f.inputs, f.access, strict=True) if a is not Access.FETCH)
+                near = (
+                    y
+                    for y, a in zip(f.inputs, f.access, strict=True)
+                    if a in (Access.SAME_PIXEL, Access.PULL)
+                )
                 stack.extend((y, False) for y in near)
         return list(order)

@@ -108,6 +108,9 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
+        filtered_images=all(
+            _filters(vk, physical, name) for name in FORMATS if name[0] == "R" and name.endswith("FLOAT")
+        ),
     )
     families = tuple(
         QueueFamily(
@@ -120,6 +123,12 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     version = properties.apiVersion >> 22 & 127, properties.apiVersion >> 12 & 1023
     allocations = properties.limits.maxMemoryAllocationCount
     return Capabilities(version, families, extensions, features, formats, limits, min(allocations, UNLIMITED))
+
+
+def _filters(vk: Binding, physical: Any, name: str) -> bool:
+    """Whether samplers filter images of a format."""
+    offered = vk.vkGetPhysicalDeviceFormatProperties(physical, getattr(vk, f"VK_FORMAT_{name}"))
+    return bool(offered.optimalTilingFeatures & vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT)
 
 
 def _usage(vk: Binding, physical: Any, name: str) -> Usage:

@@ -29,6 +29,7 @@ from ..device.device import Device
 from ..executor import VulkanExecutor
 from ..host import cache
 from .bandwidth import barrier_seconds, copy_bandwidth
+from .sampling import sampler_errors, willing
 
 WIDE: Size = (256, 256)
 LONG, SHORT = 256, 32  # operations of the chains that are timed
@@ -113,6 +114,8 @@ def measure(device: Device) -> DeviceModel:
     lanes = max(_power(max(fragment_rate, compute_rate) * operation), 1.0)
     fetched = (_seconds(device, _fetching(FETCHES)) - _seconds(device, _fetching(1))) / (FETCHES - 1) / texels
     fetch_rate = _power(min(1 / max(fetched, 1e-15), fragment_rate))
+    sampled = [_seconds(device, _sampling(n), sampler=True) for n in (1, FETCHES)]
+    filtered = (sampled[1] - sampled[0]) / (FETCHES - 1) / texels
     stored, drawn = (_seconds(device, _updating(), attachments=a) for a in (False, True))
     walked = _seconds(device, _walking(WALK)) - _seconds(device, _walking(WALK // 16))
     side = FILLED[0] // 4
@@ -125,6 +128,7 @@ def measure(device: Device) -> DeviceModel:
         fragment_rate=fragment_rate,
         compute_rate=compute_rate,
         fetch_rate=fetch_rate,
+        filter_rate=_power(min(1 / max(filtered, 1e-15), fragment_rate)),
         store_rate=2 * fetch_rate,
         fill_rate=_power(FILLED[0] * FILLED[1] * 2 * 15 / 16 / max(large - small, 1e-9)),
         vertex_rate=_power(3 * TRIANGLES * 15 / 16 / max(all_drawn - few, 1e-9)),
@@ -133,6 +137,7 @@ def measure(device: Device) -> DeviceModel:
         render_pass=_power(render_pass),
         dispatch=_power(dispatch),
         lanes=int(lanes),
+        **sampler_errors(device, guess),
         prefers_dispatches=fragments > FASTER * dispatched,
         prefers_attachments=stored > FASTER * drawn,
     )
@@ -184,6 +189,20 @@ def _fetching(count: int) -> Program:
     return _counted(make)
 
 
+def _sampling(count: int) -> Program:
+    """So many bilinear reads at every pixel."""
+    image = Variable(VEC4, WIDE, name="image", data=np.zeros((1, WIDE[1], WIDE[0], 4)))
+    place = (F.to_float(F.pixel_coordinates(WIDE)) + 0.3) / (float(WIDE[0]), float(WIDE[1]))
+
+    def make(start: Variable) -> Variable:
+        y = start
+        for k in range(count):
+            y = y + F.sample(image, place + (0.013 * k, 0.007 * k), tolerance=1.0).x
+        return y
+
+    return _counted(make)
+
+
 def _walking(texels: int) -> Program:
     """One invocation that adds up a row of texels."""
     row = Variable(FLOAT, (texels, 1), name="row", data=np.zeros((1, 1, texels)))
@@ -209,13 +228,15 @@ def _seconds(
     *,
     dispatches: bool = False,
     attachments: bool = False,
+    sampler: bool = False,
     steps: int = 4,
     repeats: int = 5,
 ) -> float:
     """Of one step; the best of several tries."""
     options = PlanOptions(rematerialize=False, store_operands=False)
     model = replace(guess_of(device), prefers_dispatches=dispatches, prefers_attachments=attachments)
-    with VulkanExecutor(program, device, options=options, cost=model) as run:
+    cost = willing(model) if sampler else model
+    with VulkanExecutor(program, device, options=options, cost=cost) as run:
         best = math.inf
         for _ in range(repeats):
             start = time.perf_counter()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import Variable
+from ....ad.types import Sampler
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
 from ...plan.substage import ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
@@ -16,6 +17,9 @@ from ..shared import Reference
 from .compilers import Shader
 from .pipeline_cache import PipelineCache
 from .render_pass import DrawTarget
+
+_FILTERS = {"nearest": "VK_FILTER_NEAREST", "bilinear": "VK_FILTER_LINEAR"}
+_WRAPS = {"repeat": "VK_SAMPLER_ADDRESS_MODE_REPEAT", "clamp": "VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE"}
 
 
 @dataclass
@@ -65,6 +69,7 @@ def _digest(source: str) -> bytes:
 def descriptor_type(vk: Any, kind: str) -> int:
     return {
         "texture": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
+        "sampler": vk.VK_DESCRIPTOR_TYPE_SAMPLER,
         "attachment": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
         "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
         "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
@@ -205,7 +210,10 @@ class PipelineMaker:
         descriptors = vk.vkAllocateDescriptorSets(self.device.handle, info)[0]
         writes, keep = [], []
         for k, r in enumerate(resources):
-            if r.variable is None:
+            if r.sampler is not None:
+                info = vk.VkDescriptorImageInfo(self._sampler(r.sampler), None, 0)
+                extra = {"pImageInfo": [info]}
+            elif r.variable is None:
                 info = vk.VkDescriptorBufferInfo(buffers[r.kind].handle, 0, buffers[r.kind].size)
                 extra = {"pBufferInfo": [info]}
             else:
@@ -226,6 +234,20 @@ class PipelineMaker:
         if writes:
             vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
         return descriptors
+
+    def _sampler(self, sampler: Sampler) -> Any:
+        """The object for it: coordinates of 0 to 1 over the image, which has one level."""
+        vk = self.device.vk
+        mode = getattr(vk, _WRAPS[sampler.wrap])
+        info = vk.VkSamplerCreateInfo(
+            magFilter=getattr(vk, _FILTERS[sampler.filter]),
+            minFilter=getattr(vk, _FILTERS[sampler.filter]),
+            mipmapMode=vk.VK_SAMPLER_MIPMAP_MODE_NEAREST,
+            addressModeU=mode,
+            addressModeV=mode,
+            addressModeW=mode,
+        )
+        return self._shared(sampler, lambda: self.device.create("Sampler", info, str(sampler)))
 
     def _stage(self, job: Shader, flag: int) -> Any:
         self.cache.compile([job])
