@@ -19,7 +19,7 @@ def run(run_script, tmp_path: Path):
     """Runs an application by its name and gives its folder."""
 
     def main(name: str, *options: str) -> Path:
-        run_script(APPS / f"{name}.py", *options)
+        run_script(next(APPS.rglob(f"{name}.py")), *options)
         return tmp_path
 
     return main

@@ -1,6 +1,6 @@
 """Figure 6 of the paper: one formula from antialiasing to SoftRas, on a bunny of about 5,000 faces.
 
-    python apps/figure6.py --mesh stanford-bunny.obj --out out/figure6
+    python apps/figures/figure6.py --mesh stanford-bunny.obj --out out/figure6
 
 Panels: the modes "aa", "default" and "softras" of the face form (a to c), and the estimators beside it, "antialias" (what
 nvdiffrast does, d), "outer" and "silhouette" with the default radius. Lambert shading on white, and below each the

@@ -1,7 +1,7 @@
 """Figures 10 and 11 of the paper: which radius and how many layers fit a shape best, early and late.
 
-    python apps/figure10.py --mesh Lucy100k.ply --device llvmpipe
-    python apps/figure10.py --cells "face K3 r2" "antialias" --steps 500
+    python apps/figures/figure10.py --mesh Lucy100k.ply --device llvmpipe
+    python apps/figures/figure10.py --cells "face K3 r2" "antialias" --steps 500
 
 A sphere of 5,120 faces is fitted to a mesh, in each cell with the same settings but for the estimator: the face form with
 K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these r, and the antialias form. Every step uses

@@ -1,6 +1,6 @@
 """Figure 5 of the paper: the effect of Enlarge and Shift, for slivers in front of a triangle.
 
-    python apps/figure5.py --out out/figure5
+    python apps/figures/figure5.py --out out/figure5
 
 Columns: (a) both, the default; (b) neither, the hard raster; (c) corners moved away from the centroid by 2 r, which is
 correct for regular triangles and loses part of the margin of sharp ones ("acute only"); (d) Enlarge without Shift: the
