@@ -51,7 +51,7 @@ def test_more_views_of_a_plate_help(make_engine):
 @pytest.mark.vk
 def test_more_pixels_or_thickness_of_a_needle_help(make_engine):
     ball = octasphere(2)
-    needle = ball.moved(ball.positions * (1, 0.002, 0.002))
+    needle = ball.moved(ball.positions * (1, 0.01, 0.01))
     with pytest.raises(InputError, match=r"use --size \d+") as error:
         mesh_dataset(needle, 2, SIZE, make_engine)
     rows = int(re.findall(r"--size (\d+)", str(error.value))[0])

@@ -1,6 +1,6 @@
 """Holes that pictures see through are opened, and nothing else is; a torus seen from around is what there is to find."""
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from dressi import DressiAD
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions, mesh_dataset
+from dressi.render.fit import FitJob, FitOptions, FitResult, mesh_dataset
 from dressi.render.fit.phases import openings
 from dressi.render.fit.phases.openings import holes, opened
 from dressi.render.mesh import Mesh, primitives
@@ -90,24 +90,36 @@ def test_meshes_without_holes_to_open_stay(torus_seen):
     assert opened(Mesh(ball.positions, ball.faces[1:]), cameras.matrices, masks) is None
 
 
-@pytest.mark.vk
-def test_a_fit_finds_the_ring_and_goes_on_after_it_did(
-    device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(openings, "CELLS", 32)
+@pytest.fixture(scope="module")
+def ring_fit(device, tmp_path_factory: pytest.TempPathFactory):
+    """What runs a fit, always in the same folder, and the result of its first run."""
     options = FitOptions(size=(40, 40), views=6, steps=60, texture_size=16, colours=False)
     scene = mesh_dataset(standing_torus(32, 16), 6, (40, 40), lambda: DressiAD(device))
+    folder = tmp_path_factory.mktemp("ring")
 
-    def job() -> FitJob:
-        return FitJob(scene, options, lambda: DressiAD(device), folder=tmp_path)
+    def run(**how: Any) -> FitResult:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(openings, "CELLS", 32)
+            return FitJob(scene, options, lambda: DressiAD(device), folder=folder).run(**how)
 
-    whole = job().run()
+    return run, run()
+
+
+@pytest.mark.vk
+def test_a_fit_finds_the_ring(ring_fit):
+    _, whole = ring_fit
     assert check_surface(whole.mesh).handles == 1
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_a_fit_goes_on_after_it_found_the_ring(ring_fit):
+    run, whole = ring_fit
     # The last round of the shape has begun, on the mesh that was opened.
     calls = []
-    part = job().run(progress=calls.append, stop=lambda: len(calls) >= 7)
+    part = run(progress=calls.append, stop=lambda: len(calls) >= 7)
     assert not part.finished and check_surface(part.mesh).handles == 1
-    rest = job().run(resume=True)
+    rest = run(resume=True)
     np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
     np.testing.assert_array_equal(rest.mesh.faces, whole.mesh.faces)
     np.testing.assert_array_equal(rest.mesh.texture, whole.mesh.texture)

@@ -106,6 +106,7 @@ def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path: Path):
     scene = wrong_scene(device)
     given = scene.train.cameras
