@@ -182,6 +182,7 @@ class Function(Work):
     includes: ClassVar[tuple[str, ...]] = ()
     exact: ClassVar[bool] = False  # devices compute the value of ``eval``, rounded to single precision
     zero_derivative: ClassVar[bool] = False
+    decides_on: tuple[int, ...] | Any | None = None  # inputs whose rounding may choose a value; None: all
     sampler: Sampler | None = None  # of inputs with the access SAMPLE
     no_derivative: ClassVar[str] = ""
 
@@ -259,8 +260,7 @@ class Function(Work):
         Values have the shape of their types. The planner does not compute texels whose values are known. A product with
         zero counts as zero. A Function that is not ``exact`` must turn zeros into exact zeros.
         """
-        plain = all(access is Access.SAME_PIXEL for access in self.access)
-        if not self.inputs or len(known) < len(self.inputs) or not plain or self.places:
+        if self.places or len(known) < len(self.inputs) or {*self.access} != {Access.SAME_PIXEL}:
             return None
         if not self.exact and any(np.any(x) for x in known.values()):
             return None

@@ -59,6 +59,7 @@ from .pack.functions import DoesNotFit, one_function_each, pack_functions
 from .pack.stages import one_sub_stage_each, pack_stages
 from .passes.choose_lowering import choose_lowering, subpasses_where_possible
 from .passes.compact_live_faces import compact_live_faces
+from .passes.contract_operations import contract_operations
 from .passes.draw_scatters import draw_scatters
 from .passes.fuse_epilogues import fuse_epilogues
 from .passes.fuse_horizontally import fuse_horizontally
@@ -88,6 +89,7 @@ PASSES: tuple[Pass, ...] = (
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)
+    contract_operations,  # fused multiply-adds where no test depends on them (off by default)
 )
 
 INSTEAD: dict[Pass, Pass] = {

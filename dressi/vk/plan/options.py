@@ -34,9 +34,14 @@ class PlanOptions:
 
     | narrow_intermediates | stores what passes hand to each other on pixels as 16-bit floats | 32-bit floats |
 
-    All but the last are True by default. All False is the baseline, one Function a pass.
+    | contract_operations | lets the driver fuse products and sums, where no test depends on the value | every operation is rounded by itself |
 
-    ``narrow_intermediates`` alone changes results: it rounds images that passes hand to each other to 11 significant
+    All but the last two are True by default. All False is the baseline, one Function a pass.
+
+    These two change results, and so does a sampler, within the tolerance of ``F.sample``. ``contract_operations`` gives up
+    that packed plans have the bits of the baseline: a fused product and sum is rounded once instead of twice. Values that a
+    comparison, a rounding, a raster or an index depends on are computed as before. ``narrow_intermediates``
+    rounds images that passes hand to each other to 11 significant
     bits, 2**-11 of their largest value, and makes those beyond 65504 infinite. Leaves, outputs, optimizer state, lists,
     integers and sums keep 32 bits. A device without images of 16-bit floats raises PlanError.
 
@@ -63,6 +68,7 @@ class PlanOptions:
     sample_in_hardware: bool = True
     adapt: bool = True
     narrow_intermediates: bool = False
+    contract_operations: bool = False
 
 
 DEFAULT = PlanOptions()

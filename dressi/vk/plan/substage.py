@@ -5,7 +5,7 @@ A new kind of work is one class here, a rule for its GLSL in ``glsl/generate`` a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -206,7 +206,7 @@ class SubStage:
     again at the same pixel. What is computed again at other texels follows from the inputs that are not among
     ``reads``.  replaces: the leaf whose image an output overwrites.  channels: of Variables that share the channels of
     an image with others, what is read instead, and their first channel.  narrow: the outputs whose images hold 16-bit
-    floats.
+    floats.  contracted: the Functions whose products and sums the driver may fuse.
     """
 
     work: Work
@@ -218,6 +218,7 @@ class SubStage:
     replaces: Mapping[Variable, Variable] = field(default_factory=dict)
     channels: Mapping[Variable, tuple[Variable, int]] = field(default_factory=dict)
     narrow: frozenset[Variable] = frozenset()
+    contracted: frozenset[Function] = frozenset()
 
     @property
     def draws(self) -> bool:
@@ -227,13 +228,11 @@ class SubStage:
     @property
     def has_depth(self) -> bool:
         """Whether it draws what has to be the nearest."""
-        f = self.functions[0] if self.functions else None
-        return isinstance(f, RasterFunction) and not f.covering
+        return any(isinstance(f, RasterFunction) and not f.covering for f in self.functions[:1])
 
     @property
     def one_line(self) -> bool:
-        """Whether its pixels are in one line, as those of a list: fragments, shaded in blocks of 2x2 and more, would
-        half idle."""
+        """Whether its pixels are in one line, as those of a list: half of the fragments would idle, in blocks of 2x2."""
         return self.domain.size[1] == 1
 
     @property
@@ -253,16 +252,19 @@ class SubStage:
 
     @cached_property
     def samplers(self) -> tuple[Sampler, ...]:
-        """Those that its shaders use. There are four at most, and devices allow 16 a shader."""
-        parts = (self, *self.fused) if self.final is self else (self, self.final, *self.final.fused)
-        return tuple(sorted({f.sampler for part in parts for f in part.body if f.sampler is not None}))
+        """At most four; devices allow 16 a shader."""
+        return tuple(sorted({f.sampler for f in self.everything if f.sampler is not None}))
+
+    @property
+    def everything(self) -> Iterator[Function]:
+        """The Functions of its shaders, of the epilogue and of what is fused too."""
+        return (f for part in (self, self.final, *self.final.fused) for f in part.body)
 
     @property
     def colors(self) -> tuple[Variable, ...]:
         """Outputs that are attachments: of a draw, or of the one that ends a scatter."""
-        final = self.final
-        others = {v for s in final.fused for v in s.outputs}
-        return tuple(v for v in final.outputs if v not in others) if final.draws else ()
+        others = {v for s in self.final.fused for v in s.outputs}
+        return tuple(v for v in self.final.outputs if v not in others) if self.final.draws else ()
 
     def as_dispatch(self, sparse: Sparse | None = None) -> SubStage:
         """The same work on each pixel as a dispatch: what could be an input attachment is fetched."""

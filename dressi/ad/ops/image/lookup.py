@@ -35,7 +35,7 @@ class Lookup(PixelFunction):
     there is no derivative by the index.
     """
 
-    operations, fetches = 8.0, 1.0
+    operations, fetches, decides_on = 8.0, 1.0, (1,)
 
     @cached_property
     def access(self):
@@ -139,6 +139,11 @@ class ScatterAdd(Scatter):
 
     fields = ("table", "operation")
     operation = "add"
+
+    @cached_property
+    def decides_on(self):
+        """The bound, whose exponent sets the unit of the sums, and the indices."""
+        return (0, *range(2, len(self.inputs), 2))
 
     def eval(self, *x):
         shape = self.output.shape

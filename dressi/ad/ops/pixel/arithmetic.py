@@ -80,6 +80,7 @@ class Div(Pointwise):
 class Mod(Pointwise):
     """Floats: a - b * floor(a / b). Integers: the remainder of the truncating division."""
 
+    decides_on = None
     operations = 5.0
     expression, integers, promote = "mod($0, $1)", True, True
 

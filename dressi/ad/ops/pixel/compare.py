@@ -114,7 +114,7 @@ class Select(PixelFunction):
     The condition is a scalar (FLOAT, INT), or has the shape of the output and selects by components.
     """
 
-    operations = 3.0
+    operations, decides_on = 3.0, (0,)
     exact = True
 
     def infer(self):

@@ -62,7 +62,7 @@ class Cross(Bilinear):
 class Length(PixelFunction):
     """Euclidean length; the derivative at 0 is 0."""
 
-    operations = 9.0
+    operations, decides_on = 9.0, ()
     glsl = "length($0)"
 
     def infer(self):
@@ -84,7 +84,7 @@ class Length(PixelFunction):
 class Normalize(PixelFunction):
     """x / length(x), and 0 where x is 0, where the derivative is 0 as well."""
 
-    operations = 14.0
+    operations, decides_on = 14.0, ()
 
     def infer(self):
         x = self.inputs[0].vtype

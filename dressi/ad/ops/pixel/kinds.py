@@ -21,7 +21,7 @@ class Pointwise(PixelFunction):
     it if GLSL writes the operation differently for vectors. ``compute`` is the meaning in NumPy.
     """
 
-    operations = 2.0
+    operations, decides_on = 2.0, ()
     expression: ClassVar[str]
     vector_expression: ClassVar[str | None] = None
     compute: ClassVar[Callable[..., Any]]
@@ -85,6 +85,8 @@ class Pointwise(PixelFunction):
 class Linear(PixelFunction):
     """A linear Function of one input. Its jvp is the Function itself, its vjp is ``transpose``."""
 
+    decides_on = ()
+
     def transpose(self, gy: Variable) -> Variable:
         raise NotImplementedError
 
@@ -100,6 +102,8 @@ class Linear(PixelFunction):
 
 class Bilinear(PixelFunction):
     """A Function linear in each of its two inputs."""
+
+    decides_on = ()
 
     def known_value(self, known):
         return self._zero_with_zero(known, 0, 1)

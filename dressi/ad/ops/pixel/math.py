@@ -72,6 +72,7 @@ class Round(Pointwise):
 
 
 class Fract(Pointwise):
+    decides_on = None
     expression = "fract($0)"
 
     @staticmethod

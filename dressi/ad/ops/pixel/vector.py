@@ -21,7 +21,7 @@ XYZW = "xyzw"
 class Construct(PixelFunction):
     """A vector of the components of the inputs, in order. A single scalar fills all components."""
 
-    operations = 2.0
+    operations, decides_on = 2.0, ()
     exact = True
     fields = ("vtype",)
 

@@ -1,8 +1,8 @@
 """The writer of GLSL that all kinds of work share. It asks for the access and the binding of an input, never which
 Function it writes.
 
-Every temporary is ``precise``: a value does not depend on which other Functions share the shader, so a packed plan
-gives the bits of the baseline.
+Temporaries are ``precise``: a value does not depend on which other Functions share the shader, so a packed plan gives the
+bits of the baseline. Those that ``contract_operations`` names are not.
 """
 
 from __future__ import annotations
@@ -258,7 +258,8 @@ class Writer:
                 for kind, k in template.words
             ]
         filled = template.text % tuple(gaps)
-        declared = f"precise {f.output.vtype.glsl} {name}"
+        precise = "" if f in self.s.contracted else "precise "
+        declared = f"{precise}{f.output.vtype.glsl} {name}"
         text = f"{declared};\n  {{ {filled} }}" if template.statements else f"{declared} = {filled};"
         self.lines.append(text)
         self.statements[text] = f

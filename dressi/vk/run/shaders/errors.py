@@ -76,9 +76,7 @@ def _parts(source: str) -> list[_Part]:
         return []
     starts = [0, *(k + 1 for k, letter in enumerate(source) if letter == "\n")]
     found = []
-    texts = [
-        (text, f, text.startswith("precise") and ";\n  {" in text) for text, f in source.statements.items()
-    ]
+    texts = [(text, f, text.partition("\n")[2].startswith("  {")) for text, f in source.statements.items()]
     texts += [(text.rstrip("\n"), name, False) for name, text in source.included.items()]
     for text, owner, declared in texts:
         if text and (place := source.find(text)) >= 0:
