@@ -1,16 +1,16 @@
-"""Sums in 64-bit fixed point: how the accumulators of a scatter are laid out, and the GLSL that adds and reads them.
+"""Scatters add in 64-bit fixed point. This file lays out the accumulators and writes the GLSL that adds and reads them.
 
-A sum modulo 2^64 has the same bits in whatever order the device adds, and whether it adds by one 64-bit atomic or by
-two of 32 bits with a carry. A component of a cell has one *slot* or several:
+Integer addition modulo 2^64 is associative, so a sum has the same bits in any order of the additions, and with one 64-bit
+atomic or two 32-bit atomics and a carry. Each component of a table cell has one or several 64-bit accumulators, called *slots*:
 
-- With a *bound* one slot, its quantum 2^bits below the power of two above the bound; with at most 2^k additions to a
-  cell bits = min(40, 62 - k).
-- Without one (a bound of infinity) the slots span every magnitude from 2^-60 to 2^24: no bound must be measured first.
-  A value goes, unrounded, into the one slot that its last bit falls into. With W exponents a slot, W = 40 - k, at most
-  24, its integers have 23 + W bits and their sums 63.
+- If the scatter has a *bound* on the absolute values, there is one slot. Its unit is 2^-bits of the power of two above the
+  bound. A cell gets at most 2^k additions, and bits = min(40, 62 - k), so that the sum cannot overflow.
+- If the bound is infinite, several slots cover all magnitudes from 2^-60 to 2^24, so that nothing has to be measured before.
+  A float has 24 significant bits; it is added, without rounding, to the slot that contains its lowest bit. A slot covers
+  W = min(40 - k, 24) exponents: its addends have 23 + W bits and its sum at most 63.
 
-Worked example: 6 views of 256x256, 9 pairs: k = ceil(log2(3538944)) = 22; bits = 40; four slots of W = 18 without a
-bound.
+Example: 6 views of 256x256 with 9 pairs give k = ceil(log2(3538944)) = 22. With a bound, bits = 40. Without one, W = 18 and
+there are four slots.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from ....ad.graph import Function, ScatterFunction
 from ....ad.ops.pixel.constant import constant_value
 from ..limits import DeviceLimits
 
-LOWEST, HIGHEST = -60, 24  # powers of two that sums without a bound span
-MANTISSA = 24
-MOST_BITS = 40  # below a bound: values over 2^-16 of it keep all of their bits
-EXACT = 24  # integers of so many bits are exact floats
+LOWEST, HIGHEST = -60, 24  # exponents of the smallest and largest values of sums without a bound
+MANTISSA = 24  # significant bits of a float
+MOST_BITS = 40  # with a bound: values above 2^-16 of the bound are added without rounding
+EXACT = 24  # integers of at most this many bits are exact as floats
 
 
 @dataclass(frozen=True)
 class Accumulators:
-    """``cells`` texels of ``components`` of ``slots``; integers of 64 bits to add to, of 32 for a maximum.
+    """The accumulators of a table: ``cells`` texels, each with ``components``, each with ``slots``.
 
-    bits: of the quantum below the bound; 0 when there is none.  width: exponents a slot.
+    Sums use 64-bit integers, maxima (``adding`` is False) 32-bit integers.  bits: the unit of a slot is 2^-bits of the power
+    of two above the bound; 0 without a bound.  width: exponents that a slot covers.
     """
 
     cells: int
@@ -55,11 +56,11 @@ class Accumulators:
         return self.components * self.slots * (2 if self.adding else 1)
 
     def bands(self, limits: DeviceLimits) -> range:
-        """The first cell of each band of the table that one buffer of the device holds; one band where it can."""
+        """The first cell of each band. A band is the part of the table that fits one storage buffer of the device."""
         return range(0, self.cells, limits.max_storage_buffer_bytes // (4 * self.words_of_cell))
 
     def buffer_words(self, limits: DeviceLimits) -> int:
-        """32-bit words of the buffer: of the largest band."""
+        """32-bit words of the buffer, which holds one band."""
         return min(self.cells, self.bands(limits).step) * self.words_of_cell
 
 
@@ -84,13 +85,13 @@ def accumulators_of(f: ScatterFunction) -> Accumulators:
 
 
 def accumulator_bytes(functions: Iterable[Function], limits: DeviceLimits) -> int:
-    """Of the buffer that serves all scatters among the Functions."""
+    """Size of the buffer that all scatters among the Functions share, in bytes."""
     scatters = (f for f in functions if isinstance(f, ScatterFunction))
     return 4 * max((accumulators_of(f).buffer_words(limits) for f in scatters), default=0)
 
 
 def buffer_text(binding: int, *, long: bool) -> str:
-    """Declares the accumulators as ``totals``, of 64 or 32 bits."""
+    """The declaration of the accumulators, an array ``totals``. long: of 64-bit integers, else of 32-bit integers."""
     integer = "int64_t" if long else "int"
     return f"layout(set=0, binding={binding}, std430) buffer Totals {{ {integer} totals[]; }};"
 
@@ -100,7 +101,8 @@ ATOMIC_EXTENSIONS = """#extension GL_EXT_shader_explicit_arithmetic_types_int64 
 
 
 def put_text(a: Accumulators, *, long: bool) -> str:
-    """``put(slot, value)``, or ``put(slot, value, bound)``: adds a value to the slots from a number on."""
+    """The GLSL function ``put(slot, value)``, with a bound ``put(slot, value, bound)``. It adds a value to a component whose
+    first slot is ``slot``. A value beyond the bound is clamped and sets ``saturated``; NaN sets it and adds nothing."""
     if a.bits:
         parameters, allowed, limit = "int slot, float value, float bound", "<= bound", "bound"
         place = [f"  int last = last_bit(value) - last_bit(bound) + {a.bits - MANTISSA};"]
@@ -139,9 +141,12 @@ def put_text(a: Accumulators, *, long: bool) -> str:
 
 
 def total_text(a: Accumulators, *, long: bool) -> str:
-    """``total(slot)``: the sum of the slots from a number on, in units of the power of two above the bound where
-    there is one. They are settled on a common grid of ``width`` bits in integers first, as a magnitude with a sign,
-    so that nothing cancels between them; then comes a float sum from the top."""
+    """The GLSL function ``total(slot)``. It returns the sum of a component whose first slot is ``slot`` and sets the slots to
+    zero. With a bound the result is in units of the power of two above the bound.
+
+    The slots overlap. The function first adds them as integers, in digits of ``width`` bits, and propagates carries. It makes
+    the number positive, so that no digits cancel. Then it adds the digits as floats, the largest first.
+    """
     if not a.adding:
         return "int total(int slot) { int least = totals[slot]; totals[slot] = 0; return ~least; }"
     pieces = -(-64 // a.width)
