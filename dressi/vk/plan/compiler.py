@@ -43,7 +43,7 @@ from ...config import config
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import NOTHING, Dependencies, Leaves, crossing
 from .analysis.static import split_static
-from .analysis.updates import Updates, effective_updates, snapshot_leaves
+from .analysis.updates import OldValue, Updates, effective_updates, snapshot_leaves
 from .context import Context
 from .glsl.generate import generate
 from .glsl.shaders import ShaderText
@@ -60,6 +60,7 @@ from .pack.stages import one_sub_stage_each, pack_stages
 from .passes.choose_lowering import choose_lowering, subpasses_where_possible
 from .passes.compact_live_faces import compact_live_faces
 from .passes.contract_operations import contract_operations
+from .passes.copy_leaves_first import copy_leaves_first
 from .passes.draw_scatters import draw_scatters
 from .passes.fuse_epilogues import fuse_epilogues
 from .passes.fuse_horizontally import fuse_horizontally
@@ -90,6 +91,7 @@ PASSES: tuple[Pass, ...] = (
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)
     contract_operations,  # fused multiply-adds where no test depends on them (off by default)
+    copy_leaves_first,  # leaves are copied when a step begins, and no new value at its end
 )
 
 INSTEAD: dict[Pass, Pass] = {
@@ -187,10 +189,10 @@ def _build(
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
     kept = (*once.roots, *crossing((*static.with_dependencies, *step.with_dependencies)))
     kept = tuple(dict.fromkeys(kept))
-    copied = [new for _, new in step.copies]
+    copied = [*(old for old, _ in step.saved), *(new for _, new in step.copies)]
     persistent = [*program.leaves, *kept, *program.outputs.values(), *copied, *replaces]
     shaders = {s: generate(s, limits, shader_text) for s in chain(static.sub_stages, step.sub_stages)}
-    usage = usages(shaders, step.copies, (*program.leaves, *program.outputs.values()))
+    usage = usages(shaders, (*step.saved, *step.copies), (*program.leaves, *program.outputs.values()))
     images = assign_images(
         (static.stages, step.stages), persistent, replaces, usage, limits, share=options.alias_images
     )
@@ -223,8 +225,10 @@ def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
     in_place = {(leaf, new) for s in sub_stages for new, leaf in s.replaces.items()}
     causes = [context.dependencies.read_by(stage.sub_stages) for stage in stages]
     always = [not options.cache_static or any(s.replaces for s in stage.sub_stages) for stage in stages]
+    read = dict.fromkeys(r.variable for s in sub_stages for r in s.reads)
     return Schedule(
         tuple(stages),
+        tuple((v, v.leaf) for v in read if isinstance(v, OldValue)),
         tuple(pair for pair in updates if pair not in in_place),
         tuple(None if a or not updated.isdisjoint(c) else c for a, c in zip(always, causes, strict=True)),
     )

@@ -25,6 +25,7 @@ class PlanOptions:
     | fuse_epilogues | lets a scatter do the work of the only reader of its table | the table becomes an image |
     | choose_lowering | chooses between subpass and dispatch by the device's costs and limits | subpasses wherever possible |
     | pack_channels | puts values that are made and read together into the channels of one image | an image for every value |
+    | copy_leaves_first | copies leaves that a step cannot overwrite while it reads them, when it begins | copies their new values at its end |
     | pack_stages | makes shaders subpasses of one render pass | one shader a render pass |
     | rematerialize | computes cheap values again where they are read | values that are read are stored |
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
@@ -61,6 +62,7 @@ class PlanOptions:
     fuse_epilogues: bool = True
     choose_lowering: bool = True
     pack_channels: bool = True
+    copy_leaves_first: bool = True
     pack_stages: bool = True
     rematerialize: bool = True
     cache_static: bool = True

@@ -10,23 +10,26 @@ from functools import cached_property
 from ...ad.graph import Variable
 from ...ad.program import Program
 from .analysis.dependencies import Leaves
+from .analysis.updates import OldValue
 from .glsl.fixed_point import accumulator_bytes
 from .glsl.shaders import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
 from .substage import Stage, SubStage
 from .sync.barriers import Level, synchronize
-from .sync.commands import REPORT, STATUS, Command, commands_of, copies_of
+from .sync.commands import REPORT, STATUS, Command, Part, commands_of, copies_of
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Stages that run together, and the copies (leaf, new value) at their end.
+    """Stages that run together; saved: the copies (old value, leaf) before them.  copies: those (leaf, new value) at their
+    end.
 
     dependencies: of each Stage the leaves whose change makes it run again; None: it runs every time.
     """
 
     stages: tuple[Stage, ...]
+    saved: tuple[tuple[OldValue, Variable], ...]
     copies: tuple[tuple[Variable, Variable], ...]
     dependencies: tuple[Leaves | None, ...]
 
@@ -88,8 +91,13 @@ class Plan:
     def synchronized(self, stages: Iterable[int], *, in_order: bool = False) -> list[Level[Command]]:
         """The commands of these Stages, numbered through ``static`` and ``step``, and of the copies of a step, with the
         barriers between them. in_order: all of a Stage before the next one."""
-        found = [command for k in sorted(stages) for command in self.commands[k]]
-        found += copies_of(self.step.copies, self.images.by_schedule[1])
+        stages = sorted(stages)
+        read = {r.variable for k in stages for s in self.stages[k].sub_stages for r in s.reads}
+        saved = [pair for pair in self.step.saved if pair[0] in read]
+        images = self.images.by_schedule[1]
+        found = copies_of(saved, images, Part.SAVE)
+        found += [command for k in stages for command in self.commands[k]]
+        found += copies_of(self.step.copies, images, Part.COPY)
         if any(use.resource == STATUS for command in found for use in command.uses):
             found.append(REPORT)
         return synchronize(found, in_order=in_order)
@@ -108,7 +116,7 @@ class Plan:
         with is one of them."""
         found: dict[int, int] = {}
         for level in self.levels:
-            stage = level.commands[0].stage
+            stage = next((c.stage for c in level.commands if c.stage >= 0), -1)
             found[stage] = found.get(stage, 0) + 1
         return found
 
@@ -143,6 +151,7 @@ class Plan:
         for title, schedule in zip(("once", "step"), self.schedules, strict=True):
             if schedule.stages:
                 lines.append(f"{title}:")
+            lines += [f"  copy {leaf} -> {old}" for old, leaf in schedule.saved]
             for k, stage in enumerate(schedule.stages):
                 lines.append(f"  stage {k}: {'render pass' if stage.draws else 'dispatch'}")
                 lines += [f"    {s}" for s in stage.sub_stages]

@@ -197,6 +197,10 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
         of = plan.images.by_schedule[number]
         for leaf in plan.program.leaves:
             holds.update(dict.fromkeys(of[leaf], leaf))
+        for old, leaf in plan.schedules[number].saved:
+            if any(holds.get(slot) is not leaf for slot in of[leaf]):
+                found.append(f"{leaf} is kept from an image that no longer holds it")
+            holds.update(dict.fromkeys(of[old], old))
         for s in (s for stage in plan.schedules[number].stages for s in stage.sub_stages):
             for v in (r.variable for r in s.reads):
                 for slot in of[v]:

@@ -11,7 +11,7 @@ from ..plan.glsl.blocks import words_of
 from ..plan.plan import Plan
 from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
 from ..plan.sync.barriers import Level
-from ..plan.sync.commands import Command
+from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .record import Prepared, Target, copy_images, record, record_nothing
 from .shaders.pipeline import PipelineMaker, make_pool
@@ -122,7 +122,8 @@ class BuiltPlan:
         for level in self.plan.synchronized(self._always, in_order=True):
             self._write_barrier(buffer, level)
             for command in level.commands:
-                end_before(command.stage if command.stage >= 0 else len(self._stages))
+                if command.part is not Part.SAVE:
+                    end_before(command.stage if command.stage >= 0 else len(self._stages))
                 self._write(buffer, command)
         end_before(len(self._stages))
 
@@ -134,8 +135,8 @@ class BuiltPlan:
         if command.stage >= 0:
             record(self._stages[command.stage], buffer, command)
         elif command.copy is not None:
-            leaf, new = command.copy
-            copy_images(self.device, buffer, self._step.images[new], self._step.images[leaf])
+            target, source = command.copy
+            copy_images(self.device, buffer, self._step.images[source], self._step.images[target])
 
     # ---- building
     def _prepare(

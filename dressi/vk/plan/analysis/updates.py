@@ -1,4 +1,4 @@
-"""Updates whose new value is itself a leaf: they are copies, and copies must not read what the step overwrites."""
+"""Updates of leaves: which are copies, and what is copied before the step overwrites it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from ....ad.ops.pixel.math import StopGradient
 from ....ad.program import Program
 
 Updates = tuple[tuple[Variable, Variable], ...]
+
+
+class OldValue(Variable):
+    """The value of a leaf before a step overwrites it, which is copied when the step begins."""
+
+    __slots__ = ("leaf",)
+    leaf: Variable
+
+    @classmethod
+    def of(cls, leaf: Variable) -> OldValue:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self = cls(leaf.vtype, leaf.size, leaf.batch, name=f"old {leaf.name or leaf.id}")
+        self.leaf = leaf
+        return self
 
 
 def effective_updates(program: Program) -> Updates:

@@ -110,7 +110,7 @@ class StagePrediction:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of the Stages that run in every step, in their order, with the copies at the end as one more."""
+    """Of the Stages that run in every step, in their order, with the copies before and after them as one more."""
 
     model: DeviceModel
     stages: tuple[StagePrediction, ...]
@@ -141,7 +141,7 @@ def predict(plan: Plan, model: DeviceModel) -> Prediction:
         for k, (stage, sources) in enumerate(plan.step.with_dependencies)
         if sources is None
     ]
-    if plan.step.copies:
+    if plan.step.saved or plan.step.copies:
         moved, barriers = copied_bytes(plan), plan.barriers.get(-1, 0)
         seconds = moved / model.bandwidth + barriers * model.barrier
         found.append(StagePrediction("copies", "", 0, 0.0, 0.0, moved, 0.0, 0.0, barriers, 0, seconds))

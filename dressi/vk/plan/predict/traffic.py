@@ -42,8 +42,8 @@ def step_bytes(plan: Plan, *, tiler: bool = False) -> int:
 
 
 def copied_bytes(plan: Plan) -> int:
-    """Bytes of the copies at the end of a step."""
-    return sum(2 * image_bytes(plan, leaf) for leaf, _ in plan.step.copies)
+    """Bytes of the copies before and after the Stages of a step."""
+    return sum(2 * image_bytes(plan, target) for target, _ in (*plan.step.saved, *plan.step.copies))
 
 
 def image_bytes(plan: Plan, variable: Variable) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,8 +19,10 @@ STATUS, ACCUMULATORS = "status", "accumulators"
 
 class Part(Enum):
     """Which commands of a Stage: transfers that prepare a dispatch; the render pass or dispatch; the resolution of what a
-    scatter added. Or the copy of a new value into its leaf, and the report of shaders to the host."""
+    scatter added. Or the copy of a leaf that is kept while the step overwrites it, that of a new value into its leaf, and
+    the report of shaders to the host."""
 
+    SAVE = "save"
     PREPARE = "prepare"
     WORK = "work"
     RESOLVE = "resolve"
@@ -33,7 +35,7 @@ class Part(Enum):
 @dataclass(frozen=True, eq=False)
 class Command:
     """Commands that are recorded together. stage: the number of their Stage. band: the first cell of the band of a table
-    that a scatter adds into. copy: (leaf, new value)."""
+    that a scatter adds into. copy: (target, source)."""
 
     part: Part
     uses: tuple[Use, ...]
@@ -83,18 +85,18 @@ def commands_of(
     return found
 
 
-def copies_of(copies: Sequence[tuple[Variable, Variable]], images: Numbers) -> list[Command]:
-    """The commands that give leaves new values that are not written in place."""
+def copies_of(copies: Iterable[tuple[Variable, Variable]], images: Numbers, part: Part) -> list[Command]:
+    """The commands that copy whole values: (target, source) of each."""
     return [
         Command(
-            Part.COPY,
+            part,
             (
-                *(Use(k, Pipe.TRANSFER, Access.TRANSFER_READ) for k in images[new]),
-                *(Use(k, Pipe.TRANSFER, Access.TRANSFER_WRITE) for k in images[leaf]),
+                *(Use(k, Pipe.TRANSFER, Access.TRANSFER_READ) for k in images[source]),
+                *(Use(k, Pipe.TRANSFER, Access.TRANSFER_WRITE) for k in images[target]),
             ),
-            copy=(leaf, new),
+            copy=(target, source),
         )
-        for leaf, new in copies
+        for target, source in copies
     ]
 
 
