@@ -7,6 +7,7 @@ from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.ops.image.resize import Resize
 from dressi.ad.ops.texture.mipmap import mip_sizes
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -126,3 +127,25 @@ def test_level_and_filter_belong_together():
         F.sample(texture, (0.5, 0.5), "trilinear")
     with pytest.raises(GraphError, match="filter 'bilinear' has no level="):
         F.sample(texture, (0.5, 0.5), level=1.0)
+
+
+@pytest.mark.vk
+def test_steps_of_a_pyramid_need_no_loop(device):
+    """Halving by area, doubling bilinearly, and the transposes of both, in images as small as one texel."""
+    from dressi.vk.run.executor import VulkanExecutor
+
+    wanted: dict[str, Variable] = {}
+    for width, height in ((6, 4), (1, 1), (2, 1), (1, 3), (5, 8)):
+        fine = Variable(VEC3, (2 * width, 2 * height), 2, data=RNG.random((2, 2 * height, 2 * width, 3)))
+        coarse = Variable(VEC3, (width, height), 2, data=RNG.random((2, height, width, 3)))
+        halved, doubled = F.resize(fine, coarse.size, "area"), F.resize(coarse, fine.size)
+        wanted |= {f"halved to {width}x{height}": halved, f"doubled from {width}x{height}": doubled}
+        (wanted[f"gradient of halving to {width}x{height}"],) = gradient(F.sum(F.dot(halved, coarse)), [fine])
+        (wanted[f"gradient of doubling {width}x{height}"],) = gradient(F.sum(F.dot(doubled, fine)), [coarse])
+    assert not any(v.creator.iterations for v in wanted.values() if isinstance(v.creator, Resize))
+    truth = dict(zip(wanted, evaluate(list(wanted.values())), strict=True))
+    with VulkanExecutor(Program(wanted), device) as run:
+        run.run()
+        run.wait()
+        for name, v in wanted.items():
+            np.testing.assert_allclose(run.recv(v), truth[name], atol=1e-5, err_msg=name)

@@ -68,6 +68,8 @@ class Resize(Fetching):
     @cached_property
     def glsl(self) -> str:
         f = FILTERS[self.filter]
+        if self._doubles:
+            return self._straight
         if f == 0 and not self.transposed:
             return "$y = $0(((2 * pixel + 1) * $size0) / (2 * $size), tile);"
         # p counts texels of the resized image, q those of the original. The transpose runs at q, over p.
@@ -105,18 +107,60 @@ class Resize(Fetching):
             f"if (row != 0.0) for (int i = columns.x; i <= columns.y; ++i) {add} }} }}"
         )
 
+    @cached_property
+    def _doubles(self) -> bool:
+        """Whether one side has exactly twice the texels of the other along both axes, as in a pyramid: then no loop is
+        needed. "area" shrinks and "bilinear" enlarges, or the transposes of these."""
+        (width, height), (other, high) = self.inputs[0].size, self.size
+        if self.length or self.filter not in ("area", "bilinear"):
+            return False
+        if (self.filter == "area") is self.transposed:  # the output is the larger one
+            width, height, other, high = other, high, width, height
+        return (width, height) == (2 * other, 2 * high)
+
+    @property
+    def _straight(self) -> str:
+        if self.filter == "area":
+            if self.transposed:
+                return "$y = 0.25 * $0(pixel / 2, tile);"
+            x = "$0(2 * pixel + ivec2({}, {}), tile)"
+            return "$y = 0.25 * (" + " + ".join(x.format(i, j) for j in (0, 1) for i in (0, 1)) + ");"
+        if not self.transposed:
+            # Texel 2 i lies a quarter of a texel before the centre of texel i, texel 2 i + 1 a quarter behind it.
+            return (
+                "{ ivec2 near = pixel / 2; ivec2 far = clamp(near + 2 * (pixel & 1) - 1, ivec2(0), $size0 - 1);\n"
+                "$y = 0.5625 * $0(near, tile) + 0.1875 * ($0(ivec2(far.x, near.y), tile) + $0(ivec2(near.x, far.y), tile))"
+                " + 0.0625 * $0(far, tile); }"
+            )
+        # Along an axis the texels 2 i - 1 to 2 i + 2 count 1/4, 3/4, 3/4, 1/4; beyond the border what is missing of 1 at
+        # the outermost texels falls to themselves.
+        rows = []
+        for j, v in enumerate(("outer.y", "inner.y", "inner.w", "outer.w")):
+            for i, u in enumerate(("outer.x", "inner.x", "inner.z", "outer.z")):
+                rows.append(f"{u} * {v} * $0(clamp(first + ivec2({i}, {j}), ivec2(0), $size0 - 1), tile)")
+        return (
+            "{ ivec2 first = 2 * pixel - 1;\n"
+            "vec4 edge = vec4(equal(ivec4(pixel, pixel - $size + 1), ivec4(0)));\n"
+            "vec4 outer = 0.25 - 0.25 * edge, inner = 0.75 + 0.25 * edge;\n"
+            f"$y = {' + '.join(rows)}; }}"
+        )
+
     @property
     def operations(self) -> float:
-        return 72.0 if self.iterations else 6.0
+        return 72.0 if self.iterations else 40.0 if self._doubles else 6.0
 
     @property
     def fetches(self) -> float:
+        if self._doubles:
+            return {("area", False): 4.0, ("area", True): 1.0, ("bilinear", False): 4.0}.get(
+                (self.filter, self.transposed), 16.0
+            )
         return float(self.iterations or 1)
 
     @property
     def iterations(self) -> int:
         """The iterations of two nested loops, one for each axis."""
-        return self.length or self._taps
+        return 0 if self._doubles else self.length or self._taps
 
     @property
     def parts(self) -> int:
