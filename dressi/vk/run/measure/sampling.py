@@ -38,7 +38,7 @@ def sampler_errors(device: Device, model: DeviceModel) -> dict[str, float]:
     anywhere = rng.uniform(-1.2, 2.2, border.shape)
     places = np.where(rng.random(border.shape) < 0.5, near, anywhere).astype(np.float32)
     texture, uv = Variable(VEC4, TEXTURE, data=texels), Variable(VEC2, POINTS, data=places)
-    filters: tuple[str, ...] = ("bilinear", "nearest")
+    filters = ("bilinear", "nearest")
     program = Program(
         {
             f"{filter} {wrap}": F.sample(texture, uv, filter, wrap, tolerance=1.0)
@@ -49,7 +49,7 @@ def sampler_errors(device: Device, model: DeviceModel) -> dict[str, float]:
     )
     exact = NumpyExecutor(program)
     exact.run(1)
-    found = dict.fromkeys(filters, LEAST)
+    found: dict[str, float] = dict.fromkeys(filters, LEAST)
     with VulkanExecutor(program, device, cost=willing(model)) as run:
         run.run(1)
         for name, v in program.outputs.items():
