@@ -82,15 +82,12 @@ def _torus() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _textured_ball() -> Scene:
-    mesh = icosphere(3)
-    assert mesh.uvs is not None and mesh.uv_faces is not None
-    uvs, uv_faces = np.asarray(mesh.uvs), np.asarray(mesh.uv_faces)
-    plate, faces = _plate(-0.9)
-    scene = _joined((mesh.positions * 0.8, mesh.faces), (plate, faces))
-    scene.uvs = (
-        np.concatenate([uvs, plate[:, :2] / 2.4 + 0.5]),
-        np.concatenate([uv_faces, faces + len(uvs)]),
-    )
+    """The texture is continuous: it is projected along an axis."""
+    points, faces = _ball(3, 0.8, (0.0, 0.0, 0.0))
+    plate, squares = _plate(-0.9)
+    uvs = np.concatenate([0.5 + 0.5 * _turned(points, 0.5, 0.8)[:, :2], plate[:, :2] / 2.8 + 0.5])
+    scene = _joined((points, faces), (plate, squares))
+    scene.uvs = uvs, scene.faces
     return scene
 
 

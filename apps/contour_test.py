@@ -200,6 +200,7 @@ def main() -> None:
     parser.add_argument("--form", nargs="+", default=["contour", "outer", "face", "antialias"], choices=FORMS)
     parser.add_argument("--radius-px", type=float, nargs="+", default=[1.0, 2.0, 5.0])
     parser.add_argument("--image", nargs="+", default=["colour", "depth", "normal"])
+    parser.add_argument("--size", type=int, default=96, help="pixels along each side")
     parser.add_argument("--samples", type=int, default=24, help="of the gradient along each direction")
     parser.add_argument("--again", type=int, default=400, help="samples for directions off by more than 2 %%")
     parser.add_argument("--device", nargs="+", default=[None], help="Vulkan devices, by name or index")
@@ -213,6 +214,7 @@ def main() -> None:
         with Device.open(wanted) as device:
             for name, form in product(settings.scene, settings.form):
                 scene, work = SCENES[name](), None
+                scene.size = settings.size
                 for pixels in settings.radius_px if FORMS[form].soft else settings.radius_px[:1]:
                     key = {
                         "scene": name, "faces": len(scene.faces), "size": scene.size, "form": form,

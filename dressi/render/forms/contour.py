@@ -3,7 +3,7 @@
     picture(p) = f(d / r) C(q) + (1 - f(d / r)) B(p),      f(x) = (1 - x)^2
 
 B(p): the hard picture, a face or the background.  q: the nearest point, at distance d < r from the pixel centre p, of all
-possible silhouette edges that count at p.  C(q): the surface of the edge at q. An edge counts over the background, and
+possible silhouette edges that count at p.  C(q): the surface in front there. An edge counts over the background, and
 where it lies in front of the surface that p shows: the depth of the edge at q is less than that of the plane of the face
 seen at p, extended to q. The plane, not the depth at p, keeps slanted floors from counting what they hide.
 
@@ -12,11 +12,18 @@ one part of the mesh hides another: their derivative reaches as far and is as ex
 the nearest point q that counts hidden by a surface, then this surface would end between q and p, at a contour that is
 nearer to p and lies in front of B too. That holds up to the curvature of B within r.
 
-At d = 0 the margin has the colour that the surface has where it covers p, so the picture does not jump when the surface
-moves over p. As in the outer form, distances below a twentieth of a pixel count as 0.
+C(q) is not the colour on the contour but that of the surface a little inside, at
 
-The picture jumps, without a derivative of the jump, where two contours are equally near, and where the contour passes
-from one edge of a face to the others as the face turns away. Lines where faces pass through each other are no edges.
+    q + (q - p) s,      s = INWARD / (1 + INWARD d / DEEPEST),
+
+found by a walk over the mesh from the edge. When a face turns away, the contour passes from one of its edges to the others
+at once, and the colour on the contour jumps, as where a textured ball rotates. At that moment the face has no width on the
+screen, and the colour inside does not jump. At d = 0 the margin has the colour that the surface has where it covers p, so
+the picture does not jump either when the surface moves over p. As in the outer form, distances below a twentieth of a
+pixel count as 0.
+
+The picture jumps, without a derivative of the jump, where two contours that do not belong to one surface are equally near.
+Lines where faces pass through each other are no edges.
 """
 
 from __future__ import annotations
@@ -29,13 +36,20 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
-from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
-from .edges.around_edges import NearestPoint, draw_edges, face_beside, weights_on_edge
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
+from .edges.around_edges import NearestPoint, draw_edges, face_beside
 from .edges.edge_list import EdgeList, edges_of
+from .edges.inner import InnerFace
 from .edges.occlusion import FacePlanes, OccludingDistance, edge_depths
 from .edges.sides import edge_sides
+from .edges.stored import Stored
 from .form import Form, Silhouette
 from .outer import outer_target, soft_margin
+
+INWARD = 0.5
+"""How far inside the contour the colour of the margin is taken, relative to the distance from the contour, near it."""
+DEEPEST = 1.0
+"""Pixels. It is never taken farther inside than this: other parts of the surface, of other colours, may be near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +66,25 @@ class Contours(Silhouette):
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
-        """Two: the soft margin, which is the nearest point of the edges that count, on the face in front there; and the
-        nearest face at the pixel centre. Differentiable in position."""
-        mesh, near = self.mesh, self.nearest
-        beside = face_beside(mesh, self.edges, near)
-        margin = Surface(mesh.faces, beside, weights_on_edge(mesh, near, corners(beside, mesh.faces)))
+        """Two: the soft margin, on the face in front at the contour; and the nearest face at the pixel centre.
+        Differentiable in position."""
+        mesh = self.mesh
         weights = barycentric(mesh.position, corners(self.face, mesh.faces), mesh.size)
-        return margin, Surface(mesh.faces, self.face, weights)
+        return self._margin(), Surface(mesh.faces, self.face, weights)
+
+    def _margin(self) -> Surface:
+        mesh, near = self.mesh, self.nearest
+        outward = near.point - pixel_centres(mesh.size)
+        share = INWARD / (1.0 + near.distance * (INWARD * mesh.size[1] / DEEPEST))
+        goal = F.select(near.found, near.point + outward * share, 0.0)
+        beside, lists = face_beside(mesh, self.edges, near), (mesh.faces, self.edges.neighbours)
+        places = F.stop_gradient(near.point), F.stop_gradient(goal)
+        face = InnerFace(beside, *places, *lists, mesh.points.vertex).output
+        weights = barycentric(mesh.position, corners(face, mesh.faces), mesh.size, place=goal, clamp=True)
+        # A face seen edge-on shows the mean of its corners.
+        flat = F.select(covered(face), 1 / 3, 0.0)
+        weights = F.select(F.greater(F.sum_components(weights), 0.0), weights, flat)
+        return Surface(mesh.faces, face, weights)
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """The margin over the hard surface over the background (a colour or an image, default black).
@@ -71,7 +97,8 @@ class Contours(Silhouette):
                 f"blending needs a colour of the margin and one of the surface, not {len(colours)}"
             )
         behind = F.select(self.hard, colours[1], 0.0 if background is None else background)
-        return F.mix(behind, colours[0], self.margin)
+        margin = Stored(F.select(self.nearest.found, colours[0], 0.0)).output
+        return F.mix(behind, margin, self.margin)
 
 
 def contour_form(mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = None) -> Contours:

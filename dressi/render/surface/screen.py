@@ -200,20 +200,26 @@ def corners(face: Variable, faces: Variable) -> Corners:
     return Corners(numbers.x, numbers.y, numbers.z)
 
 
-def pixel_rays(position: Variable, at: Corners, size: Size) -> tuple[Variable, Variable, Variable, Variable]:
-    """At each pixel x, y and w (VEC3 each, clip space) of the three corners, and x and y of its ray where w is 1, VEC2."""
+def pixel_rays(
+    position: Variable, at: Corners, size: Size, place: Variable | None = None
+) -> tuple[Variable, Variable, Variable, Variable]:
+    """At each pixel x, y and w (VEC3 each, clip space) of the three corners, and x and y of its ray where w is 1, VEC2.
+
+    place: VEC2, places on the screen instead of the pixel centres."""
     table = F.swizzle(position, "xyw")
     rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
-    ray = pixel_centres(size) * (2.0 * size[1] / size[0], 2.0) - 1.0
+    ray = (pixel_centres(size) if place is None else place) * (2.0 * size[1] / size[0], 2.0) - 1.0
     return F.column(rows, 0), F.column(rows, 1), F.column(rows, 2), ray
 
 
-def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = False) -> Variable:
+def barycentric(
+    position: Variable, at: Corners, size: Size, *, place: Variable | None = None, clamp: bool = False
+) -> Variable:
     """VEC3: perspective-correct weights of the three corners at each pixel; they add up to 1.
 
-    position: VEC4 clip-space list (vertices behind the viewer are allowed). Outside of the face weights are
-    negative and extrapolate; with ``clamp`` they are cut at 0 and normalised, which stays on the face. (0, 0, 0)
-    where there is no face. Differentiable in position.
+    position: VEC4 clip-space list (vertices behind the viewer are allowed).  place: VEC2, places on the screen instead of
+    the pixel centres. Outside of the face weights are negative and extrapolate; with ``clamp`` they are cut at 0 and
+    normalised, which stays on the face. (0, 0, 0) where there is no face. Differentiable in position and place.
 
     >>> face, clip = Variable(INT, (32, 32), name="face"), Variable.of(np.ones((3, 4)))
     >>> barycentric(clip, corners(face, np.array([[0, 1, 2]])), (32, 32)).vtype
@@ -221,7 +227,7 @@ def barycentric(position: Variable, at: Corners, size: Size, *, clamp: bool = Fa
     """
     # In coordinates relative to the pixel's ray, weight i is the area spanned by the other two corners
     # (2D homogeneous rasterization, Olano and Greer 1997); no division by w, no cancellation far from the origin.
-    x, y, w, ray = pixel_rays(position, at, size)
+    x, y, w, ray = pixel_rays(position, at, size, place)
     areas = F.cross(x - w * ray.x, y - w * ray.y)
     if clamp:
         areas = F.maximum(areas * F.sign(F.stop_gradient(F.sum_components(areas))), 0.0)

@@ -12,7 +12,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import mask_extremes, soft_faces
-from dressi.render.forms.edges import crossings, occlusion, point_distance, segments
+from dressi.render.forms.edges import crossings, inner, occlusion, point_distance, segments, stored
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
 from dressi.render.objectives import sparse
@@ -218,6 +218,25 @@ def occluding_distance(batch: int) -> Example:
     return Example(occlusion.OccludingDistance(Variable(INT, SIZE, batch, data=face), lists[0], *near).output)
 
 
+def inner_face() -> Example:
+    """Walks from the middle of faces, in all directions and as far as beyond the mesh."""
+    faces, vertex = _lists(2)
+    count, rng = len(CASE.faces), np.random.default_rng(9)
+    face = Variable(
+        INT, SIZE, data=(np.arange(SIZE[0] * SIZE[1]) % (count + 1) - 1).reshape(1, SIZE[1], SIZE[0])
+    )
+    start = [F.lookup(vertex, F.component(F.lookup(faces, face), i)).xy for i in range(3)]
+    middle = (start[0] + start[1] + start[2]) * (1 / 3)
+    way = Variable(VEC2, SIZE, data=rng.normal(size=(1, SIZE[1], SIZE[0], 2)).astype(np.float32) * 0.1)
+    neighbours = edges.edge_list(CASE.faces).neighbours
+    return Example(inner.InnerFace(face, middle, middle + way, faces, neighbours, vertex).output)
+
+
+def stored_image() -> Example:
+    image = Variable(VEC3, SIZE, 2, data=np.random.default_rng(1).uniform(size=(2, SIZE[1], SIZE[0], 3)))
+    return Example(stored.Stored(image * 2.0).output, (image,))
+
+
 def crossing(axis: str, batch: int) -> Example:
     rng = np.random.default_rng(7)
     x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
@@ -267,6 +286,8 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edges.EdgeDistance: [edge_distance],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
+    inner.InnerFace: [inner_face],
+    stored.Stored: [stored_image],
     occlusion.FacePlanes: [face_planes],
     occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],

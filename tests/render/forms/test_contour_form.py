@@ -11,9 +11,10 @@ import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.errors import InputError
+from dressi.render.forms.edges.edge_list import edge_list
+from dressi.render.lists import list_data
 
 CASES = oc.cases()
 NAMES = ["torus", "torus from the side", "overlapping", "ellipsoid", "open", "near plane", "three faces at an edge"]  # fmt: skip
@@ -30,17 +31,23 @@ def test_picture_is_that_of_brute_force_on_devices(run, name):
     cc.check_picture(run, CASES[name])
 
 
-def test_where_nothing_is_hidden_it_is_the_outer_form():
-    case = CASES["sphere"]
-    table = np.random.default_rng(1).uniform(size=(len(case.clip), 3))
-    images = []
-    for position, drawn in (oc.outer(case), cc.contours(case)):
-        colours = Variable.of(table)
-        images.append(drawn.blend([s.interpolate(colours) for s in drawn.surfaces], (0.4, 0.4, 0.4)))
-        images.append(gradient(F.sum(F.dot(images[-1], images[-1])), [position])[0])
-    picture, slope, other, its_slope = evaluate(images)
-    np.testing.assert_allclose(picture, other, atol=1e-12)
-    np.testing.assert_allclose(slope, its_slope, atol=1e-9)
+@pytest.mark.parametrize("name", ["torus", "near plane"])
+def test_the_margin_shows_the_surface_inside_the_contour(name):
+    cc.check_place(evaluate, CASES[name])
+
+
+@pytest.mark.vk
+def test_the_margin_shows_the_surface_inside_the_contour_on_devices(run):
+    cc.check_place(run, CASES["torus"])
+
+
+def test_faces_know_their_neighbours():
+    def neighbours(faces) -> list:
+        return list_data(edge_list(np.array(faces)).neighbours)[: len(faces)].tolist()
+
+    chain = [(0, 1, 2), (1, 0, 3), (2, 1, 4), (4, 1, 5)]
+    assert neighbours(chain) == [[2, -1, 1], [-1, -1, 0], [3, -1, 0], [-1, -1, 2]]
+    assert neighbours([(0, 1, 2), (1, 0, 3), (0, 1, 4)]) == [[-1] * 3] * 3  # three faces at an edge
 
 
 def test_gradient_is_the_central_difference():

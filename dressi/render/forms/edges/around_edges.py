@@ -39,6 +39,8 @@ class NearestPoint(NamedTuple):
     """IVEC2: the two vertices of the edge, -1 for none."""
     place: Variable
     """FLOAT in [0, 1]: position of the point along the visible part of the edge, on the screen; differentiable."""
+    point: Variable
+    """VEC2: the point on the screen; differentiable."""
     distance: Variable
     """FLOAT: distance from the pixel centre to the point, in image heights; differentiable. Undefined without an edge."""
 
@@ -84,7 +86,8 @@ def draw_edges(
     centres = pixel_centres(size)
     along, offset = b - a, centres - a
     place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
-    return NearestPoint(nearest, covered(nearest), pair, place, point_distance(centres, a, b, place))
+    point, away = F.mix(a, b, place), point_distance(centres, a, b, place)
+    return NearestPoint(nearest, covered(nearest), pair, place, point, away)
 
 
 @dataclass(frozen=True, eq=False)

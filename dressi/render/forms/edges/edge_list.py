@@ -42,6 +42,9 @@ class EdgeList:
     """IVEC2 list like ``list``: the index in ``faces`` of the first face at the edge, and how many faces meet there."""
     faces: Variable
     """IVEC3 list: a face's number, its third corner, 1 when it runs along the edge from a to b, else -1."""
+    neighbours: Variable
+    """IVEC3 list like ``faces`` of the mesh: the faces across the sides opposite to its three corners, -1 where a side
+    does not have exactly two faces of consistent orientation."""
     closed: bool
     """Whether every edge has exactly two faces with consistent orientation. Seen from outside, such a mesh covers a pixel
     always with a front face too, so that silhouettes may cull the back faces."""
@@ -66,18 +69,22 @@ def edge_list(faces: np.ndarray) -> EdgeList:
         raise InputError(f"faces use vertex {faces.min()}")
     start, end, third = (faces[:, k].reshape(-1) for k in ([0, 1, 2], [1, 2, 0], [2, 0, 1]))
     number, real = np.repeat(np.arange(len(faces)), 3), start != end
-    start, end, third, number = start[real], end[real], third[real], number[real]
+    opposite = np.tile([2, 0, 1], len(faces))
+    start, end, third, number, opposite = (x[real] for x in (start, end, third, number, opposite))
     if len(start) == 0:
         raise InputError("no face has an edge: each uses one vertex three times")
     low, high, back = np.minimum(start, end), np.maximum(start, end), start > end
     order = np.lexsort((third, back, high, low))
-    low, high, back, third, number = low[order], high[order], back[order], third[order], number[order]
+    low, high, back, third, number, opposite = (x[order] for x in (low, high, back, third, number, opposite))
     _, first, uses = np.unique(np.stack([low, high], axis=1), axis=0, return_index=True, return_counts=True)
     around = np.repeat(np.stack([first, uses], axis=1), uses, axis=0)
     pair = first[(uses == 2)]
     pair = pair[back[pair] != back[pair + 1]]  # sorted: the face that runs forward comes first
     edges = np.stack([low, high, np.where(back, -1, third), np.where(back, third, -1)], axis=1)
     edges[pair, 3] = third[pair + 1]
+    neighbours = np.full((len(faces), 3), -1)
+    for own, other in ((pair, pair + 1), (pair + 1, pair)):
+        neighbours[number[own], opposite[own]] = number[other]
     edges, around = np.delete(edges, pair + 1, axis=0), np.delete(around, pair + 1, axis=0)
     incident = np.stack([number, third, np.where(back, -1, 1)], axis=1)
     return EdgeList(
@@ -85,6 +92,7 @@ def edge_list(faces: np.ndarray) -> EdgeList:
         list_leaf("edges", IVEC4, edges),
         list_leaf("around edges", IVEC2, around),
         list_leaf("faces at edges", IVEC3, incident),
+        list_leaf("neighbours", IVEC3, neighbours),
         bool((edges[:, 2:] >= 0).all()),
     )
 

@@ -1,0 +1,43 @@
+"""Values that are computed by a pass of their own."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ....ad.graph import Domain, PixelFunction
+from ....ad.types import Access
+
+
+class Stored(PixelFunction):
+    """Input: any image. Output: the same.
+
+    It fetches its input, so the planner stores the input before the pass that uses the output, and computes it on active
+    blocks alone where it is constant elsewhere (``vk/plan/passes/run_on_active_blocks``). Without this, values that few
+    pixels have would be computed by all pixels together with the values that all have. The gradient is passed through.
+    """
+
+    operations, fetches = 1.0, 1.0
+    glsl = "$y = $0(pixel, tile);"
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,)
+
+    def infer(self):
+        image = self.inputs[0]
+        return image.vtype, Domain(image.size, image.batch)
+
+    def known_value(self, known):
+        return known.get(0)
+
+    def evaluate(self, at, image):
+        x, y, tile = np.broadcast_arrays(at.x, at.y, at.tile)
+        return image[tile if len(image) > 1 else np.zeros_like(tile), y, x]
+
+    def vjp(self, gy, i):
+        return gy
+
+    def jvp(self, tangents):
+        return tangents[0]
