@@ -77,6 +77,13 @@ def fit(
     spread: Annotated[
         float, typer.Option(help="Lambda of large steps for the shape, such as 6; 0 for the plain Laplacian.")
     ] = 0.0,
+    remesh: Annotated[
+        bool,
+        typer.Option(
+            "--remesh/--no-remesh",
+            help="The faces follow the shape while it is optimised: edges are split, collapsed and flipped. Not with --init.",
+        ),
+    ] = False,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")
     ] = None,
@@ -96,7 +103,7 @@ def fit(
     request = Request(
         target=target, photos=photos, masks=masks, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
         radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure,
-        spread=spread, device=device,
+        spread=spread, remesh=remesh, device=device,
         resume=resume, plan=plan, as_json=as_json,
     )  # fmt: skip
     return run_fit(request)

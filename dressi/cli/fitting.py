@@ -66,6 +66,7 @@ class Request:
     batch: int
     exposure: bool
     spread: float
+    remesh: bool
     device: str | None
     resume: bool
     plan: bool
@@ -225,6 +226,7 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         batch=request.batch,
         exposure=request.exposure,
         spread=request.spread,
+        remesh=request.remesh,
         **given,
     )
 

@@ -21,6 +21,17 @@ def list_leaf(name: str, vtype: VType, values: np.ndarray) -> Variable:
     return Variable(vtype, list_size(len(values)), name=name, data=list_image(values))
 
 
+def padded(values: np.ndarray, count: int) -> np.ndarray:
+    """The rows and zeros behind them, ``count`` in all.
+
+    >>> padded(np.ones((1, 2)), 2).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    found = np.zeros((count, *values.shape[1:]), values.dtype)
+    found[: len(values)] = values
+    return found
+
+
 def as_list(name: str, vtype: VType, value: Any) -> Variable:
     """A list as a Variable: a Variable of that type as it is, an array (count, ...) as a leaf. Raises GraphError."""
     if isinstance(value, Variable):

@@ -147,7 +147,7 @@ def test_defaults_are_those_of_the_library():
     given = inspect.signature(fit).parameters
     own = {field.name: field.default for field in fields(FitOptions)}
     for name in (
-        "form", "colours", "views", "seed", "peels", "texture_gradient", "batch", "exposure", "spread",
+        "form", "colours", "views", "seed", "peels", "texture_gradient", "batch", "exposure", "spread", "remesh",
     ):  # fmt: skip
         assert given[name].default == own[name]
 

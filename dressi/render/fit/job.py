@@ -24,9 +24,10 @@ from .parts import Parts
 from .phases.learned import learned, round_size
 from .phases.moving import Moving, with_views
 from .phases.openings import opened
+from .phases.remeshed import refined, with_uvs
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
-from .phases.unfold import unfolded
+from .phases.unfold import healed, unfolded
 from .result import FitResult, Progress, Timing
 from .rounds import in_world, moving_cameras, rounds_of
 
@@ -185,11 +186,7 @@ class FitJob:
                 # The topology of a given mesh is kept.
                 if not textured and not self._rest_is_start:
                     mesh = self._mended(mesh, point.round)
-                fine = point.round + 1 < len(self.rounds)
-                if fine:
-                    mesh = mesh.subdivide(
-                        self.rounds[point.round + 1].subdivisions - self.rounds[point.round].subdivisions
-                    )
+                mesh = self._refined(mesh, point.round + 1)
                 point.round, point.step, point.state = point.round + 1, 0, {}
         names = [*("shape" for _ in self.rounds), "texture"]
         losses = [(names[number], loss) for number, loss in point.losses]
@@ -222,13 +219,22 @@ class FitJob:
 
     def _mended(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh after round ``number`` with folds smoothed and, after some rounds, holes opened."""
-        mesh = unfolded(mesh)
+        mesh = healed(mesh) if self.rounds[number].faces else unfolded(mesh)
         if not self.rounds[number].opens:
             return mesh
         train = self.dataset.train
         matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
         size = self.options.texture_size
         return opened(mesh, matrices, train.masks, train.known, resolution=size) or mesh
+
+    def _refined(self, mesh: Mesh, number: int) -> Mesh:
+        """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
+        if number >= len(self.rounds):
+            return with_uvs(mesh, self.options.texture_size)
+        plan = self.rounds[number]
+        if plan.faces:
+            return refined(mesh, plan.faces)
+        return mesh.subdivide(plan.subdivisions - self.rounds[number - 1].subdivisions)
 
     def _check_reach(self) -> None:
         matrices, masks = self._learned[:2]
@@ -262,6 +268,7 @@ class FitJob:
             saved, first, safe = time.perf_counter(), True, False
             while point.step < work.steps and not stop():
                 work.before(engine, point.step)
+                point.mesh = work.mesh
                 if isinstance(work, TextureRound) and not safe and point.step + CHUNK >= work.steps:
                     # If the process is killed while it writes results, or the disk is full, only the steps after this are lost.
                     self._save(point, engine)

@@ -51,6 +51,10 @@ class FitRound:
     """Learning rate of the rotations of poses, in radians; 0: fixed."""
     shift: tuple[float, float] = (0.0, 0.0)
     """Learning rate of the translations of poses, in radii of the scene."""
+    faces: int = 0
+    """Most faces of the round, which the mesh is remeshed to at its start; 0: the start mesh, subdivided."""
+    remesh: int = 0
+    """Number of steps between two remeshings within the round, a multiple of ten; 0: none."""
     opens: bool = False
     """Whether holes that pictures see through are opened in the mesh after the round."""
 
@@ -83,6 +87,8 @@ class FitOptions:
     """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
     """Whether camera poses are optimised with the shape, for slightly wrong calibrations."""
+    remesh: bool = False
+    """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped."""
     batch: int = 0
     """Number of random views in each step; 0: all."""
     exposure: bool = False
@@ -165,6 +171,8 @@ class FitOptions:
         )
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
+        if self.remesh:
+            plans = [_remeshed(plan) for plan in plans]
         if self.refine_poses:
             plans = _moving(plans)
         return [plan for plan in plans if plan.steps > 0]
@@ -217,6 +225,16 @@ class FitOptions:
             ),
             FitRound(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
         ]
+
+
+REMESH = 30
+"""Number of steps between two remeshings."""
+
+
+def _remeshed(plan: FitRound) -> FitRound:
+    """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one topology, so rounds
+    with large steps, which are short, are remeshed at their start only."""
+    return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
 
 
 TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))

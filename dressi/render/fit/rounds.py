@@ -20,7 +20,8 @@ def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple
     init: a mesh in the world to start from instead of what ``options.start`` says.
     """
     if init is not None:
-        return dataset.placed(init), [replace(plan, subdivisions=0) for plan in options.rounds(dataset.exact)]
+        rounds = options.rounds(dataset.exact)
+        return dataset.placed(init), [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = options.rounds(dataset.exact, near=True)
     hull = hull_start(dataset, options, sphere_faces(near[0].subdivisions))
     if hull is not None:

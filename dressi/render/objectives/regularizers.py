@@ -25,7 +25,7 @@ from ...errors import InputError
 from ..forms.edges.edge_list import EdgeList
 from ..lists import list_data, list_leaf
 from .reduction import reduced
-from .sparse import Matrix, SparseMatrix, differences, sparse_matrix
+from .sparse import Matrix, Room, SparseMatrix, differences, sparse_matrix
 
 SHARPEST = 1e3
 """Cotangents are clamped to this, the value at 0.06 degrees, to keep weights finite."""
@@ -59,9 +59,11 @@ class Adjacency:
 
     def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
         """Data to send, by leaf, for the weights of another ``cotangent`` of the same faces, such as that of the present
-        shape. Raises InputError.
+        shape, or for other faces that there is room for. ``pairs`` and ``edges`` remain those of the first faces. Raises
+        InputError.
         """
-        if self.count != other.count or not np.array_equal(self.pairs, other.pairs):
+        same = self.count == other.count and np.array_equal(self.pairs, other.pairs)
+        if self.weights.by_rows.room is None and not same:
             raise InputError("these are weights of other faces; make a new graph for them")
         found = self.weights.data(other.weights.array)
         for mine, new in ((self.inverse_mass, other.inverse_mass), (self.measure, other.measure)):
@@ -104,18 +106,21 @@ def _inverse(mass: np.ndarray, pairs: np.ndarray, uses: np.ndarray, borders: boo
     return list_leaf("inverse mass", FLOAT, inverse)
 
 
-def adjacency(faces: np.ndarray, vertex_count: int, *, borders: bool = True) -> Adjacency:
+def adjacency(
+    faces: np.ndarray, vertex_count: int, *, borders: bool = True, room: Room | None = None
+) -> Adjacency:
     """Uniform weights: the Laplacian is the mean of the neighbours minus the vertex.
 
     faces: (F, 3) numbers of ``vertex_count`` vertices.  borders: False leaves out the Laplacian of vertices at edges
-    that do not have exactly two faces; with them, open borders are drawn inward. Raises InputError.
+    that do not have exactly two faces; with them, open borders are drawn inward.  room: of the matrix, for other faces of
+    at most as many vertices (``Adjacency.data``); a vertex without faces has no Laplacian. Raises InputError.
 
     >>> cube = primitives.cube()
     >>> near = adjacency(cube.faces, len(cube.positions))
     """
     pairs, uses, _ = _pairs(faces, vertex_count)
     degree = np.bincount(pairs.reshape(-1), minlength=vertex_count)
-    matrix = sparse_matrix(_matrix(pairs, np.ones(len(pairs)), vertex_count), "neighbours")
+    matrix = sparse_matrix(_matrix(pairs, np.ones(len(pairs)), vertex_count), "neighbours", room)
     return Adjacency(vertex_count, pairs, matrix, _inverse(degree, pairs, uses, borders))
 
 

@@ -19,12 +19,22 @@ from ...ad.graph import Domain, PixelFunction, Variable
 from ...ad.ops.image.segments import sum_of_parts
 from ...ad.types import INT, VEC2, Access, list_size
 from ...errors import InputError
-from ..lists import at_points, list_data, list_leaf, read_list
+from ..lists import at_points, list_data, list_leaf, padded, read_list
 
 Matrix = Any
 """A SciPy sparse array, which has no useful type annotations."""
 MOST = 1 << 24
 """Largest number of columns of a matrix."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Room of a matrix for other patterns of entries."""
+
+    entries: int
+    """Most entries of the matrix."""
+    longest: int
+    """Most entries of a row, and of a column."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,16 +45,18 @@ class Rows:
     """INT list, one more than there are rows."""
     entries: Variable
     """VEC2 list: (column, value)."""
+    room: Room | None = None
+    """What other patterns may need; None: the pattern stays."""
 
     @cached_property
     def longest(self) -> int:
-        """Entries of the row that has the most."""
-        return int(np.diff(list_data(self.offsets)).max(initial=0))
+        """Entries of the row that has the most, or that it may have."""
+        return self.room.longest if self.room else int(np.diff(list_data(self.offsets)).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseMatrix:
-    """Made by ``sparse_matrix``; its pattern is fixed, its values are data."""
+    """Made by ``sparse_matrix``. Its values are data; its pattern is fixed, unless it has room for others."""
 
     shape: tuple[int, int]
     by_rows: Rows
@@ -74,11 +86,14 @@ class SparseMatrix:
         return f"{self.shape[0]}x{self.shape[1]}"
 
     def data(self, matrix: Matrix) -> dict[Variable, np.ndarray]:
-        """Data to send, by leaf, for other values with the same pattern. Raises InputError."""
+        """Data to send, by leaf, for other values with the same pattern, or with any pattern there is room for. Raises
+        InputError."""
         found = {}
         for mine, other in ((self.by_rows, matrix), (self.by_columns, matrix.T)):
-            new = _rows(other, "")
-            if not all(
+            new = _rows(other, "", mine.room)
+            if mine.room is not None:
+                found[mine.offsets] = new.offsets.data
+            elif not all(
                 np.array_equal(_places(a), _places(b))
                 for a, b in ((mine.offsets, new.offsets), (mine.entries, new.entries))
             ):
@@ -91,28 +106,38 @@ def _places(leaf: Variable) -> np.ndarray:
     return list_data(leaf)[:, 0] if leaf.vtype is VEC2 else list_data(leaf)
 
 
-def sparse_matrix(matrix: Matrix, name: str = "matrix") -> SparseMatrix:
-    """A SciPy sparse matrix as leaves; stored zeros are kept. Raises InputError."""
+def sparse_matrix(matrix: Matrix, name: str = "matrix", room: Room | None = None) -> SparseMatrix:
+    """A SciPy sparse matrix as leaves; stored zeros are kept. room: for other patterns, which then are data as well.
+    Raises InputError."""
     rows: Matrix = sparse.csr_array(matrix)
     if max(rows.shape) > MOST or not np.isfinite(rows.data).all():
         raise InputError(f"a matrix has finite values and at most {MOST} columns; this one is {rows.shape}")
-    by_rows = _rows(rows, name)
+    by_rows = _rows(rows, name, room)
     symmetric = rows.shape[0] == rows.shape[1] and abs(rows - rows.T).max() == 0
     return SparseMatrix(
         (int(rows.shape[0]), int(rows.shape[1])),
         by_rows,
-        by_rows if symmetric else _rows(rows.T, f"{name} transposed"),
+        by_rows if symmetric else _rows(rows.T, f"{name} transposed", room),
     )
 
 
-def _rows(matrix: Matrix, name: str) -> Rows:
+def _rows(matrix: Matrix, name: str, room: Room | None = None) -> Rows:
     rows: Matrix = sparse.csr_array(matrix, copy=True)
     rows.sum_duplicates()
     entries = np.stack([rows.indices, rows.data], axis=1) if rows.nnz else np.zeros((1, 2))
     offsets = rows.indptr.astype(np.int64)
+    if room is not None:
+        longest = int(np.diff(offsets).max(initial=0))
+        if rows.nnz > room.entries or longest > room.longest:
+            raise InputError(
+                f"the matrix has {rows.nnz} entries, {longest} in a row, and room for {room.entries} and {room.longest};"
+                " make a new sparse_matrix of it"
+            )
+        entries = padded(entries, room.entries)
     return Rows(
         list_leaf(f"{name} offsets", INT, offsets),
         list_leaf(name, VEC2, entries),
+        room,
     )
 
 

@@ -56,7 +56,8 @@ class Checkpoint:
         facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
         arrays: dict[str, Any] = {_STATE + name: array for name, array in self.state.items()}
         if self.mesh is not None:
-            arrays |= {_MESH + name: getattr(self.mesh, name) for name in _ARRAYS}
+            given = {name: getattr(self.mesh, name) for name in _ARRAYS}
+            arrays |= {_MESH + name: array for name, array in given.items() if array is not None}
         if self.views is not None:
             arrays["views"] = self.views
         arrays["facts"] = np.array(json.dumps(facts))
@@ -227,11 +228,13 @@ def _state(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _mesh(arrays: dict[str, np.ndarray]) -> Mesh | None:
     if not arrays:
         return None
-    if set(arrays) != {_MESH + name for name in _ARRAYS}:
+    given = {_MESH + name for name in _ARRAYS}
+    if set(arrays) not in (given, {name for name in given if "uv" not in name}):
         raise Damaged(f"holds other things: {', '.join(sorted(arrays))[:200]}")
     parts = {}
-    for name, (columns, dtype) in _ARRAYS.items():
-        array = parts[name] = arrays[_MESH + name]
+    for name, array in ((name.removeprefix(_MESH), array) for name, array in arrays.items()):
+        columns, dtype = _ARRAYS[name]
+        parts[name] = array
         if array.ndim != 2 or array.shape[1] != columns or array.dtype != dtype:
             raise Damaged(f"has a mesh without usable {name}")
     try:

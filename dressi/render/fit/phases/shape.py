@@ -7,23 +7,27 @@ import numpy as np
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.optim import optimizers as optim
+from ....ad.optim.optimizer import owner
 from ....ad.optim.optimizers import per_parameter
-from ....ad.types import FLOAT, IVEC3, VEC3, list_values
+from ....ad.types import FLOAT, VEC3, list_values
 from ...engine import Engine
 from ...forms.hard_soft_ras import SOFT_FORMS, draw_form
 from ...io.images import resize
 from ...lists import list_leaf
 from ...mesh import Mesh
+from ...mesh.remesh import remesh
 from ...objectives.large_steps import large_steps
 from ...objectives.losses import l2
-from ...objectives.regularizers import Adjacency, adjacency, laplacian, laplacian_loss
+from ...objectives.regularizers import Adjacency, laplacian
 from ...surface.projection import to_clip
 from ...surface.screen import with_margin
 from ..options import BETAS, FitRound
 from .batches import ViewBatches
 from .colours import PACE, HarmonicLight, colour_term
+from .lists import Lists, SpareLists
 from .mask_distances import cut_off, least_distances, signed_distances
 from .moving import Moving, matrices_of, optimizers_of
+from .remeshed import FILL, bare
 
 
 class ShapeRound:
@@ -61,7 +65,11 @@ class ShapeRound:
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.moving = matrices if isinstance(matrices, Moving) else None
-        self.position = list_leaf("position", VEC3, mesh.positions)
+        # A mesh that does not suit, such as one with borders, keeps its faces.
+        moves_faces = plan.remesh > 0 and rest is None and SpareLists.suit(mesh, plan.faces)
+        self.lists = lists = SpareLists(mesh, plan.faces) if moves_faces else Lists(mesh)
+        self.position = lists.position
+        self.of_vertices = [self.position]
         self.radius = Variable(FLOAT, name="radius")
         estimator = SOFT_FORMS[form]
         assert estimator.target is not None
@@ -75,11 +83,12 @@ class ShapeRound:
         soft = draw_form(
             estimator,
             clip,
-            list_leaf("faces", IVEC3, mesh.faces),
+            lists.face_list,
             wide,
-            len(mesh.faces),
+            lists.faces,
             radius=self.radius * (size[1] / wide[1]),
             layers=layers if estimator.layered else None,
+            edges=lists.edges if estimator.draws_edges else None,
         )
         outline = pick(
             Variable(FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin))
@@ -96,12 +105,9 @@ class ShapeRound:
             weight = pick(Variable(FLOAT, wide, len(masks), name="known", data=told))
         # The mean is over the picture without its margin.
         pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
-        # Scaled so that the same shape has the same cost at every subdivision.
-        smoothness = plan.smoothness * len(mesh.positions) ** 2
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
-        neighbours = adjacency(mesh.faces, len(mesh.positions))
-        bend = laplacian_loss(moved, neighbours)
-        self.loss = pictures + bend * smoothness
+        neighbours = lists.neighbours
+        self.loss = pictures + lists.bending(moved, plan.smoothness)
         rate = optim.cosine(plan.rate[0], plan.rate[1], plan.steps)
         if plan.spread:
             moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
@@ -111,10 +117,11 @@ class ShapeRound:
         if plan.colour and colors is not None:
             light = None if self.moving is None else HarmonicLight(mesh.vertex_normals(), len(masks))
             colour, distance = colour_term(
-                soft.mesh, colors, masks, size, margin, len(mesh.positions), pick, light
+                soft.mesh, colors, masks, size, margin, lists.vertices, pick, light
             )
             self.loss = self.loss + distance * plan.colour
             others[colour] = optim.adam(PACE, BETAS)
+            self.of_vertices.append(colour)
             if light is not None:
                 others |= {leaf: optim.adam(0.02, BETAS) for leaf in light.parameters}
         self.parameters = [self.position, *others]
@@ -123,10 +130,28 @@ class ShapeRound:
         self.optimizer = optim.Clocked(moves, counter)
 
     def before(self, engine: Engine, step: int) -> None:
-        """Send the radius of this step."""
+        """Send the radius of this step, after remeshing where it is time for that."""
         start, end = self.radii
         done = step / max(self.steps, 1)
+        if isinstance(self.lists, SpareLists) and step > 0 and step % self.round.remesh == 0:
+            self._remesh(engine, self.lists)
         engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
+
+    def _remesh(self, engine: Engine, lists: SpareLists) -> None:
+        """Remesh the present shape. Values of vertices, and the optimizer's moments of them, are carried over."""
+        state, mesh = engine.state(), self.mesh
+        own = [
+            name for name in state if any(name == p.name or owner(name) == p.name for p in self.of_vertices)
+        ]
+        fields = {name: lists.rows(state[name], mesh).astype(np.float64) for name in own}
+        mesh = bare(mesh.moved(fields["position"]))
+        found = remesh(mesh, faces=int(FILL * lists.faces), most_faces=lists.faces, fields=fields, rounds=1)
+        if not SpareLists.suit(found.mesh, lists.faces):
+            return
+        self.mesh = found.mesh
+        for leaf, data in lists.data(found.mesh).items():
+            engine.send(leaf, data)
+        engine.restore({**state, **{name: lists.image(found.fields[name]) for name in own}})
 
     def result(self, state: dict[str, np.ndarray]) -> Mesh:
         """The mesh from a state of the engine."""

@@ -14,7 +14,7 @@ import numpy as np
 from ....ad.graph import Domain, PixelFunction, Variable
 from ....ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_size
 from ....errors import InputError
-from ...lists import at_points, list_leaf, read_list
+from ...lists import at_points, list_data, list_leaf, padded, read_list
 from ...surface.screen import DrawnMesh, common_batch, face_cross
 from ..soft_faces import squared_distance
 
@@ -94,6 +94,34 @@ def edge_list(faces: np.ndarray) -> EdgeList:
         list_leaf("faces at edges", IVEC3, incident),
         list_leaf("neighbours", IVEC3, neighbours),
         bool((edges[:, 2:] >= 0).all()),
+    )
+
+
+def with_room(edges: EdgeList, count: int) -> EdgeList:
+    """The edge list with room for ``count`` edges. Entries in excess have no faces and are never drawn.
+
+    For another mesh, the data of the three lists of its own edge list with the same room are sent. Raises InputError if
+    there are more edges.
+
+    >>> with_room(edge_list(primitives.cube().faces), 30).count
+    30
+    """
+    if edges.count > count:
+        raise InputError(
+            f"the mesh has {edges.count} edges, and there is room for {count}; make a new graph for it"
+        )
+    rows = [list_data(leaf) for leaf in (edges.list, edges.around, edges.faces)]
+    table = padded(rows[0][: edges.count], count)
+    table[edges.count :, 2:] = -1
+    around = padded(rows[1][: edges.count], count)
+    # An edge has two faces on a closed mesh, and at least one elsewhere.
+    incident = padded(rows[2][: 2 * count], max(2 * count, len(rows[2])))
+    return EdgeList(
+        count,
+        list_leaf("edges", IVEC4, table),
+        list_leaf("around edges", IVEC2, around),
+        list_leaf("faces at edges", IVEC3, incident),
+        edges.closed,
     )
 
 

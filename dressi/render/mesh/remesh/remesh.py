@@ -7,6 +7,7 @@ that do not touch, so that no loop runs over edges.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -51,7 +52,8 @@ def remesh(
 
     New values are convex combinations of old ones at corners of one face: fields, UVs and colours that are linear functions
     of the position stay so exactly, and what was not negative is not afterwards. Seams of UVs stay seams. The topology,
-    borders included, does not change; on borders and where three faces share an edge, nothing changes. Raises InputError.
+    borders included, does not change; on borders and where three faces share an edge, nothing changes, and a warning says so.
+    Raises InputError.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> ball = icosphere(2)
@@ -75,6 +77,12 @@ def remesh(
     most = np.iinfo(np.int64).max if most_faces is None else most_faces
     layers = to_layers(mesh, np.broadcast_to(wanted, len(mesh.positions)), fields)
     fixed = int(layers.fixed.sum())
+    if fixed:
+        warnings.warn(
+            f"mesh '{mesh.name}' is not closed or no manifold: {fixed} vertices on borders and seams of more than two faces"
+            " stay as they are, and folds are not healed",
+            stacklevel=2,
+        )
     # Room for the splits first.
     collapse_short(layers)
     for _ in range(rounds):
