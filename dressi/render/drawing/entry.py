@@ -76,8 +76,9 @@ def render(
     background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
-    pixels.  form: "outer", "silhouette", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default:
-    "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard".
+    pixels.  form: "outer", "contour", "silhouette", "face", "antialias" (``hard_soft_ras``, which has the options) or
+    "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
+    "contour" for losses of colours, depths or normals of what hides itself or other things.
     cull: "none" or "back".  outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)

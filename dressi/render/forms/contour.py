@@ -72,6 +72,11 @@ class Contours(Silhouette):
         weights = barycentric(mesh.position, corners(self.face, mesh.faces), mesh.size)
         return self._margin(), Surface(mesh.faces, self.face, weights)
 
+    @property
+    def seen(self) -> Surface:
+        """The nearest face at the pixel centre, without the margin."""
+        return self.surfaces[1]
+
     def _margin(self) -> Surface:
         mesh, near = self.mesh, self.nearest
         outward = near.point - pixel_centres(mesh.size)
@@ -128,5 +133,6 @@ CONTOUR = Form(
     one_sided=True,
     least_radius=3.0,
     colours=True,
+    exact_inside=True,
     full_resolution=True,
 )

@@ -39,6 +39,11 @@ class Silhouette(ABC):
     def surfaces(self) -> tuple[Surface, ...]:
         """The surface seen at every pixel, soft margin included, from front to back. Differentiable in the positions."""
 
+    @property
+    def seen(self) -> Surface:
+        """The nearest surface at the pixel centre, with the soft margin in forms that have one surface."""
+        return self.surfaces[0]
+
     @abstractmethod
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """One image from the shaded ``surfaces``, a float image each, over a background (default: black)."""
@@ -66,6 +71,9 @@ class Form:
     """Pixels. With a smaller radius a fit converges to the wrong outline."""
     colours: bool = False
     """Whether a fit of the shape may compare colours beside silhouettes."""
+    exact_inside: bool = False
+    """Whether blended images have exact derivatives at contours inside of the outline too. ``Picture`` then blends depth,
+    normals and attributes, not only colours."""
     full_resolution: bool = False
     """Whether a pixel costs so little that a fit draws up to the full size of its pictures."""
 

@@ -11,8 +11,10 @@ import soft_cases as sc
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.errors import InputError
+from dressi.render import Camera, render
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.lists import list_data
 
@@ -88,3 +90,34 @@ def test_blending_needs_two_colours():
     _, drawn = cc.contours(CASES["acute"])
     with pytest.raises(InputError, match="a colour of the margin and one of the surface"):
         drawn.blend([F.constant(1.0)])
+
+
+@pytest.mark.parametrize("image", ["depth", "normal"])
+def test_losses_of_attributes_feel_what_hides_what(image):
+    # A small slanted square moves before a large one.
+    square = np.array([(-1, -1, 0), (1, -1, 0), (1, 1, 0), (-1, 1, 0)], float)
+    turn = np.array([(0.95, 0.31, 0.2), (-0.31, 0.95, 0.1), (0, 0, 1)])
+    small = square * 0.3 @ turn + (0.03, 0.02, 0.5)  # far from the contour of the other
+    faces = np.array([(0, 1, 2), (0, 2, 3), (4, 5, 6), (4, 6, 7)])
+    camera = Camera.perspective(40, (32, 32), (0.1, 0.0, 4), (0, 0, 0))
+    start, move = np.concatenate([small, square]), np.repeat([[1.0, 0, 0], [0, 0, 0]], 4, axis=0)
+    target = np.broadcast_to(np.linspace(-3, 3, 32), (32, 32))
+
+    def change(form: str) -> tuple[float, float]:
+        positions = Variable.of(start)
+        picture = render((start, faces), camera, positions=positions, form=form, radius=0.1)
+        error = getattr(picture, image) - target
+        loss = F.sum(F.square(error) if error.vtype.is_scalar else F.dot(error, error))
+        (slope,) = gradient(loss, [positions])
+        losses, slopes, step = [], [], 0.07  # one pixel
+        for place in (-1.0, 1.0, *((np.arange(24) + 0.5) / 12 - 1)):
+            positions.data = (start + 0.5 * place * step * move).reshape(positions.shape)
+            value, by = evaluate([loss, slope])
+            losses.append(value.item())
+            slopes.append((by.reshape(-1, 3) * move).sum())
+        return float(np.mean(slopes[2:])) * step, losses[1] - losses[0]
+
+    integral, difference = change("contour")
+    assert abs(integral - difference) <= 0.02 * abs(difference)
+    integral, difference = change("outer")
+    assert abs(integral - difference) > 0.3 * abs(difference)
