@@ -6,11 +6,11 @@
 
 Photographs (dino, dtu24, lego) and meshes that make six (spot, ...) or twelve pictures (spot-12, ...), from the folder
 DRESSI_DATA; bob-12 also reports how much of its hole is open. seeds: the same mesh several times, each with the start sphere
-rotated, the pictures in another order, noise of 0.02 in their codes, and every tenth pixel along the outline randomly in or
-out of the mask. Each case is fitted as by the command line. Its results are in a folder of its name, and its row in
-fit_table.json: seconds with loading and writing, metrics, surface, and the visual hull of the same masks. Existing rows are
-kept. A last row has the spread of the seeds' distances to the true surface: (max - min) / mean, and the standard deviation
-over the mean.
+rotated (see --start), the pictures in another order, noise of 0.02 in their codes, and every tenth pixel along the outline
+randomly in or out of the mask. Each case is fitted as by the command line. Its results are in a folder of its name, and its
+row in fit_table.json: seconds with loading and writing, metrics, surface, and the visual hull of the same masks. Existing
+rows are kept. A last row has the spread of the seeds' distances to the true surface: (max - min) / mean, and the standard
+deviation over the mean.
 """
 
 import argparse
@@ -38,6 +38,7 @@ from dressi.render.fit import (
     photo_dataset,
     write_results,
 )
+from dressi.render.fit.options import STARTS
 from dressi.render.io import load_mesh, load_photos, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
@@ -49,9 +50,14 @@ MESHES = {
     "BoomBox": "BoomBox_512.glb",
     "BarramundiFish": "BarramundiFish_512.glb",
     "bob": "spot_bob/bob_tri.obj",
+    "Suzanne": "Suzanne_512.glb",
+    "Lucy": "stanford/Lucy100k.ply",
+    "bunny": "common/stanford-bunny.obj",
+    "teapot": "common/teapot.obj",
 }
 FOURS = ("Avocado", "spot", "BoomBox", "BarramundiFish")
-CASES = (*PHOTOS, *FOURS, *(f"{name}-12" for name in FOURS), "bob-12", "seeds")
+OTHERS = ("bob", "Suzanne", "Lucy", "bunny", "teapot")
+CASES = (*PHOTOS, *FOURS, *(f"{name}-12" for name in (*FOURS, *OTHERS)), "seeds")
 WIDEST = 320
 """Of photographs, as the command line takes them."""
 NOISE, FRAYED = 0.02, 0.1
@@ -104,11 +110,17 @@ def fit(name: str, case: dict[str, Any], data: Path, folder: Path, device: Devic
     given = {} if case["steps"] is None else {"steps": case["steps"]}
     if name in PHOTOS:
         photos = load_photos(data / "photos" / PHOTOS[name], widest=wide or WIDEST)
-        options = FitOptions(size=photos.cameras.size, **given)
+        options = FitOptions(size=photos.cameras.size, start=case["start"], **given)
         scene = photo_dataset(photos)
     else:
         side = wide or FitOptions().size[0]
-        options = FitOptions(size=(side, side), views=case.get("views", 6), seed=case.get("seed", 0), **given)
+        options = FitOptions(
+            size=(side, side),
+            views=case.get("views", 6),
+            seed=case.get("seed", 0),
+            start=case["start"],
+            **given,
+        )
         target = load_mesh(data / "meshes" / MESHES[name])
         scene = mesh_dataset(target, options.views, options.size, lambda: DressiAD(device))
     if "seed" in case:
@@ -167,6 +179,7 @@ def main() -> None:
     parser.add_argument("--mesh", default="spot", choices=MESHES, help="of the case seeds")
     parser.add_argument("--size", type=int, help="width of pictures, if not that of the command line")
     parser.add_argument("--steps", type=int, help="if not those of the command line")
+    parser.add_argument("--start", default="auto", choices=STARTS, help="as of the command line")
     parser.add_argument("--device", help="Vulkan device, by name or index")
     parser.add_argument("--headless", action="store_true", help="no window is ever opened")
     parser.add_argument("--out", type=Path, default=Path("out/fit_table"))
@@ -178,7 +191,12 @@ def main() -> None:
     file = settings.out / "fit_table.json"
     rows: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
     with Device.open(settings.device) as device:
-        common = {"size": settings.size, "steps": settings.steps, "device": device.name}
+        common = {
+            "size": settings.size,
+            "steps": settings.steps,
+            "start": settings.start,
+            "device": device.name,
+        }
         todo: list[tuple[str, dict[str, Any]]] = []
         for label in settings.case:
             name, _, views = label.partition("-")

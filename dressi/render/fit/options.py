@@ -153,8 +153,9 @@ class FitOptions:
         """The shape phase from coarse to fine, the radius from far to near.
 
         exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
-        else colours too.  near: whether the start already fits the masks. Then the steps of the first round, which goes
-        far, belong to the second one.
+        else colours too.  near: whether the start already fits the masks, as their visual hull does. Then the first round,
+        which goes far, is left out. With exact masks so are the rounds with colours of coarse pictures: from the hull the
+        surface is found better by outlines and the Laplacian alone.
         """
         steps = max(self.steps - self.texture_steps, 1)
         parts = (0.35, 0.35)
@@ -162,7 +163,9 @@ class FitOptions:
             parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
         share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
-        if near:
+        if near and exact and self.colours:
+            share = [0, int(0.4 * steps), 0, 0, 0, 0, steps - int(0.4 * steps)]
+        elif near:
             share[:2] = [0, share[0] + share[1]]
         plans = (
             self._fine_rounds(share, exact)

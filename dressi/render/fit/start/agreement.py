@@ -13,10 +13,8 @@ from .carving import Cones
 
 ROWS = 40
 """Rows of the small pictures in which coverage is compared."""
-EXTENT = 1.05
-"""Half of the side of the box that is searched, in units of the scene, whose object lies inside the unit sphere."""
 CELLS = 56
-"""Cells along each side of that box in which masks are compared: narrower than a small pixel."""
+"""Cells of the grid on which masks are compared along the longest side of the box: narrower than a small pixel."""
 MISSING = 0.1
 """Masks contradict each other if their hull leaves this share of one of them uncovered."""
 MOST_WRONG = 0.25
@@ -103,8 +101,9 @@ class Agreement:
         that the hull misses whichever other mask is left out; it is left out, too. If more than MOST_WRONG of the masks
         are wrong, ``wrong`` are those that carve the points on which most masks agree.
         """
-        grid = Grid(np.full(3, -EXTENT), 2 * EXTENT / CELLS, (CELLS + 1, CELLS + 1, CELLS + 1))
+        grid = Grid.around(cones.box, CELLS)
         points = grid.points().reshape(-1, 3)
+        points = points[cones.domain(points) > -grid.step]
         # A point is outside of a cone if the whole cell around it is.
         outside = cones.fields(points) < -grid.step
         count, wrong, most = outside.sum(0), list[int](), MOST_WRONG * len(cones)

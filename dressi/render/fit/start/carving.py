@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt, gaussian_filter, map_coordinates, zoom
@@ -17,6 +17,10 @@ SMOOTH = 0.7
 COARSE = 4
 """Cells of the fine grid along one cell of the grid that is evaluated first."""
 
+SCENE = np.array([[-1.0] * 3, [1.0] * 3])
+"""The box around the unit sphere, in which the object lies in units of the scene."""
+SEEN = 1 / 3
+"""Share of the views that have to show a point. What fewer show has hardly been carved."""
 CHUNK = 1 << 15
 """Points that are evaluated at once, so that what is computed of them stays in the cache."""
 
@@ -26,27 +30,34 @@ class Cones:
     """The cones of N masks. The field of a cone at a point is its approximate signed distance to the cone, positive inside.
 
     matrices: (N, 4, 4) from the space of the points to clip space.  size: (W, H) of the masks.
-    distances: N images (H + 2 PAD, W + 2 PAD), signed pixels to the outline.
+    distances: N images (H + 2 PAD, W + 2 PAD), signed pixels to the outline.  told: N such images of 0 and 1, the pixels
+    whose coverage is known; None if all are.  box: (2, 3), outside of which nothing is.
     """
 
     matrices: np.ndarray
     size: tuple[int, int]
     distances: list[np.ndarray]
+    told: list[np.ndarray | None]
+    box: np.ndarray
 
     @classmethod
-    def of(cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> Cones:
+    def of(
+        cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None, box: np.ndarray = SCENE
+    ) -> Cones:
         """The cones of masks (N, H, W). known: (N, H, W) bool, the valid pixels.
 
         Where coverage is unknown nothing is carved: beyond the border of a mask that is ``cut_off``, and at pixels that are
         not known. Any other mask shows the object as a whole, so that its outside goes on beyond the border.
         """
-        cut, images = cut_off(masks, known), []
+        cut, images, seen = cut_off(masks, known), [], []
         for i, mask in enumerate(np.asarray(masks) >= 0.5):
             told = np.ones(mask.shape, bool) if known is None else np.asarray(known[i]) > 0
             maybe = np.pad(mask | ~told, PAD, constant_values=bool(cut[i]))
             images.append(gaussian_filter(_signed(maybe), SMOOTH, mode="nearest").astype(np.float32))
+            wide = np.pad(told, PAD, constant_values=not cut[i])
+            seen.append(None if wide.all() else wide.astype(np.float32))
         height, width = masks.shape[1:]
-        return cls(np.asarray(matrices, np.float64), (width, height), images)
+        return cls(np.asarray(matrices, np.float64), (width, height), images, seen, np.asarray(box))
 
     def __len__(self) -> int:
         return len(self.matrices)
@@ -54,22 +65,38 @@ class Cones:
     def without(self, views: set[int]) -> Cones:
         """The cones of the other views."""
         rest = [i for i in range(len(self)) if i not in views]
-        return Cones(self.matrices[rest], self.size, [self.distances[i] for i in rest])
+        distances, told = ([images[i] for i in rest] for images in (self.distances, self.told))
+        return replace(self, matrices=self.matrices[rest], distances=distances, told=told)
 
     def field(self, view: int, points: np.ndarray) -> np.ndarray:
         """(P,) float32 field of one cone at points (P, 3), in their units; infinite behind the camera."""
+        row, column, depth = self._pixels(view, points)
+        pixels = map_coordinates(self.distances[view], [row, column], order=1, mode="nearest")
+        # A length l across the view at depth w is l * |row 1| / w * H / 2 pixels.
+        scale = 2 / (self.size[1] * np.linalg.norm(self.matrices[view, 1, :3]))
+        return np.where(depth > 1e-6, pixels * depth * np.float32(scale), np.inf)
+
+    def domain(self, points: np.ndarray) -> np.ndarray:
+        """(P,) a field of where the object can be at all: in the box, and where at least SEEN of the views show it."""
+        inside = np.minimum(points - self.box[0], self.box[1] - points).min(1)
+        limited = [view for view, told in enumerate(self.told) if told is not None]
+        if not limited:
+            return inside
+        count = np.full(len(points), len(self) - len(limited))
+        for view in limited:
+            row, column, depth = self._pixels(view, points.astype(np.float32))
+            seen = map_coordinates(self.told[view], [row, column], order=0, mode="nearest")
+            count += (depth > 1e-6) & (seen > 0)
+        return np.where(count < SEEN * len(self), -np.abs(inside), inside)
+
+    def _pixels(self, view: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row and column of float32 points (P, 3) in the padded image of a view, in pixels, and their depth."""
         matrix, (width, height) = self.matrices[view].astype(np.float32), self.size
         x, y, depth = (matrix[k, :3] @ points.T + matrix[k, 3] for k in (0, 1, 3))
-        front = depth > 1e-6
-        scale = 0.5 / np.where(front, depth, np.float32(1))
-        at = [y * scale * height, x * scale * width]
-        at[0] += 0.5 * height + PAD - 0.5
-        at[1] += 0.5 * width + PAD - 0.5
-        pixels = map_coordinates(self.distances[view], at, order=1, mode="nearest")
-        # A length l across the view at depth w is l * |row 1| / w * H / 2 pixels.
-        return np.where(
-            front, pixels * depth * np.float32(2 / (height * np.linalg.norm(matrix[1, :3]))), np.inf
-        )
+        scale = 0.5 / np.where(depth > 1e-6, depth, np.float32(1))
+        row = y * scale * np.float32(height) + np.float32(0.5 * height + PAD - 0.5)
+        column = x * scale * np.float32(width) + np.float32(0.5 * width + PAD - 0.5)
+        return row, column, depth
 
     def fields(self, points: np.ndarray) -> np.ndarray:
         """(N, P) the fields of all cones at points (P, 3)."""
@@ -77,14 +104,14 @@ class Cones:
 
     def hull(self, points: np.ndarray, least: float = -np.inf) -> np.ndarray:
         """(P,) the least field of all cones: positive inside the hull. Values below ``least`` are only known to be below."""
-        found = np.full(len(points), np.inf, np.float32)
+        found = self.domain(points)
         for first in range(0, len(points), CHUNK):
-            some, alive = points[first : first + CHUNK].astype(np.float32), np.arange(first, first + CHUNK)
-            alive = alive[: len(some)]
+            alive = np.arange(first, min(first + CHUNK, len(points)))
+            some = points[alive].astype(np.float32)
             for view in range(len(self)):
-                found[alive] = np.minimum(found[alive], self.field(view, some))
                 stays = found[alive] >= least
                 some, alive = some[stays], alive[stays]
+                found[alive] = np.minimum(found[alive], self.field(view, some))
         return found
 
     def on(self, grid: Grid) -> np.ndarray:

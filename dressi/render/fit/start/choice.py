@@ -10,6 +10,7 @@ from ....errors import InputError
 from ...mesh import Mesh
 from ..dataset import Dataset
 from ..options import FitOptions
+from .carving import SCENE
 from .hull import Hull
 
 LEAST_VIEWS = 4
@@ -29,7 +30,9 @@ def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None
     asked, train = options.start == "hull", dataset.train
     if not asked and (options.refine_poses or len(train.masks) < LEAST_VIEWS):
         return None
-    hull = Hull.of(dataset.matrices, train.masks, train.known)
+    # The true box of a mesh is not known from its pictures.
+    box = SCENE if dataset.exact else _widened((dataset.bounds - dataset.center) / dataset.radius)
+    hull = Hull.of(dataset.matrices, train.masks, train.known, box)
     names = [f"'{train.cameras.cameras[view].name}'" for view in hull.wrong]
     if not hull.agree:
         what = f"the masks contradict each other, those of {_listed(names)} most: their visual hull is empty"
@@ -52,6 +55,12 @@ def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None
         # The mesh has no UVs that could be lost.
         warnings.simplefilter("ignore")
         return hull.mesh(faces).unwrap(options.texture_size)
+
+
+def _widened(box: np.ndarray, share: float = 0.02) -> np.ndarray:
+    """A box (2, 3) with this share of its longest side more on every side."""
+    margin = share * float((box[1] - box[0]).max())
+    return np.stack([box[0] - margin, box[1] + margin])
 
 
 def _ball(sphere: Mesh, cells: int = 24) -> np.ndarray:

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 
+from ....errors import InputError
 from ...mesh import Mesh
 from ...mesh.decimate import decimate_closed
 from ...mesh.volume import Grid, level_set
 from ..phases.unfold import unfolded
 from .agreement import Agreement, Small, needed
-from .carving import Cones
+from .carving import SCENE, Cones
 
 CELLS = 112
 """Cells of the grid of the hull along its longest side."""
-BLUR = 0.7
-"""Smoothing of the field in cells: takes the edge off the creases where cones meet."""
+BLURS = (0.7, 1.2, 2.0)
+"""Smoothing of the field in cells: takes the edge off the creases where cones meet. The hull of frayed masks needs more."""
+MOST_FACES = 2.0
+"""Most faces of the start relative to those that it should have."""
 EVENINGS = 12
 """Rounds of moving vertices to the middle of their neighbours and back to the surface, for even triangles."""
 
@@ -34,10 +37,14 @@ class Hull:
     agree: bool
 
     @classmethod
-    def of(cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> Hull:
-        """The hull of masks (N, H, W), valid where known (N, H, W) is true. matrices: (N, 4, 4) from units of the scene to
-        clip space."""
-        cones, small = Cones.of(matrices, masks, known), Small.of(matrices, masks, known)
+    def of(
+        cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None, box: np.ndarray = SCENE
+    ) -> Hull:
+        """The hull of masks (N, H, W), valid where known (N, H, W) is true.
+
+        matrices: (N, 4, 4) from units of the scene to clip space.  box: (2, 3) around the object, in these units.
+        """
+        cones, small = Cones.of(matrices, masks, known, box), Small.of(matrices, masks, known)
         found = Agreement.of(cones, small)
         if not found.agree or found.box is None:
             return cls(np.full((1, 1, 1), -1.0), Grid(np.zeros(3), 1.0, (1, 1, 1)), small, found.wrong, False)
@@ -49,26 +56,38 @@ class Hull:
         # Points that are dropped lie outside; the surface between them and those that are kept is half way.
         field = np.where((field > 0) & ~keep, -0.5 * grid.step, field)
         reach = 3 * grid.step
-        return cls(
-            gaussian_filter(np.clip(field, -reach, reach), BLUR), grid, small, found.wrong, bool(keep.any())
-        )
+        return cls(np.clip(field, -reach, reach), grid, small, found.wrong, bool(keep.any()))
 
     def points(self) -> np.ndarray:
         """(P, 3) the points of the grid inside the hull."""
         return self.grid.origin + self.grid.step * np.argwhere(self.field > 0)
 
     def mesh(self, faces: int) -> Mesh:
-        """The surface as a closed mesh of about that many faces of even size, without UVs and folds."""
-        found = level_set(self.field, self.grid, least=0.0)
-        return unfolded(self._evened(decimate_closed(found, faces)))
+        """The surface as a closed mesh of about that many faces of even size, without UVs and folds.
 
-    def _evened(self, mesh: Mesh) -> Mesh:
+        Raises InputError if no smoothing of BLURS gives one.
+        """
+        for blur in BLURS:
+            field = gaussian_filter(self.field, blur)
+            found = level_set(field, self.grid, least=1e-3)
+            if not found.is_closed():
+                continue
+            # Marching cubes leave slivers, which decimation would collapse to tiny faces.
+            found = decimate_closed(self._evened(found, field, EVENINGS // 4), faces, handles=False)
+            if len(found.faces) <= MOST_FACES * faces:
+                return unfolded(self._evened(found, field, EVENINGS))
+        raise InputError(
+            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces; check the masks, or give --start"
+            " sphere"
+        )
+
+    def _evened(self, mesh: Mesh, field: np.ndarray, times: int) -> Mesh:
         averaging, positions = mesh.averaging(), mesh.positions
-        slopes = [np.gradient(self.field, self.grid.step, axis=k) for k in range(3)]
-        for _ in range(EVENINGS):
+        slopes = [np.gradient(field, self.grid.step, axis=k) for k in range(3)]
+        for _ in range(times):
             positions = positions + 0.5 * (averaging @ positions - positions)
             at = ((positions - self.grid.origin) / self.grid.step).T
-            value = map_coordinates(self.field, at, order=1, mode="nearest")
+            value = map_coordinates(field, at, order=1, mode="nearest")
             slope = np.stack([map_coordinates(part, at, order=1, mode="nearest") for part in slopes], axis=1)
             step = value / np.maximum((slope**2).sum(1), 0.25)
             positions = positions - np.clip(step, -self.grid.step, self.grid.step)[:, None] * slope
