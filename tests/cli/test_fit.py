@@ -126,13 +126,16 @@ def test_one_photograph(tmp_path: Path):
 
 def test_counts_of_the_plan(target: Path, tmp_path: Path):
     counts = []
-    for views in ("1", "6", "12"):
+    # The start decides which rounds there are.
+    for start, views in (("sphere", "1"), ("sphere", "12"), ("hull", "6"), ("hull", "12")):
         result = fit_command(
-            "--target", target, "--plan", "--json", "--views", views, "--size", "16", "--out", tmp_path / "no"
-        )
+            "--target", target, "--plan", "--json", "--views", views, "--size", "16", "--start", start,
+            "--out", tmp_path / "no",
+        )  # fmt: skip
         assert result.returncode == 0, result.stderr
         counts.append(json.loads(result.stdout))
-    assert counts[0] == counts[1] == counts[2]
+    assert counts[0] == counts[1] and counts[2] == counts[3]
+    assert set(counts[2]["rounds"]) < set(counts[0]["rounds"])
     whole = {"substages", "stages", "functions"}
     assert set(counts[0]) == {*whole, "shape", "texture", "rounds", "planned_for"}
     rounds = counts[0]["rounds"]

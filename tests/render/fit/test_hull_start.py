@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,15 +172,23 @@ def test_no_steps_are_lost_where_the_start_is_near():
 
 @pytest.mark.vk
 @pytest.mark.one_driver
-def test_two_objects_are_recovered_as_two(device):
+def test_two_objects_are_recovered_as_two_also_by_a_resumed_fit(device, tmp_path: Path):
     def make_engine() -> DressiAD:
         return DressiAD(device)
 
     size = (40, 40)
     scene = mesh_dataset(BALLS, 4, size, make_engine)
     options = FitOptions(size=size, views=4, steps=60, texture_size=32, colours=False)
+
+    def job() -> FitJob:
+        return FitJob(scene, options, make_engine, folder=tmp_path)
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = FitJob(scene, options, make_engine).run().mesh
+        calls = []
+        part = job().run(progress=calls.append, stop=lambda: len(calls) >= 2)
+        whole = job().run(resume=True)
+    found = whole.mesh
+    assert not part.finished and whole.finished and len(whole.losses) == options.steps
     assert found.component_count() == 2 and found.is_closed()
     assert iou(draw(found, scene.train.cameras, make_engine)[0], scene.train.masks) > 0.93
