@@ -88,6 +88,10 @@ def fit(
         str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the last run was stopped.")] = False,
+    preview: Annotated[
+        bool,
+        typer.Option("--preview", help="Write preview.png into the folder of the results as the fit goes."),
+    ] = False,
     plan: Annotated[
         bool,
         typer.Option(
@@ -104,6 +108,6 @@ def fit(
         target=target, photos=photos, masks=masks, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
         radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure,
         spread=spread, remesh=remesh, device=device,
-        resume=resume, plan=plan, as_json=as_json,
+        resume=resume, preview=preview, plan=plan, as_json=as_json,
     )  # fmt: skip
     return run_fit(request)

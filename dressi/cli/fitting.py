@@ -69,6 +69,7 @@ class Request:
     remesh: bool
     device: str | None
     resume: bool
+    preview: bool
     plan: bool
     as_json: bool
 
@@ -117,7 +118,8 @@ def run_fit(request: Request) -> int:
             stop = Stop()
             try:
                 with stop, Bar(request.resume) as bar:
-                    result = job.run(resume=request.resume, progress=bar, stop=stop)
+                    preview = request.out / "preview.png" if request.preview else None
+                    result = job.run(resume=request.resume, progress=bar, stop=stop, preview=preview)
                 say("writing results ...")
                 report = _written(request, source, device, dataset, result, begin)
             except KeyboardInterrupt:
@@ -252,7 +254,8 @@ def _dataset(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[
 
 
 class Bar:
-    """Progress on stderr: phase, loss, steps per second."""
+    """Progress on stderr: phase, IoU and PSNR of the training views, steps per second. The loss rises when the radius
+    shrinks, so it is no measure of progress."""
 
     def __init__(self, resume: bool):
         self._resume, self._bar, self._unseen = resume, None, False
@@ -270,7 +273,10 @@ class Bar:
         if self._bar is None:
             self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
         self._bar.set_description(progress.phase, refresh=False)
-        self._bar.set_postfix(loss=f"{progress.loss:.3g}", refresh=False)
+        shown = {} if progress.iou is None else {"IoU": f"{progress.iou:.4f}"}
+        if progress.psnr is not None:
+            shown["PSNR"] = f"{progress.psnr:.1f} dB"
+        self._bar.set_postfix(shown, refresh=False)
         self._bar.update(progress.done - self._bar.n)
 
     def __enter__(self) -> "Bar":

@@ -174,7 +174,7 @@ def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     ) as process:
         assert process.stderr is not None
         shown = ""
-        while "loss=" not in shown:
+        while "IoU=" not in shown:
             shown += process.stderr.read(16)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)

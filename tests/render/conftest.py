@@ -49,7 +49,7 @@ def run(device) -> Iterator[Callable[[Sequence[Variable]], list[np.ndarray]]]:
 class TinyFits:
     """A small scene on a device, and fits to it that many tests look at: nobody may change what they return."""
 
-    options = FitOptions(size=(24, 24), views=3, steps=30, texture_size=16, colours=False)
+    options = FitOptions(size=(24, 24), views=3, steps=30, texture_size=16, colours=False, joint=False)
 
     def __init__(self, device):
         self.device = device

@@ -29,14 +29,20 @@ def compare(targets: np.ndarray, results: np.ndarray, gap: int = 2) -> np.ndarra
     return sheet
 
 
-def save_losses(path: Path, losses: Sequence[tuple[str, float]]) -> None:
-    """PNG of the losses of each phase by step, on a logarithmic scale."""
+def save_losses(
+    path: Path,
+    losses: Sequence[tuple[str, float]],
+    quality: Sequence[tuple[int, float, float | None]] = (),
+) -> None:
+    """PNG of the losses of each phase by step, on a logarithmic scale; below them IoU and PSNR (step, IoU, PSNR), if any."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4), dpi=100)
+    count = 2 if quality else 1
+    figure, rows = pyplot.subplots(count, sharex=True, figsize=(7, 4 * count), dpi=100, squeeze=False)
+    axes = rows[0, 0]
     for phase in dict.fromkeys(phase for phase, _ in losses):
         steps = [step for step, (name, _) in enumerate(losses) if name == phase]
         axes.plot(steps, [max(losses[step][1], 1e-12) for step in steps], label=phase)
@@ -44,6 +50,20 @@ def save_losses(path: Path, losses: Sequence[tuple[str, float]]) -> None:
     if losses:
         axes.legend()
     axes.grid(alpha=0.3)
+    if quality:
+        _draw_quality(rows[1, 0], quality)
     figure.tight_layout()
     figure.savefig(path, format="png")
     pyplot.close(figure)
+
+
+def _draw_quality(axes, quality: Sequence[tuple[int, float, float | None]]) -> None:
+    """IoU on the left scale, PSNR on the right one."""
+    axes.plot([step for step, _, _ in quality], [iou for _, iou, _ in quality], label="IoU")
+    axes.set(xlabel="step", ylabel="IoU of the training views", ylim=(None, 1))
+    axes.grid(alpha=0.3)
+    coloured = [(step, psnr) for step, _, psnr in quality if psnr is not None]
+    if coloured:
+        right = axes.twinx()
+        right.plot(*zip(*coloured, strict=True), color="tab:orange")
+        right.set(ylabel="PSNR in dB (orange)")

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.reach import check_reach, marked
@@ -24,12 +22,14 @@ from .parts import Parts
 from .phases.learned import learned, round_size
 from .phases.moving import Moving, with_views
 from .phases.openings import opened
-from .phases.remeshed import refined, with_uvs
+from .phases.remeshed import refined
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import healed, unfolded
 from .result import FitResult, Progress, Timing
 from .rounds import in_world, moving_cameras, rounds_of
+from .textures.charts import with_charts
+from .watch import Watch, qualities
 
 CHUNK = 10
 """Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed fit computes the
@@ -111,6 +111,9 @@ class FitJob:
             seed=options.seed,
             batch=options.batch,
             exposure=options.exposure,
+            # Outlines of photographs are not known to a part of a pixel.
+            shape=self.dataset.exact and options.joint,
+            rest=self._start.positions if self._rest_is_start else None,
         )
 
     def topology(self, number: int) -> Mesh:
@@ -152,8 +155,11 @@ class FitJob:
         resume: bool = False,
         progress: Callable[[Progress], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
+        preview: Path | None = None,
     ) -> FitResult:
         """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true; a stopped fit saves a checkpoint.
+
+        preview: a PNG file that shows the training views as they become, see ``Watch``.
 
         Checkpoints are also saved every ``SAVE_SECONDS`` and before the last steps; ``forget`` removes them. The folder is
         locked while this runs. A checkpoint that cannot be written does not end the fit, see ``FitResult.unsaved``.
@@ -162,13 +168,11 @@ class FitJob:
         start mesh is out of reach of its target in every view; warns if it is in some.
         """
         with locked(self.folder) if self.folder is not None else nullcontext():
-            return self._run(resume, progress, stop)
+            self._check_reach()
+            point = self._checkpoint() if resume else Checkpoint(self._key)
+            return self._run(point, Watch(point, sum(self._steps), progress, preview), stop)
 
-    def _run(
-        self, resume: bool, progress: Callable[[Progress], None] | None, stop: Callable[[], bool]
-    ) -> FitResult:
-        self._check_reach()
-        point = self._checkpoint() if resume else Checkpoint(self._key)
+    def _run(self, point: Checkpoint, watch: Watch, stop: Callable[[], bool]) -> FitResult:
         self._began, self._earlier = time.perf_counter(), point.seconds
         mesh = self.topology(point.round)
         if point.mesh is not None:
@@ -181,11 +185,11 @@ class FitJob:
             work = self.texture_round(mesh) if textured else self.shape_round(point.round, mesh)
             point.mesh = mesh
             point.views = None if self.cameras is None else self.cameras.views
-            mesh, finished = self._run_round(work, point, progress, stop)
+            mesh, finished = self._run_round(work, point, watch, stop)
             if finished:
                 # The topology of a given mesh is kept.
-                if not textured and not self._rest_is_start:
-                    mesh = self._mended(mesh, point.round)
+                if not self._rest_is_start:
+                    mesh = unfolded(mesh) if textured else self._mended(mesh, point.round)
                 mesh = self._refined(mesh, point.round + 1)
                 point.round, point.step, point.state = point.round + 1, 0, {}
         names = [*("shape" for _ in self.rounds), "texture"]
@@ -200,6 +204,7 @@ class FitJob:
             self.texts,
             cameras,
             self._earlier,
+            qualities(point, names),
             self._keeper.unsaved,
         )
 
@@ -230,7 +235,8 @@ class FitJob:
     def _refined(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
         if number >= len(self.rounds):
-            return with_uvs(mesh, self.options.texture_size)
+            textured = number > len(self.rounds) or self._rest_is_start
+            return mesh if textured else with_charts(mesh, self.options.texture_size)
         plan = self.rounds[number]
         if plan.faces:
             return refined(mesh, plan.faces)
@@ -256,7 +262,7 @@ class FitJob:
         self,
         work: ShapeRound | TextureRound,
         point: Checkpoint,
-        progress: Callable[[Progress], None] | None,
+        watch: Watch,
         stop: Callable[[], bool],
     ) -> tuple[Mesh, bool]:
         begin = time.perf_counter()
@@ -290,8 +296,7 @@ class FitJob:
                 first = False
                 point.step += count
                 point.losses[before:] = [(point.round, loss) for loss in losses]
-                if progress is not None:
-                    progress(Progress(work.name, len(point.losses), sum(self._steps), losses[-1]))
+                watch.stepped(work, engine, losses[-1])
                 if now - saved > SAVE_SECONDS:
                     self._save(point, engine)
                     saved = now
@@ -303,20 +308,7 @@ class FitJob:
             state = engine.state()
             if isinstance(work, ShapeRound):
                 return work.result(state), finished
-            # Before the first step the engine has no outputs.
-            uv, shown = self._outputs(work) if first else (engine.recv("uv"), engine.recv("shown"))
-            return work.result(state, uv, shown), finished
-        finally:
-            engine.close()
-
-    def _outputs(self, work: TextureRound) -> tuple[np.ndarray, np.ndarray]:
-        """The texture coordinates of its pixels, and which pixels show the texture."""
-        engine = self.make_engine()
-        try:
-            for name, variable in work.outputs.items():
-                engine.set_output(name, variable)
-            engine.step()
-            return engine.recv("uv"), engine.recv("shown")
+            return work.result(state, engine.recv("texture")), finished
         finally:
             engine.close()
 

@@ -79,8 +79,10 @@ class FitOptions:
     peels: int = 3
     """Number of layers of the face form."""
     texture_size: int = 0
-    """Texels along each side; 0: the power of two from three texels for each row of a picture up, at most 1024."""
+    """Texels along each side; 0: the power of two from two texels for each row of a picture up, at most 1024."""
     texture_gradient: str = "exact"
+    joint: bool = True
+    """Whether the texture round moves vertices too, where masks are exact."""
     target_samples: int = TARGET_SAMPLES
     """Samples of a pixel of pictures that are drawn of a mesh; 1: at the centre alone."""
     spread: float = 0.0
@@ -129,7 +131,7 @@ class FitOptions:
         if not 1 <= self.peels <= 8:
             raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
         if self.texture_size == 0:
-            rows = min(max(3 * height, 64), 1024)
+            rows = min(max(2 * height, 64), 1024)
             object.__setattr__(self, "texture_size", 2 ** (rows - 1).bit_length())
         if self.texture_size < 1:
             raise InputError(f"a texture of {self.texture_size} texels cannot be; try --texture-size 512")

@@ -30,9 +30,9 @@ from .cameras import cameras_file, moves
 from .dataset import Dataset, Observations
 from .disk import cannot_write, locked, temporary_prefix
 from .parts import Parts
-from .result import FitResult
+from .result import FitResult, Quality
 
-FILES = ("result.glb", "loss.csv", "loss.png", "views.png", "turntable.gif", "report.json")
+FILES = ("result.glb", "loss.csv", "quality.csv", "loss.png", "views.png", "turntable.gif", "report.json")
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,10 @@ def write_results(
     with _all_or_nothing(folder, files) as new:
         save_glb(new / "result.glb", result.mesh)
         write_losses(new / "loss.csv", result.losses)
-        pictures.save_losses(new / "loss.png", result.losses)
+        write_quality(new / "quality.csv", result.quality)
+        pictures.save_losses(
+            new / "loss.png", result.losses, [(look.step, look.iou, look.psnr) for look in result.quality]
+        )
         shown = slice(0, pictures.COLUMNS)
         sheet = pictures.compare(dataset.train.colors[shown], train.colors[shown])
         save_png(new / "views.png", sheet)
@@ -197,3 +200,15 @@ def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
         writer = csv.writer(stream)
         writer.writerow(("step", "phase", "loss"))
         writer.writerows((step, phase, repr(loss)) for step, (phase, loss) in enumerate(losses))
+
+
+def write_quality(path: Path, quality: Sequence[Quality]) -> None:
+    """CSV with the columns step, phase, iou, psnr: of the training views, at the size of the round; psnr is empty while
+    there are no colours."""
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("step", "phase", "iou", "psnr"))
+        writer.writerows(
+            (look.step, look.phase, repr(look.iou), "" if look.psnr is None else repr(look.psnr))
+            for look in quality
+        )

@@ -10,12 +10,24 @@ from ..mesh import Mesh
 
 @dataclass(frozen=True)
 class Progress:
-    """done, total: steps of all phases."""
+    """done, total: steps of all phases.  iou, psnr: of the training views at the last look (``Quality``), None before."""
 
     phase: str
     done: int
     total: int
     loss: float
+    iou: float | None = None
+    psnr: float | None = None
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A look at the training views after ``step`` steps, at the size of the round.  psnr: in dB; None without colours."""
+
+    step: int
+    phase: str
+    iou: float
+    psnr: float | None
 
 
 @dataclass
@@ -44,5 +56,8 @@ class FitResult:
     ``refine_poses``."""
     earlier_s: float = 0.0
     """Seconds spent in the runs that this one resumed."""
+    quality: list[Quality] = field(default_factory=list)
+    """IoU and PSNR of the training views from time to time, those of runs that this one resumed included; empty where
+    nobody watched."""
     unsaved: str | None = None
     """Why the last checkpoint could not be written; None if it was written, or none was asked for."""

@@ -17,7 +17,11 @@ def _exact(
     wrap: str,
     level: Variable | None,
 ) -> Variable:
-    return F.sample(texture, uv, "bilinear" if level is None else "trilinear", wrap, level=level)
+    if level is None:
+        return F.sample(texture, uv, "bilinear", wrap)
+    # Constant where nothing is covered: the planner then works on the covered blocks alone.
+    uv, level = F.select(mask, uv, 0.0), F.select(mask, level, 0.0)
+    return F.sample(texture, uv, "trilinear", wrap, level=level)
 
 
 def _inverse_uv(

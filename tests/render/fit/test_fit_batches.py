@@ -18,7 +18,7 @@ from dressi.render.mesh.primitives import pear
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 SIZE = (24, 24)
-TINY = FitOptions(size=SIZE, views=4, steps=20, texture_size=16, colours=False)
+TINY = FitOptions(size=SIZE, views=4, steps=20, texture_size=16, colours=False, joint=False)
 
 
 def picked(count: int, size: int, steps: int, seed: int = 0) -> np.ndarray:

@@ -280,7 +280,7 @@ def test_what_is_no_file(tmp_path: Path):
         load(tmp_path)
 
 
-OPTIONS = FitOptions(size=(24, 24), views=3, steps=30, texture_size=16, colours=False)
+OPTIONS = FitOptions(size=(24, 24), views=3, steps=30, texture_size=16, colours=False, joint=False)
 
 
 def test_a_checkpoint_comes_back(tmp_path: Path):

@@ -178,7 +178,7 @@ def test_two_objects_are_recovered_as_two_also_by_a_resumed_fit(device, tmp_path
 
     size = (40, 40)
     scene = mesh_dataset(BALLS, 4, size, make_engine)
-    options = FitOptions(size=size, views=4, steps=60, texture_size=32, colours=False)
+    options = FitOptions(size=size, views=4, steps=60, texture_size=32, colours=False, joint=False)
 
     def job() -> FitJob:
         return FitJob(scene, options, make_engine, folder=tmp_path)

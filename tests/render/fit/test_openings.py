@@ -93,7 +93,9 @@ def test_meshes_without_holes_to_open_stay(torus_seen):
 @pytest.fixture(scope="module")
 def ring_fit(device, tmp_path_factory: pytest.TempPathFactory):
     """What runs a fit, always in the same folder, and the result of its first run."""
-    options = FitOptions(size=(40, 40), views=6, steps=60, texture_size=16, colours=False, start="sphere")
+    options = FitOptions(
+        size=(40, 40), views=6, steps=60, texture_size=16, colours=False, joint=False, start="sphere"
+    )
     scene = mesh_dataset(standing_torus(32, 16), 6, (40, 40), lambda: DressiAD(device))
     folder = tmp_path_factory.mktemp("ring")
 

@@ -39,7 +39,8 @@ class Checkpoint:
     """round: number of the current round; the last one is the texture round.  step: steps done in it.
     state: of the engine in that round.  mesh: the mesh at the start of the round, with its UVs.
     views: (N, 4, 4) world to camera, in units of the scene, at the start of the round, if poses are learned.
-    losses: of all steps so far, with the number of their round.  seconds: time spent.  key: of the task, see ``task_key``.
+    losses: of all steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN: none) at
+    each look.  seconds: time spent.  key: of the task, see ``task_key``.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Checkpoint:
     losses: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
     views: np.ndarray | None = None
+    quality: list[tuple[int, float, float]] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
         """Replace the folder's checkpoint atomically. Raises InputError if it cannot be written."""
@@ -62,6 +64,7 @@ class Checkpoint:
             arrays["views"] = self.views
         arrays["facts"] = np.array(json.dumps(facts))
         arrays["losses"] = np.array(self.losses, np.float64).reshape(-1, 2)
+        arrays["quality"] = np.array(self.quality, np.float64).reshape(-1, 3)
         try:
             replace_file(folder / NAME, lambda stream: write_arrays(stream, arrays))
         except (OSError, ValueError) as error:
@@ -83,6 +86,7 @@ class Checkpoint:
                 )
             point = cls(key, facts["round"], facts["step"], seconds=facts["seconds"])
             point.losses = _losses(arrays.pop("losses", None))
+            point.quality = _quality(arrays.pop("quality", None), len(point.losses))
             point.views = _views(arrays.pop("views", None))
             point.state = _state(arrays)
             point.mesh = _mesh(arrays)
@@ -202,6 +206,16 @@ def _losses(array: np.ndarray | None) -> list[tuple[int, float]]:
     if not (np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 1e6)).all():
         raise Damaged("has losses of no round")
     return [(int(number), float(loss)) for number, loss in array]
+
+
+def _quality(array: np.ndarray | None, steps: int) -> list[tuple[int, float, float]]:
+    if array is None or array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != 3:
+        raise Damaged("does not say how good it was")
+    done, iou, psnr = array.T
+    whole = np.isfinite(done) & (done == np.floor(done)) & (done >= 1) & (done <= steps)
+    if not (whole & (iou >= 0) & (iou <= 1) & (np.isnan(psnr) | np.isfinite(psnr))).all():
+        raise Damaged("says of no step how good it was")
+    return [(int(a), float(b), float(c)) for a, b, c in array]
 
 
 def _views(array: np.ndarray | None) -> np.ndarray | None:

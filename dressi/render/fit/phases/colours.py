@@ -51,9 +51,8 @@ def colour_term(
     """Colours of the ``count`` vertices as a leaf to be learned, VEC3 list, and their distance from the pictures.
 
     colors (N, H, W, 3), linear on black, and masks (N, H, W) are filtered in linear light to ``size``, with a margin, and
-    compared as sRGB codes: the distance is
-    the sum of squared differences over mask pixels that the mesh covers, divided by the number of all mask pixels. It is
-    differentiable in the colours, and in the positions through interpolation over the surface; outline and visibility are
+    compared as sRGB codes: the distance is the sum of squared differences over mask pixels that the mesh covers, divided by
+    the number of all mask pixels. It is differentiable in the colours, and in the positions through interpolation over the surface; outline and visibility are
     held fixed.  pick: selects the views of the step from N.
     """
     around = ((margin, margin), (margin, margin))
@@ -68,8 +67,13 @@ def colour_term(
     target = Variable(VEC3, drawn.size, len(masks), name="colours", data=np.stack(codes))
     within = Variable(FLOAT, drawn.size, len(masks), name="inside", data=weight)
     colour = list_leaf("colour", VEC3, np.full((count, 3), 0.5))
-    at = corners(drawn.face, drawn.faces)
     lit = colour if light is None else F.expand(colour, drawn.position.batch) * pick(light.shade)
-    shown = interpolate(lit, at, barycentric(drawn.position, at, drawn.size))
+    shown = vertex_colours(drawn, lit)
     difference = l2(shown, pick(target), pick(within) * covered(drawn.face), "sum")
     return colour, difference * (len(masks) / (3 * total * drawn.position.batch))
+
+
+def vertex_colours(drawn: DrawnMesh, colour: Variable) -> Variable:
+    """VEC3: the colours of vertices (VEC3 list) at each pixel, 0 where there is no face."""
+    at = corners(drawn.face, drawn.faces)
+    return interpolate(colour, at, barycentric(drawn.position, at, drawn.size))

@@ -11,12 +11,12 @@ from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinate
 def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) -> np.ndarray:
     """(N, h, w) distances to the outline of masks (N, H, W), in image heights, positive inside; size is (w, h).
 
-    The outline runs half way between covered and uncovered pixel centres. At a smaller size it is still
-    placed between the pixels. A mask that covers everything, or nothing, is far from its outline.  margin: pixels of
+    The outline runs where the coverage is 1/2: of masks of 0 and 1 half way between covered and uncovered pixel centres,
+    of filtered ones through the partly covered pixels. At a smaller size it is still placed between the pixels. A mask that covers everything, or nothing, is far from its outline.  margin: pixels of
     that size added on every side, for images drawn ``with_margin``, (N, h + 2 margin, w + 2 margin).
     """
     pad = _pad(masks, size, margin)
-    signed = (_signed(np.pad(np.asarray(mask) >= 0.5, pad)) / len(mask) for mask in masks)
+    signed = (_signed(np.pad(np.asarray(mask, np.float64), pad)) / len(mask) for mask in masks)
     return np.stack([_at_centres(image, size, margin, pad) for image in signed])
 
 
@@ -44,7 +44,8 @@ def least_distances(
     images = []
     for i, cut in enumerate(cut_off(masks, known)):
         told = np.pad(np.ones(masks.shape[1:], bool) if known is None else known[i] > 0, pad)
-        images.append(np.pad(np.asarray(masks[i]) >= 0.5, pad) | (cut & ~told))
+        image = np.pad(np.asarray(masks[i], np.float64), pad)
+        images.append(np.where(cut & ~told, 1.0, image))
     height = masks.shape[1]
     return np.stack([_at_centres(_signed(image) / height, size, margin, pad) for image in images])
 
@@ -64,9 +65,44 @@ def _at_centres(image: np.ndarray, size: tuple[int, int], margin: int, pad: int)
     return map_coordinates(image, np.meshgrid(rows, columns, indexing="ij"), order=1, mode="nearest")
 
 
-def _signed(mask: np.ndarray) -> np.ndarray:
-    """In pixels."""
+def _signed(coverage: np.ndarray) -> np.ndarray:
+    """In pixels, of an image of coverage (H, W), covered from 1/2 on.
+
+    The outline lies where coverage, interpolated between neighbouring pixels, is 1/2; for coverage of 0 and 1 alone, half
+    way between pixels.
+    """
+    mask = coverage >= 0.5
     if mask.all() or not mask.any():
         return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
-    inside, outside = (np.asarray(distance_transform_edt(part)) for part in (mask, ~mask))
-    return np.where(mask, inside - 0.5, 0.5 - outside)
+    beside = None if np.isin(coverage, (0, 1)).all() else _crossings(coverage, mask)
+    distances = []
+    for part in (mask, ~mask):
+        found = distance_transform_edt(part, return_indices=True)
+        assert isinstance(found, tuple)
+        distance, nearest = found
+        if beside is None:
+            distances.append(distance - 0.5)
+            continue
+        # The outline beside the nearest pixel of the other side: a segment one pixel long, perpendicular to its normal.
+        normal, away = beside[0][:, *nearest], beside[1][*nearest]
+        path = np.indices(part.shape) - nearest
+        along = (normal * path).sum(0) - away
+        across = np.abs(normal[0] * path[1] - normal[1] * path[0])
+        distances.append(np.hypot(along, np.maximum(across - 0.5, 0.0)))
+    return np.where(mask, distances[0], -distances[1])
+
+
+def _crossings(coverage: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(2, H, W) and (H, W): from the centre of a pixel beside the outline the unit normal to the outline (row, column),
+    toward the other side, and the distance in pixels. Elsewhere undefined."""
+    inverse = np.zeros((2, *coverage.shape))
+    wide = np.pad(coverage, 1, mode="edge")
+    for axis in (0, 1):
+        for step in (1, -1):
+            other = np.roll(wide, -step, axis)[1:-1, 1:-1]
+            across = (other >= 0.5) != mask
+            share = np.abs(coverage - 0.5) / np.where(across, np.abs(coverage - other), 1.0)
+            rate = np.where(across, 1 / np.maximum(share, 1e-3), 0.0)
+            inverse[axis] = np.where(rate > np.abs(inverse[axis]), step * rate, inverse[axis])
+    total = np.maximum(np.hypot(*inverse), 1e-12)
+    return inverse / total, 1 / total

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 from ...mesh import Mesh
 from ...mesh.remesh import remesh
 
@@ -19,13 +17,3 @@ def bare(mesh: Mesh) -> Mesh:
 def refined(mesh: Mesh, faces: int) -> Mesh:
     """The mesh with at most ``faces`` faces, more where the surface bends; without UVs."""
     return remesh(bare(mesh), faces=int(FILL * faces), most_faces=faces, rounds=3).mesh
-
-
-def with_uvs(mesh: Mesh, resolution: int) -> Mesh:
-    """The mesh itself if it has UVs, else with new ones for a texture of ``resolution``."""
-    if mesh.uvs is not None:
-        return mesh
-    with warnings.catch_warnings():
-        # Everybody knows that the UVs are new.
-        warnings.simplefilter("ignore")
-        return mesh.unwrap(resolution)

@@ -19,12 +19,14 @@ from ...mesh.remesh import remesh
 from ...objectives.large_steps import large_steps
 from ...objectives.losses import l2
 from ...objectives.regularizers import Adjacency, laplacian
+from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
-from ...surface.screen import with_margin
+from ...surface.screen import DrawnMesh, covered, with_margin
 from ..options import BETAS, FitRound
 from .batches import ViewBatches
-from .colours import PACE, HarmonicLight, colour_term
+from .colours import PACE, HarmonicLight, colour_term, vertex_colours
 from .lists import Lists, SpareLists
+from .look import Look
 from .mask_distances import cut_off, least_distances, signed_distances
 from .moving import Moving, matrices_of, optimizers_of
 from .remeshed import FILL, bare
@@ -113,7 +115,7 @@ class ShapeRound:
             moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
         else:
             moves = optim.chain(smoothed(neighbours), optim.adam(rate, BETAS))
-        others = optimizers_of(matrices)
+        others, colour, light = optimizers_of(matrices), None, None
         if plan.colour and colors is not None:
             light = None if self.moving is None else HarmonicLight(mesh.vertex_normals(), len(masks))
             colour, distance = colour_term(
@@ -128,6 +130,19 @@ class ShapeRound:
         if others:
             moves = per_parameter({self.position: moves, **others})
         self.optimizer = optim.Clocked(moves, counter)
+        whole = DrawnMesh(to_clip(self.position, matrices_of(matrices)), lists.face_list, size, lists.faces)
+        picture = None if colour is None or light is not None else vertex_colours(whole, colour)
+        self._shown = covered(whole.face), picture
+        self._targets = masks, colors, size
+
+    def look(self, engine: Engine) -> Look:
+        """The training views as they are now, with the colours of vertices in a round that learns them."""
+        (hard, picture), (masks, colors, size) = self._shown, self._targets
+        shares = np.stack([resize(mask.astype(np.float32), size) for mask in masks])
+        if picture is None or colors is None:
+            return Look(engine.recv(hard), shares, None, None)
+        codes = linear_to_srgb(np.stack([resize(color.astype(np.float32), size) for color in colors]))
+        return Look(engine.recv(hard), shares, engine.recv(picture), codes)
 
     def before(self, engine: Engine, step: int) -> None:
         """Send the radius of this step, after remeshing where it is time for that."""

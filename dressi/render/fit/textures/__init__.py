@@ -1,0 +1,1 @@
+"""Textures of a fit: charts, and the pyramid that is optimised."""

@@ -1,0 +1,70 @@
+"""What a running fit shows of itself: IoU and PSNR of the training views, and a picture that is written as it goes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from ..engine import Engine
+from ..io import save_png
+from .disk import Checkpoint
+from .phases.shape import ShapeRound
+from .phases.texture import TextureRound
+from .result import Progress, Quality
+
+EVERY = 50
+"""Steps between two looks; the first and the last step of a round are looked at, too."""
+
+
+class Watch:
+    """Looks at the rounds of a fit and tells ``progress``. The numbers are kept in the checkpoint, so that the curves of a
+    resumed fit go on.
+
+    preview: a PNG file that each look replaces: targets, the fit, and the difference. A file that cannot be written is
+    left out with a warning. Without progress and preview nothing is looked at.
+    """
+
+    def __init__(
+        self, point: Checkpoint, total: int, progress: Callable[[Progress], None] | None, preview: Path | None
+    ):
+        self.point, self.total, self.progress, self.preview = point, total, progress, preview
+
+    def stepped(self, work: ShapeRound | TextureRound, engine: Engine, loss: float) -> None:
+        """Called after some steps of a round, whose last loss is given."""
+        if self.progress is None and self.preview is None:
+            return
+        point, done = self.point, len(self.point.losses)
+        if point.step == 1 or point.step >= work.steps or done - self._looked >= EVERY:
+            look = work.look(engine)
+            point.quality.append((done, look.iou, np.nan if look.psnr is None else look.psnr))
+            if self.preview is not None:
+                self._write(look.sheet())
+        if self.progress is not None:
+            last = point.quality[-1] if point.quality else None
+            found = (None, None) if last is None else (last[1], None if np.isnan(last[2]) else last[2])
+            self.progress(Progress(work.name, done, self.total, loss, *found))
+
+    @property
+    def _looked(self) -> int:
+        """The step of the last look, in an earlier run too: a resumed fit looks where one that was not stopped does."""
+        return self.point.quality[-1][0] if self.point.quality else -EVERY
+
+    def _write(self, sheet: np.ndarray) -> None:
+        assert self.preview is not None
+        try:
+            save_png(self.preview, sheet)
+        except (OSError, InputError) as error:
+            warnings.warn(f"the preview is left out: {error}", stacklevel=2)
+            self.preview = None
+
+
+def qualities(point: Checkpoint, names: list[str]) -> list[Quality]:
+    """The looks of a fit so far. names: of the phase of each round."""
+    return [
+        Quality(done, names[point.losses[done - 1][0]], iou, None if np.isnan(psnr) else psnr)
+        for done, iou, psnr in point.quality
+    ]

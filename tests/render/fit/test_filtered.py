@@ -1,0 +1,120 @@
+"""Filtered targets of a fit: outlines, textures as pyramids in charts, and the picture that is compared."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.transform.gradient import gradient
+from dressi.render.cameras.views import ring
+from dressi.render.drawing.draw import draw
+from dressi.render.fit import Observations
+from dressi.render.fit.phases.mask_distances import signed_distances
+from dressi.render.fit.phases.texture import TextureRound
+from dressi.render.fit.textures.charts import charted, dilated, with_charts
+from dressi.render.fit.textures.pyramid import Pyramid
+from dressi.render.mesh import Mesh
+from dressi.render.mesh.primitives import cube, octasphere
+from dressi.render.objectives.metrics import psnr
+from dressi.render.surface.color import linear_to_srgb
+
+SIZE = (40, 40)
+
+
+def test_texels_of_faces_are_charted():
+    corners = np.array([[0.25, 0.25], [0.75, 0.25], [0.25, 0.75]])
+    mesh = Mesh(np.eye(3), [[0, 1, 2]], uvs=corners, uv_faces=np.array([[0, 1, 2]]))
+    seen = charted(mesh, (16, 16))
+    assert seen[4:8, 4:8].all() and not seen[:3].any() and not seen[13:].any() and not seen[10:, 10:].any()
+    beyond = charted(replace(mesh, uvs=corners + (0.5, -1.0)), (16, 16))
+    np.testing.assert_array_equal(beyond, np.roll(seen, 8, axis=1))
+
+
+def test_texels_between_charts_are_those_of_the_nearest_chart():
+    texture, inside = np.zeros((8, 8, 3)), np.zeros((8, 8), bool)
+    texture[:, :2], texture[:, 6:], inside[:, :2], inside[:, 6:] = 0.25, 0.75, True, True
+    full = dilated(texture, inside)
+    assert (full[:, :4] == 0.25).all() and (full[:, 4:] == 0.75).all()
+    np.testing.assert_array_equal(dilated(texture, np.zeros_like(inside)), texture)
+
+
+def test_charts_have_a_margin():
+    mesh = with_charts(cube(), 64)
+    assert mesh.uv_faces is not None and mesh.uv_faces.shape == mesh.faces.shape
+    seen = charted(mesh, (64, 64))
+    apart = [
+        charted(replace(mesh, uv_faces=mesh.uv_faces[k : k + 1]), (64, 64)) for k in range(len(mesh.faces))
+    ]
+    assert 0.2 < seen.mean() < 1 and np.sum(apart, axis=0).max() >= 1
+
+
+def test_texels_that_nothing_touches_follow_their_neighbours():
+    pyramid = Pyramid((64, 32), np.array([0.2, 0.4, 0.6]))
+    assert [level.size for level in pyramid.levels] == [(16, 8), (32, 16), (64, 32)]
+    (texture,) = evaluate([pyramid.texture])
+    np.testing.assert_allclose(texture, np.broadcast_to([0.2, 0.4, 0.6], texture.shape))
+    touched = F.crop(pyramid.texture, 20, 10, (1, 1)).x
+    slopes = evaluate(gradient(touched, pyramid.levels))
+    (moved,) = evaluate(
+        [pyramid.texture], {level: level.data + s for level, s in zip(pyramid.levels, slopes, strict=True)}
+    )
+    change = (moved - texture)[0, ..., 0]
+    assert change[10, 20] == change.max() > 1 and (change >= 0).all()
+    assert change[10, 21] > 0.1 and change[14, 20] > 0 and change[10, 50] == 0
+
+
+@pytest.mark.vk
+def test_pictures_are_compared_as_they_were_filtered(device):
+    """At the truth, shape and texture, the picture of the round is that of many samples a pixel, not that of one."""
+
+    def make_engine() -> DressiAD:
+        return DressiAD(device)
+
+    ball = with_charts(octasphere(3, 0.8), 64)
+    x = np.linspace(0, 6 * np.pi, 64)
+    stripes = 0.5 + 0.4 * np.sin(x)[:, None, None] * np.array([1.0, 0.5, -1.0]) * np.ones((64, 64, 1))
+    ball.texture = stripes
+    cameras = ring(np.zeros(3), 1.0, 2, SIZE)
+    many, one = (Observations(cameras, *draw(ball, cameras, make_engine, n), samples=n) for n in (16, 1))
+    work = TextureRound(
+        ball, cameras.matrices, many.masks, many.colors,
+        steps=40, texture_size=64, gradient="exact", seed=0, shape=True,
+    )  # fmt: skip
+    codes = linear_to_srgb(stripes)[None]
+    engine = make_engine()
+    try:
+        engine.set_loss(work.loss)
+        engine.set_optimizer(work.optimizer, work.parameters)
+        engine.send(work.pyramid.levels[-1], codes - work.pyramid.levels[0].data[:, :1, :1])
+        look = work.look(engine)
+        plain = psnr(one.colors, many.colors, many.masks)
+        assert look.psnr is not None and look.psnr > 30 > plain + 3 and look.iou > 0.98
+        # From another shape and no texture both are found.
+        engine.send(work.pyramid.levels[-1], np.zeros_like(codes))
+        engine.send(work.position, 0.99 * np.asarray(work.position.data))
+        before = work.look(engine)
+        engine.step(work.steps)
+        after = work.look(engine)
+    finally:
+        engine.close()
+    assert before.psnr is not None and after.psnr is not None
+    assert after.psnr > before.psnr + 8 and after.iou >= before.iou
+
+
+def test_partly_covered_pixels_tell_where_the_outline_is():
+    n, samples, radius = 48, 16, 15.2
+    y, x = (np.mgrid[: n * samples, : n * samples] + 0.5) / samples
+    fine = radius - np.hypot(x - 23.3, y - 24.1)
+    centre_y, centre_x = np.mgrid[:n, :n] + 0.5
+    truth = radius - np.hypot(centre_x - 23.3, centre_y - 24.1)
+    coverage = (fine > 0).reshape(n, samples, n, samples).mean((1, 3))
+    near = np.abs(truth) < 8
+    errors = [
+        signed_distances(mask[None], (n, n))[0][near] * n - truth[near]
+        for mask in (coverage, np.float64(truth > 0))
+    ]
+    filtered, hard = (np.sqrt(np.mean(error**2)) for error in errors)
+    assert filtered < 0.12 and hard > 2 * filtered and abs(errors[0].mean()) < 0.02
