@@ -25,3 +25,23 @@ def test_the_gradient_integrates_to_the_loss(run_script, tmp_path: Path):
     alone, together = json.loads((tmp_path / "path_test.json").read_text())
     assert alone["views"] == 1 and together["views"] == 2
     assert abs(alone["median"] - 1) < 0.005 and abs(together["median"] - 1) < 0.005
+
+
+@pytest.mark.vk
+def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Path):
+    options = (
+        "--scene",
+        "torus",
+        "--form",
+        "contour",
+        "--radius-px",
+        "2",
+        "--image",
+        "colour",
+        "--size",
+        "40",
+    )
+    run_script(PATH_TEST.with_stem("contour_test"), *options, "--samples", "16", "--again", "0")
+    (row,) = json.loads((tmp_path / "contour_test.json").read_text())
+    assert abs(row["kinds"]["positions"]["median"] - 1) < 0.02
+    assert abs(row["kinds"]["vertex colours"]["median"] - 1) < 1e-3
