@@ -159,6 +159,15 @@ def test_the_sphere_is_taken_where_masks_are_few_or_poses_wrong(balls):
         FitOptions(start="cube")
 
 
+def test_a_hull_too_rough_for_a_mesh_leaves_the_sphere(balls, monkeypatch: pytest.MonkeyPatch):
+    options = FitOptions(size=SIZE, texture_size=64)
+    monkeypatch.setattr(hull_module, "MOST_FACES", 0.1)  # as if decimation had failed
+    with pytest.warns(UserWarning, match="too rough .*--start sphere; the fit starts from a sphere"):
+        assert hull_start(balls, options, FACES) is None
+    with pytest.raises(InputError, match="too rough"):
+        hull_start(balls, replace(options, start="hull"), FACES)
+
+
 def test_no_steps_are_lost_where_the_start_is_near():
     for form in ("outer", "face"):
         options = FitOptions(form=form)

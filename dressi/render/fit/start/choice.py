@@ -51,10 +51,17 @@ def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None
         )
     if not asked and hull.small.iou(hull.points()) <= hull.small.iou(_ball(dataset.start(0))):
         return None
+    try:
+        mesh = hull.mesh(faces)
+    except InputError as error:
+        if asked:
+            raise
+        warnings.warn(f"{error}; the fit starts from a sphere", stacklevel=5)
+        return None
     with warnings.catch_warnings():
         # The mesh has no UVs that could be lost.
         warnings.simplefilter("ignore")
-        return hull.mesh(faces).unwrap(options.texture_size)
+        return mesh.unwrap(options.texture_size)
 
 
 def _widened(box: np.ndarray, share: float = 0.02) -> np.ndarray:

@@ -77,7 +77,7 @@ class Hull:
             if len(found.faces) <= MOST_FACES * faces:
                 return unfolded(self._evened(found, field, EVENINGS))
         raise InputError(
-            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces; check the masks, or give --start"
+            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces: check the masks, or give --start"
             " sphere"
         )
 
