@@ -67,8 +67,10 @@ class ShapeRound:
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.moving = matrices if isinstance(matrices, Moving) else None
-        # A mesh that does not suit, such as one with borders, keeps its faces.
-        moves_faces = plan.remesh > 0 and rest is None and SpareLists.suit(mesh, plan.faces)
+        # A mesh that does not suit, such as one with borders, keeps its faces. So does one whose vertices are lit by their
+        # normals at the start of the round, which learned poses need for colours.
+        lit = plan.colour > 0 and self.moving is not None
+        moves_faces = plan.remesh > 0 and rest is None and not lit and SpareLists.suit(mesh, plan.faces)
         self.lists = lists = SpareLists(mesh, plan.faces) if moves_faces else Lists(mesh)
         self.position = lists.position
         self.of_vertices = [self.position]
