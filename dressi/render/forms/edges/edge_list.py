@@ -100,7 +100,7 @@ def edge_list(faces: np.ndarray) -> EdgeList:
 def with_room(edges: EdgeList, count: int) -> EdgeList:
     """The edge list with room for ``count`` edges. Entries in excess have no faces and are never drawn.
 
-    For another mesh, the data of the three lists of its own edge list with the same room are sent. Raises InputError if
+    For another mesh, the data of the lists of its own edge list with the same room are sent. Raises InputError if
     there are more edges.
 
     >>> with_room(edge_list(primitives.cube().faces), 30).count
@@ -116,11 +116,15 @@ def with_room(edges: EdgeList, count: int) -> EdgeList:
     around = padded(rows[1][: edges.count], count)
     # An edge has two faces on a closed mesh, and at least one elsewhere.
     incident = padded(rows[2][: 2 * count], max(2 * count, len(rows[2])))
+    sides = list_data(edges.neighbours)
+    across = np.full((max(2 * count // 3, len(sides)), 3), -1)
+    across[: len(sides)] = sides
     return EdgeList(
         count,
         list_leaf("edges", IVEC4, table),
         list_leaf("around edges", IVEC2, around),
         list_leaf("faces at edges", IVEC3, incident),
+        list_leaf("neighbours", IVEC3, across),
         edges.closed,
     )
 
