@@ -40,7 +40,9 @@ class Watch:
         point, done = self.point, len(self.point.losses)
         if point.step == 1 or point.step >= work.steps or done - self._looked >= EVERY:
             look = work.look(engine)
-            point.quality.append((done, look.iou, np.nan if look.psnr is None else look.psnr))
+            # Colours start anew in every round, so its first step says nothing of them.
+            psnr = None if point.step == 1 else look.psnr
+            point.quality.append((done, look.iou, np.nan if psnr is None else psnr))
             if self.preview is not None:
                 self._write(look.sheet())
         if self.progress is not None:

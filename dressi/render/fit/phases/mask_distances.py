@@ -104,5 +104,5 @@ def _crossings(coverage: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.n
             share = np.abs(coverage - 0.5) / np.where(across, np.abs(coverage - other), 1.0)
             rate = np.where(across, 1 / np.maximum(share, 1e-3), 0.0)
             inverse[axis] = np.where(rate > np.abs(inverse[axis]), step * rate, inverse[axis])
-    total = np.maximum(np.hypot(*inverse), 1e-12)
+    total = np.maximum(np.hypot(inverse[0], inverse[1]), 1e-12)
     return inverse / total, 1 / total
