@@ -8,6 +8,7 @@ validation layer, synchronization checks included, watches every test that uses 
 import gc
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -90,6 +91,9 @@ hypothesis.settings.load_profile("dressi")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts a job in the background has it ignore Ctrl-C, and all processes that tests start with it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # A cache that stays between runs of the tests but is not the user's own.
     if "DRESSI_CACHE" not in os.environ and config.cache is not None:
         folder = config.cache.mkdir("dressi")

@@ -81,9 +81,9 @@ def fit(
         bool,
         typer.Option(
             "--remesh/--no-remesh",
-            help="The faces follow the shape while it is optimised: edges are split, collapsed and flipped. Not with --init.",
+            help="Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped. A mesh given with --init keeps its faces.",
         ),
-    ] = False,
+    ] = True,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")
     ] = None,

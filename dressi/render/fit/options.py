@@ -89,7 +89,7 @@ class FitOptions:
     """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
     """Whether camera poses are optimised with the shape, for slightly wrong calibrations."""
-    remesh: bool = False
+    remesh: bool = True
     """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped."""
     batch: int = 0
     """Number of random views in each step; 0: all."""

@@ -74,7 +74,7 @@ def test_rounds_with_colours_share_all_steps():
             colours = [plan.colour > 0 for plan in (rounds[:-1] if exact else rounds)]
             assert colours == sorted(colours) and (rounds[-1].colour > 0) is not exact
             assert steps < 40 or colours[-1]
-    with pytest.raises(InputError, match="outer form"):
+    with pytest.raises(InputError, match="outer or contour form"):
         FitOptions(colours=True, form="face")
 
 
@@ -97,7 +97,7 @@ def test_colours_show_where_the_surface_is(device):
         np.array([[-0.7] * 3, [0.7] * 3]),
         np.array([0.0, 1, 0]),
     )
-    options = FitOptions(size=size, steps=100, texture_size=8, colours=True)
+    options = FitOptions(size=size, steps=100, texture_size=8, colours=True, start="sphere")
     losses = FitJob(scene, options, lambda: DressiAD(device)).run().losses
     first = sum(plan.steps for plan in options.rounds() if not plan.colour)
     shape = [loss for phase, loss in losses if phase == "shape"][first:]
