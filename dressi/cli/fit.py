@@ -78,12 +78,12 @@ def fit(
         float, typer.Option(help="Lambda of large steps for the shape, such as 6; 0 for the plain Laplacian.")
     ] = 0.0,
     remesh: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--remesh/--no-remesh",
-            help="Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped. A mesh given with --init keeps its faces.",
+            help="Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped; by default not with photographs. A mesh given with --init keeps its faces.",
         ),
-    ] = True,
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; see `dressi devices`.")
     ] = None,

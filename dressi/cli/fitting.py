@@ -66,7 +66,7 @@ class Request:
     batch: int
     exposure: bool
     spread: float
-    remesh: bool
+    remesh: bool | None
     device: str | None
     resume: bool
     preview: bool

@@ -89,8 +89,9 @@ class FitOptions:
     """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
     """Whether camera poses are optimised with the shape, for slightly wrong calibrations."""
-    remesh: bool = True
-    """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped."""
+    remesh: bool | None = None
+    """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped. None: where masks
+    are exact; photographs were fitted worse with it."""
     batch: int = 0
     """Number of random views in each step; 0: all."""
     exposure: bool = False
@@ -176,7 +177,7 @@ class FitOptions:
         )
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
-        if self.remesh:
+        if exact if self.remesh is None else self.remesh:
             plans = [_remeshed(plan) for plan in plans]
         if self.refine_poses:
             plans = _moving(plans)
