@@ -14,12 +14,12 @@ file is written after every figure; existing figures are not measured again.
 
 import argparse
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from contour_scenes import Scene, nine_directions
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
@@ -50,18 +50,6 @@ def blob() -> Mesh:
 
 TINY = 0.02
 MADE = {"torus": lambda: torus(22, 16), "ellipsoid": bumpy_ellipsoid, "blob": blob}
-
-
-def directions(points: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Names and displacements (V, 3) of points around the origin: shifts, rotations, scale, smooth deformations."""
-    for name, axis in zip("xyz", np.eye(3), strict=True):
-        yield f"shift {name}", np.tile(axis, (len(points), 1))
-        yield f"rotation {name}", np.cross(axis, points)
-    yield "scale", points
-    rng = np.random.default_rng(1)
-    for k in range(2):
-        wave = np.sin(points @ (rng.normal(size=(3, 3)) * 2) + rng.uniform(0, 6.3, 3))
-        yield f"smooth {k}", wave @ rng.normal(size=(3, 3))
 
 
 def clip(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -164,7 +152,8 @@ def summary(changes: dict[str, Change]) -> tuple[dict[str, float], dict[str, flo
 def examine(work: PathTest, views: int, pixels: float, steps: int, again: int) -> list[dict]:
     """Figures of one radius, one view at a time and all views together."""
     matrices = ring(np.zeros(3), work.extent, views, work.size).matrices
-    moves, radius = dict(directions(work.points)), pixels / work.size[1]
+    everything = Scene(work.points, work.mesh.faces, np.ones(len(work.points), bool))
+    moves, radius = dict(nine_directions(everything)), pixels / work.size[1]
 
     def total(name: str, samples: int) -> Change:
         """The change in all views together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .edges import best_in_groups, edge_keys, half_edges, on_seam, present, ranks
+from .edges import after, best_in_groups, edge_keys, half_edges, on_seam, present, ranks
 from .layers import Layers
 
 PASSES = 6
@@ -46,8 +46,8 @@ def flip(layers: Layers, half: np.ndarray, twin: np.ndarray) -> None:
     face, other = half // 3, twin // 3
     for faces in layers.faces:
         row = faces.reshape(-1)
-        a, b = row[half], row[half // 3 * 3 + (half + 1) % 3]
-        c, d = row[half // 3 * 3 + (half + 2) % 3], row[twin // 3 * 3 + (twin + 2) % 3]
+        a, b = row[half], row[after(half)]
+        c, d = row[after(after(half))], row[after(after(twin))]
         faces[face], faces[other] = np.stack([a, d, c], axis=1), np.stack([d, b, c], axis=1)
 
 

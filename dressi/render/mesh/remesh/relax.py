@@ -17,7 +17,7 @@ TRIES = 4
 
 def relax(layers: Layers) -> None:
     """Move every free vertex in its tangent plane towards the weighted mean of its neighbours, and put it on the face of
-    its star that lies there. Returns the target lengths (V,) of the moved vertices.
+    its star that lies there.
 
     All rows of a vertex become the same combination of the corners of that face. Weights are areas over squared target
     lengths, so that faces become as large as the targets ask for. Vertices on seams and fixed ones stay, and so do those

@@ -113,15 +113,12 @@ class Analysis:
         """What a Function over ``domain`` reads where some of its inputs are recomputed."""
         reached: dict[tuple[Variable, Access], None] = {}
         for x, access in zip(function.inputs, function.access, strict=True):
-            same = access is Access.SAME_PIXEL
-            if same and self.inlined.at(x.creator, domain):
+            if access is Access.SAME_PIXEL and self.inlined.at(x.creator, domain):
                 continue
-            here = access
             if x.creator not in self.recomputed:
-                reached[x, here] = None
+                reached[x, access] = None
                 continue
-            if x.domain != domain:
-                here = _elsewhere(here, Access.FETCH)
+            here = access if x.domain == domain else _elsewhere(access, Access.FETCH)
             for v, how in self._reached[x.creator]:
                 reached[v, here if how is Access.SAME_PIXEL else _elsewhere(here, how)] = None
         return list(reached)
