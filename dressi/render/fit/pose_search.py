@@ -36,6 +36,7 @@ from ..forms.hard_soft_ras import FORMS
 from ..io.images import resize
 from ..lists import list_leaf
 from ..mesh import Mesh
+from ..objectives.mask_rays import mask_rays, nearest_point
 from ..objectives.metrics import iou
 from .options import BETAS
 from .phases.mask_distances import signed_distances
@@ -281,9 +282,8 @@ def _views_given(mesh: Mesh, cameras: Any, masks: Any, colours: Any, look: dict[
 
 def _center_and_area(mesh: Mesh) -> tuple[np.ndarray, float]:
     """The centroid (3,) of the surface, and the area of its convex hull."""
-    a, b, c = np.moveaxis(mesh.positions[mesh.faces], 1, 0)
-    weights = np.linalg.norm(np.cross(b - a, c - a), axis=1)
-    center = ((a + b + c) / 3 * weights[:, None]).sum(0) / max(weights.sum(), 1e-300)
+    areas, middles = mesh.face_areas(), mesh.positions[mesh.faces].mean(1)
+    center = (middles * areas[:, None]).sum(0) / max(areas.sum(), 1e-300)
     hull = ConvexHull(mesh.positions, qhull_options="QJ")
     return center, float(hull.area)
 
@@ -294,17 +294,11 @@ def _middle(cameras: Cameras, masks: np.ndarray, area: float) -> np.ndarray:
     With one view, or views that look along one line, the distance follows from Cauchy's formula: the mean projected area of
     a convex body is a quarter of its surface.
     """
-    origins, ways, far = [], [], []
-    for camera, mask in zip(cameras, masks >= 0.5, strict=True):
-        y, x = np.nonzero(mask)
-        inside = np.linalg.solve(camera.intrinsics, [x.mean() + 0.5, y.mean() + 0.5, 1.0])
-        origins.append(camera.center)
-        ways.append(camera.rotation.T @ (inside / np.linalg.norm(inside)))
+    origins, directions = mask_rays(masks >= 0.5, cameras)
+    far = []
+    for camera, mask, direction in zip(cameras, masks, directions, strict=True):
         focal = np.sqrt(abs(np.linalg.det(camera.intrinsics[:2, :2])))
-        far.append(focal * np.sqrt(area / 4 / len(x)) * np.linalg.norm(inside))
-    guess = np.mean([o + w * f for o, w, f in zip(origins, ways, far, strict=True)], axis=0)
-    across = [np.eye(3) - np.outer(w, w) for w in ways]
-    # A weak pull to the guess decides along directions that the rays leave open.
-    matrix = np.sum(across, axis=0) + 1e-3 * np.eye(3)
-    right = np.sum([p @ o for p, o in zip(across, origins, strict=True)], axis=0) + 1e-3 * guess
-    return np.linalg.solve(matrix, right)
+        along = camera.rotation[2] @ direction
+        far.append(focal * np.sqrt(area / 4 / (mask >= 0.5).sum()) / along)
+    guess = (origins + directions * np.array(far)[:, None]).mean(0)
+    return nearest_point(origins, directions, guess)

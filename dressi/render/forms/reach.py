@@ -55,13 +55,16 @@ def check_reach(masks: np.ndarray, targets: np.ndarray, radius: float) -> str | 
 def marked(matrices: np.ndarray, points: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """(N, H, W) bool: the pixels that contain a point (P, 3) in each view (N, 4, 4 to clip space). For the vertices of a fine
     mesh this approximates its silhouette.  shape: (H, W). Points behind the viewer or outside the picture are left out.
+    Computed in the type of the points: float32 suffices for small pictures.
     """
     height, width = shape
     found = np.zeros((len(matrices), height, width), bool)
-    clip = np.concatenate([points, np.ones((len(points), 1))], axis=1) @ np.swapaxes(matrices, 1, 2)
-    for image, view in zip(found, clip, strict=True):
-        view = view[view[:, 3] > 1e-6]
-        place = np.floor((view[:, :2] / view[:, 3:] * 0.5 + 0.5) * (width, height))
-        x, y = place[(place >= 0).all(1) & (place < (width, height)).all(1)].astype(int).T
-        image[y, x] = True
+    kind = np.result_type(points.dtype, np.float32)
+    points = points.astype(kind, copy=False)
+    for image, matrix in zip(found, matrices.astype(kind), strict=True):
+        x, y, depth = (matrix[k, :3] @ points.T + matrix[k, 3] for k in (0, 1, 3))
+        scale = 0.5 / np.where(depth > 1e-6, depth, kind.type(np.inf))
+        column, row = ((part * scale + 0.5) * side for part, side in ((x, width), (y, height)))
+        shown = (depth > 1e-6) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        image[row[shown].astype(np.int32), column[shown].astype(np.int32)] = True
     return found

@@ -11,6 +11,7 @@ from scipy.ndimage import binary_dilation, distance_transform_edt, label
 
 from dressi.errors import InputError
 from dressi.render.cameras import Camera, Cameras
+from dressi.render.objectives.mask_rays import mask_rays, nearest_point
 from dressi.render.objectives.metrics import iou
 
 _CELLS = 128
@@ -97,7 +98,7 @@ def estimate_bounds(
             "one photograph does not say where the object is; give at least two, or a bounding box"
         )
     masks = np.asarray(masks) >= 0.5
-    center = _nearest_point(masks, cameras)
+    center = nearest_point(*mask_rays(masks, cameras))
     extents = []
     for mask, camera in zip(masks, cameras, strict=True):
         pixel, depth = camera.project(center)
@@ -280,17 +281,3 @@ def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:
         distance = max(float(np.linalg.norm(camera.center - center)) - radius / 2, 1e-9)
         most = max(most, 2 * radius * camera.intrinsics[:2, :2].max() / distance)
     return int(np.clip(np.ceil(most / step), 16, 4096))
-
-
-def _nearest_point(masks: np.ndarray, cameras: Cameras) -> np.ndarray:
-    """(3,) the point with the least squared distance to the rays through the masks' centroids."""
-    system, right = np.zeros((3, 3)), np.zeros(3)
-    for mask, camera in zip(masks, cameras, strict=True):
-        y, x = np.nonzero(mask)
-        pixel = np.array([x.mean() + 0.5, y.mean() + 0.5, 1.0])
-        direction = camera.rotation.T @ np.linalg.inv(camera.intrinsics) @ pixel
-        direction /= np.linalg.norm(direction)
-        across = np.eye(3) - np.outer(direction, direction)
-        system += across
-        right += across @ camera.center
-    return np.linalg.lstsq(system, right, rcond=None)[0]

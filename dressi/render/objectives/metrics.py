@@ -48,10 +48,14 @@ def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
     """
     inside = _inside(images, targets, masks)
     images, targets = np.asarray(images), np.asarray(targets)
-    difference = linear_to_srgb(images[inside].astype(np.float64)) - linear_to_srgb(
-        targets[inside].astype(np.float64)
+    return code_psnr(
+        linear_to_srgb(images[inside].astype(np.float64)), linear_to_srgb(targets[inside].astype(np.float64))
     )
-    error = float(np.mean(difference**2))
+
+
+def code_psnr(codes: np.ndarray, targets: np.ndarray) -> float:
+    """``psnr`` of sRGB codes (P, 3) in [0, 1] of the pixels that count."""
+    error = float(np.mean((codes - targets) ** 2))
     return float("inf") if error == 0 else -10 * float(np.log10(error))
 
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...drawing.pictures import COLUMNS, compare
-from ...objectives.metrics import iou
+from ...objectives.metrics import code_psnr, iou
 from ...surface.color import srgb_to_linear
+
+MOST = 120.0
+"""What stands for the infinite PSNR of equal pictures, which a table cannot hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +33,11 @@ class Look:
 
     @property
     def psnr(self) -> float | None:
-        """In dB, over the pixels of the masks; None without colours."""
+        """In dB, at most MOST, over the pixels of the masks; None without colours."""
         inside = self.masks >= 0.5
         if self.codes is None or self.target_codes is None or not inside.any():
             return None
-        error = float(np.mean((np.clip(self.codes[inside], 0, 1) - self.target_codes[inside]) ** 2))
-        return -10 * float(np.log10(max(error, 1e-12)))
+        return min(code_psnr(np.clip(self.codes[inside], 0, 1), self.target_codes[inside]), MOST)
 
     def sheet(self) -> np.ndarray:
         """A linear image: targets above, the fit below them, and the difference; silhouettes while there are no colours."""

@@ -8,6 +8,33 @@ import numpy as np
 from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinates
 
 
+def outline_distances(coverage: np.ndarray) -> np.ndarray:
+    """(H, W) signed pixels to the outline of an image of coverage (H, W), positive inside; covered from 1/2 on.
+
+    The outline lies where coverage, interpolated between neighbouring pixels, is 1/2; for coverage of 0 and 1 alone, half
+    way between pixels. Without an outline all pixels are far from it.
+    """
+    mask = coverage >= 0.5
+    if mask.all() or not mask.any():
+        return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
+    beside = None if np.isin(coverage, (0, 1)).all() else _crossings(coverage, mask)
+    distances = []
+    for part in (mask, ~mask):
+        found = distance_transform_edt(part, return_indices=True)
+        assert isinstance(found, tuple)
+        distance, nearest = found
+        if beside is None:
+            distances.append(distance - 0.5)
+            continue
+        # The outline beside the nearest pixel of the other side: a segment one pixel long, perpendicular to its normal.
+        normal, away = beside[0][:, *nearest], beside[1][*nearest]
+        path = np.indices(part.shape) - nearest
+        along = (normal * path).sum(0) - away
+        across = np.abs(normal[0] * path[1] - normal[1] * path[0])
+        distances.append(np.hypot(along, np.maximum(across - 0.5, 0.0)))
+    return np.where(mask, distances[0], -distances[1])
+
+
 def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) -> np.ndarray:
     """(N, h, w) distances to the outline of masks (N, H, W), in image heights, positive inside; size is (w, h).
 
@@ -16,7 +43,7 @@ def signed_distances(masks: np.ndarray, size: tuple[int, int], margin: int = 0) 
     that size added on every side, for images drawn ``with_margin``, (N, h + 2 margin, w + 2 margin).
     """
     pad = _pad(masks, size, margin)
-    signed = (_signed(np.pad(np.asarray(mask, np.float64), pad)) / len(mask) for mask in masks)
+    signed = (outline_distances(np.pad(np.asarray(mask, np.float64), pad)) / len(mask) for mask in masks)
     return np.stack([_at_centres(image, size, margin, pad) for image in signed])
 
 
@@ -47,7 +74,7 @@ def least_distances(
         image = np.pad(np.asarray(masks[i], np.float64), pad)
         images.append(np.where(cut & ~told, 1.0, image))
     height = masks.shape[1]
-    return np.stack([_at_centres(_signed(image) / height, size, margin, pad) for image in images])
+    return np.stack([_at_centres(outline_distances(image) / height, size, margin, pad) for image in images])
 
 
 def _pad(masks: np.ndarray, size: tuple[int, int], margin: int) -> int:
@@ -63,33 +90,6 @@ def _at_centres(image: np.ndarray, size: tuple[int, int], margin: int, pad: int)
         for have, count in zip(image.shape, reversed(size), strict=True)
     )
     return map_coordinates(image, np.meshgrid(rows, columns, indexing="ij"), order=1, mode="nearest")
-
-
-def _signed(coverage: np.ndarray) -> np.ndarray:
-    """In pixels, of an image of coverage (H, W), covered from 1/2 on.
-
-    The outline lies where coverage, interpolated between neighbouring pixels, is 1/2; for coverage of 0 and 1 alone, half
-    way between pixels.
-    """
-    mask = coverage >= 0.5
-    if mask.all() or not mask.any():
-        return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
-    beside = None if np.isin(coverage, (0, 1)).all() else _crossings(coverage, mask)
-    distances = []
-    for part in (mask, ~mask):
-        found = distance_transform_edt(part, return_indices=True)
-        assert isinstance(found, tuple)
-        distance, nearest = found
-        if beside is None:
-            distances.append(distance - 0.5)
-            continue
-        # The outline beside the nearest pixel of the other side: a segment one pixel long, perpendicular to its normal.
-        normal, away = beside[0][:, *nearest], beside[1][*nearest]
-        path = np.indices(part.shape) - nearest
-        along = (normal * path).sum(0) - away
-        across = np.abs(normal[0] * path[1] - normal[1] * path[0])
-        distances.append(np.hypot(along, np.maximum(across - 0.5, 0.0)))
-    return np.where(mask, distances[0], -distances[1])
 
 
 def _crossings(coverage: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,11 +11,12 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from scipy.ndimage import binary_fill_holes, distance_transform_edt, gaussian_filter, label, map_coordinates
+from scipy.ndimage import binary_fill_holes, gaussian_filter, label, map_coordinates
 
 from ...mesh import Mesh
 from ...mesh.decimate import decimate_closed
 from ...mesh.volume import Grid, level_set, signed_distances
+from .mask_distances import outline_distances
 
 LEAST = 0.01
 """Least area of a hole, as a share of its mask. Smaller holes are probably errors of the mask."""
@@ -84,8 +85,7 @@ def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.n
     seen = clip[..., 3] > 1e-6
     depth = np.where(seen, clip[..., 3], 1.0)
     pixel = (clip[..., :2] / depth[..., None] * 0.5 + 0.5) * (width, height)
-    outside, inside = (np.asarray(distance_transform_edt(part)) for part in (~hole, hole))
-    signed = np.where(hole, 0.5 - inside, outside - 0.5)
+    signed = -outline_distances(hole)
     # Values at the border of the picture, which are positive, extend beyond it.
     found = map_coordinates(signed, [pixel[..., 1] - 0.5, pixel[..., 0] - 0.5], order=1, mode="nearest")
     return np.where(seen, found * depth * 2 / (height * np.linalg.norm(matrix[1, :3])), np.inf)

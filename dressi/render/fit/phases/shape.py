@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ....ad import functional as F
@@ -135,16 +137,23 @@ class ShapeRound:
         whole = DrawnMesh(to_clip(self.position, matrices_of(matrices)), lists.face_list, size, lists.faces)
         picture = None if colour is None or light is not None else vertex_colours(whole, colour)
         self._shown = covered(whole.face), picture
-        self._targets = masks, colors, size
+        self._targets = masks, None if picture is None else colors, size
 
     def look(self, engine: Engine) -> Look:
         """The training views as they are now, with the colours of vertices in a round that learns them."""
-        (hard, picture), (masks, colors, size) = self._shown, self._targets
-        shares = np.stack([resize(mask.astype(np.float32), size) for mask in masks])
-        if picture is None or colors is None:
+        (hard, picture), (shares, codes) = self._shown, self._resized
+        if picture is None or codes is None:
             return Look(engine.recv(hard), shares, None, None)
-        codes = linear_to_srgb(np.stack([resize(color.astype(np.float32), size) for color in colors]))
         return Look(engine.recv(hard), shares, engine.recv(picture), codes)
+
+    @cached_property
+    def _resized(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Masks and colours, as sRGB codes, of the views at the size of the round, for ``look``."""
+        masks, colors, size = self._targets
+        shares = np.stack([resize(mask.astype(np.float32), size) for mask in masks])
+        if colors is None:
+            return shares, None
+        return shares, linear_to_srgb(np.stack([resize(color.astype(np.float32), size) for color in colors]))
 
     def before(self, engine: Engine, step: int) -> None:
         """Send the radius of this step, after remeshing where it is time for that."""

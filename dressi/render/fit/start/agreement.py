@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import binary_dilation, binary_erosion, distance_transform_edt, label
 
+from ...forms.reach import marked
 from ...io.images import resize
 from ...mesh.volume import Grid
 from .carving import Cones
@@ -53,16 +54,7 @@ class Small:
 
     def silhouettes(self, points: np.ndarray) -> np.ndarray:
         """(N, h, w) bool: pixels that contain a point (P, 3)."""
-        found = np.zeros(self.masks.shape, bool)
-        height, width = self.masks.shape[1:]
-        points = points.astype(np.float32)
-        for image, matrix in zip(found, self.matrices.astype(np.float32), strict=True):
-            x, y, depth = (matrix[k, :3] @ points.T + matrix[k, 3] for k in (0, 1, 3))
-            scale = 0.5 / np.where(depth > 1e-6, depth, np.float32(np.inf))
-            column, row = ((part * scale + 0.5) * side for part, side in ((x, width), (y, height)))
-            shown = (depth > 1e-6) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            image[row[shown].astype(np.int32), column[shown].astype(np.int32)] = True
-        return found
+        return marked(self.matrices, points.astype(np.float32), self.masks.shape[1:])
 
     def missed(self, silhouettes: np.ndarray) -> np.ndarray:
         """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h, w)."""

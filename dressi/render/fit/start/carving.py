@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, gaussian_filter, map_coordinates, zoom
+from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
 from ...mesh.volume import Grid
-from ..phases.mask_distances import cut_off
+from ..phases.mask_distances import cut_off, outline_distances
 
 PAD = 8
 """Pixels around a mask. Distances at their border extend beyond it."""
@@ -53,7 +53,9 @@ class Cones:
         for i, mask in enumerate(np.asarray(masks) >= 0.5):
             told = np.ones(mask.shape, bool) if known is None else np.asarray(known[i]) > 0
             maybe = np.pad(mask | ~told, PAD, constant_values=bool(cut[i]))
-            images.append(gaussian_filter(_signed(maybe), SMOOTH, mode="nearest").astype(np.float32))
+            images.append(
+                gaussian_filter(outline_distances(maybe), SMOOTH, mode="nearest").astype(np.float32)
+            )
             wide = np.pad(told, PAD, constant_values=not cut[i])
             seen.append(None if wide.all() else wide.astype(np.float32))
         height, width = masks.shape[1:]
@@ -131,11 +133,3 @@ class Cones:
         points = grid.origin + grid.step * np.argwhere(near)
         fine[near] = np.clip(self.hull(points, -3 * grid.step), -2 * reach, 2 * reach)
         return fine
-
-
-def _signed(mask: np.ndarray) -> np.ndarray:
-    """Signed pixels to the outline, positive inside; far away without an outline."""
-    if mask.all() or not mask.any():
-        return np.full(mask.shape, float(sum(mask.shape)) * (1 if mask.any() else -1))
-    inside, outside = (np.asarray(distance_transform_edt(part)) for part in (mask, ~mask))
-    return np.where(mask, inside - 0.5, 0.5 - outside)
