@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # A cache that stays between runs of the tests but is not the user's own.
-    if "DRESSI_CACHE" not in os.environ and config.cache is not None:
+    if "DRESSI_CACHE" not in os.environ and getattr(config, "cache", None) is not None:
         folder = config.cache.mkdir("dressi")
         folder.chmod(0o700)  # a cache that others can write is not used
         os.environ["DRESSI_CACHE"] = str(folder)

@@ -237,10 +237,10 @@ class FitJob:
         if number >= len(self.rounds):
             textured = number > len(self.rounds) or self._rest_is_start
             return mesh if textured else with_charts(mesh, self.options.texture_size)
-        plan = self.rounds[number]
+        plan, before = self.rounds[number], self.rounds[number - 1]
         if plan.faces:
-            return refined(mesh, plan.faces)
-        return mesh.subdivide(plan.subdivisions - self.rounds[number - 1].subdivisions)
+            return refined(mesh, plan.faces) if plan.faces > before.faces else mesh
+        return mesh.subdivide(plan.subdivisions - before.subdivisions)
 
     def _check_reach(self) -> None:
         matrices, masks = self._learned[:2]

@@ -157,8 +157,8 @@ class FitOptions:
 
         exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
         else colours too.  near: whether the start already fits the masks, as their visual hull does. Then the first round,
-        which goes far, is left out. With exact masks so are the rounds with colours of coarse pictures: from the hull the
-        surface is found better by outlines and the Laplacian alone.
+        which goes far, is left out. With exact masks two rounds at full size remain, of a part of the steps: coarse pictures
+        do not show thin parts, and from the hull the surface is found better by outlines and the Laplacian than by colours.
         """
         steps = max(self.steps - self.texture_steps, 1)
         parts = (0.35, 0.35)
@@ -166,15 +166,13 @@ class FitOptions:
             parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
         share = [int(steps * part) for part in parts]
         share.append(steps - sum(share))
-        if near and exact and self.colours:
-            share = [0, int(0.4 * steps), 0, 0, 0, 0, steps - int(0.4 * steps)]
-        elif near:
+        full = SOFT_FORMS[self.form].full_resolution
+        if near:
             share[:2] = [0, share[0] + share[1]]
-        plans = (
-            self._fine_rounds(share, exact)
-            if SOFT_FORMS[self.form].full_resolution
-            else self._coarse_rounds(share)
-        )
+        if near and exact and self.colours and full:
+            plans = self._near_rounds(steps)
+        else:
+            plans = self._fine_rounds(share, exact) if full else self._coarse_rounds(share)
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
         if exact if self.remesh is None else self.remesh:
@@ -218,6 +216,16 @@ class FitOptions:
             last if exact else replace(last, spread=SPREAD, colour=COLOUR),
         ]
 
+    def _near_rounds(self, steps: int) -> list[FitRound]:
+        """From a start that is a few pixels off: slow steps of Adam, which leave few folds, then large steps, which leave
+        none, for the details that healing took."""
+        first, last = (0.4 * self.radius, 0.2 * self.radius), 0.12 * self.radius
+        finer = 3 + sum(rows < min(self.size[1], 256) for rows in (64, 128))
+        return [
+            FitRound(finer, 256, int(0.4 * steps), (first[0], last), (0.002, 0.00025), 1e-5, opens=True),
+            FitRound(finer, 256, int(0.15 * steps), (first[1], last), (0.006, 0.0008), 1e-6, SPREAD),
+        ]
+
     def _coarse_rounds(self, share: list[int]) -> list[FitRound]:
         r = self.radius
         # A quarter, three eighths and half of the rows suffice: the targets have sub-pixel outlines.
@@ -239,7 +247,7 @@ REMESH = 30
 
 def _remeshed(plan: FitRound) -> FitRound:
     """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one topology, so rounds
-    with large steps, which are short, are remeshed at their start only."""
+    with large steps, which are short, are remeshed at their start only, and not at all if that is what went before."""
     return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
 
 

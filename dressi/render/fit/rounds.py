@@ -25,9 +25,14 @@ def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple
     near = options.rounds(dataset.exact, near=True)
     hull = hull_start(dataset, options, sphere_faces(near[0].subdivisions))
     if hull is not None:
-        return hull, near
+        return hull, [_with_room(plan, len(hull.faces)) for plan in near]
     rounds = options.rounds(dataset.exact)
     return dataset.start(rounds[0].subdivisions), rounds
+
+
+def _with_room(plan: FitRound, faces: int) -> FitRound:
+    """A round that remeshes, with room for the faces of the start."""
+    return replace(plan, faces=max(plan.faces, faces)) if plan.faces else plan
 
 
 def sphere_faces(subdivisions: int) -> int:

@@ -1,30 +1,35 @@
-"""Heals folds that the shape phase leaves: by smoothing, and by remeshing where that is allowed."""
+"""Heals folds that the shape phase leaves: by smoothing, and by making the surface anew where that is allowed."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from ...mesh import Mesh
 from ...mesh.checks import intersecting_faces, winding_in_front
-from ...mesh.remesh import remesh
+from ...mesh.volume import Grid, signed_distances, surface_of
 
-TRIES = 16
-ROUNDS = 4
-"""How often ``healed`` remeshes and smooths."""
+TRIES = 8
+HEALING = 6
+"""Iterations of smoothing in ``healed``: more move what is not folded as well."""
+CELLS = 256
+"""Cells of the grid, along the longest side of the mesh, on which a folded surface is made anew."""
+BLUR = 0.5
+"""Smoothing of the field in cells."""
 
 
-def unfolded(mesh: Mesh) -> Mesh:
+def unfolded(mesh: Mesh, *, tries: int = TRIES) -> Mesh:
     """A closed mesh with its inverted and self-intersecting faces smoothed.
 
     The vertices of these faces move to the mean of their neighbours. Where that is not enough, the vertices around them
-    move too, in growing rings, for at most ``TRIES`` iterations; larger folds remain. Topology and attributes are kept. An
+    move too, in growing rings, for at most ``tries`` iterations; larger folds remain. Topology and attributes are kept. An
     open mesh, for which inside and outside are undefined, is returned unchanged.
     """
     if not mesh.is_closed():
         return mesh
     positions = mesh.positions.copy()
     averaging = mesh.averaging()
-    for turn in range(TRIES):
+    for turn in range(tries):
         folded = _folded(mesh.moved(positions))
         if not folded.any():
             break
@@ -37,27 +42,23 @@ def unfolded(mesh: Mesh) -> Mesh:
     return mesh.moved(positions)
 
 
-def healed(mesh: Mesh) -> Mesh:
-    """A closed mesh with its inverted and self-intersecting faces smoothed, and remeshed where smoothing alone does not
-    help: faces that were squeezed in a fold take part of their neighbours' place.
+def healed(mesh: Mesh, *, tries: int = HEALING) -> Mesh:
+    """A closed mesh without folds: those that a little smoothing takes away are smoothed, and for any others the whole
+    surface is made anew.
 
-    The mesh of the ``ROUNDS`` with the fewest folded faces is returned; it is ``unfolded`` itself if that has none. The topology
-    is kept. An open mesh is returned unchanged.
+    A new surface bounds the same solid: the points around which the surface winds, inverted parts included, on a grid of
+    CELLS, below whose cells details are lost. Topology and vertices change then. It may have a few folds of its own. An
+    open mesh is returned unchanged.
     """
-    best = mesh = unfolded(mesh)
-    if not mesh.is_closed():
-        return mesh
-    fewest = int(_folded(mesh).sum())
-    for _ in range(ROUNDS):
-        if fewest == 0:
-            break
-        mesh = unfolded(
-            remesh(mesh, lengths=float(mesh.edge_lengths().mean()), most_faces=len(mesh.faces), rounds=1).mesh
-        )
-        count = int(_folded(mesh).sum())
-        if count < fewest:
-            best, fewest = mesh, count
-    return best
+    near = unfolded(mesh, tries=tries)
+    if not mesh.is_closed() or not _folded(near).any():
+        return near
+    grid = Grid.around(mesh.bounds(), CELLS)
+    field = gaussian_filter(signed_distances(mesh, grid, inverted=True), BLUR)
+    found = surface_of(field, grid, len(mesh.faces))
+    if found is None:
+        return near
+    return unfolded(Mesh(found.positions, found.faces, color=mesh.color, name=mesh.name), tries=tries)
 
 
 def _folded(mesh: Mesh) -> np.ndarray:

@@ -5,24 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import gaussian_filter
 
 from ....errors import InputError
 from ...mesh import Mesh
-from ...mesh.decimate import decimate_closed
-from ...mesh.volume import Grid, level_set
+from ...mesh.volume import Grid, surface_of
 from ..phases.unfold import unfolded
 from .agreement import Agreement, Small, needed
 from .carving import SCENE, Cones
 
-CELLS = 112
+CELLS = 160
 """Cells of the grid of the hull along its longest side."""
-BLURS = (0.7, 1.2, 2.0)
+BLURS = (0.5, 1.0, 2.0)
 """Smoothing of the field in cells: takes the edge off the creases where cones meet. The hull of frayed masks needs more."""
-MOST_FACES = 2.0
+MOST_FACES = 4.0
 """Most faces of the start relative to those that it should have."""
-EVENINGS = 12
-"""Rounds of moving vertices to the middle of their neighbours and back to the surface, for even triangles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,32 +60,15 @@ class Hull:
         return self.grid.origin + self.grid.step * np.argwhere(self.field > 0)
 
     def mesh(self, faces: int) -> Mesh:
-        """The surface as a closed mesh of about that many faces of even size, without UVs and folds.
+        """The surface as a closed mesh of about that many faces, more where thin parts need them, without UVs and folds.
 
         Raises InputError if no smoothing of BLURS gives one.
         """
         for blur in BLURS:
-            field = gaussian_filter(self.field, blur)
-            found = level_set(field, self.grid, least=1e-3)
-            if not found.is_closed():
-                continue
-            # Marching cubes leave slivers, which decimation would collapse to tiny faces.
-            found = decimate_closed(self._evened(found, field, EVENINGS // 4), faces, handles=False)
-            if len(found.faces) <= MOST_FACES * faces:
-                return unfolded(self._evened(found, field, EVENINGS))
+            found = surface_of(gaussian_filter(self.field, blur), self.grid, faces)
+            if found is not None and len(found.faces) <= MOST_FACES * faces:
+                return unfolded(found)
         raise InputError(
             f"the visual hull of the masks is too rough for a closed mesh of {faces} faces: check the masks, or give --start"
             " sphere"
         )
-
-    def _evened(self, mesh: Mesh, field: np.ndarray, times: int) -> Mesh:
-        averaging, positions = mesh.averaging(), mesh.positions
-        slopes = [np.gradient(field, self.grid.step, axis=k) for k in range(3)]
-        for _ in range(times):
-            positions = positions + 0.5 * (averaging @ positions - positions)
-            at = ((positions - self.grid.origin) / self.grid.step).T
-            value = map_coordinates(field, at, order=1, mode="nearest")
-            slope = np.stack([map_coordinates(part, at, order=1, mode="nearest") for part in slopes], axis=1)
-            step = value / np.maximum((slope**2).sum(1), 0.25)
-            positions = positions - np.clip(step, -self.grid.step, self.grid.step)[:, None] * slope
-        return mesh.moved(positions)
