@@ -23,7 +23,8 @@ def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple
         rounds = options.rounds(dataset.exact)
         return dataset.placed(init), [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = options.rounds(dataset.exact, near=True)
-    hull = hull_start(dataset, options, sphere_faces(near[0].subdivisions))
+    # Faces are added where the shape turns out to need them.
+    hull = hull_start(dataset, options, sphere_faces(near[-1].subdivisions - 1))
     if hull is not None:
         return hull, [_with_room(plan, len(hull.faces)) for plan in near]
     rounds = options.rounds(dataset.exact)

@@ -132,7 +132,9 @@ def surface_of(field: np.ndarray, grid: Grid, faces: int) -> Mesh | None:
     slopes = [np.gradient(field, grid.step, axis=k) for k in range(3)]
     # Marching cubes leave slivers, which decimation would collapse to tiny faces.
     points = 0.5 * (found.positions + found.averaging() @ found.positions)
-    whole = found = decimate_closed(_settled(found.moved(points), field, slopes, grid), 4 * faces, handles=False)
+    whole = found = decimate_closed(
+        _settled(found.moved(points), field, slopes, grid), 4 * faces, handles=False
+    )
     for most in (faces, 2 * faces, 4 * faces):
         found = whole
         for _ in range(2):
