@@ -34,7 +34,7 @@ the parts of a picture: for graphs of one's own
     vertex_normals, with_margin
 
 losses and regularizers: scalars to minimise
-    adjacency, bilaplacian_loss, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
+    adjacency, bilaplacian_loss, charbonnier, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
     large_steps, normal_consistency, spread
 
 measures and colours: of arrays
@@ -102,7 +102,7 @@ from .io import load_mesh, save_mesh
 from .lists import list_data, list_leaf
 from .mesh import Mesh, primitives
 from .objectives.large_steps import large_steps, spread
-from .objectives.losses import l1, l2
+from .objectives.losses import charbonnier, l1, l2
 from .objectives.metrics import chamfer, iou, psnr, ssim
 from .objectives.regularizers import (
     adjacency,
@@ -138,6 +138,7 @@ __all__ = [
     "barycentric",
     "bilaplacian_loss",
     "chamfer",
+    "charbonnier",
     "clip_from_opengl",
     "clip_to_opengl",
     "compose",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
+from ...errors import InputError
 from .reduction import reduced
 
 
@@ -33,6 +34,30 @@ def l2(image: Variable, target: Like, weight: Like | None = None, reduction: str
     else:
         squares = F.dot(difference, difference)
     return _reduced(squares, image, weight, reduction)
+
+
+def charbonnier(
+    image: Variable, target: Like, weight: Like | None = None, reduction: str = "mean", *, scale: float
+) -> Variable:
+    """FLOAT 1x1: scale^2 (sqrt(1 + d^2 / scale^2) - 1) of the lengths d of the differences of all texels and tiles, which is
+    robust: d^2 / 2 if d is much smaller than ``scale``, scale d if it is much larger.
+
+    Arguments as in ``l1``; the mean is over texels and tiles. Differentiable. Raises InputError for a scale that is not
+    positive.
+
+    >>> charbonnier(Variable.of(np.zeros((4, 4, 3))), 0.5, scale=0.01).shape
+    (1, 1, 1)
+    """
+    if not scale > 0:
+        raise InputError(f"the scale of a robust loss is positive, such as 0.01, not {scale}")
+    difference = F.sub(image, target)
+    squares = F.square(difference) if difference.vtype.is_scalar else F.dot(difference, difference)
+    # The same as the formula above, without its cancellation.
+    values = squares / (F.sqrt(squares * (1 / scale**2) + 1.0) + 1.0)
+    if weight is not None:
+        values = values * as_variable(weight)
+    (width, height), batch = values.domain
+    return reduced(values, width * height * batch, reduction)
 
 
 def _reduced(values: Variable, image: Variable, weight: Like | None, reduction: str) -> Variable:
