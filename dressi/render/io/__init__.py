@@ -4,7 +4,7 @@
 |---|---|---|
 | meshes | `load_mesh`: .glb, .gltf, .obj, .ply, .off, .stl | `save_mesh`: .glb, .obj, .ply, .stl |
 | images | `load_image`: PNG (8 and 16 bits), JPEG, TIFF, BMP, GIF, WebP, Radiance .hdr | `save_image`, `save_gif` |
-| calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP | |
+| calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP; depth pictures | |
 
 Colours are linear light with sRGB primaries in memory. Files are not trusted: each loads or raises InputError, one sentence
 with the file and the cure. A file that names others reaches its own folder and those below only, links followed;

@@ -49,7 +49,8 @@ class View:
 
 @dataclass
 class Calibration:
-    """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.
+    """views: sorted by file name.  bounds: (2, 3) box of the object where the calibration has one.  depth_scale: codes of
+    depth pictures in one unit of the world, where it says so.
 
     points: gives (P, 3) points on the object, (0, 3) if the calibration has none.
     notes: assumptions about facts that the folder does not state.
@@ -58,6 +59,7 @@ class Calibration:
     path: Path
     views: list[View] = field(default_factory=list)
     bounds: np.ndarray | None = None
+    depth_scale: float | None = None
     points: Callable[[], np.ndarray] = lambda: np.zeros((0, 3))
     notes: list[str] = field(default_factory=list)
 
@@ -189,6 +191,8 @@ def _document(path: Path) -> tuple[Calibration, list[_Entry]]:
         ]
     with usable(path, "bbox"):
         found.bounds = _box(path, document)
+    with usable(path, "depth_scale"):
+        found.depth_scale = float(document["depth_scale"]) if "depth_scale" in document else None
     return found, entries
 
 

@@ -17,6 +17,7 @@ from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
 from dressi.render.io.calibration import Calibration, View, read_calibration
+from dressi.render.io.depths import Depths
 from dressi.render.io.files import usable
 from dressi.render.io.images import read_image, resize, to_linear_rgb
 from dressi.render.io.lens import Undistortion
@@ -41,6 +42,8 @@ class Photos:
     masks are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
     originals: the files, with cameras of their own sizes and their lenses.
+    depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and outside of the
+    masks; None if they were not read.
 
     >>> from dressi.render.cameras import Camera
     >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
@@ -58,6 +61,7 @@ class Photos:
     notes: tuple[str, ...] = ()
     known: np.ndarray | None = None
     originals: tuple[View, ...] = ()
+    depths: np.ndarray | None = None
 
     @property
     def held_out(self) -> np.ndarray:
@@ -87,32 +91,40 @@ class Photos:
 
 @dataclass(frozen=True)
 class _Layers:
-    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in [0, 1]."""
+    """A photograph during resampling: linear colours (H, W, 3), coverage (H, W) and known share (H, W), in [0, 1], and
+    depths (H, W), 0 where unknown."""
 
     color: np.ndarray
     coverage: np.ndarray
     known: np.ndarray
+    depth: np.ndarray
 
     def mapped(self, weights: Callable[[np.ndarray], np.ndarray]) -> _Layers:
         """By a map that is linear, with weights that are not negative and sum to 1 at most.
 
         Straight alpha: the colour of an uncovered pixel is undefined, so colours are weighted by coverage. Far from the
-        object, where nothing is covered, the plain mean shows the background. Unknown pixels have weight 0.
+        object, where nothing is covered, the plain mean shows the background. Unknown pixels have weight 0. A depth is the
+        mean of those known on the object, unknown if they are less than half of what is covered.
         """
         told = self.coverage * self.known
         known, small = weights(self.known), weights(told)
         weighted = weights(self.color * told[..., None]) / np.maximum(small, 1e-6)[..., None]
         share = np.maximum(known, 1e-6)
         plain = weights(self.color * self.known[..., None]) / share[..., None]
-        return _Layers(np.where(small[..., None] > 1e-3, weighted, plain), small / share, known)
+        color = np.where(small[..., None] > 1e-3, weighted, plain)
+        if not self.depth.any():
+            return _Layers(color, small / share, known, np.zeros_like(known))
+        measured = told * (self.depth > 0)
+        part = weights(measured)
+        mean = weights(self.depth * measured) / np.maximum(part, 1e-6)
+        return _Layers(color, small / share, known, np.where(part > np.maximum(0.5 * small, 1e-3), mean, 0.0))
 
     def padded(self, size: Size) -> _Layers:
         """Padded with unknown columns on the right and unknown rows below."""
         height, width = self.known.shape
         room = ((0, size[1] - height), (0, size[0] - width))
-        return _Layers(
-            np.pad(self.color, (*room, (0, 0))), np.pad(self.coverage, room), np.pad(self.known, room)
-        )
+        rest = (np.pad(image, room) for image in (self.coverage, self.known, self.depth))
+        return _Layers(np.pad(self.color, (*room, (0, 0))), *rest)
 
 
 def load_photos(
@@ -121,6 +133,8 @@ def load_photos(
     *,
     widest: int | None = None,
     masks: Callable[[View, np.ndarray], np.ndarray] | None = None,
+    depth: bool = False,
+    depth_scale: float | None = None,
 ) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
@@ -129,10 +143,12 @@ def load_photos(
     is removed before, by linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to
     fit into the size and padded on the right and below.  widest: of pictures that no size is given for.
     masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the folder.
+    depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph (``Depths``).
+    depth_scale: codes in one unit of the world; None: "depth_scale" of the calibration, or 1000.
 
     Raises InputError naming the folder or file: no images, no calibration, counts or sizes that disagree,
     missing or empty masks, a lens that is not supported, a camera inside the object, behind it, or that does not see
-    it; names that lead out of the folder, and pictures above `config.max_megapixels`.
+    it; depths that are missing, of another size, or in other units than the cameras; names that lead out of the folder, and pictures above `config.max_megapixels`.
 
     >>> import tempfile
     >>> from dressi.render.cameras import Camera
@@ -156,8 +172,11 @@ def load_photos(
     calibration = read_calibration(folder)
     frames, common = _frames([view.camera.size for view in calibration.views], size, widest)
     _check_room(folder, common, len(frames))
+    scale = calibration.depth_scale if depth_scale is None else depth_scale
+    depths = Depths(folder, scale) if depth else None
     layers = [
-        _read(view, frame, common, masks) for view, frame in zip(calibration.views, frames, strict=True)
+        _read(view, frame, common, masks, depths)
+        for view, frame in zip(calibration.views, frames, strict=True)
     ]
     coverage = np.stack([layer.coverage for layer in layers])
     known = np.stack([layer.known for layer in layers])
@@ -170,6 +189,9 @@ def load_photos(
             bounds = _estimated(calibration, coverage, cameras, known)
         check_cameras(cameras, bounds)
         cameras = cameras.around(*sphere_of(bounds))
+    if depths is not None:
+        for camera, layer in zip(cameras, layers, strict=True):
+            depths.check(camera.name, layer.depth, camera, bounds.mean(0))
     return Photos(
         images=np.stack([layer.color for layer in layers]),
         masks=coverage,
@@ -179,6 +201,7 @@ def load_photos(
         notes=tuple(dict.fromkeys(calibration.notes)),
         known=None if known.all() else known,
         originals=tuple(calibration.views),
+        depths=np.stack([layer.depth for layer in layers]) if depths is not None else None,
     )
 
 
@@ -213,15 +236,23 @@ def _scaled(size: Size, scale: float) -> Size:
 
 
 def _read(
-    view: View, frame: Size, common: Size, masks: Callable[[View, np.ndarray], np.ndarray] | None
+    view: View,
+    frame: Size,
+    common: Size,
+    masks: Callable[[View, np.ndarray], np.ndarray] | None,
+    depths: Depths | None,
 ) -> _Layers:
     """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
     with usable(view.image, "the photograph with its camera"):
-        return _undistorted(view, frame, common, masks)
+        return _undistorted(view, frame, common, masks, depths)
 
 
 def _undistorted(
-    view: View, frame: Size, common: Size, masks: Callable[[View, np.ndarray], np.ndarray] | None
+    view: View,
+    frame: Size,
+    common: Size,
+    masks: Callable[[View, np.ndarray], np.ndarray] | None,
+    depths: Depths | None,
 ) -> _Layers:
     codes = read_image(view.image)
     color = to_linear_rgb(codes).astype(np.float32)
@@ -242,7 +273,8 @@ def _undistorted(
             f"'{view.image}' has no mask: add masks of the same names in a folder 'mask', give images with alpha, or"
             f" let masks be made by {WAYS}"
         )
-    layers = _Layers(color, coverage, np.ones_like(coverage))
+    depth = np.zeros_like(coverage) if depths is None else depths.read(view.image, view.camera.size)
+    layers = _Layers(color, coverage, np.ones_like(coverage), depth)
     if view.lens:
         layers = layers.mapped(Undistortion.of(view.camera, view.lens))
     if (color.shape[1], color.shape[0]) != tuple(frame):
@@ -256,7 +288,12 @@ def _undistorted(
         raise InputError(
             f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
         )
-    return _Layers(layers.color * known[..., None], covered.astype(np.float32), known)
+    return _Layers(
+        layers.color * known[..., None],
+        covered.astype(np.float32),
+        known,
+        (layers.depth * covered).astype(np.float32),
+    )
 
 
 def _estimated(
