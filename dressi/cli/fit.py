@@ -20,6 +20,20 @@ def fit(
             " box, or rembg[:MODEL]; they are written into the folder 'masks' of the results."
         ),
     ] = None,
+    depth: Annotated[
+        bool,
+        typer.Option(
+            "--depth",
+            help="The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos, named as"
+            " the photographs; distances along the optical axis, 0 where unknown.",
+        ),
+    ] = False,
+    depth_scale: Annotated[
+        float | None,
+        typer.Option(
+            help="With --depth: codes in one unit of the scene. Default: what cameras.json says as depth_scale, or 1000."
+        ),
+    ] = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -48,7 +62,7 @@ def fit(
         bool | None,
         typer.Option(
             "--colours/--no-colours",
-            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can; not with --refine-poses.",
+            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can; not with --refine-poses or --depth.",
         ),
     ] = None,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
@@ -105,7 +119,7 @@ def fit(
         from dressi.cli.fitting import Request, run_fit
 
     request = Request(
-        target=target, photos=photos, masks=masks, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
+        target=target, photos=photos, masks=masks, depth=depth, depth_scale=depth_scale, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
         radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure,
         spread=spread, remesh=remesh, device=device,
         resume=resume, preview=preview, plan=plan, as_json=as_json,

@@ -48,6 +48,8 @@ class Request:
     target: Path | None
     photos: Path | None
     masks: str | None
+    depth: bool
+    depth_scale: float | None
     start: str | None
     init: Path | None
     out: Path
@@ -83,6 +85,12 @@ def run_fit(request: Request) -> int:
         raise InputError(
             "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"
         )
+    if request.depth and request.photos is None:
+        raise InputError(
+            "--depth is for photographs with depth pictures; give --photos with it, or leave it out"
+        )
+    if request.depth_scale is not None and not request.depth:
+        raise InputError("--depth-scale belongs to --depth; give both, or neither")
     if request.start is not None and request.init is not None:
         raise InputError("--start and --init both say what to start from; give one of them")
     if request.photos is not None and request.target_samples != TARGET_SAMPLES:
@@ -221,6 +229,7 @@ def _options(request: Request, size: tuple[int, int]) -> FitOptions:
         seed=request.seed,
         form=request.form,
         colours=request.colours,
+        depth=request.depth,
         peels=request.peels,
         texture_gradient=request.texture_gradient,
         target_samples=request.target_samples,
@@ -237,7 +246,14 @@ def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | No
     if request.target is not None:
         return load_mesh(request.target)
     assert request.photos is not None
-    photos = load_photos(request.photos, size, widest=PHOTO_WIDTH, masks=made)
+    photos = load_photos(
+        request.photos,
+        size,
+        widest=PHOTO_WIDTH,
+        masks=made,
+        depth=request.depth,
+        depth_scale=request.depth_scale,
+    )
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
     return photos

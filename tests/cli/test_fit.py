@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import CODE, refuses, run, run_process
+from depth_cases import bowl, depth_pictures, photographed, views_of_bowl
 
 from dressi.cli.fit import fit
 from dressi.errors import DressiError
@@ -22,6 +23,7 @@ from dressi.render.cameras.views import ring
 from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
 from dressi.render.mesh.primitives import pear
+from dressi.render.objectives.metrics import chamfer
 
 RESULTS = ["loss.csv", "loss.png", "quality.csv", "report.json", "result.glb", "turntable.gif", "views.png"]
 
@@ -252,6 +254,25 @@ def test_folders_of_photographs_that_disagree(tmp_path: Path):
     (folder / "cameras.json").write_text(json.dumps(document))
     refuses(fit_command("--photos", folder, *out), "photo2.png")
     assert not (tmp_path / "out").exists()
+
+
+def test_photographs_with_depths(tmp_path: Path):
+    truth, cameras = bowl(), views_of_bowl(8, (48, 48))
+    masks, depths = depth_pictures(truth, cameras)
+    folder = photographed(tmp_path / "photos", cameras, masks, depths, truth.bounds())
+    out = ("--photos", folder, "--out", tmp_path / "out")
+    refuses(fit_command(*out, "--depth-scale", "1000"), "--depth")
+    refuses(
+        fit_command(*out, "--depth", "--depth-scale", "1"), "'0.png'", "units of the scene", "--depth-scale"
+    )
+    refuses(fit_command(*out, "--depth", "--depth-scale", "-1"), "number of codes")
+    refuses(fit_command("--target", folder / "none.glb", "--depth"), "--photos")
+    result = fit_command(*out, "--depth", "--steps", "90", "--texture-size", "8")
+    assert result.returncode == 0, result.stderr
+    # The visual hull, which a fit without depths starts from and stays near, is 0.09 away.
+    assert chamfer(load_mesh(tmp_path / "out" / "result.glb"), truth, 5000) < 0.055
+    (folder / "depth" / "3.png").unlink()
+    refuses(fit_command(*out, "--depth"), "'3.png'")
 
 
 def test_folders_that_cannot_be_written(target: Path, tmp_path: Path):

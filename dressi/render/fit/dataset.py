@@ -35,7 +35,7 @@ class Observations:
 
     known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many samples a pixel
     they were drawn (``draw``), and results are drawn to be compared with them. With one, as for photographs, masks are 0 or
-    1.
+    1.  depths: (N, H, W) distances along the optical axis in units of the world, 0 where unknown; None if there are none.
     """
 
     cameras: Cameras
@@ -43,6 +43,7 @@ class Observations:
     colors: np.ndarray
     known: np.ndarray | None = None
     samples: int = 1
+    depths: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +194,8 @@ def photo_dataset(photos: Photos) -> Dataset:
     def part(index: np.ndarray) -> Observations:
         cameras = Cameras([photos.cameras.cameras[i] for i in index])
         known = None if photos.known is None else photos.known[index]
-        return Observations(cameras, photos.masks[index], photos.targets[index], known)
+        depths = None if photos.depths is None else photos.depths[index]
+        return Observations(cameras, photos.masks[index], photos.targets[index], known, depths=depths)
 
     if len(photos.train) == 0:
         raise InputError("there are no photographs to learn from; give at least one")

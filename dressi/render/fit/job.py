@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...errors import InputError
 from ..engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.reach import check_reach, marked
@@ -41,7 +42,8 @@ class FitJob:
     """Fits a mesh to a dataset; ``run`` once.
 
     init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it the fit starts
-    from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.
+    from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.  Raises
+    InputError.
     """
 
     def __init__(
@@ -53,6 +55,10 @@ class FitJob:
         init: Mesh | None = None,
         folder: Path | None = None,
     ):
+        if options.depth and dataset.train.depths is None:
+            raise InputError(
+                "there are no depths to fit the shape to; give photographs with depths, or leave out --depth"
+            )
         self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
         self._keeper = Keeper(folder)
         self._learned = learned(dataset)
@@ -65,7 +71,7 @@ class FitJob:
             dataset.matrices,
             dataset.train.masks,
             dataset.train.colors,
-            *([] if dataset.train.known is None else [dataset.train.known]),
+            *(array for array in (dataset.train.known, dataset.train.depths) if array is not None),
             self._start.positions,
             self._start.faces,
         )
@@ -75,7 +81,7 @@ class FitJob:
 
     # ---- the rounds as graphs
     def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
-        matrices, masks, colors, known = self._learned
+        matrices, masks, colors, known, depths = self._learned
         plan = self.rounds[number]
         if self.cameras is not None:
             matrices = Moving(self.cameras, plan.turn, plan.shift, plan.steps)
@@ -95,11 +101,12 @@ class FitJob:
             colors,
             options.batch,
             options.seed,
+            depths,
         )
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
         options = self.options
-        matrices, masks, colors, _ = self._learned
+        matrices, masks, colors = self._learned[:3]
         return TextureRound(
             mesh,
             matrices if self.cameras is None else self.cameras.matrices,

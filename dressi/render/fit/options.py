@@ -23,6 +23,8 @@ EASED = 0.1
 """Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
 COLOUR, SPREAD = 1.0, 9.0
 """For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
+DEPTH = 0.3
+"""The weight of depths relative to silhouettes."""
 
 
 STARTS = ("auto", "hull", "sphere")
@@ -47,6 +49,8 @@ class FitRound:
     """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
     colour: float = 0.0
     """Weight of the colours of vertices; 0 is without."""
+    depth: float = 0.0
+    """Weight of measured depths; 0 is without."""
     turn: tuple[float, float] = (0.0, 0.0)
     """Learning rate of the rotations of poses, in radians; 0: fixed."""
     shift: tuple[float, float] = (0.0, 0.0)
@@ -73,7 +77,9 @@ class FitOptions:
     """Of HardSoftRas: "outer" (several times faster, used at higher resolutions), the paper's "face", or "silhouette"."""
     colours: bool | None = None
     """Whether the shape is also fitted to colours, which show concavities that no outline shows. Needs a form with
-    ``colours``. None: yes if the form has them and poses are not refined."""
+    ``colours``. None: yes if the form has them, poses are not refined and there are no depths, which show more."""
+    depth: bool = False
+    """Whether the shape is also fitted to depth pictures, in all rounds but a first one that goes far."""
     start: str = "auto"
     """One of STARTS: the visual hull of the masks, a sphere, or, with "auto", the one that the masks say is better."""
     peels: int = 3
@@ -121,7 +127,9 @@ class FitOptions:
             raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
         if self.colours is None:
             # With wrong poses, colours of coarse pictures lock in a wrong shape: outlines alone found better poses.
-            object.__setattr__(self, "colours", SOFT_FORMS[self.form].colours and not self.refine_poses)
+            # With depths, the steps of coarse pictures with colours are better spent on finer ones without.
+            colours = SOFT_FORMS[self.form].colours and not (self.refine_poses or self.depth)
+            object.__setattr__(self, "colours", colours)
         if self.colours and not SOFT_FORMS[self.form].colours:
             able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
             raise InputError(
@@ -173,6 +181,9 @@ class FitOptions:
             plans = self._near_rounds(steps)
         else:
             plans = self._fine_rounds(share, exact) if full else self._coarse_rounds(share)
+        if self.depth:
+            far = self.radius
+            plans = [plan if plan.radius[0] >= far else replace(plan, depth=DEPTH) for plan in plans]
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
         if exact if self.remesh is None else self.remesh:

@@ -1,4 +1,4 @@
-"""The shape phase: fits the soft silhouettes of a mesh to masks, and its colours to the pictures."""
+"""The shape phase: fits the soft silhouettes of a mesh to masks, and its colours and depths to the pictures."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from ...surface.screen import DrawnMesh, covered, with_margin
 from ..options import BETAS, FitRound
 from .batches import ViewBatches
 from .colours import PACE, HarmonicLight, colour_term, vertex_colours
+from .depths import depth_term
 from .lists import Lists, SpareLists
 from .look import Look
 from .mask_distances import cut_off, least_distances, signed_distances
@@ -35,8 +36,8 @@ from .remeshed import FILL, bare
 
 
 class ShapeRound:
-    """One round at one size and one topology: L2 of silhouettes, and of colours, plus a Laplacian, by Adam or by large
-    steps.
+    """One round at one size and one topology: L2 of silhouettes, and of colours, a robust distance of depths, plus a
+    Laplacian, by Adam or by large steps.
 
     mesh: in units of the scene.  matrices: (N, 4, 4) from those units to clip space.  masks: (N, H, W); they are
     compared at ``size``, the image size of the round. The radius is data that shrinks from ``radius[0]`` to ``radius[1]``:
@@ -45,6 +46,7 @@ class ShapeRound:
     layers: for layered forms.  known: (N, H, W) bool, the valid pixels of the masks; None if all are.
     batch: number of random views in each step, 0 for all; chosen by the seed.
     colors: (N, H, W, 3) linear, for a round that also compares colours and learns those of the vertices.
+    depths: (N, H, W) along the optical axis in units of the scene, 0 where unknown, for a round that also compares them.
 
     Beyond the border of a truncated mask the coverage is unknown. There the loss of a one-sided form is 0 as long as the
     silhouette lies between the one for an uncovered and the one for a covered outside.
@@ -66,6 +68,7 @@ class ShapeRound:
         colors: np.ndarray | None = None,
         batch: int = 0,
         seed: int = 0,
+        depths: np.ndarray | None = None,
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.moving = matrices if isinstance(matrices, Moving) else None
@@ -130,6 +133,11 @@ class ShapeRound:
             self.of_vertices.append(colour)
             if light is not None:
                 others |= {leaf: optim.adam(0.02, BETAS) for leaf in light.parameters}
+        if plan.depth and depths is not None:
+            # Learned poses are in units of the scene; matrices are from them to the world.
+            unit = 1.0 if isinstance(matrices, Moving) else float(np.linalg.norm(matrices[0, 3, :3]))
+            away = depth_term(soft, depths, masks, size, margin, unit, estimator.exact_inside, pick)
+            self.loss = self.loss + away * plan.depth
         self.parameters = [self.position, *others]
         if others:
             moves = per_parameter({self.position: moves, **others})
