@@ -28,6 +28,15 @@ def test_the_gradient_integrates_to_the_loss(run_script, tmp_path: Path):
 
 
 @pytest.mark.vk
+def test_the_motion_of_a_depth_camera_is_found(run_script, data: Path, tmp_path: Path):
+    options = ("--data", str(data / "rgbd"), "--size", "80", "--steps", "60")
+    run_script(PATH_TEST.with_stem("rgbd_pose"), *options)
+    figures = json.loads((tmp_path / "rgbd_pose.json").read_text())
+    assert figures["start"]["degrees"] > 2.5 and figures["found"]["degrees"] < 0.3
+    assert figures["start"]["millimetres"] > 90 and figures["found"]["millimetres"] < 10
+
+
+@pytest.mark.vk
 def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Path):
     options = (
         "--scene",
