@@ -37,6 +37,15 @@ def test_the_motion_of_a_depth_camera_is_found(run_script, data: Path, tmp_path:
 
 
 @pytest.mark.vk
+def test_depths_bring_the_surface_nearer(run_script, tmp_path: Path):
+    options = ("--size", "32", "--steps", "60", "--views", "6", "--variants", "depths")
+    run_script(PATH_TEST.with_stem("depth_fit"), *options)
+    (row,) = json.loads((tmp_path / "depth_fit.json").read_text())
+    # With outlines alone: 0.091.
+    assert row["distance"] < 0.07
+
+
+@pytest.mark.vk
 def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Path):
     options = (
         "--scene",

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import CODE, refuses, run, run_process
-from depth_cases import bowl, depth_pictures, photographed, views_of_bowl
+from depth_cases import depth_pictures, photographed, views_of_bowl
 
 from dressi.cli.fit import fit
 from dressi.errors import DressiError
@@ -22,7 +22,7 @@ from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
-from dressi.render.mesh.primitives import pear
+from dressi.render.mesh.primitives import bowl, pear
 from dressi.render.objectives.metrics import chamfer
 
 RESULTS = ["loss.csv", "loss.png", "quality.csv", "report.json", "result.glb", "turntable.gif", "views.png"]
@@ -257,7 +257,7 @@ def test_folders_of_photographs_that_disagree(tmp_path: Path):
 
 
 def test_photographs_with_depths(tmp_path: Path):
-    truth, cameras = bowl(), views_of_bowl(8, (48, 48))
+    truth, cameras = bowl(3), views_of_bowl(8, (48, 48))
     masks, depths = depth_pictures(truth, cameras)
     folder = photographed(tmp_path / "photos", cameras, masks, depths, truth.bounds())
     out = ("--photos", folder, "--out", tmp_path / "out")

@@ -146,6 +146,18 @@ def bumpy_ellipsoid(subdivisions: int = 3, seed: int = 0) -> Mesh:
     return mesh
 
 
+def bowl(level: int = 4) -> Mesh:
+    """A closed bowl, 1.8 wide: a sphere whose upper half is turned inside. Outlines do not show how deep it is.
+
+    >>> bowl(3).bounds().round(2).tolist()
+    [[-0.9, -0.5, -0.9], [0.9, 0.4, 0.9]]
+    """
+    ball = octasphere(level, 0.9)
+    inside = ball.positions * (0.8, -0.75, 0.8)
+    positions = np.where(ball.positions[:, 1:2] > 0, inside, ball.positions)
+    return Mesh(positions + (0.0, 0.4, 0.0), ball.faces, name="bowl")
+
+
 def random_mesh(faces: int = 20, seed: int = 0, size: float = 0.5) -> Mesh:
     """Triangles of about `size` strewn over [-1, 1]^3, which share no vertex: for rasterizers.
 

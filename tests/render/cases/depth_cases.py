@@ -1,4 +1,4 @@
-"""A bowl, whose inside no outline shows, and folders of photographs with depth pictures."""
+"""Views of a bowl, whose inside no outline shows, and folders of photographs with depth pictures."""
 
 from pathlib import Path
 
@@ -11,15 +11,6 @@ from dressi.render.io import encode_png, save_image
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.lens import Lens
 from dressi.render.mesh import Mesh
-from dressi.render.mesh.primitives import octasphere
-
-
-def bowl(level: int = 3) -> Mesh:
-    """A sphere whose upper half is turned inside, with a rim a fifth as wide as the radius."""
-    ball = octasphere(level, 0.9)
-    inner = ball.positions * (0.8, -0.75, 0.8)
-    places = np.where(ball.positions[:, 1:2] > 0, inner, ball.positions)
-    return Mesh(places + (0.0, 0.4, 0.0), ball.faces)
 
 
 def views_of_bowl(count: int, size: tuple[int, int]) -> Cameras:

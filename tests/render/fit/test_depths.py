@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from depth_cases import bowl, depth_pictures, photographed, views_of_bowl
+from depth_cases import depth_pictures, photographed, views_of_bowl
 
 from dressi import DressiAD
 from dressi.ad.check import check_gradient
@@ -22,7 +22,7 @@ from dressi.render.fit.rounds import moving_cameras, rounds_of
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos
 from dressi.render.lists import list_leaf
-from dressi.render.mesh.primitives import octasphere
+from dressi.render.mesh.primitives import bowl, octasphere
 from dressi.render.objectives.metrics import chamfer
 from dressi.render.surface.projection import to_clip
 
@@ -111,7 +111,7 @@ def test_rounds_with_depths_share_all_steps(form):
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory):
     """A bowl, the dataset of a folder with its photographs and depths, and the mesh that a fit of it starts from."""
-    truth, cameras = bowl(), views_of_bowl(8, (48, 48))
+    truth, cameras = bowl(3), views_of_bowl(8, (48, 48))
     folder = photographed(
         tmp_path_factory.mktemp("bowl") / "p", cameras, *depth_pictures(truth, cameras), truth.bounds()
     )

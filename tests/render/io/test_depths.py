@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from depth_cases import bowl, photographed, views_of_bowl, write_depth
+from depth_cases import photographed, views_of_bowl, write_depth
 from reference import images_of
 
 from dressi.errors import InputError
 from dressi.render.io import load_photos, save_png
+from dressi.render.mesh.primitives import bowl
 
 SIZE = (24, 20)
 

@@ -13,6 +13,7 @@ CLOSED = {
     "tetrahedron": (primitives.tetrahedron(), 2),
     "cube": (primitives.cube(), 2),
     "bumpy ellipsoid": (primitives.bumpy_ellipsoid(), 2),
+    "bowl": (primitives.bowl(), 2),
     "pear": (primitives.pear(32, 32, 64), 2),
 }
 
