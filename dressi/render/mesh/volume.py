@@ -138,7 +138,7 @@ def surface_of(field: np.ndarray, grid: Grid, faces: int) -> Mesh | None:
     for most in (faces, 2 * faces, 4 * faces):
         found = whole
         for _ in range(2):
-            found = remesh(found, faces=int(0.9 * most), most_faces=most, rounds=2).mesh
+            found = remesh(found, faces=int(1.1 * most), most_faces=most, rounds=2).mesh
             found = _settled(found, field, slopes, grid)
         if found.face_areas().sum() > KEPT * whole.face_areas().sum():
             break
