@@ -65,7 +65,7 @@ def hard_soft_ras(
 @overload
 def hard_soft_ras(
     position: Variable, faces: Variable, *, form: Literal["contour"], radius: Like, edges: EdgeList | None = None,
-    **drawing: Unpack[Drawing],
+    seams: bool = True, **drawing: Unpack[Drawing],
 ) -> Contours: ...  # fmt: skip
 @overload
 def hard_soft_ras(
@@ -101,6 +101,7 @@ def hard_soft_ras(
     radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face, silhouette): softness, radius / 7.
+    seams (contour): whether lines on which faces pass through each other, or the near plane cuts them, are blended, True.
     edges (outer, contour, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
 
     radius, sigma and delta are numbers or FLOAT 1x1 Variables; leaves can be sent between steps without a new

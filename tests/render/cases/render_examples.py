@@ -12,9 +12,18 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import mask_extremes, soft_faces
-from dressi.render.forms.edges import crossings, inner, occlusion, point_distance, segments, stored
+from dressi.render.forms.edges import (
+    crossings,
+    inner,
+    occlusion,
+    point_distance,
+    seam_faces,
+    segments,
+    stored,
+)
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
+from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.surface import projection, screen
 
@@ -232,6 +241,28 @@ def inner_face() -> Example:
     return Example(inner.InnerFace(face, middle, middle + way, faces, neighbours, vertex).output)
 
 
+def seams(kind: type[Function], batch: int) -> Example:
+    """Two plates that cross each other, of which the near plane cuts one, and patches of them and of nothing."""
+    u = np.array([(-1, -1), (2, -1), (2, 2), (-1, 2)], float)
+    planes = [(0.6 + k * 0.1, 0.3, -0.4 - 0.1 * k) for k in range(batch)], [(-0.5, 0.1, 0.45)] * batch
+    depth = [np.stack([u @ plane[:2] + plane[2] for plane in each]) for each in planes]
+    points = [np.concatenate([np.broadcast_to(u, (batch, 4, 2)), z[..., None]], axis=-1) for z in depth]
+    vertex = np.concatenate([np.concatenate(points, axis=1), np.ones((batch, 8, 1))], axis=-1)[:, None]
+    vertex = Variable(VEC4, (8, 1), batch, data=vertex.astype(np.float32))
+    table = np.array([(0, 1, 2), (0, 2, 3), (4, 5, 6), (4, 6, 7)])
+    faces = list_leaf("faces", IVEC3, table)
+    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
+    second, low = (x // 3 + y // 2) % 2, x < y * SIZE[0] / SIZE[1]
+    face = np.where((x + 2 * y) % 7 == 0, -1, 2 * second + low)[None]
+    which = Variable(INT, SIZE, data=np.where((x + y) % 11 == 0, -1, 0)[None])
+    lists = Variable(INT, SIZE, data=face), occlusion.FacePlanes(faces, vertex).output, faces
+    around = ((1, 0), (0, 1), (-1, 0), (0, -1))
+    if kind is seam_faces.SeamPairs:
+        return Example(seam_faces.SeamPairs(which, *lists, steps=around).output)
+    neighbours = edges.edge_list(table).neighbours
+    return Example(seam_faces.SeamFaces(which, *lists, neighbours, vertex, steps=around, reach=0.8).output)
+
+
 def stored_image() -> Example:
     image = Variable(VEC3, SIZE, 2, data=np.random.default_rng(1).uniform(size=(2, SIZE[1], SIZE[0], 3)))
     return Example(stored.Stored(image * 2.0).output, (image,))
@@ -288,6 +319,10 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     inner.InnerFace: [inner_face],
     stored.Stored: [stored_image],
+    **{
+        k: [lambda k=k: seams(k, 1), lambda k=k: seams(k, 2)]
+        for k in (seam_faces.SeamPairs, seam_faces.SeamFaces)
+    },
     occlusion.FacePlanes: [face_planes],
     occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],

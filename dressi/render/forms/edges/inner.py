@@ -63,34 +63,46 @@ class InnerFace(Faces):
 
     def evaluate(self, at, face, start, goal, faces, neighbours, vertex):
         tile = at_points(at)[2]
-        face = np.array(np.broadcast_to(face, tile.shape))
-        before, found = np.full(tile.shape, -1), np.full(tile.shape, -1)
-        facing = np.zeros(tile.shape)
-        for _ in range(STEPS):
-            f = read_list(faces, tile, face)
-            v = np.stack([read_list(vertex, tile, f[..., i]) for i in range(3)])
-            w = np.where(v[..., 2] < 0, v[..., 3], 1.0)[..., None]
-            u = [[v[i, ..., :2] - p * w[i] for i in range(3)] for p in (start, goal)]
-            spans = [[_span(x[(k + 1) % 3], x[(k + 2) % 3]) for k in range(3)] for x in u]
-            area = sum(spans[1][k] * w[k, ..., 0] for k in range(3))
-            sign = np.sign(area)
-            good = (
-                (face >= 0) & (np.abs(area) > FLAT) & present(v).all(0) & ((facing == 0) | (facing == sign))
-            )
-            facing = np.where(good & (facing == 0), sign, facing)
-            found = np.where(good, face, found)
-            side, first = np.full(tile.shape, -1), np.full(tile.shape, np.inf)
-            for k in range(3):
-                here, there = np.maximum(spans[0][k] * sign, 0), spans[1][k] * sign
-                when = np.where(there < 0, here / np.maximum(here - there, 1e-30), np.inf)
-                side, first = np.where(when < first, k, side), np.minimum(when, first)
-            next_ = np.take_along_axis(
-                read_list(neighbours, tile, face), np.maximum(side, 0)[..., None], axis=-1
-            )[..., 0]
-            goes = good & (side >= 0) & (next_ != before)
-            before = np.where(goes, face, before)
-            face = np.where(goes, next_, -1)
-        return found
+        return walk(np.broadcast_to(face, tile.shape), start, goal, tile, faces, neighbours, vertex)[0]
+
+
+def walk(
+    face: np.ndarray,
+    start: np.ndarray,
+    goal: np.ndarray,
+    tile: np.ndarray,
+    faces: np.ndarray,
+    neighbours: np.ndarray,
+    vertex: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(the last face of the walks of ``InnerFace``, whether it contains the goal)."""
+    face = np.array(face)
+    before, found = np.full(tile.shape, -1), np.full(tile.shape, -1)
+    facing, reached = np.zeros(tile.shape), np.zeros(tile.shape, bool)
+    for _ in range(STEPS):
+        f = read_list(faces, tile, face)
+        v = np.stack([read_list(vertex, tile, f[..., i]) for i in range(3)])
+        w = np.where(v[..., 2] < 0, v[..., 3], 1.0)[..., None]
+        u = [[v[i, ..., :2] - p * w[i] for i in range(3)] for p in (start, goal)]
+        spans = [[_span(x[(k + 1) % 3], x[(k + 2) % 3]) for k in range(3)] for x in u]
+        area = sum(spans[1][k] * w[k, ..., 0] for k in range(3))
+        sign = np.sign(area)
+        good = (face >= 0) & (np.abs(area) > FLAT) & present(v).all(0) & ((facing == 0) | (facing == sign))
+        facing = np.where(good & (facing == 0), sign, facing)
+        found = np.where(good, face, found)
+        side, first = np.full(tile.shape, -1), np.full(tile.shape, np.inf)
+        for k in range(3):
+            here, there = np.maximum(spans[0][k] * sign, 0), spans[1][k] * sign
+            when = np.where(there < 0, here / np.maximum(here - there, 1e-30), np.inf)
+            side, first = np.where(when < first, k, side), np.minimum(when, first)
+        reached |= good & (side < 0)
+        next_ = np.take_along_axis(
+            read_list(neighbours, tile, face), np.maximum(side, 0)[..., None], axis=-1
+        )[..., 0]
+        goes = good & (side >= 0) & (next_ != before)
+        before = np.where(goes, face, before)
+        face = np.where(goes, next_, -1)
+    return found, reached
 
 
 def _span(u: np.ndarray, v: np.ndarray) -> np.ndarray:
