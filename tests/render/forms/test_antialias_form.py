@@ -13,7 +13,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import INT, VEC2, VEC4
+from dressi.ad.types import INT, VEC2, VEC3, VEC4
 from dressi.errors import GraphError, InputError
 from dressi.render.forms.edges.crossings import Crossing
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
@@ -44,6 +44,30 @@ def test_upright_silhouettes_cover_their_share_of_the_pixels(right):
     (silhouette,) = evaluate([ac.antialiased(square(-0.5, right), size=(16, 16))[1].silhouette])
     np.testing.assert_allclose(silhouette.sum(), 8 * 8 * (right + 0.5), atol=1e-6)
     assert (silhouette[0, 4:12, 4:12] == 1).all()
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.3, 1.2, np.pi / 2])
+def test_shading_does_not_jump_where_an_edge_moves_over_a_centre(angle):
+    """Before and after, to either side of the centre of a pixel; both surfaces and the background are shaded."""
+    turn = np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
+    rng, far = np.random.default_rng(4), np.random.default_rng(5).uniform(size=(1, 1, 8, 3))
+    back = square(-0.9, 0.9, 0.8)
+    table = np.concatenate([far[0, 0, :4], rng.uniform(size=(4, 3))])
+
+    def pictures(place: float) -> list[np.ndarray]:
+        front = square(-0.6, place, 0.4)
+        # The edge at x = place passes over the centre of pixel (9, 8) when place is 0, whatever the angle.
+        front.clip[:, :2] = front.clip[:, :2] @ turn + np.array([(9.5 / 8 - 1, 8.5 / 8 - 1)])
+        case = sc.Case(np.concatenate([back.clip, front.clip]), np.concatenate([back.faces, front.faces + 4]))
+        position, drawn = ac.antialiased(case, size=(16, 16))
+        colours = Variable(VEC3, position.size, data=table[None, None])
+        shaded = [s.interpolate(colours) for s in drawn.surfaces]
+        return evaluate([drawn.blend(shaded, (0.1, 0.9, 0.4)), drawn.blend(shaded[:1], (0.1, 0.9, 0.4))])
+
+    ends = [pictures(place) for place in (-1e-7, 1e-7)]
+    jumps = [np.abs(b - a)[0, 8, 9].max() for a, b in zip(*ends, strict=True)]
+    assert jumps[0] < 1e-5
+    assert jumps[1] > 0.01
 
 
 def test_contours_inside_are_blended_and_shared_edges_are_not():
@@ -99,7 +123,7 @@ def test_options_of_other_forms_are_named(wrong):
         hard_soft_ras(position, faces, size=ac.SIZE, face_count=2, form="antialias", **wrong)
 
 
-def test_one_colour_is_blended():
+def test_one_or_three_colours_are_blended():
     _, drawn = ac.antialiased(CASES["overlapping"])
     with pytest.raises(InputError, match="2"):
         drawn.blend([drawn.hard, drawn.hard])

@@ -23,7 +23,7 @@ from dressi.render.surface.screen import DrawnMesh
 SIZE = (16, 16)
 AROUND = RIGHT, DOWN, LEFT, UP
 RED, GREEN, BEHIND = np.eye(3)
-FORMS = {"contour": {"radius": 0.3}}
+FORMS = {"contour": {"radius": 0.3}, "antialias": {}}
 
 
 def plates(angle: float = 0.0, place: float = 0.03, slope: float = 0.3) -> Case:
