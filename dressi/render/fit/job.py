@@ -15,6 +15,7 @@ from ..engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.reach import check_reach, marked
 from ..mesh import Mesh
+from .bundle.adjust import adjusted
 from .dataset import Dataset
 from .disk import Checkpoint, Keeper, locked, task_key
 from .disk.checkpoint import MOST_BYTES
@@ -197,6 +198,9 @@ class FitJob:
                 # The topology of a given mesh is kept.
                 if not self._rest_is_start:
                     mesh = unfolded(mesh) if textured else self._mended(mesh, point.round)
+                if self._adjusts(point.round):
+                    mesh, finished = self._adjusted(mesh, stop)
+            if finished:
                 mesh = self._refined(mesh, point.round + 1)
                 point.round, point.step, point.state = point.round + 1, 0, {}
         names = [*("shape" for _ in self.rounds), "texture"]
@@ -228,6 +232,17 @@ class FitJob:
         point = self._keeper.load(self._key, self._steps, views, most + 100 * self.options.texture_size**2)
         self._keeper.check_mesh(point, self.topology(point.round), self._rest_is_start)
         return point
+
+    def _adjusts(self, number: int) -> bool:
+        return self.cameras is not None and number < len(self.rounds) and self.rounds[number].adjusts
+
+    def _adjusted(self, mesh: Mesh, stop: Callable[[], bool]) -> tuple[Mesh, bool]:
+        """The mesh after bundle adjustment, which moves the cameras too, and whether that was not stopped."""
+        assert self.cameras is not None
+        views, details = self._learned[1:], self._rest_is_start
+        found = adjusted(mesh, self.cameras, *views, self.make_engine, details=details, stop=stop)
+        mesh, self.cameras = found or (mesh, self.cameras)
+        return mesh, found is not None
 
     def _mended(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh after round ``number`` with folds smoothed and, after some rounds, holes opened."""
@@ -308,7 +323,7 @@ class FitJob:
                     self._save(point, engine)
                     saved = now
             finished = point.step >= work.steps
-            if not finished:
+            if not finished or self._adjusts(point.round):
                 self._save(point, engine)
             if isinstance(work, ShapeRound) and work.moving is not None:
                 self.cameras = work.moving.found(engine)

@@ -61,6 +61,8 @@ class FitRound:
     """Number of steps between two remeshings within the round, a multiple of ten; 0: none."""
     opens: bool = False
     """Whether holes that pictures see through are opened in the mesh after the round."""
+    adjusts: bool = False
+    """Whether shape and poses are adjusted together after the round, by colours and outlines (``bundle``)."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class FitOptions:
     spread: float = 0.0
     """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
-    """Whether camera poses are optimised with the shape, for slightly wrong calibrations."""
+    """Whether camera poses are optimised with the shape, for slightly wrong calibrations: by outlines, then by colours
+    too."""
     remesh: bool | None = None
     """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped. None: where masks
     are exact; photographs were fitted worse with it."""
@@ -270,7 +273,8 @@ third use the third entry."""
 
 def _moving(plans: list[FitRound]) -> list[FitRound]:
     """Poses move far enough for a bad calibration in the first round, and less in each later one: where outlines carry
-    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none."""
+    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none. Before
+    the last third of the last round, poses and shape are adjusted together; they stay as they are then."""
     moved, finest = [], 0
     for plan in plans:
         if plan.pixels >= finest:
@@ -279,4 +283,8 @@ def _moving(plans: list[FitRound]) -> list[FitRound]:
             turn, shift = ((a / steps, b / steps) for a, b in (TURNS[number], SHIFTS[number]))
             plan, finest = replace(plan, turn=turn, shift=shift), plan.pixels
         moved.append(plan)
-    return moved
+    # Adjusting leaves the shape rough. Steps with fixed poses smooth it.
+    last = moved.pop()
+    still = last.steps // 3
+    moved.append(replace(last, steps=last.steps - still, adjusts=True))
+    return [*moved, replace(last, steps=still, turn=(0.0, 0.0), shift=(0.0, 0.0))]

@@ -99,15 +99,20 @@ OPTIONS = FitOptions(size=SIZE, views=5, steps=30, texture_size=16, refine_poses
 
 
 def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
-    """A fit of one round of the shape."""
+    """A fit of a round of the shape after which it is adjusted, and one with fixed poses."""
     job = FitJob(scene, OPTIONS, lambda: DressiAD(device), folder=folder)
-    job.rounds = [replace(job.rounds[0], steps=20, subdivisions=2)]
+    first = replace(job.rounds[0], steps=20, subdivisions=2)
+    still = replace(first, steps=5, turn=(0.0, 0.0), shift=(0.0, 0.0))
+    job.rounds = [replace(first, adjusts=True), still]
     return job
 
 
 @pytest.mark.vk
 @pytest.mark.one_driver
-def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path: Path):
+def test_a_fit_that_is_stopped_finds_the_same_cameras(
+    device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("dressi.render.fit.bundle.adjust.STEPS", 2)
     scene = wrong_scene(device)
     given = scene.train.cameras
     whole = job_of(scene, device).run()
@@ -117,12 +122,16 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(device, tmp_path: Path):
     assert abs(again.scale - 1) < 1e-6 and np.abs(again.rotation - np.eye(3)).max() < 1e-6
     assert turns(whole.cameras, given).min() > 0.01
 
-    calls = iter(range(1000))
-    job_of(scene, device, tmp_path).run(stop=lambda: next(calls) == 2)
-    resumed = job_of(scene, device, tmp_path).run(resume=True)
-    assert resumed.cameras is not None
-    np.testing.assert_array_equal(resumed.cameras.views, whole.cameras.views)
-    np.testing.assert_array_equal(resumed.mesh.positions, whole.mesh.positions)
+    # The second stop is while shape and poses are adjusted, which begins anew then.
+    for last, done in ((2, 10), (4, 20)):
+        calls, folder = iter(range(1000)), tmp_path / str(last)
+        folder.mkdir()
+        stopped = job_of(scene, device, folder).run(stop=lambda calls=calls, last=last: next(calls) == last)
+        assert not stopped.finished and len(stopped.losses) == done
+        resumed = job_of(scene, device, folder).run(resume=True)
+        assert resumed.cameras is not None and resumed.finished
+        np.testing.assert_array_equal(resumed.cameras.views, whole.cameras.views)
+        np.testing.assert_array_equal(resumed.mesh.positions, whole.mesh.positions)
 
     document = json.loads(cameras_file(whole.cameras, scene))
     assert len(document["views"]) == 5
@@ -206,7 +215,12 @@ def test_pictures_coarser_than_before_move_no_camera(colours: bool):
     options = FitOptions(size=(320, 240), colours=colours)
     assert not any(plan.turn[0] or plan.shift[0] for plan in options.rounds())
     finest, speeds = 0, []
-    for plan in replace(options, refine_poses=True).rounds():
+    rounds = replace(options, refine_poses=True).rounds()
+    # Shape and poses are adjusted at the end; the shape alone is smoothed after that.
+    assert [plan.adjusts for plan in rounds] == [False] * (len(rounds) - 2) + [True, False]
+    assert not rounds[-1].turn[0] and not rounds[-1].shift[0]
+    assert sum(plan.steps for plan in rounds) == sum(plan.steps for plan in options.rounds())
+    for plan in rounds[:-1]:
         assert (plan.turn[0] > 0) == (plan.shift[0] > 0) == (plan.pixels >= finest)
         finest = max(finest, plan.pixels)
         speeds += [plan.turn] if plan.turn[0] else []

@@ -1,0 +1,1 @@
+"""Bundle adjustment: shape and camera poses together, by colours and outlines (``adjust``)."""
