@@ -23,11 +23,10 @@ from .options import FitOptions
 from .parts import Parts
 from .phases.learned import learned, round_size
 from .phases.moving import Moving, with_views
-from .phases.openings import opened
-from .phases.remeshed import refined
+from .phases.remeshed import mended, refined
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
-from .phases.unfold import healed, unfolded
+from .phases.unfold import unfolded
 from .result import FitResult, Progress, Timing
 from .rounds import in_world, moving_cameras, rounds_of
 from .textures.charts import with_charts
@@ -239,20 +238,16 @@ class FitJob:
     def _adjusted(self, mesh: Mesh, stop: Callable[[], bool]) -> tuple[Mesh, bool]:
         """The mesh after bundle adjustment, which moves the cameras too, and whether that was not stopped."""
         assert self.cameras is not None
-        views, details = self._learned[1:], self._rest_is_start
-        found = adjusted(mesh, self.cameras, *views, self.make_engine, details=details, stop=stop)
+        views, details = self._learned, self._rest_is_start
+        train = views.masks, views.colors, views.known
+        found = adjusted(mesh, self.cameras, *train, self.make_engine, details=details, stop=stop)
         mesh, self.cameras = found or (mesh, self.cameras)
         return mesh, found is not None
 
     def _mended(self, mesh: Mesh, number: int) -> Mesh:
-        """The mesh after round ``number`` with folds smoothed and, after some rounds, holes opened."""
-        mesh = healed(mesh) if self.rounds[number].faces else unfolded(mesh)
-        if not self.rounds[number].opens:
-            return mesh
-        train = self.dataset.train
         matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
-        size = self.options.texture_size
-        return opened(mesh, matrices, train.masks, train.known, resolution=size) or mesh
+        train, size = self.dataset.train, self.options.texture_size
+        return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)
 
     def _refined(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
