@@ -121,8 +121,8 @@ def contour_form(
     """A mesh with a soft margin around its contours; definitions at the top of this module.
 
     radius: FLOAT 1x1, a fraction of the image height in (0, 1).  edges: ``edge_list`` of the faces drawn, by default
-    made of their data.  seams: without them steps are a quarter faster, and right where no faces pass through each other
-    and none meets the near plane.  Differentiable in position through the ends of the nearest edge, and in the radius. Raises
+    made of their data.  seams: False saves about a fifth of a step, and is right where no faces pass through each
+    other and none meets the near plane.  Differentiable in position through the ends of the nearest edge, and in the radius. Raises
     InputError, GraphError.
     """
     edges = edges or edges_of(mesh)

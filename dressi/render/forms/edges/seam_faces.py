@@ -22,8 +22,8 @@ WIDE = 0.5
 """Pixels. The planes of the faces at the centres may meet this far beyond the centres, where surfaces are curved."""
 NOISE = 1e-6
 """Planes whose depths part by less than this from one pixel to the next are not told apart in single precision."""
-NONE, FACES, OWN_CUT, OTHER_CUT = -1, 0, 1, 2
-"""Kinds of seams: none; of two faces; the near plane cuts the face at the pixel, or that at the neighbour."""
+FACES, OWN_CUT, OTHER_CUT = 0, 1, 2
+"""Kinds of seams: of two faces; the near plane cuts the face at the pixel, or that at the neighbour."""
 Step = tuple[int, int]
 
 

@@ -9,9 +9,12 @@ and D_A, D_B the depths of the planes of these faces, which are affine on the sc
 
 with g(p) > 0 > g(q), at x = g(p) / (g(p) - g(q)) of the way from p to q. So its place depends on the vertices of
 both faces, which give the derivative. Each surface must reach the seam: a walk over the mesh leads from the face at the
-centre to the face at the seam, whose plane counts, and ends at borders and folds. Two walks that end on one face, or on faces that share a vertex, meet on one surface: no seam.
-As for edges between pixels, a pair of neighbours in a row counts when the seam is at least 45 degrees steep, and a pair in a
-column otherwise.
+centre to the face at the seam, whose plane counts, and ends at borders and folds. Two walks that end on one face, or on
+faces that share a vertex, meet on one surface: no seam. As for edges between pixels, a pair of neighbours in a row counts
+when the seam is at least 45 degrees steep, and a pair in a column otherwise.
+
+Exact are the pictures that take the surface on the other side at the seam, with a share of 1/2 - x: where the seam moves over
+a centre, the pixel has 1/2 of either surface before and after.
 """
 
 from __future__ import annotations
