@@ -4,10 +4,9 @@
     python apps/pose_refinement.py --mesh BoomBox_512.glb --terms silhouettes --seeds 0 1 2
 
 Every camera is turned by 2 degrees about a random axis through the middle of the object and shifted by 2 % of its distance
-in a random direction (--perturb). A fit with refine_poses then uses all pictures. Near its end it adjusts shape and poses
-together by outlines and colours; before that it uses outlines alone, or, with --terms colours, colours too (--colours of
-`dressi fit`). The found cameras are compared with the true
-ones after the best similarity: rotation errors in degrees and distances of centres in radii of the object, mean and largest,
+in a random direction (--perturb). A fit with refine_poses then uses all pictures: with --terms silhouettes only the
+outlines, with colours also the colours inside them (--colours of `dressi fit`). Of photographs it adjusts shape and poses
+together by both, near its end. The found cameras are compared with the true ones after the best similarity: rotation errors in degrees and distances of centres in radii of the object, mean and largest,
 before and after; and the IoU of the silhouettes seen by the found cameras. Writes pose_refinement.json with one entry for
 each seed and each of the terms; existing entries are kept, and interrupted fits resume.
 """

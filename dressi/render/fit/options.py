@@ -96,8 +96,8 @@ class FitOptions:
     spread: float = 0.0
     """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
     refine_poses: bool = False
-    """Whether camera poses are optimised with the shape, for slightly wrong calibrations: by outlines, then by colours
-    too."""
+    """Whether camera poses are optimised with the shape, for slightly wrong calibrations: by outlines and, of
+    photographs, then by colours too."""
     remesh: bool | None = None
     """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped. None: where masks
     are exact; photographs were fitted worse with it."""
@@ -192,7 +192,7 @@ class FitOptions:
         if exact if self.remesh is None else self.remesh:
             plans = [_remeshed(plan) for plan in plans]
         if self.refine_poses:
-            plans = _moving(plans)
+            plans = _moving(plans) if exact else _adjusting(_moving(plans))
         return [plan for plan in plans if plan.steps > 0]
 
     def _large(self, plan: FitRound) -> FitRound:
@@ -273,8 +273,7 @@ third use the third entry."""
 
 def _moving(plans: list[FitRound]) -> list[FitRound]:
     """Poses move far enough for a bad calibration in the first round, and less in each later one: where outlines carry
-    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none. Before
-    the last third of the last round, poses and shape are adjusted together; they stay as they are then."""
+    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none."""
     moved, finest = [], 0
     for plan in plans:
         if plan.pixels >= finest:
@@ -283,8 +282,13 @@ def _moving(plans: list[FitRound]) -> list[FitRound]:
             turn, shift = ((a / steps, b / steps) for a, b in (TURNS[number], SHIFTS[number]))
             plan, finest = replace(plan, turn=turn, shift=shift), plan.pixels
         moved.append(plan)
-    # Adjusting leaves the shape rough. Steps with fixed poses smooth it.
-    last = moved.pop()
+    return moved
+
+
+def _adjusting(plans: list[FitRound]) -> list[FitRound]:
+    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they are then, and
+    the shape, which is rough after that, is smoothed. For photographs: by exact masks, outlines alone found better poses."""
+    *others, last = plans
     still = last.steps // 3
-    moved.append(replace(last, steps=last.steps - still, adjusts=True))
-    return [*moved, replace(last, steps=still, turn=(0.0, 0.0), shift=(0.0, 0.0))]
+    before = replace(last, steps=last.steps - still, adjusts=True)
+    return [*others, before, replace(last, steps=still, turn=(0.0, 0.0), shift=(0.0, 0.0))]

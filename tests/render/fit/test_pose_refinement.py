@@ -218,6 +218,7 @@ def test_pictures_coarser_than_before_move_no_camera(colours: bool):
     rounds = replace(options, refine_poses=True).rounds()
     # Shape and poses are adjusted at the end; the shape alone is smoothed after that.
     assert [plan.adjusts for plan in rounds] == [False] * (len(rounds) - 2) + [True, False]
+    assert not any(plan.adjusts for plan in replace(options, refine_poses=True).rounds(exact=True))
     assert not rounds[-1].turn[0] and not rounds[-1].shift[0]
     assert sum(plan.steps for plan in rounds) == sum(plan.steps for plan in options.rounds())
     for plan in rounds[:-1]:

@@ -48,7 +48,7 @@ OUTLINES = 40.0
 STIFF, BEND = 1e3, 3e3
 """Weights of the Laplacian of a step, and of that of all steps so far, for a mesh of VERTICES."""
 VERTICES = 4096
-DAMPING = 1e-3
+DAMPING = 1e-4
 """Relative to the diagonal, added to it."""
 FARTHEST = 0.02
 """Longest motion of a vertex in a step, in radii of the scene."""

@@ -28,7 +28,7 @@ BORDER = 3
 """Pixels at the border of the pictures that are left out."""
 REACH, SOFT = 6.0, 1.0
 """Pixels: outlines farther apart are not compared; those a few times farther than SOFT count less."""
-PLACE = 0.5
+PLACE = 0.25
 """Pixels: errors of places that residuals of colours come from, beside noise. Where colours are steep, large residuals are
 expected; those a few times larger than expected count less."""
 LEAST_NOISE = 0.002
