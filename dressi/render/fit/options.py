@@ -236,7 +236,7 @@ class FitOptions:
         first, last = (0.4 * self.radius, 0.2 * self.radius), 0.12 * self.radius
         finer = 3 + sum(rows < min(self.size[1], 256) for rows in (64, 128))
         return [
-            FitRound(finer, 256, int(0.4 * steps), (first[0], last), (0.002, 0.00025), 1e-5, opens=True),
+            FitRound(finer, 256, int(0.3 * steps), (first[0], last), (0.001, 0.0002), 1e-6, opens=True),
             FitRound(finer, 256, int(0.15 * steps), (first[1], last), (0.006, 0.0008), 1e-6, SPREAD),
         ]
 

@@ -54,7 +54,7 @@ def healed(mesh: Mesh, *, tries: int = HEALING) -> Mesh:
     if not mesh.is_closed() or not _folded(near).any():
         return near
     grid = Grid.around(mesh.bounds(), CELLS)
-    field = gaussian_filter(signed_distances(mesh, grid, inverted=True), BLUR)
+    field = gaussian_filter(signed_distances(mesh, grid, 1.5, inverted=True), BLUR)
     found = surface_of(field, grid, len(mesh.faces))
     if found is None:
         return near
