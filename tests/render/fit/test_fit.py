@@ -266,7 +266,8 @@ def test_a_fit_from_another_mesh_keeps_its_faces(device, scene: Dataset):
 def test_the_plan_does_not_depend_on_the_number_of_views(device):
     plans = []
     for views in (1, 6, 12):
-        job = FitJob(blank_scene(views), TINY, lambda: DressiAD(device))
+        # A single view starts from the sphere in any case, whose rounds are others than those of the hull.
+        job = FitJob(blank_scene(views), replace(TINY, start="sphere"), lambda: DressiAD(device))
         job.plan()
         plans.append(job.plans)
     assert plans[0] == plans[1] == plans[2] and set(plans[0]) == {"shape", "texture"}
