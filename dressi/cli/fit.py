@@ -95,7 +95,7 @@ def fit(
         bool | None,
         typer.Option(
             "--remesh/--no-remesh",
-            help="Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped; by default not with photographs. A mesh given with --init keeps its faces.",
+            help="Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped; by default not with --refine-poses. A mesh given with --init keeps its faces.",
         ),
     ] = None,
     device: Annotated[

@@ -100,8 +100,8 @@ class FitOptions:
     """Whether camera poses are optimised with the shape, for slightly wrong calibrations: by outlines and, of
     photographs, then by colours too."""
     remesh: bool | None = None
-    """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped. None: where masks
-    are exact; photographs were fitted worse with it."""
+    """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped, and folded surfaces
+    made anew. None: unless poses are refined."""
     batch: int = 0
     """Number of random views in each step; 0: all."""
     exposure: bool = False
@@ -190,7 +190,7 @@ class FitOptions:
             plans = [plan if plan.radius[0] >= far else replace(plan, depth=DEPTH) for plan in plans]
         if self.spread:
             plans = [plan if plan.spread else self._large(plan) for plan in plans]
-        if exact if self.remesh is None else self.remesh:
+        if self.remesh if self.remesh is not None else not self.refine_poses:
             plans = [_remeshed(plan) for plan in plans]
         if self.refine_poses:
             plans = _moving(plans) if exact else _adjusting(_moving(plans))
