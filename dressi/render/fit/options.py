@@ -13,7 +13,7 @@ from .dataset import TARGET_SAMPLES
 
 STEPS = 720
 """Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks the shape needs
-less than half of its part, and takes no more."""
+a part of its steps, and takes no more."""
 
 BETAS = (0.9, 0.99)
 """Decay rates of Adam in every phase."""
@@ -164,13 +164,13 @@ class FitOptions:
     def texture_steps(self) -> int:
         return max(self.steps // 6, 1)
 
-    def rounds(self, exact: bool = False, near: bool = False) -> list[FitRound]:
+    def rounds(self, exact: bool = False, near: bool = False, thin: bool = False) -> list[FitRound]:
         """The shape phase from coarse to fine, the radius from far to near.
 
         exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
         else colours too.  near: whether the start already fits the masks, as their visual hull does. Then the first round,
-        which goes far, is left out. With exact masks two rounds at full size remain, of a part of the steps: coarse pictures
-        do not show thin parts, and from the hull the surface is found better by outlines and the Laplacian than by colours.
+        which goes far, is left out. With exact masks two rounds of a part of the steps remain, without colours: from the hull
+        the surface is found better by outlines and the Laplacian.  thin: whether such a start has parts that are thin.
         """
         steps = max(self.steps - self.texture_steps, 1)
         parts = (0.35, 0.35)
@@ -182,7 +182,7 @@ class FitOptions:
         if near:
             share[:2] = [0, share[0] + share[1]]
         if near and exact and self.colours and full:
-            plans = self._near_rounds(steps)
+            plans = self._thin_rounds(steps) if thin else self._near_rounds(steps)
         else:
             plans = self._fine_rounds(share, exact) if full else self._coarse_rounds(share)
         if self.depth:
@@ -232,13 +232,22 @@ class FitOptions:
         ]
 
     def _near_rounds(self, steps: int) -> list[FitRound]:
-        """From a start that is a few pixels off: slow steps of Adam, which leave few folds, then large steps, which leave
-        none, for the details that healing took."""
-        first, last = (0.4 * self.radius, 0.2 * self.radius), 0.12 * self.radius
+        """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take away."""
+        far, middle, last = (part * self.radius for part in (0.4, 0.2, 0.12))
+        coarse, finer = (3 + sum(rows < min(self.size[1], most) for rows in (64, 128)) for most in (128, 256))
+        return [
+            FitRound(coarse, 128, int(0.4 * steps), (far, middle), (0.008, 0.004), 2e-5, opens=True),
+            FitRound(finer, 256, int(0.3 * steps), (middle, last), (0.003, 0.0005), 1e-6),
+        ]
+
+    def _thin_rounds(self, steps: int) -> list[FitRound]:
+        """The same for limbs of a few pixels: at full size, as coarse pictures do not show them; slow steps of Adam, which
+        leave few folds; then large steps, which leave none, for the details that healing took."""
+        far, middle, last = (part * self.radius for part in (0.4, 0.2, 0.12))
         finer = 3 + sum(rows < min(self.size[1], 256) for rows in (64, 128))
         return [
-            FitRound(finer, 256, int(0.3 * steps), (first[0], last), (0.001, 0.0002), 1e-6, opens=True),
-            FitRound(finer, 256, int(0.15 * steps), (first[1], last), (0.006, 0.0008), 1e-6, SPREAD),
+            FitRound(finer, 256, int(0.3 * steps), (far, last), (0.001, 0.0002), 1e-6, opens=True),
+            FitRound(finer, 256, int(0.15 * steps), (middle, last), (0.006, 0.0008), 1e-6, SPREAD),
         ]
 
     def _coarse_rounds(self, share: list[int]) -> list[FitRound]:

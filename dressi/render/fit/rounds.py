@@ -23,9 +23,11 @@ def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple
         rounds = options.rounds(dataset.exact)
         return dataset.placed(init), [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = options.rounds(dataset.exact, near=True)
-    # Faces are added where the shape turns out to need them.
-    hull = hull_start(dataset, options, sphere_faces(near[-1].subdivisions - 1))
+    few = sphere_faces(near[-1].subdivisions - 1)
+    hull = hull_start(dataset, options, few)
     if hull is not None:
+        # Thin parts need more faces than were asked for.
+        near = options.rounds(dataset.exact, near=True, thin=len(hull.faces) > few)
         return hull, [_with_room(plan, len(hull.faces)) for plan in near]
     rounds = options.rounds(dataset.exact)
     return dataset.start(rounds[0].subdivisions), rounds

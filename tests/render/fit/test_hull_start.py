@@ -174,10 +174,11 @@ def test_no_steps_are_lost_where_the_start_is_near():
         far, near = options.rounds(), options.rounds(near=True)
         assert sum(plan.steps for plan in near) == sum(plan.steps for plan in far)
         assert near[1:] == far[2:] and near[0] == replace(far[1], steps=far[0].steps + far[1].steps)
-    # Exact masks need less than half of them, all at full size.
+    # Exact masks need a part of them; thin parts are seen at full size only.
     exact = FitOptions().rounds(exact=True, near=True)
-    assert [plan.steps for plan in exact] == [180, 90]
-    assert [plan.colour for plan in exact] == [0, 0] and {plan.pixels for plan in exact} == {256}
+    assert [(plan.steps, plan.pixels, plan.colour) for plan in exact] == [(240, 128, 0), (180, 256, 0)]
+    thin = FitOptions().rounds(exact=True, near=True, thin=True)
+    assert [(plan.steps, plan.pixels, plan.colour) for plan in thin] == [(180, 256, 0), (90, 256, 0)]
 
 
 @pytest.mark.vk
