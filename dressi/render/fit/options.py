@@ -201,17 +201,27 @@ class FitOptions:
         rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
         return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
 
+    @property
+    def _radii(self) -> tuple[float, float, float, float]:
+        """The radii between which rounds shrink them, from far to near."""
+        far, middle, near, last = (self.radius * part for part in (1, 0.4, 0.2, 0.12))
+        return far, middle, near, last
+
+    def _subdivisions(self, pixels: int) -> int:
+        """Of the start, for pictures of about so many rows, but no more than there are."""
+        return 3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128))
+
     def _fine_rounds(self, share: list[int], exact: bool) -> list[FitRound]:
         """Each round has twice the rows of the round before, and its radius starts where that one ended.
 
         The Laplacian is strong while the radius is large, which avoids folds, and weak at the end, for details. The mesh is
         subdivided only where the resolution rises.
         """
-        radii = [self.radius * part for part in (1, 0.4, 0.2, 0.12)]
+        radii = self._radii
         # All steps together move a vertex by about one radius of the scene. Faster steps push the two sides of a thin
         # part through each other and turn it inside out.
         far = min(0.02, 1.35 / max(share[0], 1))
-        finer = [3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128)) for pixels in (64, 128, 256)]
+        finer = [self._subdivisions(pixels) for pixels in (64, 128, 256)]
         rounds = [
             FitRound(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
             FitRound(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5, opens=True),
@@ -233,8 +243,8 @@ class FitOptions:
 
     def _near_rounds(self, steps: int) -> list[FitRound]:
         """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take away."""
-        far, middle, last = (part * self.radius for part in (0.4, 0.2, 0.12))
-        coarse, finer = (3 + sum(rows < min(self.size[1], most) for rows in (64, 128)) for most in (128, 256))
+        _, far, middle, last = self._radii
+        coarse, finer = self._subdivisions(128), self._subdivisions(256)
         return [
             FitRound(coarse, 128, int(0.4 * steps), (far, middle), (0.008, 0.004), 2e-5, opens=True),
             FitRound(finer, 256, int(0.3 * steps), (middle, last), (0.003, 0.0005), 1e-6),
@@ -243,8 +253,7 @@ class FitOptions:
     def _thin_rounds(self, steps: int) -> list[FitRound]:
         """The same for limbs of a few pixels: at full size, as coarse pictures do not show them; slow steps of Adam, which
         leave few folds; then large steps, which leave none, for the details that healing took."""
-        far, middle, last = (part * self.radius for part in (0.4, 0.2, 0.12))
-        finer = 3 + sum(rows < min(self.size[1], 256) for rows in (64, 128))
+        (_, far, middle, last), finer = self._radii, self._subdivisions(256)
         return [
             FitRound(finer, 256, int(0.3 * steps), (far, last), (0.001, 0.0002), 1e-6, opens=True),
             FitRound(finer, 256, int(0.15 * steps), (middle, last), (0.006, 0.0008), 1e-6, SPREAD),
