@@ -49,8 +49,9 @@ from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere
 from dressi.render.mesh.sampling import SurfaceDistance
 from dressi.render.objectives.losses import l1
 from dressi.render.objectives.regularizers import adjacency, laplacian_loss
+from dressi.render.shading.lambert import lambert
+from dressi.render.surface.normals import vertex_normals
 from dressi.render.surface.projection import to_clip
-from dressi.render.surface.shading import lambert, vertex_normals
 
 
 @dataclass(frozen=True)

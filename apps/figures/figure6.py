@@ -23,10 +23,10 @@ from dressi.render.io import load_mesh, write_json
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.decimate import decimate
 from dressi.render.mesh.primitives import bumpy_ellipsoid
+from dressi.render.shading.lambert import lambert
 from dressi.render.surface.color import linear_to_srgb
 from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import covered
-from dressi.render.surface.shading import lambert
 
 PANELS = {
     "(a) mode aa": {"mode": "aa"},

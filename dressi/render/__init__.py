@@ -113,11 +113,12 @@ from .objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
+from .shading.lambert import lambert, unlit
 from .surface.color import linear_to_srgb, srgb_to_linear
+from .surface.normals import flat_normal, vertex_normals
 from .surface.projection import to_clip
 from .surface.scene import Part, Scene, join
 from .surface.screen import barycentric, corners, covered, interpolate, rasterize_hard, with_margin
-from .surface.shading import flat_normal, lambert, unlit, vertex_normals
 from .surface.texturing import texture_colour, texture_uv
 
 __all__ = [

@@ -20,8 +20,9 @@ from dressi.render.forms.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.objectives.losses import l2
+from dressi.render.shading.lambert import lambert
+from dressi.render.surface.normals import vertex_normals
 from dressi.render.surface.projection import to_clip
-from dressi.render.surface.shading import lambert, vertex_normals
 from dressi.render.surface.texturing import texture_colour
 
 SIZE = (24, 20)

@@ -11,8 +11,9 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
+from ..shading.lambert import lambert
+from ..surface.normals import flat_normal, vertex_normals
 from ..surface.screen import Surface, corners
-from ..surface.shading import flat_normal, lambert, vertex_normals
 from ..surface.texturing import texture_colour
 
 

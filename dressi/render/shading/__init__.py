@@ -1,0 +1,1 @@
+"""From surface points to colours: materials, lights and their reflection."""
