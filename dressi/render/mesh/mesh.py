@@ -13,6 +13,7 @@ import numpy as np
 
 from dressi.errors import InputError
 
+from .material import Material
 from .rows import drop_unused, face_rows, midpoints, value_rows
 from .shape import Shape
 
@@ -56,6 +57,7 @@ class Mesh(Shape):
     colors: (C, 3) float64 with color_faces: (F, 3) int64, or both None: vertex colours in linear light with sRGB
     primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a point is
     color * texture * its interpolated vertex colour, as in glTF; `vertex_colors` gives one a vertex.
+    material: how it reflects and emits light, with maps at the same UVs; None for a rough dielectric.
 
     Raises InputError when an array has another shape or type; `validate` and `clean` check the values.
 
@@ -76,6 +78,7 @@ class Mesh(Shape):
     name: str = "mesh"
     colors: np.ndarray | None = None
     color_faces: np.ndarray | None = None
+    material: Material | None = None
 
     def __post_init__(self) -> None:
         self.positions = value_rows(self.positions, 3, self.name, "positions")
@@ -110,7 +113,8 @@ class Mesh(Shape):
         """Return self; raise InputError when the arrays cannot be a mesh.
 
         Refused: no faces, NaN or infinite positions, UVs or normals, indices out of range, index lists of
-        different lengths. Degenerate faces are allowed here, see `clean`.
+        different lengths, and a material that `Material.validate` refuses, or that has maps without UVs. Degenerate faces
+        are allowed here, see `clean`.
         """
         if len(self.faces) == 0:
             raise InputError(f"mesh '{self.name}' has no faces; give a mesh with at least one triangle")
@@ -119,6 +123,11 @@ class Mesh(Shape):
             values = getattr(self, what)
             if values is not None:
                 self._check(what, values, what[:-1] + "_faces", getattr(self, what[:-1] + "_faces"), one)
+        if self.material is not None and self.material.validate().maps() and self.uvs is None:
+            raise InputError(
+                f"mesh '{self.name}': the material has maps ({', '.join(self.material.maps())}) and the mesh has no UVs;"
+                " unwrap it before maps are made, or give material.without_maps()"
+            )
         return self
 
     def _check(self, what: str, values: np.ndarray, index_name: str, index: np.ndarray, one: str) -> None:
@@ -244,7 +253,8 @@ class Mesh(Shape):
     def unwrap(self, resolution: int = 512, padding: int = 2) -> Mesh:
         """The same shape with new UVs by xatlas: charts that do not overlap, `padding` texels apart.
 
-        A texture belongs to the UVs that it was made for, so it is dropped.
+        A texture belongs to the UVs that it was made for, so it is dropped, as are the material's maps
+        (`Material.without_maps`).
         """
         import xatlas
 
@@ -261,7 +271,9 @@ class Mesh(Shape):
             f"mesh '{self.name}': UVs for {len(self.faces)} faces were made by xatlas ({atlas.chart_count} charts)",
             stacklevel=2,
         )
-        return replace(self, uvs=uvs.astype(np.float64), uv_faces=index.astype(np.int64), texture=None)
+        material = None if self.material is None else self.material.without_maps()
+        faces = index.astype(np.int64)
+        return replace(self, uvs=uvs.astype(np.float64), uv_faces=faces, texture=None, material=material)
 
     def vertex_colors(self) -> np.ndarray:
         """(V, 3) linear light: one colour a vertex, the mean of its corners where they differ, white without colours.

@@ -1,0 +1,223 @@
+"""Physically based materials on the host, in NumPy: the metallic-roughness model of glTF 2.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from dressi.errors import InputError
+
+ALPHA_MODES = ("opaque", "mask")
+WRAPS = ("repeat", "clamp", "mirror")
+_MAPS = {
+    "metallic_roughness": 2, "normal": 3, "occlusion": 0, "emission_map": 3, "alpha": 0,
+    "clearcoat_map": 0, "clearcoat_roughness_map": 0,
+}  # fmt: skip
+"""Maps: channels, 0 for a plane (H, W)."""
+_FACTORS = {
+    "metallic": 0, "roughness": 0, "occlusion_strength": 0, "clearcoat": 0, "clearcoat_roughness": 0, "sheen_color": 3,
+    "sheen_roughness": 0,
+}  # fmt: skip
+"""Factors in [0, 1]: how many numbers, 0 for one."""
+
+
+@dataclass(eq=False)
+class Material:
+    """How a surface reflects and emits light, beside its base colour, which `Mesh.texture`, `Mesh.color` and `Mesh.colors`
+    hold.
+
+    Each map is a float array with row 0 on top, of its own size (1x1 and sizes that are no powers of two included), and is
+    looked up at the UVs of the mesh. A map multiplies its factor. Factors and maps without an own range are in [0, 1].
+
+    metallic, roughness: factors; the default is a rough dielectric. roughness is perceptual: GGX has alpha = roughness**2.
+    metallic_roughness: (H, W, 2), linear: column 0 multiplies metallic, column 1 multiplies roughness.
+    normal: (H, W, 3) in [-1, 1]: normals in tangent space, x along the tangent (u grows), y along the bitangent (+Y up as in
+    OpenGL and glTF), z along the normal.  normal_scale: multiplies x and y before they are normalised.
+    occlusion: (H, W): share of the ambient light that arrives.  occlusion_strength: 0 for none of it, 1 for all:
+    ``1 + strength * (occlusion - 1)``.
+    emission: (3,) linear radiance, from 0 on without an upper end.  emission_map: (H, W, 3) linear light, from 0 on,
+    multiplies it.
+    alpha: (H, W): that of the base colour, factor included.  alpha_mode: "opaque" (alpha is ignored), or "mask": the surface
+    is cut out where alpha is below alpha_cutoff.
+    double_sided: whether back faces are seen, with their normals turned to the viewer.
+    clearcoat, clearcoat_roughness: a clear layer of index 1.5 on top; with clearcoat_map and clearcoat_roughness_map (H, W).
+    sheen_color: (3,) linear, sheen_roughness: retro-reflection of cloth.
+    wrap: what maps and the mesh's texture do outside [0, 1] along u and v: "repeat", "clamp" or "mirror".
+    name: that of the file.
+
+    Raises InputError when a map has another shape or type; `validate` checks the values.
+
+    >>> import numpy as np
+    >>> gold = Material(metallic=1.0, roughness=0.3)
+    >>> gold.validate().metallic
+    1.0
+    >>> Material(normal=np.tile([0.0, 0.0, 1.0], (2, 2, 1))).validate().maps()
+    ('normal',)
+    """
+
+    metallic: float = 0.0
+    roughness: float = 1.0
+    metallic_roughness: np.ndarray | None = None
+    normal: np.ndarray | None = None
+    normal_scale: float = 1.0
+    occlusion: np.ndarray | None = None
+    occlusion_strength: float = 1.0
+    emission: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    emission_map: np.ndarray | None = None
+    alpha: np.ndarray | None = None
+    alpha_mode: str = "opaque"
+    alpha_cutoff: float = 0.5
+    double_sided: bool = False
+    clearcoat: float = 0.0
+    clearcoat_roughness: float = 0.0
+    clearcoat_map: np.ndarray | None = None
+    clearcoat_roughness_map: np.ndarray | None = None
+    sheen_color: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    sheen_roughness: float = 0.0
+    wrap: tuple[str, str] = ("repeat", "repeat")
+    name: str = "material"
+
+    def __post_init__(self) -> None:
+        for what, channels in _MAPS.items():
+            if getattr(self, what) is not None:
+                setattr(self, what, self._map(what, getattr(self, what), channels))
+        for what in ("emission", "sheen_color"):
+            setattr(self, what, tuple(self._numbers(what, 3).tolist()))
+        if isinstance(self.wrap, str):
+            self.wrap = (self.wrap, self.wrap)
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.name not in _MAPS and getattr(self, field.name) != field.default
+        ]
+        changed += ["{0}={2}x{1}".format(what, *np.shape(getattr(self, what))[:2]) for what in self.maps()]
+        return f"Material({', '.join(changed)})"
+
+    def maps(self) -> tuple[str, ...]:
+        """Names of the maps that are there.
+
+        >>> Material(occlusion=np.ones((1, 1))).maps()
+        ('occlusion',)
+        """
+        return tuple(what for what in _MAPS if getattr(self, what) is not None)
+
+    def without_maps(self) -> Material:
+        """The material without maps, such as for new UVs: factors are multiplied by the mean of their maps. Normals,
+        occlusion and cut-outs are gone.
+
+        >>> Material(roughness=0.5, metallic_roughness=np.full((2, 2, 2), 0.5)).without_maps().roughness
+        0.25
+        """
+        metallic, roughness = self._mean("metallic_roughness", (1.0, 1.0))
+        emission = np.multiply(self.emission, self._mean("emission_map", (1.0, 1.0, 1.0)))
+        return replace(
+            self,
+            **dict.fromkeys(_MAPS),
+            metallic=float(self.metallic * metallic),
+            roughness=float(self.roughness * roughness),
+            emission=(float(emission[0]), float(emission[1]), float(emission[2])),
+            clearcoat=float(self.clearcoat * self._mean("clearcoat_map", 1.0)),
+            clearcoat_roughness=float(self.clearcoat_roughness * self._mean("clearcoat_roughness_map", 1.0)),
+            alpha_mode="opaque",
+        )
+
+    def _mean(self, what: str, default: Any) -> Any:
+        values = getattr(self, what)
+        return default if values is None else values.astype(np.float64).mean((0, 1))
+
+    # ------------------------------------------------------------------ checks
+
+    def validate(self) -> Material:
+        """Return self; raise InputError with one sentence when values cannot be a material.
+
+        Refused: NaN, factors and maps outside their range, an alpha mode or wrap mode that there is not, and normal maps
+        that are no normals: grey, the colours of a picture, or code values in [0, 1] that were not mapped to [-1, 1].
+        """
+        for what, count in _FACTORS.items():
+            self._range(what, self._numbers(what, count), 1.0)
+        for what, count in (("emission", 3), ("alpha_cutoff", 0)):
+            self._range(what, self._numbers(what, count), np.inf)
+        if not np.isfinite(self._numbers("normal_scale", 0)):
+            raise self._error("normal_scale is NaN or infinite; give 1.0 for normals as they are")
+        if self.alpha_mode not in ALPHA_MODES:
+            raise self._error(f"alpha_mode is '{self.alpha_mode}'; give one of {', '.join(ALPHA_MODES)}")
+        if len(self.wrap) != 2 or not set(self.wrap) <= set(WRAPS):
+            raise self._error(f"wrap is {self.wrap}; give two of {', '.join(WRAPS)}, for u and v")
+        for what in self.maps():
+            values = getattr(self, what)
+            if what == "normal":
+                self._check_normals(values)
+            else:
+                self._range(what, values, np.inf if what == "emission_map" else 1.0)
+        return self
+
+    def _check_normals(self, normal: np.ndarray) -> None:
+        bad = int((~np.isfinite(normal)).any(-1).sum())
+        if bad:
+            raise self._error(f"the normal map has {bad} texels that are NaN or infinite; repair it")
+        if normal.min() < -1.01 or normal.max() > 1.01:
+            raise self._error(
+                f"the normal map has values in [{normal.min():.4g}, {normal.max():.4g}], not in [-1, 1];"
+                " decode it: 2 * codes - 1"
+            )
+        # Atlases are padded with black, grey or white, which says nothing about the rest.
+        rest = normal[np.ptp(normal, axis=-1) > 0.02]
+        if not len(rest):
+            raise self._error(
+                "the normal map is all grey, which is no direction; leave it out, or give [0, 0, 1]"
+            )
+        share = _normal_share(rest)
+        if share < 0.5:  # photographs reach 0.15, filtered maps of normals stay above 0.98
+            if normal.min() >= 0 and _normal_share(2 * rest - 1) > 0.5:
+                raise self._error("the normal map has code values in [0, 1]; decode it: 2 * codes - 1")
+            length = float(np.linalg.norm(rest, axis=-1).mean())
+            raise self._error(
+                f"the normal map is no map of normals in tangent space ({share:.0%} of its texels are unit vectors that"
+                f" point outward, mean length {length:.2f}); is it a colour picture? give the normal map, or None"
+            )
+
+    def _map(self, what: str, values: Any, channels: int) -> np.ndarray:
+        array = np.asarray(values)
+        shape = f"(H, W, {channels})" if channels else "(H, W)"
+        if channels == 0 and array.ndim == 3 and array.shape[-1] == 1:
+            array = array[..., 0]
+        fits = array.ndim == (3 if channels else 2) and (not channels or array.shape[-1] == channels)
+        if not fits or 0 in array.shape:
+            raise self._error(f"{what} must be {shape}, not {array.shape}")
+        if array.dtype.kind != "f":
+            raise self._error(
+                f"{what} must hold floats, not {array.dtype}; divide code values by their largest, such as 255"
+            )
+        return array
+
+    def _numbers(self, what: str, count: int) -> np.ndarray:
+        try:
+            values = np.asarray(getattr(self, what), dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.zeros((0, 0))
+        if values.shape != ((count,) if count else ()):
+            expected = f"{count} numbers" if count else "one number"
+            raise self._error(f"{what} must be {expected}, not {getattr(self, what)!r}")
+        return values
+
+    def _range(self, what: str, values: np.ndarray, most: float) -> None:
+        inside = (values >= 0) & (values <= most) & np.isfinite(values)  # NaN is not
+        if inside.all():
+            return
+        wrong = values[~inside].reshape(-1)
+        range_text = "[0, 1]" if most == 1 else "[0, infinity)"
+        many = f" ({wrong.size} such values)" if values.ndim > 1 else ""
+        raise self._error(f"{what} is {wrong[0]:.4g}{many}, which is not in {range_text}; correct it")
+
+    def _error(self, text: str) -> InputError:
+        return InputError(f"material '{self.name}': {text}")
+
+
+def _normal_share(normal: np.ndarray) -> float:
+    """Share of (..., 3) that are about unit vectors with z from 0 on."""
+    length = np.linalg.norm(normal, axis=-1)
+    return float(((np.abs(length - 1) < 0.15) & (normal[..., 2] > -0.05)).mean())
