@@ -4,7 +4,10 @@
     render(load_mesh("mesh.glb")).save("mesh.png")
 
 pictures: from a mesh to arrays, or to differentiable images
-    Light, Picture, Pixels, SurfacePoint, render, render_turntable
+    Picture, Pixels, SurfacePoint, render, render_turntable
+
+lights: on Lambert surfaces (Light), and on glTF materials
+    DirectionalLight, Light, PointLight
 
 meshes: shapes on the host, in and out of files
     Mesh, Part, Scene, join, load_mesh, primitives, save_mesh
@@ -93,7 +96,7 @@ from .cameras.views import frame, orbit, ring
 from .drawing.entry import render
 from .drawing.picture import Picture
 from .drawing.pixels import Pixels
-from .drawing.point import Light, SurfacePoint
+from .drawing.point import SurfacePoint
 from .drawing.turntable import render_turntable
 from .forms.edges.edge_list import edge_list
 from .forms.hard_soft_ras import hard_soft_ras
@@ -114,6 +117,7 @@ from .objectives.regularizers import (
     normal_consistency,
 )
 from .shading.lambert import lambert, unlit
+from .shading.lights import DirectionalLight, Light, PointLight
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
 from .surface.projection import to_clip
@@ -124,11 +128,13 @@ from .surface.texturing import texture_colour, texture_uv
 __all__ = [
     "Camera",
     "Cameras",
+    "DirectionalLight",
     "Light",
     "Mesh",
     "Part",
     "Picture",
     "Pixels",
+    "PointLight",
     "Poses",
     "Scene",
     "SurfacePoint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ad import traversal
@@ -11,20 +11,23 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.types import MAT4, Size
 from ...errors import InputError
 from ..mesh import Mesh
+from ..shading.lights import LightSource
 from ..surface.scene import Scene
-from .inputs import Values, light_given, per_view, picture_of, shape_given, views_given
+from .inputs import Values, per_view, picture_of, shape_given, views_given
+from .lights import light_given
 from .make import (
     DRAWABLE,
     Maker,
     check_batches,
-    check_headlight,
+    check_eye,
     check_in_view,
     check_options,
     leaves,
     radius_given,
 )
+from .material import material_given
 from .pixels import Pixels, Recipe
-from .point import Light, Shader
+from .point import Shader
 
 MOVING = ("position", "to_world", "cameras")
 """The arguments that silhouettes depend on."""
@@ -41,10 +44,12 @@ def render(
     uvs: Any = None,
     uv_faces: Any = None,
     texture: Any = None,
-    light: Light | str | Like | None = "headlight",
+    material: Mapping[str, Any] | None = None,
+    light: LightSource | Sequence[LightSource] | str | Like | None = "headlight",
     shader: Shader | None = None,
     background: Like | None = None,
     smooth: bool = True,
+    filter: str = "bilinear",
     samples: int = 1,
     radius: Like | None = None,
     form: str | None = None,
@@ -69,10 +74,15 @@ def render(
     colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
     (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
     and of the colour of the mesh.
+    material: parts of the glTF material that replace those of the mesh: metallic, roughness, normal (of a map, in [-1, 1]),
+    occlusion, emission, clearcoat, clearcoat_roughness, sheen, sheen_roughness and others (``drawing.material.MATERIAL``);
+    each one value, an image that is looked up at the UVs, or a Variable of either.
     light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
-    it is. Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
+    it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the glTF material; several in a list.
+    Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
     colour; Variables that it uses count as arguments.  smooth: whether normals are interpolated from the vertices
     (those of the file if it has some); False takes normals of the faces.
+    filter: of textures: "bilinear", or "trilinear", which filters the texels of a pixel by mip levels.
     background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
@@ -85,7 +95,7 @@ def render(
     with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of separate
     pictures, with one camera or one for each mesh. With one camera, arrays have no axis of views.
 
-    Differentiable in positions, to_world, cameras (matrices), colours, uvs, texture, light, background and radius.
+    Differentiable in positions, to_world, cameras (matrices), colours, uvs, texture, material, light, background and radius.
     Raises InputError: faces out of range, a texture without texture coordinates, NaN, shapes that do not fit, a mesh that
     is behind all cameras.
 
@@ -118,7 +128,8 @@ def render(
     }
     shape = shape_given(mesh, overrides)
     seen = views_given(cameras, size, shape)
-    given = dict(shape.given) | {"cameras": seen.matrices} | ({} if shader else light_given(light))
+    emitted, lights = ({}, ()) if shader else light_given(light)
+    given = dict(shape.given) | {"cameras": seen.matrices} | emitted | material_given(mesh, material)
     if to_world is not None:
         given["to_world"] = per_view("to_world", MAT4, to_world)
     if background is not None:
@@ -126,10 +137,10 @@ def render(
     if form is None:
         moving = any(isinstance(given.get(name), Variable) for name in MOVING)
         form = "outer" if moving or radius is not None else "hard"
-    check_options(form, samples, cull, outputs)
+    check_options(form, samples, cull, filter, outputs)
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
-    check_headlight(given)
+    check_eye(given, lights)
     check_in_view(given, shape)
     make = Maker(
         shape.face_count,
@@ -140,6 +151,8 @@ def render(
         bool(smooth),
         shader,
         tuple(sorted(options.items())),
+        lights,
+        filter,
     )
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))

@@ -16,7 +16,6 @@ from ..cameras.pose import Poses
 from ..cameras.views import frame
 from ..mesh import Mesh
 from ..surface.scene import Scene
-from .point import Light
 
 
 class Values(NamedTuple):
@@ -237,23 +236,3 @@ def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
     if size is not None:
         cameras = cameras.resized(size)
     return Seen(Values(MAT4, cameras.matrices[:, None, None]), cameras.size, single)
-
-
-def light_given(light: Any) -> dict[str, Given]:
-    """The parts of ``Geometry`` that a light adds. Raises InputError."""
-    if light is None:
-        return {}
-    if not isinstance(light, Light):
-        light = Light(light)
-    given = {
-        "light_colour": per_view("colour of the light", VEC3, light.colour),
-        "light_ambient": per_view("ambient", VEC3, light.ambient),
-    }
-    if isinstance(light.direction, str):
-        if light.direction != "headlight":
-            raise InputError(f"light is 'headlight', a direction, a Light or None, not {light.direction!r}")
-        return given
-    direction = per_view("direction of the light", VEC3, light.direction)
-    if isinstance(direction, Values) and not np.abs(direction.array).max(-1).min() > 0:
-        raise InputError("the direction of the light is zero; point it towards the light")
-    return given | {"light_direction": direction}

@@ -19,12 +19,15 @@ from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
 from ..surface.screen import CULLING
 from .inputs import Given, Shape, Values, shape_of
+from .lights import LightRecipe, has_headlight
 from .picture import Picture
 from .pixels import NAMES
 from .point import Geometry, Shader
 
 LARGEST = 16
 """Largest number of samples along each axis of a pixel."""
+FILTERS = ("bilinear", "trilinear")
+"""Of textures in pictures."""
 DRAWABLE: dict[str, Form] = {**FORMS, HARD.name: HARD}
 """The forms that ``render`` accepts, by name."""
 
@@ -41,6 +44,9 @@ class Maker:
     smooth: bool
     shader: Shader | None
     options: tuple[tuple[str, Any], ...]
+    lights: tuple[LightRecipe, ...] = ()
+    filter: str = "bilinear"
+    wrap: str = "repeat"
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         position, matrices = parts["position"], parts["cameras"]
@@ -49,7 +55,18 @@ class Maker:
             position = F.matmul(to_world, _tiled(F.vec4(position, 1.0), to_world.batch)).xyz
         clip = F.matmul(matrices, _tiled(F.vec4(position, 1.0), matrices.batch))
         faces = parts["faces"]
-        geometry = Geometry(position, clip, matrices, faces, parts, self.face_count, self.smooth)
+        geometry = Geometry(
+            position,
+            clip,
+            matrices,
+            faces,
+            parts,
+            self.face_count,
+            self.smooth,
+            tuple(recipe.light(parts) for recipe in self.lights),
+            self.filter,
+            self.wrap,
+        )
 
         def draw(size: Size) -> Silhouette:
             options: dict[str, Any] = dict(self.options) | (
@@ -77,8 +94,10 @@ def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
     return {name: g if isinstance(g, Variable) else g.leaf(name) for name, g in given.items()}
 
 
-def check_options(form: str, samples: int, cull: str, outputs: Sequence[str]) -> None:
+def check_options(form: str, samples: int, cull: str, filter: str, outputs: Sequence[str]) -> None:
     """Raises InputError."""
+    if filter not in FILTERS:
+        raise InputError(f"filter is one of {', '.join(FILTERS)}, not {filter!r}")
     if form not in DRAWABLE:
         raise InputError(f"form is one of {', '.join(DRAWABLE)}, not {form!r}")
     if cull not in CULLING:
@@ -113,15 +132,15 @@ def check_batches(given: Mapping[str, Given]) -> int:
     return max(batches.values(), default=1)
 
 
-def check_headlight(given: Mapping[str, Given]) -> None:
-    """Raises InputError for a headlight with a parallel projection, whose camera has no position."""
+def check_eye(given: Mapping[str, Given], lights: Sequence[LightRecipe]) -> None:
+    """Raises InputError for a light that depends on the place of the camera, with a parallel projection."""
     matrices = given["cameras"]
-    if "light_colour" in given and "light_direction" not in given and isinstance(matrices, Values):
+    if has_headlight(lights) and isinstance(matrices, Values):
         rows = matrices.array[:, 0, 0][:, [0, 1, 3], :3]
         scale = np.prod(np.maximum(np.linalg.norm(rows, axis=2), 1e-30), axis=1)
         if (np.abs(np.linalg.det(rows)) < 1e-9 * scale).any():
             raise InputError(
-                "the headlight is where the camera is, and a parallel projection has no such place; give light= a"
+                "this light depends on where the camera is, and a parallel projection has no such place; give light= a"
                 " direction, or None"
             )
 

@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.ops.pixel.constant import Like
+from ...ad.types import Size
 from ...errors import InputError
-from ..shading.lambert import lambert
+from ..shading.brdf import Reflectance
+from ..shading.lights import Fragment, LightSource
+from ..shading.normal_map import mapped_normal, vertex_tangents
+from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal, vertex_normals
 from ..surface.screen import Surface, corners
 from ..surface.texturing import texture_colour
-
-
-class Light(NamedTuple):
-    """A light: ``albedo * (ambient + colour * max(dot(normal, direction), 0))``, linear.
-
-    >>> Light((0, 1, 0), colour=(1.0, 0.9, 0.8)).ambient
-    0.1
-    """
-
-    direction: Like = "headlight"
-    """(3,) or (N, 3) or VEC3: towards the light, in the world, of any length; "headlight": towards the camera."""
-    colour: Like = 0.9
-    """A number, (3,), FLOAT or VEC3: linear."""
-    ambient: Like = 0.1
-    """A number, (3,), FLOAT or VEC3: linear."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +32,16 @@ class Geometry:
     faces: Variable
     """IVEC3 list."""
     parts: Mapping[str, Variable]
-    """The other Variables by name: uvs, texture, colours, normals and their faces; colour, light_..."""
+    """The other Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
+    ``inputs`` lists."""
     face_count: int
     smooth: bool
+    lights: tuple[LightSource, ...] = ()
+    """Lights, whose parameters are Variables. None: the colour is the albedo."""
+    filter: str = "bilinear"
+    """Of textures: the name of a filter of ``F.sample``."""
+    wrap: str = "repeat"
+    """Of textures."""
 
     @cached_property
     def centre(self) -> Variable:
@@ -59,6 +53,13 @@ class Geometry:
     def normals(self) -> Variable:
         """VEC3 list: smooth normals of the vertices."""
         return vertex_normals(self.position, self.faces)
+
+    @cached_property
+    def tangents(self) -> Variable:
+        """VEC4 list, an entry for each of the texture coordinates."""
+        return vertex_tangents(
+            self.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +137,70 @@ class SurfacePoint:
         if "colours" in parts:
             colour = colour * self.surface.interpolate(parts["colours"], parts.get("colour_faces"))
         if "texture" in parts:
-            colour = colour * texture_colour(parts["texture"], self.uv, self.face)
+            colour = colour * self.map("texture")
         return colour
+
+    def map(self, name: str) -> Variable:
+        """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where there is no
+        surface; an image of one texel as it is. Raises KeyError when the material has no such part."""
+        image, geometry = self.geometry.parts[name], self.geometry
+        if image.size == (1, 1):
+            return image
+        level = self._level(image.size) if geometry.filter == "trilinear" else None
+        return texture_colour(image, self.uv, self.face, wrap=geometry.wrap, level=level)
+
+    def _level(self, texels: Size) -> Variable:
+        """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. A constant for gradients."""
+        geometry = self.geometry
+        size = self.face.size
+        slopes = barycentric_slopes(geometry.clip, corners(self.face, geometry.faces), size)
+        at = corners(self.face, geometry.parts.get("uv_faces", geometry.faces))
+        return F.stop_gradient(uv_level(geometry.parts["uvs"], at, slopes, texels))
+
+    def _factored(self, name: str, default: float | None = None) -> Variable | None:
+        """The part of that name times its factor; the default without both."""
+        parts = self.geometry.parts
+        found = [self.map(name)] if name in parts else []
+        found += [parts[f"{name}_factor"]] if f"{name}_factor" in parts else []
+        if not found:
+            return None if default is None else F.constant(default)
+        return found[0] if len(found) == 1 else found[0] * found[1]
+
+    @cached_property
+    def tangent(self) -> Variable:
+        """VEC4: the unit direction in which u grows, and the sign of the bitangent. Raises InputError without UVs."""
+        parts = self.geometry.parts
+        if "tangents" in parts:
+            return self.surface.interpolate(parts["tangents"], parts.get("tangent_faces"))
+        if "uvs" not in parts:
+            raise InputError("a normal map needs texture coordinates; give uvs=, or use mesh.unwrap()")
+        return self.surface.interpolate(self.geometry.tangents, parts.get("uv_faces"))
+
+    @cached_property
+    def shading_normal(self) -> Variable:
+        """VEC3: the unit normal of the normal map, on the side that is seen; without a map, ``normal``."""
+        normal = self.normal
+        if "normal" in self.geometry.parts:
+            scale = self.geometry.parts.get("normal_scale")
+            normal = mapped_normal(self.map("normal"), normal, self.tangent, scale)
+        return normal * self.facing
+
+    @cached_property
+    def reflectance(self) -> Reflectance:
+        """The material at the point: its maps times its factors; a rough dielectric by default."""
+        metallic, roughness = self._factored("metallic", 0.0), self._factored("roughness", 1.0)
+        assert metallic is not None and roughness is not None
+        if "metallic_roughness" in self.geometry.parts:
+            both = self.map("metallic_roughness")
+            metallic, roughness = metallic * both.x, roughness * both.y
+        occlusion = self._factored("occlusion")
+        strength = self.geometry.parts.get("occlusion_strength")
+        if occlusion is not None and strength is not None:
+            occlusion = 1.0 + strength * (occlusion - 1.0)
+        others = ("emission", "clearcoat", "clearcoat_roughness", "sheen", "sheen_roughness")
+        return Reflectance(
+            self.albedo, metallic, roughness, occlusion, **{name: self._factored(name) for name in others}
+        )
 
     def attribute(self, table: Variable, faces: Variable | None = None) -> Variable:
         """A list (FLOAT or vectors, one entry a vertex), interpolated; differentiable in it and the positions.
@@ -147,14 +210,18 @@ class SurfacePoint:
         return self.surface.interpolate(table, faces)
 
     def lit(self) -> Variable:
-        """VEC3: the albedo under the light, both sides of the faces; the albedo itself without a light."""
-        parts = self.geometry.parts
-        if "light_colour" not in parts:
+        """VEC3: what the lights make of the material, and its emission; without lights the albedo. Both sides of faces are
+        lit."""
+        if not self.geometry.lights:
             return self.albedo
-        towards = parts.get("light_direction", self.to_eye)
-        return lambert(
-            self.albedo, self.normal * self.facing, towards, parts["light_colour"], parts["light_ambient"]
-        )
+        surface = self.reflectance
+        fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface)
+        total = surface.emission
+        for light in self.geometry.lights:
+            part = light.reflected(fragment)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
 
 
 Shader = Callable[[SurfacePoint], Variable]
