@@ -6,6 +6,7 @@
 import itertools
 
 import examples_pointwise
+import examples_textures
 import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
@@ -15,12 +16,12 @@ from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segment
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
-from dressi.ad.ops.texture import inverse_uv, mipmap, sample
+from dressi.ad.ops.texture import inverse_uv
 from dressi.ad.optim import adam
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
-assert examples_pointwise  # its import fills the registry
+assert examples_pointwise and examples_textures  # their imports fill the registry
 
 # ---- vectors
 add(vector.Construct, example(lambda a, b: F.vec4(a, b, 0.5), of(VEC2, (1, 1), BATCH), of(FLOAT)))
@@ -261,24 +262,8 @@ for batch in (1, 2):
         ),
     )
 
+
 # ---- textures
-for wrap in ("repeat", "clamp"):
-    uv = of(VEC2, (6, 3), BATCH, -1.4, 1.7)
-    add(sample.WrapTexel, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
-    add(sample.Filtered, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
-    add(
-        sample.WrapTexel,
-        example(lambda t, c, w=wrap: F.sample(t, c, "nearest", w), of(FLOAT, SIZE, BATCH), uv),
-    )
-mip_uv, mip_levels = of(VEC2, (6, 3), BATCH, -1.4, 1.7), of(FLOAT, (6, 3), 1, -0.7, 2.6)
-for wrap, kind in (("repeat", mipmap.MipTexel), ("clamp", mipmap.MipExtent)):
-
-    def mipped(t, c, k, w=wrap):
-        return F.sample(t, c, "trilinear", w, level=k)
-
-    add(kind, example(mipped, of(VEC3, (7, 5)), mip_uv, mip_levels))
-
-
 def inverse_uv_scene():
     return leaf(VEC3, SIZE), leaf(VEC2, (6, 3), BATCH, -0.4, 1.4), leaf(FLOAT, (6, 3), 1)
 

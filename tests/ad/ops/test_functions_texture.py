@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from texels import WRAP
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -10,7 +11,6 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC2, VEC3
 
 RNG = np.random.default_rng(2)
-WRAP = {"repeat": lambda i, n: i % n, "clamp": lambda i, n: np.clip(i, 0, n - 1)}
 
 
 def bilinear(texture: np.ndarray, uv: np.ndarray, wrap: str) -> np.ndarray:
@@ -22,7 +22,7 @@ def bilinear(texture: np.ndarray, uv: np.ndarray, wrap: str) -> np.ndarray:
         for dx in (0, 1):
             i, j = np.floor(x).astype(int) + dx, np.floor(y).astype(int) + dy
             weight = (1 - abs(x - i)) * (1 - abs(y - j))
-            total = total + weight[..., None] * texture[WRAP[wrap](j, height), WRAP[wrap](i, width)]
+            total = total + weight[..., None] * texture[WRAP[wrap](i, j, width, height)]
     return total
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from texels import WRAP
 
 from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
@@ -15,7 +16,6 @@ from dressi.ad.types import FLOAT, VEC2, VEC3
 from dressi.errors import GraphError
 
 RNG = np.random.default_rng(5)
-WRAP = {"repeat": lambda i, n: i % n, "clamp": lambda i, n: np.clip(i, 0, n - 1)}
 
 
 def halved(x: np.ndarray, axis: int) -> np.ndarray:
@@ -38,7 +38,7 @@ def bilinear(texture: np.ndarray, uv: np.ndarray, wrap: str) -> np.ndarray:
     total = 0.0
     for j in (int(np.floor(y)), int(np.floor(y)) + 1):
         for i in (int(np.floor(x)), int(np.floor(x)) + 1):
-            texel = texture[WRAP[wrap](j, height), WRAP[wrap](i, width)]
+            texel = texture[WRAP[wrap](i, j, width, height)]
             total = total + (1 - abs(x - i)) * (1 - abs(y - j)) * texel
     return total
 

@@ -18,7 +18,8 @@ from ..pixel.constant import Like, constant, floats
 from ..pixel.math import floor, stop_gradient, to_int
 from ..pixel.random import random
 from ..pixel.shortcut import Alias
-from .sample import WrapTexel, check_texture, sample
+from .addressing import WrapTexel
+from .sample import check_texture, sample
 
 __all__ = ["inverse_uv", "sample_inverse_uv"]
 

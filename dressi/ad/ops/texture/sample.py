@@ -8,49 +8,19 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
-from ...types import IVEC2, VEC2, Access, Size
+from ...types import VEC2, Access
 from ..image.lookup import lookup
-from ..pixel.arithmetic import add, mix
 from ..pixel.constant import Like, operands
 from ..pixel.math import floor, to_int
-from .mipmap import trilinear
+from .addressing import WrapTexel
+from .levels import bilinear, sample_levels
+from .mipmap import mip_places, mipmaps
 
 __all__ = ["sample"]
 
 
-class WrapTexel(PixelFunction):
-    """IVEC2 to IVEC2: a texel brought inside an image of ``size``, by "repeat" or "clamp"."""
-
-    operations = 12.0
-    zero_derivative = True
-    exact = True
-    fields = ("size", "wrap")
-
-    def __init__(self, texel: Variable, size: Size, wrap: str):
-        self.size, self.wrap = size, wrap
-        super().__init__(texel)
-
-    def infer(self):
-        if self.wrap not in ("repeat", "clamp"):
-            raise self.fail(f"wrap is 'repeat' or 'clamp', not {self.wrap!r}")
-        if self.inputs[0].vtype is not IVEC2:
-            raise self.fail("takes IVEC2")
-        return IVEC2, self.broadcast()
-
-    @cached_property
-    def glsl(self) -> str:
-        extent = f"ivec2({self.size[0]}, {self.size[1]})"
-        if self.wrap == "clamp":
-            return f"clamp($0, ivec2(0), {extent} - 1)"
-        # The division truncates, so the remainder may be negative; GLSL does not define % for negative numbers.
-        return (
-            f"{{ ivec2 rest = $0 - ($0 / {extent}) * {extent};\n"
-            f"$y = rest + {extent} * ivec2(lessThan(rest, ivec2(0))); }}"
-        )
-
-    def eval(self, texel):
-        extent = np.array(self.size)
-        return texel % extent if self.wrap == "repeat" else np.clip(texel, 0, extent - 1)
+HARDWARE_WRAPS = frozenset({"repeat", "clamp"})
+"""What the samplers of devices are asked for; other wraps are always computed from single texels."""
 
 
 class Filtered(PixelFunction):
@@ -106,14 +76,16 @@ def sample(
     """The texture at uv: (0, 0) is the corner of texel (0, 0), v grows downward, texel i has its centre at (i + 0.5) / W.
 
     texture: FLOAT, VECn or MATn; batch 1 (shared) or that of uv (own tile). uv: VEC2. filter: "nearest", "bilinear" or
-    "trilinear". wrap: "repeat" or "clamp". level: FLOAT, for "trilinear" only, usually ``mip_level``: 0 is the texture, and
+    "trilinear". wrap: "repeat", "clamp", "mirror" (every other repetition is mirrored) or "sphere" (equirectangular maps: u
+    repeats; beyond a pole the rows come back, shifted by half the width, which should be even). level: FLOAT, for "trilinear" only, usually ``mip_level``: 0 is the texture, and
     each level has half the width and height of the one before, rounded down; its texels are means. Levels are clamped to
     those there are. The result has the type of the texture and the domain of uv. Differentiable in the texture (exactly:
     the transpose is ``scatter_add``), in uv unless the filter is "nearest", and in the level. Raises GraphError.
 
     tolerance: a device may read the texture with its own sampler if that is faster and is known to be off by at most so
     much of the range of the texture's values; 0 never allows it. Samplers of GPUs round the weights of bilinear filters to
-    8 bits, which is up to 0.004. Textures with tiles and the filter "trilinear" are always computed from single texels.
+    8 bits, which is up to 0.004. Textures with tiles, the filter "trilinear", and the wraps "mirror" and "sphere" are always
+    computed from single texels.
 
     >>> texture = Variable.of([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
     >>> evaluate(F.sample(texture, (0.25, 0.5))).item()
@@ -129,30 +101,23 @@ def sample(
         )
     if level is not None:
         (level,) = operands(level, beside=(uv,))
-        return trilinear(texture, uv, level, wrap)
+        return sample_levels(mipmaps(texture), mip_places(texture.size), uv, level, wrap)
     size = (float(texture.size[0]), float(texture.size[1]))
     if filter == "nearest":
         value = lookup(texture, WrapTexel(to_int(floor(uv * size)), texture.size, wrap).output)
         return _filtered(value, texture, uv, filter, wrap, tolerance)
     if filter != "bilinear":
         raise GraphError(f"filter is 'nearest', 'bilinear' or 'trilinear', not {filter!r}")
-    place = uv * size - 0.5
-    corner = floor(place)
-    fraction = place - corner
-    first = to_int(corner)
 
-    def texel(dx: int, dy: int) -> Variable:
-        moved = add(first, (dx, dy)) if dx or dy else first
-        return lookup(texture, WrapTexel(moved, texture.size, wrap).output)
+    def texel(at: Variable) -> Variable:
+        return lookup(texture, WrapTexel(at, texture.size, wrap).output)
 
-    above = mix(texel(0, 0), texel(1, 0), fraction.x)
-    below = mix(texel(0, 1), texel(1, 1), fraction.x)
-    return _filtered(mix(above, below, fraction.y), texture, uv, filter, wrap, tolerance)
+    return _filtered(bilinear(uv * size, texel), texture, uv, filter, wrap, tolerance)
 
 
 def _filtered(
     value: Variable, texture: Variable, uv: Variable, filter: str, wrap: str, tolerance: float
 ) -> Variable:
-    if texture.batch > 1 or texture.size == (1, 1) or not tolerance:
+    if texture.batch > 1 or texture.size == (1, 1) or wrap not in HARDWARE_WRAPS or not tolerance:
         return value
     return Filtered(value, texture, uv, filter=filter, wrap=wrap, tolerance=float(tolerance)).output
