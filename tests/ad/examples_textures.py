@@ -3,7 +3,7 @@
 from example_tools import BATCH, SIZE, add, example, of
 
 from dressi.ad import functional as F
-from dressi.ad.ops.texture import addressing, levels, sample
+from dressi.ad.ops.texture import addressing, levels, mipmap, sample
 from dressi.ad.types import FLOAT, VEC2, VEC3
 
 for wrap in addressing.WRAPS:
@@ -22,9 +22,10 @@ for wrap in addressing.WRAPS:
     def mipped(t, c, k, w=wrap):
         return F.sample(t, c, "trilinear", w, level=k)
 
-    def somewhere(t, c, k, w=wrap):
-        return levels.sample_levels(t, ANYWHERE, c, k, w)
+    add(addressing.LevelTexel, example(mipped, of(VEC3, (7, 5)), mip_uv, mip_levels))
+    for places in (ANYWHERE, mipmap.mip_places((8, 8))):
 
-    for size in ((7, 5), (8, 8)):
-        add(addressing.LevelTexel, example(mipped, of(VEC3, size), mip_uv, mip_levels))
-    add(addressing.LevelExtent, example(somewhere, of(FLOAT, (8, 6)), mip_uv, mip_levels))
+        def somewhere(t, c, k, w=wrap, p=places):
+            return levels.sample_levels(t, p, c, k, w)
+
+        add(addressing.LevelPlace, example(somewhere, of(FLOAT, (8, 12)), mip_uv, mip_levels))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...types import INT, IVEC2, Size
+from ...types import INT, IVEC2, IVEC4, Size
 
 __all__: list[str] = []
 
@@ -116,68 +116,71 @@ class WrapTexel(PixelFunction):
         return WRAPS[self.wrap].eval(texel, np.array(self.size))
 
 
-class LevelTexel(PixelFunction):
-    """Inputs (texel IVEC2, level INT): the texel in an image whose levels stand at ``places``.
+class LevelPlace(PixelFunction):
+    """Input: level, INT. IVEC4: its place (x, y, width, height) among ``layout``; levels beyond the last are the last."""
 
-    The texel is brought inside its level by a name of ``WRAPS``; levels beyond the last are the last.
-    """
-
-    operations = 20.0
-    zero_derivative = True
-    exact = True
-    fields = ("layout", "wrap")
-
-    def __init__(self, texel: Variable, level: Variable, places: tuple[Place, ...], wrap: str):
-        self.layout, self.wrap = places, wrap
-        super().__init__(texel, level)
-
-    def infer(self):
-        _check_wrap(self)
-        if [x.vtype for x in self.inputs] != [IVEC2, INT]:
-            raise self.fail("takes a texel, IVEC2, and a level, INT")
-        return IVEC2, self.broadcast()
-
-    @cached_property
-    def glsl(self) -> str:
-        remainder = REMAINDER_BINARY if _binary(self.layout) else REMAINDER
-        inside = WRAPS[self.wrap].glsl("$0", remainder)
-        return f"{{ {_place_of(self.layout, '$1')}{inside}$y = rest + start; }}"
-
-    def eval(self, texel, level):
-        place = _rows(self.layout, level)
-        return WRAPS[self.wrap].eval(texel, place[..., 2:]) + place[..., :2]
-
-
-class LevelExtent(PixelFunction):
-    """Input: level, INT. IVEC2: width and height of that level of ``places``."""
-
-    operations = 6.0
+    operations = 10.0
     zero_derivative = True
     exact = True
     fields = ("layout",)
 
-    def __init__(self, level: Variable, places: tuple[Place, ...]):
-        self.layout = places
+    def __init__(self, level: Variable, layout: tuple[Place, ...]):
+        self.layout = layout
         super().__init__(level)
 
     def infer(self):
         if self.inputs[0].vtype is not INT:
             raise self.fail("takes a level, INT")
+        return IVEC4, self.broadcast()
+
+    @cached_property
+    def glsl(self) -> str:
+        if len(self.layout) > 1 and _series(self.layout):
+            # The widths in front of a level are a geometric series.
+            first, below = self.layout[0][2], self.layout[-1][1]
+            return (
+                f"{{ int k = clamp($0, 0, {len(self.layout) - 1}); int left = {first} - ({first} >> max(k - 1, 0));\n"
+                f"$y = ivec4(k > 0 ? ivec2(left, {below}) : ivec2(0), ivec2({first} >> k)); }}"
+            )
+        # A chain of choices: an array indexed at run time takes stack in every lane of a CPU driver.
+        *others, last = ("ivec4({}, {}, {}, {})".format(*place) for place in self.layout)
+        return "".join(f"$0 < {k + 1} ? {place} : " for k, place in enumerate(others)) + last
+
+    def eval(self, level):
+        return np.array(self.layout)[np.clip(level, 0, len(self.layout) - 1)]
+
+
+class LevelTexel(PixelFunction):
+    """Inputs (texel IVEC2, place IVEC4): the texel in an image in which its level stands at ``place``.
+
+    The texel is brought inside its level by a name of ``WRAPS``. binary: all sides are powers of two.
+    """
+
+    operations = 16.0
+    zero_derivative = True
+    exact = True
+    fields = ("wrap", "binary")
+
+    def __init__(self, texel: Variable, place: Variable, wrap: str, binary: bool):
+        self.wrap, self.binary = wrap, binary
+        super().__init__(texel, place)
+
+    def infer(self):
+        _check_wrap(self)
+        if [x.vtype for x in self.inputs] != [IVEC2, IVEC4]:
+            raise self.fail("takes a texel, IVEC2, and a place, IVEC4")
         return IVEC2, self.broadcast()
 
     @cached_property
     def glsl(self) -> str:
-        return f"{{ {_place_of(self.layout, '$0')}$y = extent; }}"
+        inside = WRAPS[self.wrap].glsl("$0", REMAINDER_BINARY if self.binary else REMAINDER)
+        return f"{{ ivec2 extent = $1.zw;\n{inside}$y = rest + $1.xy; }}"
 
-    def eval(self, level):
-        return _rows(self.layout, level)[..., 2:]
-
-
-def _rows(places: tuple[Place, ...], level: np.ndarray) -> np.ndarray:
-    return np.array(places)[np.clip(level, 0, len(places) - 1)]
+    def eval(self, texel, place):
+        return WRAPS[self.wrap].eval(texel, place[..., 2:]) + place[..., :2]
 
 
-def _binary(places: tuple[Place, ...]) -> bool:
+def is_binary(places: tuple[Place, ...]) -> bool:
     """Whether the sides of all levels are powers of two."""
     return all(side & (side - 1) == 0 for place in places for side in place[2:])
 
@@ -187,25 +190,4 @@ def _series(places: tuple[Place, ...]) -> bool:
     first, below = places[0][2], places[-1][1]
     series = [(0, 0, first, first)]
     series += [(first - (first >> (k - 1)), below, first >> k, first >> k) for k in range(1, len(places))]
-    return _binary(places) and list(places) == series
-
-
-def _place_of(places: tuple[Place, ...], level: str) -> str:
-    """GLSL: declares ``start`` and ``extent`` (ivec2), the place of a level."""
-    count = len(places)
-    if count == 1:
-        x, y, width, height = places[0]
-        return f"const ivec2 start = ivec2({x}, {y}), extent = ivec2({width}, {height});\n"
-    if _series(places):
-        # Without a table: the widths in front of a level are a geometric series.
-        first, below = places[0][2], places[-1][1]
-        return (
-            f"int k = clamp({level}, 0, {count - 1}); ivec2 extent = ivec2({first} >> k);\n"
-            f"ivec2 start = k > 0 ? ivec2({first} - ({first} >> max(k - 1, 0)), {below}) : ivec2(0);\n"
-        )
-    rows = ", ".join("ivec4({}, {}, {}, {})".format(*place) for place in places)
-    return (
-        f"const ivec4 places[{count}] = ivec4[{count}]({rows});\n"
-        f"ivec4 place = places[clamp({level}, 0, {count - 1})];\n"
-        "ivec2 start = place.xy, extent = place.zw;\n"
-    )
+    return is_binary(places) and list(places) == series

@@ -8,7 +8,8 @@ from ...graph import Variable
 from ..image.lookup import lookup
 from ..pixel.arithmetic import add, clamp, mix
 from ..pixel.math import floor, to_float, to_int
-from .addressing import LevelExtent, LevelTexel, Place
+from ..pixel.vector import swizzle
+from .addressing import LevelPlace, LevelTexel, Place, is_binary
 
 __all__: list[str] = []
 
@@ -29,10 +30,12 @@ def sample_level(
 ) -> Variable:
     """One level (INT) of an image of levels, bilinear at uv. Arguments as for ``sample_levels``."""
 
-    def texel(at: Variable) -> Variable:
-        return lookup(image, LevelTexel(at, level, places, wrap).output)
+    place, binary = LevelPlace(level, places).output, is_binary(places)
 
-    return bilinear(uv * to_float(LevelExtent(level, places).output), texel)
+    def texel(at: Variable) -> Variable:
+        return lookup(image, LevelTexel(at, place, wrap, binary).output)
+
+    return bilinear(uv * to_float(swizzle(place, "zw")), texel)
 
 
 def sample_levels(
