@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .boxes import overlapping_boxes
-from .columns import crossings, projected_areas
 from .mesh import Mesh
+from .queries import crossings, overlapping_boxes, projected_areas
 
 _LEAN = np.array([[0.9341, 0.2785, 0.2232], [-0.3357, 0.8993, 0.2805], [-0.1226, -0.3370, 0.9335]])
 """A rotation that no mesh is aligned with, so that rays along its last axis hardly ever hit an edge."""

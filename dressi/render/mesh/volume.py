@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import map_coordinates, maximum_filter
 
-from .columns import crossings
 from .decimate import decimate_closed
 from .mesh import Mesh
+from .queries import crossings
 from .remesh import remesh
 from .sampling import SurfaceDistance, sample_surface
 
