@@ -217,6 +217,22 @@ class Material:
         return InputError(f"material '{self.name}': {text}")
 
 
+def wrapped(index: np.ndarray, size: int, wrap: str) -> np.ndarray:
+    """Texels in [0, size) that stand for any integers, by a wrap mode of `Material`.
+
+    >>> [wrapped(np.arange(-2, 5), 3, wrap).tolist() for wrap in WRAPS]
+    [[1, 2, 0, 1, 2, 0, 1], [0, 0, 0, 1, 2, 2, 2], [1, 0, 0, 1, 2, 2, 1]]
+    """
+    match WRAPS.index(wrap):
+        case 0:
+            return index % size
+        case 1:
+            return np.clip(index, 0, size - 1)
+        case _:
+            turned = index % (2 * size)
+            return np.minimum(turned, 2 * size - 1 - turned)
+
+
 def _normal_share(normal: np.ndarray) -> float:
     """Share of (..., 3) that are about unit vectors with z from 0 on."""
     length = np.linalg.norm(normal, axis=-1)

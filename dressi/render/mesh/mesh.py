@@ -13,11 +13,19 @@ import numpy as np
 
 from dressi.errors import InputError
 
-from .material import Material
+from .material import Material, wrapped
 from .rows import drop_unused, face_rows, midpoints, value_rows
 from .shape import Shape
+from .tangents import Tangents, corner_tangents
 
-_CORNERS = (("uvs", 2, "UV"), ("normals", 3, "normal"), ("colors", 3, "colour"))
+_STALE = dict.fromkeys(("normals", "normal_faces", "file_tangents", "file_tangent_faces"))
+"""What a file says about a shape: dropped when the shape changes."""
+_CORNERS = (
+    ("uvs", 2, "UV"),
+    ("normals", 3, "normal"),
+    ("colors", 3, "colour"),
+    ("file_tangents", 4, "tangent"),
+)
 """What lives on face corners: name, columns, and the word for one. Its faces are named without the s."""
 
 
@@ -42,6 +50,8 @@ class SeamSplit(NamedTuple):
     """(S,) int64: the welded vertex that each split vertex came from."""
     colors: np.ndarray | None = None
     """(S, 3) float64 linear light or None."""
+    tangents: np.ndarray | None = None
+    """(S, 4) float64 or None."""
 
 
 @dataclass(eq=False, repr=False)
@@ -50,7 +60,7 @@ class Mesh(Shape):
 
     positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind are taken,
     and lists. uvs: (U, 2) float64 with uv_faces: (F, 3) int64, or both None. glTF convention: (0, 0) is the corner of
-    the first texel, v grows downward; coordinates outside [0, 1] repeat.
+    the first texel, v grows downward; coordinates outside [0, 1] repeat, or what the material's ``wrap`` says.
     normals: (N, 3) float64 unit with normal_faces: (F, 3) int64, or both None: those of the file, for saving
     and smooth shading; `vertex_normals` computes them from the shape.
     texture: (H, W, 3) linear albedo or None.  color: (3,) linear factor that multiplies the texture.
@@ -58,6 +68,8 @@ class Mesh(Shape):
     primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a point is
     color * texture * its interpolated vertex colour, as in glTF; `vertex_colors` gives one a vertex.
     material: how it reflects and emits light, with maps at the same UVs; None for a rough dielectric.
+    file_tangents: (T, 4) float64 with file_tangent_faces: (F, 3) int64, or both None: those of the file; `tangents` gives
+    them, or computes them from the UVs.
 
     Raises InputError when an array has another shape or type; `validate` and `clean` check the values.
 
@@ -79,6 +91,8 @@ class Mesh(Shape):
     colors: np.ndarray | None = None
     color_faces: np.ndarray | None = None
     material: Material | None = None
+    file_tangents: np.ndarray | None = None
+    file_tangent_faces: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.positions = value_rows(self.positions, 3, self.name, "positions")
@@ -193,46 +207,59 @@ class Mesh(Shape):
     # ------------------------------------------------------------------ change
 
     def moved(self, positions: np.ndarray) -> Mesh:
-        """The same topology, UVs and albedo with other positions (V, 3). File normals are dropped: they are
-        stale."""
+        """The same topology, UVs and albedo with other positions (V, 3). Normals and tangents of the file are dropped:
+        they are stale."""
         positions = np.asarray(positions, dtype=np.float64)
         if positions.shape != self.positions.shape:
             raise InputError(
                 f"mesh '{self.name}' has {self.positions.shape} positions; {positions.shape} were given"
             )
-        return replace(self, positions=positions, normals=None, normal_faces=None)
+        return replace(self, positions=positions, **_STALE)
 
     def subdivide(self, times: int = 1) -> Mesh:
-        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, file normals
-        dropped."""
-        mesh = replace(self, normals=None, normal_faces=None)
+        """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, normals and tangents of
+        the file dropped."""
+        mesh = replace(self, **_STALE)
         for _ in range(times):
-            positions, faces = midpoints(mesh.positions, mesh.faces)
-            uvs, uv_faces, colors, color_faces = mesh.uvs, mesh.uv_faces, mesh.colors, mesh.color_faces
-            if uvs is not None and uv_faces is not None:
-                uvs, uv_faces = midpoints(uvs, uv_faces)
-            if colors is not None and color_faces is not None:
-                colors, color_faces = midpoints(colors, color_faces)
-            mesh = replace(
-                mesh,
-                positions=positions,
-                faces=faces,
-                uvs=uvs,
-                uv_faces=uv_faces,
-                colors=colors,
-                color_faces=color_faces,
-            )
+            parts = {}
+            for what, index in (("positions", "faces"), ("uvs", "uv_faces"), ("colors", "color_faces")):
+                if getattr(mesh, what) is not None:
+                    parts[what], parts[index] = midpoints(getattr(mesh, what), getattr(mesh, index))
+            mesh = replace(mesh, **parts)
         return mesh
 
-    def split_at_seams(self, normals: bool = False) -> SeamSplit:
+    def tangents(self) -> Tangents:
+        """(values (T, 4), faces (F, 3)) for normal maps: those of the file where there are any, otherwise computed from the
+        UVs, and from the normals of the file or the smooth `vertex_normals`, by the rules of MikkTSpace. InputError without
+        UVs.
+
+        >>> from dressi.render.mesh.primitives import cube
+        >>> values, faces = cube().tangents()
+        >>> sorted(set(values[:, 3].tolist()))
+        [1.0]
+        """
+        if self.file_tangents is not None and self.file_tangent_faces is not None:
+            return Tangents(self.file_tangents, self.file_tangent_faces)
+        if self.uvs is None or self.uv_faces is None:
+            raise InputError(f"mesh '{self.name}' has no UVs, which tangents go along; unwrap it")
+        normals, faces = self.normals, self.normal_faces
+        if normals is None or faces is None:
+            normals, faces = self.vertex_normals(), self.faces
+        return corner_tangents(self.positions, self.faces, self.uvs, self.uv_faces, normals, faces)
+
+    def split_at_seams(self, normals: bool = False, tangents: bool = False) -> SeamSplit:
         """One vertex per distinct (position, UV, normal) corner, in the order of the welded vertices.
 
-        normals: those of the file where there are any, otherwise the smooth `vertex_normals`.
+        normals: those of the file where there are any, otherwise the smooth `vertex_normals`.  tangents: `tangents`.
         """
+        if tangents:
+            values, faces = self.tangents()
+            self = replace(self, file_tangents=values, file_tangent_faces=faces)
         given = {
             "uvs": self.uv_faces,
             "colors": self.color_faces,
             "normals": self.normal_faces if normals else None,
+            "file_tangents": self.file_tangent_faces if tangents else None,
         }
         given = {what: faces for what, faces in given.items() if faces is not None}
         corners = [self.faces.reshape(-1), *(faces.reshape(-1) for faces in given.values())]
@@ -248,6 +275,7 @@ class Mesh(Shape):
             normals=found.get("normals"),
             source=source,
             colors=found.get("colors"),
+            tangents=found.get("file_tangents"),
         )
 
     def unwrap(self, resolution: int = 512, padding: int = 2) -> Mesh:
@@ -273,7 +301,8 @@ class Mesh(Shape):
         )
         material = None if self.material is None else self.material.without_maps()
         faces = index.astype(np.int64)
-        return replace(self, uvs=uvs.astype(np.float64), uv_faces=faces, texture=None, material=material)
+        found = replace(self, uvs=uvs.astype(np.float64), uv_faces=faces, texture=None, material=material)
+        return replace(found, file_tangents=None, file_tangent_faces=None)
 
     def vertex_colors(self) -> np.ndarray:
         """(V, 3) linear light: one colour a vertex, the mean of its corners where they differ, white without colours.
@@ -292,7 +321,8 @@ class Mesh(Shape):
         return found / np.maximum(count, 1)[:, None]
 
     def sample_texture(self, uv: np.ndarray) -> np.ndarray:
-        """Albedo (..., 3) at UVs (..., 2): bilinear, repeating, times the colour factor; linear light."""
+        """Albedo (..., 3) at UVs (..., 2): bilinear, times the colour factor; linear light. Outside [0, 1] the texture
+        repeats, or what the material's ``wrap`` says."""
         uv = np.asarray(uv, dtype=np.float64)
         if self.texture is None:
             return np.broadcast_to(np.asarray(self.color, dtype=np.float64), uv.shape[:-1] + (3,)).copy()
@@ -302,8 +332,10 @@ class Mesh(Shape):
         fraction = place - low
         x0, y0 = low[..., 0].astype(np.int64), low[..., 1].astype(np.int64)
         total = np.zeros(uv.shape[:-1] + (3,))
+        along_u, along_v = ("repeat", "repeat") if self.material is None else self.material.wrap
         for dy in (0, 1):
             for dx in (0, 1):
                 weight = np.abs(1 - dx - fraction[..., 0]) * np.abs(1 - dy - fraction[..., 1])
-                total += weight[..., None] * self.texture[(y0 + dy) % height, (x0 + dx) % width]
+                x, y = wrapped(x0 + dx, width, along_u), wrapped(y0 + dy, height, along_v)
+                total += weight[..., None] * self.texture[y, x]
         return total * np.asarray(self.color)

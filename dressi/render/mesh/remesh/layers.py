@@ -111,6 +111,8 @@ def from_layers(
         "faces": layers.faces[0],
         "normals": None,
         "normal_faces": None,
+        "file_tangents": None,
+        "file_tangent_faces": None,
     }
     given = [pair for pair in _CORNERS if getattr(mesh, pair[0]) is not None]
     for (what, index), values, faces in zip(given, layers.values[1:], layers.faces[1:], strict=True):
