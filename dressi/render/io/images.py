@@ -107,15 +107,16 @@ def save_image(
     write_files({Path(path): _encoded(_quantized(values, linear, bits), kind, quality)})
 
 
-def encode_png(linear: np.ndarray, *, bits: int = 8) -> bytes:
-    """A PNG of linear light (H, W, 3), stored by the sRGB curve, or of a plane (H, W) of values in [0, 1] that is stored as
-    it is. bits: 8 or 16.
+def encode_png(linear: np.ndarray, *, bits: int = 8, srgb: bool | None = None) -> bytes:
+    """A PNG of linear light (H, W, 3) or (H, W, 4), stored by the sRGB curve, or of a plane (H, W) of values in [0, 1] that
+    is stored as it is. bits: 8 or 16.  srgb: False stores the values of colours, too, as they are.
 
     >>> import numpy as np
     >>> encode_png(np.zeros((2, 2, 3)))[1:4]
     b'PNG'
     """
-    return _encoded(_quantized(_checked(linear), np.ndim(linear) == 3, bits), PNG, 95)
+    curve = np.ndim(linear) == 3 if srgb is None else srgb
+    return _encoded(_quantized(_checked(linear), curve, bits), PNG, 95)
 
 
 def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:

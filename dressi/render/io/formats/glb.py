@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from dressi.render.io.files import write_files
+from dressi.render.io.formats.glb_material import material_entries
 from dressi.render.io.formats.gltf_document import BINARY_CHUNK, JSON_CHUNK, MAGIC
-from dressi.render.io.images import encode_png
 from dressi.render.mesh import Mesh
 
 
-def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
+def save_glb(path: str | os.PathLike, mesh: Mesh, *, normal_bits: int = 8) -> None:
     """Write one self-contained GLB: split at seams, normals, UVs, vertex colours (``COLOR_0``, linear floats), albedo as
-    an 8-bit sRGB PNG; rough dielectric.
+    an 8-bit sRGB PNG, and the material with its maps as 8-bit PNGs; a rough dielectric without one. A mesh with a normal map
+    gets its `tangents` (``TANGENT``).
 
-    The file is replaced whole or not at all; InputError when it cannot be written.
+    normal_bits: of the normal map, 8 or 16; 16 needs OpenCV.  Emission above 1 is written by an extension, as are clearcoat
+    and sheen. The file is replaced whole or not at all; InputError when it cannot be written.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -29,30 +31,29 @@ def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
     >>> open(path, "rb").read(4)
     b'glTF'
     """
-    split = mesh.validate().split_at_seams(normals=True)
-    views: list[bytes] = [
-        split.positions.astype("<f4").tobytes(),
-        np.asarray(split.normals, dtype="<f4").tobytes(),
-    ]
+    mesh.validate()
+    entries = material_entries(mesh, normal_bits=normal_bits)
+    bumpy = mesh.uvs is not None and mesh.material is not None and mesh.material.normal is not None
+    split = mesh.split_at_seams(normals=True, tangents=bumpy)
+    columns: dict[str, tuple[np.ndarray | None, str]] = {
+        "POSITION": (split.positions, "VEC3"),
+        "NORMAL": (split.normals, "VEC3"),
+        "TANGENT": (split.tangents, "VEC4"),
+        "TEXCOORD_0": (split.uvs, "VEC2"),
+        "COLOR_0": (split.colors, "VEC3"),
+    }
+    views: list[bytes] = []
+    accessors: list[dict[str, Any]] = []
+    attributes: dict[str, int] = {}
+    for name, (values, kind) in columns.items():
+        if values is not None:
+            attributes[name] = len(accessors)
+            accessors.append(
+                {"bufferView": len(views), "componentType": 5126, "count": len(values), "type": kind}
+            )
+            views.append(values.astype("<f4").tobytes())
     positions = split.positions.astype(np.float32)
-    accessors: list[dict[str, Any]] = [
-        {"bufferView": 0, "componentType": 5126, "count": len(positions), "type": "VEC3",
-         "min": positions.min(0).tolist(), "max": positions.max(0).tolist()},
-        {"bufferView": 1, "componentType": 5126, "count": len(positions), "type": "VEC3"},
-    ]  # fmt: skip
-    attributes = {"POSITION": 0, "NORMAL": 1}
-    if split.uvs is not None:
-        attributes["TEXCOORD_0"] = len(accessors)
-        accessors.append(
-            {"bufferView": len(views), "componentType": 5126, "count": len(positions), "type": "VEC2"}
-        )
-        views.append(split.uvs.astype("<f4").tobytes())
-    if split.colors is not None:
-        attributes["COLOR_0"] = len(accessors)
-        accessors.append(
-            {"bufferView": len(views), "componentType": 5126, "count": len(positions), "type": "VEC3"}
-        )
-        views.append(split.colors.astype("<f4").tobytes())
+    accessors[0] |= {"min": positions.min(0).tolist(), "max": positions.max(0).tolist()}
     small = len(positions) < 65535
     accessors.append(
         {
@@ -64,14 +65,6 @@ def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
     )
     index_view = len(views)
     views.append(split.faces.astype("<u2" if small else "<u4").tobytes())
-    material: dict[str, Any] = {
-        "name": mesh.name,
-        "pbrMetallicRoughness": {
-            "baseColorFactor": [*(float(min(max(c, 0.0), 1.0)) for c in mesh.color), 1.0],
-            "metallicFactor": 0.0,
-            "roughnessFactor": 1.0,
-        },
-    }
     document: dict[str, Any] = {
         "asset": {"version": "2.0", "generator": "dressi"},
         "scene": 0,
@@ -84,15 +77,19 @@ def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
                 ]
             }
         ],
-        "materials": [material],
+        "materials": [entries.entry],
         "accessors": accessors,
     }
-    if mesh.texture is not None and split.uvs is not None:
-        material["pbrMetallicRoughness"]["baseColorTexture"] = {"index": 0}
-        document["textures"] = [{"source": 0, "sampler": 0}]
-        document["samplers"] = [{"magFilter": 9729, "minFilter": 9729, "wrapS": 10497, "wrapT": 10497}]
-        document["images"] = [{"bufferView": len(views), "mimeType": "image/png"}]
-        views.append(encode_png(mesh.texture))
+    wrap = ("repeat", "repeat") if mesh.material is None else mesh.material.wrap
+    document |= entries.textures(wrap, len(views))
+    views += entries.images
+    if entries.extensions:
+        document["extensionsUsed"] = entries.extensions
+    write_files({Path(path): _file(document, views, index_view)})
+
+
+def _file(document: dict[str, Any], views: list[bytes], index_view: int) -> bytes:
+    """A GLB; the views up to that of the indices are of vertices, those behind it images."""
     binary, entries = b"", []
     for i, view in enumerate(views):
         entry: dict[str, Any] = {"buffer": 0, "byteOffset": len(binary), "byteLength": len(view)}
@@ -106,4 +103,4 @@ def save_glb(path: str | os.PathLike, mesh: Mesh) -> None:
     text += b" " * (-len(text) % 4)
     total = 12 + 8 + len(text) + 8 + len(binary)
     data = struct.pack("<III", MAGIC, 2, total) + struct.pack("<II", len(text), JSON_CHUNK) + text
-    write_files({Path(path): data + struct.pack("<II", len(binary), BINARY_CHUNK) + binary})
+    return data + struct.pack("<II", len(binary), BINARY_CHUNK) + binary

@@ -1,4 +1,4 @@
-"""glTF 2.0 in: triangle geometry, UVs, base colours and vertex colours."""
+"""glTF 2.0 in: triangle geometry, UVs, tangents and vertex colours of all nodes, with one material."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from dressi.errors import InputError
 from dressi.render.io.files import BROKEN, reason, shown
 from dressi.render.io.formats.gltf_document import Document
+from dressi.render.io.formats.gltf_material import Materials
 from dressi.render.io.formats.sizes import check_counts
-from dressi.render.io.images import linear_rgb
 from dressi.render.mesh import Mesh, weld, weld_values
 
 LARGEST_SCENE = 65_536
@@ -25,9 +25,12 @@ LARGEST_SCENE = 65_536
 def load_gltf(path: str | os.PathLike) -> Mesh:
     """Read a .glb or .gltf as one welded Mesh, not cleaned yet: all nodes of the scene, transforms applied.
 
-    The texture is that of the first material with a base colour texture; others are reported by a warning and left out.
-    Base colour factors that differ between materials are multiplied into the vertex colours (``COLOR_0``, linear light,
-    alpha left out). Raises InputError naming the file, also when it refers to anything outside its folder.
+    Texture and `Material` are those of the first material with a base colour texture (else with any, else the first); maps and
+    factors of others that differ are reported by a warning and left out. Base colour factors that differ between materials
+    are multiplied into the vertex colours (``COLOR_0``, linear light, alpha left out). A file without materials gives
+    ``material=None``; a material without metallicFactor and roughnessFactor has the standard's 1. Maps with a texture
+    transform other than the base colour's are resampled; maps with other UVs than its are left out with a warning.
+    TANGENT is kept. Raises InputError naming the file, also when it refers to anything outside its folder.
 
     >>> import os, tempfile
     >>> from dressi.render.io.formats.glb import save_glb
@@ -56,6 +59,7 @@ class _Part:
     faces: np.ndarray
     uvs: np.ndarray | None
     normals: np.ndarray | None
+    tangents: np.ndarray | None
     colors: np.ndarray | None
     material: int | None
     factor: np.ndarray
@@ -67,12 +71,16 @@ class _Part:
         # The rows of the inverse times the determinant: normals go by them, even where the matrix is singular.
         inverse = np.array([_cross(v, w), _cross(w, u), _cross(u, v)])
         determinant = float(u @ inverse[0])
-        normals, faces = self.normals, self.faces
+        normals, faces, tangents = self.normals, self.faces, self.tangents
+        sign = 1.0
         if determinant < 0:
-            faces, inverse = faces[:, ::-1], -inverse
+            faces, inverse, sign = faces[:, ::-1], -inverse, -1.0
         if normals is not None:
             normals = normals @ inverse
-        return replace(self, positions=self.positions @ turn.T + matrix[:3, 3], faces=faces, normals=normals)
+        if tangents is not None:
+            tangents = np.concatenate([tangents[:, :3] @ turn.T, tangents[:, 3:] * sign], axis=1)
+        positions = self.positions @ turn.T + matrix[:3, 3]
+        return replace(self, positions=positions, faces=faces, normals=normals, tangents=tangents)
 
 
 class _Scene:
@@ -80,6 +88,7 @@ class _Scene:
 
     def __init__(self, document: Document):
         self.document, self.path = document, document.path
+        self.materials = Materials(document)
 
     def mesh(self) -> Mesh:
         meshes: dict[int, list[_Part]] = {}
@@ -179,29 +188,25 @@ class _Scene:
         # Exporters share one list of vertices among many primitives.
         used, corners = np.unique(_triangles(index, entry.get("mode", 4)), return_inverse=True)
         material = entry.get("material")
-        texture = self.texture(material) if material is not None else None
-        transform = (texture or {}).get("extensions", {}).get("KHR_texture_transform", {})
-        set_number = transform.get("texCoord", (texture or {}).get("texCoord", 0))
-        wanted = {
-            "POSITION": 3,
-            "NORMAL": 3,
-            f"TEXCOORD_{set_number}": 2,
-            "COLOR_0": 0,
-        }
+        frame = self.materials.frame(material)
+        uv_set = f"TEXCOORD_{frame.uv_set}"
+        wanted = {"POSITION": 3, "NORMAL": 3, "TANGENT": 4, uv_set: 2, "COLOR_0": 0}
         found = {
             name: self.attribute(name, attributes[name], vertices, width, used)
             for name, width in wanted.items()
             if name in attributes
         }
-        uvs = found.get(f"TEXCOORD_{set_number}")
+        uvs = found.get(uv_set)
         return _Part(
-            found["POSITION"],
-            corners.reshape(-1, 3),
-            None if uvs is None else self.transformed(uvs, transform),
-            found.get("NORMAL"),
-            found.get("COLOR_0"),
-            material,
-            self.factor(material),
+            positions=found["POSITION"],
+            faces=corners.reshape(-1, 3),
+            uvs=None if uvs is None else frame.apply(uvs),
+            normals=found.get("NORMAL"),
+            # Tangents go along the UVs of the file.
+            tangents=found.get("TANGENT") if frame.is_upright() else None,
+            colors=found.get("COLOR_0"),
+            material=material,
+            factor=self.materials.factor(material)[:3],
         )
 
     def attribute(self, name: str, index: int, vertices: int, width: int, used: np.ndarray) -> np.ndarray:
@@ -225,48 +230,6 @@ class _Scene:
             warnings.warn(f"'{self.path}': the alpha of vertex colours was left out", stacklevel=7)
         return rows[:, :3]
 
-    def transformed(self, uvs: np.ndarray, transform: dict[str, Any]) -> np.ndarray:
-        """KHR_texture_transform: scale, then rotate, then shift."""
-        angle = self.document.numbers({"rotation": [transform.get("rotation", 0.0)]}, "rotation", (0.0,))[0]
-        c, s = np.cos(angle), np.sin(angle)
-        turned = (uvs * self.document.numbers(transform, "scale", (1.0, 1.0))) @ np.array([[c, s], [-s, c]]).T
-        return turned + self.document.numbers(transform, "offset", (0.0, 0.0))
-
-    # ---- materials
-
-    def shading(self, material: Any) -> dict[str, Any]:
-        return self.document.item("materials", material).get("pbrMetallicRoughness", {})
-
-    def texture(self, material: Any) -> dict[str, Any] | None:
-        return self.shading(material).get("baseColorTexture")
-
-    def factor(self, material: Any) -> np.ndarray:
-        """(3,) linear base colour."""
-        if material is None:
-            return np.ones(3)
-        color = self.document.numbers(self.shading(material), "baseColorFactor", (1.0, 1.0, 1.0, 1.0))
-        if not ((color >= 0) & (color <= 1)).all():
-            raise InputError(
-                f"'{self.path}': baseColorFactor {color.tolist()} is not in [0, 1]; export it again"
-            )
-        return color[:3]
-
-    def image(self, reference: dict[str, Any]) -> np.ndarray | None:
-        texture = self.document.item("textures", reference["index"])
-        source = texture.get(
-            "source", texture.get("extensions", {}).get("EXT_texture_webp", {}).get("source")
-        )
-        if source is None:
-            warnings.warn(
-                f"'{self.path}': the texture is not a PNG, JPEG or WebP image and was left out", stacklevel=6
-            )
-            return None
-        entry = self.document.item("images", source)
-        data = (
-            self.document.uri(entry["uri"]) if "uri" in entry else self.document.view(entry["bufferView"])[0]
-        )
-        return linear_rgb(bytes(data), f"{self.path}: image {source}")
-
     # ---- all parts
 
     def merged(self, parts: list[_Part]) -> Mesh:
@@ -282,16 +245,12 @@ class _Scene:
             values = np.concatenate([np.asarray(part.normals) for part in parts])
             values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-30)
             mesh.normals, mesh.normal_faces = weld_values(values, corners)
+        if all(part.tangents is not None for part in parts):
+            self.add_tangents(mesh, np.concatenate([np.asarray(part.tangents) for part in parts]), corners)
+        chosen = self.materials.chosen([part.material for part in parts])
+        if chosen is not None:
+            mesh.texture, mesh.material = self.materials.read(chosen, mesh.uvs)
         first = next((part for part in parts if part.material is not None), parts[0])
-        textured = [m for m in dict.fromkeys(p.material for p in parts) if m is not None and self.texture(m)]
-        if len(textured) > 1:
-            warnings.warn(
-                f"'{self.path}' has {len(textured)} textured materials; only the first texture is used",
-                stacklevel=5,
-            )
-        reference = self.texture(textured[0]) if textured else None
-        if reference is not None and mesh.uvs is not None:
-            mesh.texture = self.image(reference)
         one = all((part.factor == first.factor).all() for part in parts)
         if one:
             mesh.color = (float(first.factor[0]), float(first.factor[1]), float(first.factor[2]))
@@ -304,6 +263,17 @@ class _Scene:
             ]
             mesh.colors, mesh.color_faces = weld_values(np.concatenate(rows), corners)
         return mesh
+
+    def add_tangents(self, mesh: Mesh, values: np.ndarray, corners: np.ndarray) -> None:
+        length = np.linalg.norm(values[:, :3], axis=1, keepdims=True)
+        if not ((length > 1e-6) & (length < np.inf)).all() or not (np.abs(values[:, 3]) == 1).all():
+            warnings.warn(
+                f"'{self.path}' has a TANGENT that is no direction with the sign 1 or -1; tangents are computed instead",
+                stacklevel=6,
+            )
+            return
+        values = np.concatenate([values[:, :3] / length, values[:, 3:]], axis=1)
+        mesh.file_tangents, mesh.file_tangent_faces = weld_values(values, corners)
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:

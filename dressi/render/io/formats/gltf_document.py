@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -22,7 +23,10 @@ from dressi.render.io.formats.sizes import check_counts
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
-_KNOWN = {"KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit", "EXT_texture_webp"}
+_KNOWN = {
+    "KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit", "EXT_texture_webp",
+    "KHR_materials_emissive_strength", "KHR_materials_clearcoat", "KHR_materials_sheen",
+}  # fmt: skip
 
 
 class Document:
@@ -48,6 +52,12 @@ class Document:
         if unknown:
             raise InputError(
                 f"'{path}' needs {shown(', '.join(unknown))}, which is not read here; export it without compression"
+            )
+        unread = sorted({str(name) for name in self.json.get("extensionsUsed", [])} - _KNOWN)
+        if unread:
+            warnings.warn(
+                f"'{path}' uses {shown(', '.join(unread))}, which is not read here and was left out",
+                stacklevel=4,
             )
         self._buffers: dict[int, bytes] = {}
         self._accessors: dict[int, np.ndarray] = {}
@@ -115,6 +125,10 @@ class Document:
                 f"'{self.path}': {key} must be {len(default)} finite numbers, not {shown(entry.get(key))}; export it again"
             )
         return values
+
+    def number(self, entry: dict[str, Any], key: str, default: float) -> float:
+        """A finite number of an entry."""
+        return float(self.numbers({key: [entry.get(key, default)]}, key, (default,))[0])
 
     # ---- data
 
