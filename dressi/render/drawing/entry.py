@@ -25,7 +25,7 @@ from .make import (
     leaves,
     radius_given,
 )
-from .material import material_given
+from .material import material_given, tangents_given, wrap_of
 from .pixels import Pixels, Recipe
 from .point import Shader
 
@@ -130,6 +130,7 @@ def render(
     seen = views_given(cameras, size, shape)
     emitted, lights = ({}, ()) if shader else light_given(light)
     given = dict(shape.given) | {"cameras": seen.matrices} | emitted | material_given(mesh, material)
+    given |= tangents_given(mesh, given, positions is not None or to_world is not None)
     if to_world is not None:
         given["to_world"] = per_view("to_world", MAT4, to_world)
     if background is not None:
@@ -153,6 +154,7 @@ def render(
         tuple(sorted(options.items())),
         lights,
         filter,
+        wrap_of(mesh),
     )
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, VEC2, VEC3, VType
+from ...ad.types import FLOAT, VEC2, VEC3, VEC4, VType
 from ...errors import InputError
 from ..mesh import Mesh
-from .inputs import Given, Values, numbers
+from .inputs import Given, Values, face_list, numbers, vertex_list
 
 MATERIAL: dict[str, VType] = {
     "metallic": FLOAT,
@@ -101,3 +101,18 @@ def _host_parts(mesh: Mesh) -> dict[str, Any]:
     if "sheen" not in parts:
         parts.pop("sheen_roughness", None)
     return parts
+
+
+def tangents_given(mesh: Any, given: Mapping[str, Given], changed: bool) -> dict[str, Given]:
+    """The tangents of a mesh with a normal map, if its shape is that of the file (not ``changed``)."""
+    if changed or not isinstance(mesh, Mesh) or mesh.uvs is None or "normal" not in given:
+        return {}
+    tangents, faces = mesh.tangents()
+    table = vertex_list("tangents", VEC4, tangents)
+    return {"tangents": table, "tangent_faces": face_list("tangent_faces", faces, len(tangents))}
+
+
+def wrap_of(mesh: Any) -> str:
+    """How textures of the mesh go on outside of [0, 1]: along both axes as the material says for u."""
+    found = mesh.material if isinstance(mesh, Mesh) else None
+    return "repeat" if found is None else found.wrap[0]

@@ -41,6 +41,10 @@ class LightSource(ABC):
     """Fields that hold numbers, arrays or Variables, and their types: one value, or one a view."""
     images: ClassVar[frozenset[str]] = frozenset()
     """Parameters that are images instead."""
+    learned: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a fit of the light finds."""
+    positive: ClassVar[frozenset[str]] = frozenset()
+    """Those of them that are never below 0."""
 
     @abstractmethod
     def reflected(self, at: Fragment) -> Variable:
@@ -81,6 +85,8 @@ class DirectionalLight(LightSource):
     """
 
     parameters = {"direction": VEC3, "colour": VEC3}
+    learned = ("direction", "colour")
+    positive = frozenset(("colour",))
 
     direction: Like
     """(3,), (N, 3) or VEC3: towards the light, in the world, of any length."""
@@ -102,6 +108,8 @@ class PointLight(LightSource):
     """
 
     parameters = {"position": VEC3, "intensity": VEC3}
+    learned = ("position", "intensity")
+    positive = frozenset(("intensity",))
 
     position: Like
     """(3,), (N, 3) or VEC3: in the world."""

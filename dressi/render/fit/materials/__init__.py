@@ -1,0 +1,1 @@
+"""Material, light and exposure of a known shape, from its pictures: ``MaterialFit``."""

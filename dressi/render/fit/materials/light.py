@@ -1,0 +1,66 @@
+"""Light that a material fit uses, and finds if it is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ...drawing.inputs import Values
+from ...drawing.lights import light_given
+from ...shading.lights import LightSource
+
+RATE = 0.02
+"""Learning rate of Adam for the parameters of a light at the first step."""
+LEAST = 1e-3
+"""What radiance of 0 starts from: a logarithm has no value at 0."""
+EVENNESS = 1e-6
+"""Weight of the sum of squared differences of the logarithms of neighbouring texels of a learned map."""
+
+
+class LearnedLight:
+    """A light as Variables. learned: whether its ``learned`` fields are parameters; those that are ``positive`` are
+    exponentials of theirs.
+
+    ``light`` is for the graph, ``rates`` are the parameters with their learning rates, ``values`` what is read at the end,
+    ``penalty`` a FLOAT 1x1 term of the loss.
+    """
+
+    def __init__(self, light: LightSource, learned: bool):
+        self.given = light
+        parts, (recipe,) = light_given(light)
+        names = set(light.learned) if learned else set()
+        images: dict[str, Variable] = {}
+        self.rates: dict[Variable, float] = {}
+        self.values: dict[str, Variable] = {}
+        self.penalty: Variable = F.constant(0.0)
+        for field in recipe.parameters:
+            name = recipe.name(field)
+            values = parts[name]
+            leaf = values if isinstance(values, Variable) else values.leaf(name)
+            if field in names and isinstance(values, Values):
+                positive = field in light.positive
+                start = np.log(np.maximum(values.array, LEAST)) if positive else values.array
+                leaf = Values(values.vtype, start).leaf(name)
+                self.rates[leaf] = RATE
+                if field in light.images:
+                    self.penalty = self.penalty + _steps(leaf) * EVENNESS
+                leaf = F.exp(leaf) if positive else leaf
+                self.values[f"light {field}"] = leaf
+            images[name] = leaf
+        self.light = recipe.light(images)
+
+    def result(self, values: Mapping[str, np.ndarray]) -> LightSource:
+        """The light with what was found. values: those of ``values``."""
+        fields = dict(vars(self.given))
+        for name in self.values:
+            found = np.asarray(values[name], np.float64)
+            fields[name.removeprefix("light ")] = found[0] if found.shape[1:3] != (1, 1) else found[:, 0, 0]
+        return type(self.given)(**fields)
+
+
+def _steps(image: Variable) -> Variable:
+    right, below = image - F.shift(image, 1, 0), image - F.shift(image, 0, 1)
+    return F.sum(F.dot(right, right) + F.dot(below, below))

@@ -1,0 +1,178 @@
+"""Material, light and exposure of a mesh of known shape, from pictures with known cameras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.optim import optimizers as optim
+from ....ad.types import FLOAT, VEC3
+from ....errors import InputError
+from ...cameras.units import matrices_leaf, unit_matrices
+from ...drawing.inputs import shape_given
+from ...drawing.make import leaves
+from ...drawing.material import material_given, tangents_given, wrap_of
+from ...drawing.point import Geometry, SurfacePoint
+from ...engine import MakeEngine
+from ...forms.hard import HARD
+from ...forms.hard_soft_ras import draw_form
+from ...mesh import Mesh
+from ...objectives.losses import l2
+from ...shading.lights import LightSource
+from ...surface.color import linear_to_srgb
+from ...surface.projection import to_clip
+from ...surface.transfer import encoded
+from ..dataset import Observations
+from ..options import BETAS
+from ..phases.batches import ViewBatches
+from ..phases.texture import roughness as squared_steps
+from ..result import Progress
+from .light import LearnedLight
+from .maps import RATES, WEIGHTS, Maps
+from .options import MaterialOptions
+
+CHUNK = 10
+"""Steps between two polls of ``stop`` and ``progress``."""
+LIKENESS = 1e-4
+"""Weight of the mean squared exposure, which fixes the scale between light and exposures."""
+EXPOSURE = 0.02
+"""Learning rate of exposures, in stops, at the first step."""
+
+
+@dataclass(frozen=True, eq=False)
+class MaterialResult:
+    """What a material fit has found."""
+
+    mesh: Mesh
+    """With its material, in the world."""
+    light: LightSource
+    """With arrays; the given one unless light was optimised."""
+    exposures: np.ndarray
+    """(N,) factors of the linear light of the views, 2 to the power of their stops; ones unless optimised."""
+    losses: list[float]
+    finished: bool
+    plan: Any = field(repr=False, default=None)
+
+
+class MaterialFit:
+    """Fits material, light and exposure of a mesh to pictures; shape and cameras are known. ``run`` once.
+
+    mesh: in the world, with texture coordinates.  views: its pictures; colours are compared as sRGB codes, at the centres of
+    pixels that mask and mesh cover.  light: what shines, or what the light starts from if it is optimised.
+
+    Maps are pyramids (``Pyramid``), so texels that few pixels show follow their neighbours. All parameters are found
+    together by Adam with a rate that falls to a thirtieth. Raises InputError.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        views: Observations,
+        options: MaterialOptions,
+        light: LightSource,
+        make_engine: MakeEngine,
+    ):
+        if mesh.uvs is None:
+            raise InputError(f"mesh '{mesh.name}': maps need texture coordinates; use mesh.unwrap()")
+        self.mesh, self.options, self.make_engine = mesh, options, make_engine
+        count, (height, width) = len(views.masks), views.masks.shape[1:]
+        center, radius = mesh.bounding_sphere()
+        counter = optim.clock()
+        batch = min(options.batch or count, count)
+        pick = ViewBatches(count, batch, counter, options.seed) if batch < count else lambda x: x
+        self.maps = Maps(mesh, options.optimize, (options.texture_size, options.texture_size))
+        self.light = LearnedLight(light, "light" in options.optimize)
+        unit = mesh.moved((mesh.positions - center) / radius)
+        unit.normals, unit.normal_faces = mesh.normals, mesh.normal_faces
+        shape = shape_given(unit, {})
+        texture = {name: x for name, x in self.maps.given.items() if name == "texture"}
+        others = {name: x for name, x in self.maps.given.items() if name not in texture}
+        given = shape.given | texture | material_given(mesh, others)
+        parts = leaves(given | tangents_given(mesh, given, False))
+        if texture:
+            parts["colour"] = F.constant((1.0, 1.0, 1.0))
+        matrices = pick(matrices_leaf(unit_matrices(views.cameras, center, radius)))
+        clip = to_clip(parts["position"], matrices)
+        drawn = draw_form(HARD, clip, parts["faces"], (width, height), len(mesh.faces))
+        geometry = Geometry(
+            parts["position"],
+            clip,
+            matrices,
+            parts["faces"],
+            parts,
+            len(mesh.faces),
+            True,
+            (self.light.light,),
+            "trilinear",
+            wrap_of(mesh),
+        )
+        lit = SurfacePoint(geometry, drawn.surfaces[0]).lit()
+        stops = Variable(FLOAT, (1, 1), count, name="exposure", data=np.zeros((count, 1, 1)))
+        paces: dict[Variable, Any] = {}
+        penalty = self.light.penalty
+        if "exposure" in options.optimize:
+            lit = lit * F.exp2(pick(stops))
+            paces[stops] = optim.adam(_falling(EXPOSURE, options.steps), BETAS)
+            penalty = penalty + F.mean(F.square(stops)) * LIKENESS
+        self.stops = stops
+        codes = Variable(VEC3, (width, height), count, name="target", data=linear_to_srgb(views.colors))
+        mask = Variable(FLOAT, (width, height), count, name="mask", data=(views.masks > 0.99).astype(float))
+        # Codes of pictures end at 1, and so does what is compared with them.
+        shown = F.minimum(encoded(F.maximum(lit, 0.0)), 1.0)
+        inside = pick(mask) * drawn.hard
+        scale = views.masks.size / max(float((views.masks > 0.99).sum()), 1.0)
+        self.loss = l2(shown, pick(codes), inside) * scale + penalty
+        for part, value in self.maps.values.items():
+            self.loss = self.loss + squared_steps(value) * (WEIGHTS[part] * options.smoothness)
+            rate = _falling(RATES[part], options.steps)
+            paces |= {leaf: optim.adam(rate, BETAS) for leaf in self.maps.pyramids[part].levels}
+        paces |= {
+            leaf: optim.adam(_falling(rate, options.steps), BETAS) for leaf, rate in self.light.rates.items()
+        }
+        if not paces:
+            raise InputError("nothing is optimised; name some of albedo, normal, roughness, metallic, light")
+        self.parameters = list(paces)
+        self.optimizer = optim.Clocked(optim.per_parameter(paces), counter)
+
+    def run(
+        self,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> MaterialResult:
+        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true."""
+        engine, steps = self.make_engine(), self.options.steps
+        try:
+            engine.set_loss(self.loss)
+            engine.set_optimizer(self.optimizer, self.parameters)
+            for name, value in (self.maps.values | self.light.values).items():
+                engine.set_output(name, value)
+            done = 0
+            while done < steps and not stop():
+                count = min(CHUNK, steps - done)
+                engine.step(count)
+                done += count
+                if progress is not None:
+                    progress(Progress("material", done, steps, engine.losses()[-1]))
+            found = {name: engine.recv(name) for name in (*self.maps.values, *self.light.values)}
+            exposed = "exposure" in self.options.optimize
+            stops = engine.recv(self.stops).reshape(-1) if exposed else np.zeros(self.stops.batch)
+            return MaterialResult(
+                self.maps.result(found),
+                self.light.result(found),
+                np.exp2(stops),
+                engine.losses(),
+                done >= steps,
+                engine.plan,
+            )
+        finally:
+            engine.close()
+
+
+def _falling(rate: float, steps: int) -> Any:
+    return optim.cosine(rate, rate / 30, steps)

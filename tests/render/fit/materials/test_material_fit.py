@@ -1,0 +1,78 @@
+"""Material, light and exposure of a known shape."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD
+from dressi.errors import InputError
+from dressi.render import DirectionalLight, primitives, psnr, render
+from dressi.render.cameras.views import ring
+from dressi.render.drawing import pixels
+from dressi.render.fit.dataset import Observations
+from dressi.render.fit.materials.material_fit import MaterialFit
+from dressi.render.fit.materials.options import MaterialOptions, parts_of
+from dressi.render.mesh.material import Material
+
+SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
+
+
+@pytest.fixture
+def scene(device, monkeypatch):
+    """A textured pear, four pictures of it, and what makes engines."""
+    pixels.close_engines()
+    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
+    rng = np.random.default_rng(0)
+    mesh = primitives.pear(16, 12, 8)
+    mesh.texture = 0.2 + 0.3 * rng.random((8, 8, 3))
+    mesh.material = Material(metallic=0.0, roughness=0.4)
+    cameras = ring(*mesh.bounding_sphere(), 4, (32, 32))
+    picture = render(mesh, cameras, light=SUN, filter="trilinear")
+    yield mesh, Observations(cameras, picture.mask, picture.colour), lambda: DressiAD(device)
+    pixels.close_engines()
+
+
+def test_maps_are_recovered_under_known_light(scene):
+    mesh, views, make_engine = scene
+    start = replace(mesh, texture=None, material=None)
+    options = MaterialOptions(("albedo", "roughness"), steps=60, texture_size=16, batch=0)
+    found = MaterialFit(start, views, options, SUN, make_engine).run()
+    assert found.finished and len(found.losses) == 60 and found.losses[-1] < 0.1 * found.losses[0]
+    again = render(found.mesh, views.cameras, light=SUN, filter="trilinear")
+    assert psnr(again.colour, views.colors, views.masks) > 28
+    assert found.mesh.texture.shape == (16, 16, 3) and found.mesh.material.validate().metallic == 1.0
+    assert (found.mesh.material.metallic_roughness[..., 0] == 0).all()
+    assert (found.exposures == 1).all() and found.light.direction == SUN.direction
+    assert start.material is None
+
+
+def test_light_and_exposure_are_found_on_a_known_material(scene):
+    mesh, views, make_engine = scene
+    gains = np.array([0.7, 1.0, 1.2, 1.0])
+    bright = replace(views, colors=views.colors * gains[:, None, None, None])
+    options = MaterialOptions(("light", "exposure"), steps=250, batch=0)
+    start = DirectionalLight((1.0, 0.6, 1.0), 2.0)
+    found = MaterialFit(mesh, bright, options, start, make_engine).run()
+    towards = found.light.direction.ravel() / np.linalg.norm(found.light.direction)
+    assert towards @ np.array(SUN.direction) / np.linalg.norm(SUN.direction) > 0.995
+    np.testing.assert_allclose(found.exposures / found.exposures[1], gains, rtol=0.05)
+
+
+def test_a_stop_keeps_what_is_found(scene):
+    mesh, views, make_engine = scene
+    options = MaterialOptions(("albedo", "normal", "metallic", "emission"), steps=50, texture_size=8)
+    found = MaterialFit(mesh, views, options, SUN, make_engine).run(stop=iter([False, True]).__next__)
+    assert not found.finished and len(found.losses) == 10
+    assert found.mesh.material.emission_map.min() >= 0
+    found.mesh.material.validate()
+
+
+def test_bad_options_are_refused(scene):
+    mesh, views, make_engine = scene
+    with pytest.raises(InputError, match="albedo, normal"):
+        parts_of("albedo,colour")
+    with pytest.raises(InputError, match="unwrap"):
+        MaterialFit(replace(mesh, uvs=None, uv_faces=None), views, MaterialOptions(), SUN, make_engine)
+    with pytest.raises(InputError, match="steps"):
+        MaterialOptions(steps=0)
