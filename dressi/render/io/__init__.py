@@ -47,7 +47,7 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
     """Read .glb, .gltf, .obj, .ply, .off or .stl as one clean Mesh.
 
     Positions that are equal as float32 are welded; UVs stay on corners with their origin top left; the base
-    colour texture and vertex colours come as linear light; polygons are triangulated; degenerate faces are dropped with a
+    colour texture and vertex colours come as linear light; .glb and .gltf bring a `Material`; polygons are triangulated; degenerate faces are dropped with a
     warning. Several objects in a file become one Mesh; `components` parts it. Raises InputError, one sentence naming the
     file, for anything that is not such a mesh, or above `config.max_faces`.
 
@@ -71,7 +71,8 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
 def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
     """Write a mesh as .glb, .obj, .ply or .stl, by the file's ending: `save_glb`, `save_obj`, `save_ply`, `save_stl`.
 
-    UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone. Raises InputError for
+    UVs, texture, colour and vertex colours are kept, except by .stl, which holds the shape alone; the material is kept by
+    .glb. Raises InputError for
     another ending, an invalid mesh, or a folder that cannot be written.
 
     >>> import os, tempfile

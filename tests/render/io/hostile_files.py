@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from material_cases import full_material
 from PIL import Image
 
 from dressi.render.cameras import views
@@ -31,6 +32,7 @@ def ball() -> Mesh:
     mesh.texture = np.random.default_rng(0).random((4, 4, 3))
     mesh.colors, mesh.color_faces = np.random.default_rng(1).random((len(mesh.positions), 3)), mesh.faces
     mesh.normals, mesh.normal_faces = mesh.vertex_normals(), mesh.faces
+    mesh.material = full_material()
     return mesh
 
 

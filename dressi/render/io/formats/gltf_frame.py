@@ -81,7 +81,9 @@ def resampled(
     most = min(_LARGEST, int((config.max_megapixels * 1e6) ** 0.5))
     width, height = np.minimum(wanted, most).astype(int)
     v, u = np.meshgrid((np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij")
-    at = (np.stack([u, v], axis=-1) @ matrix.T + offset) * sizes - 0.5
+    # Numbers that overflow become NaN, which the material refuses.
+    with np.errstate(over="ignore", invalid="ignore"):
+        at = (np.stack([u, v], axis=-1) @ matrix.T + offset) * sizes - 0.5
     at = np.where(np.abs(at - np.round(at)) < 1e-5, np.round(at), at)
     low = np.floor(at)
     out = np.zeros((height, width, *values.shape[2:]))

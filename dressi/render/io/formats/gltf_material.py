@@ -125,7 +125,8 @@ class Materials:
             self._warn(
                 f"has no UVs for {', '.join(slots)} of '{self.name(index)}'; textures were left out, and factors kept"
             )
-        maps = {} if uvs is None else self._maps(index, slots, uvs)
+        wrap = self._wrap(index)
+        maps = {} if uvs is None else self._maps(index, slots, uvs, wrap)
         texture, alpha = maps.pop("texture", None), maps.pop("alpha", None)
         material = Material(
             **self.factors(index),
@@ -140,8 +141,10 @@ class Materials:
         except InputError as error:
             raise InputError(f"'{self.path}': {error}") from None
 
-    def _maps(self, index: int, slots: dict[str, dict[str, Any]], uvs: np.ndarray) -> dict[str, np.ndarray]:
-        wrap, base = self._wrap(index), self.frame(index)
+    def _maps(
+        self, index: int, slots: dict[str, dict[str, Any]], uvs: np.ndarray, wrap: tuple[str, str]
+    ) -> dict[str, np.ndarray]:
+        base = self.frame(index)
         found: dict[str, np.ndarray] = {}
         for slot, reference in slots.items():
             frame = Frame.read(self.document, reference)
