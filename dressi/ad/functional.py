@@ -61,12 +61,16 @@ from .ops.pixel.matrix import *
 from .ops.pixel.random import *
 from .ops.pixel.trigonometry import *
 from .ops.pixel.vector import *
+from .ops.texture import cube as _cube
 from .ops.texture import inverse_uv as _inverse_uv
 from .ops.texture import mipmap as _mipmap
 from .ops.texture import sample as _sample
+from .ops.texture import sphere as _sphere
+from .ops.texture.cube import *
 from .ops.texture.inverse_uv import *
 from .ops.texture.mipmap import *
 from .ops.texture.sample import *
+from .ops.texture.sphere import *
 
 FAMILIES = (
     _constant,
@@ -90,6 +94,8 @@ FAMILIES = (
     _raster,
     _sample,
     _mipmap,
+    _cube,
+    _sphere,
     _inverse_uv,
     _custom,
 )
@@ -116,6 +122,8 @@ __all__ += _lookup.__all__
 __all__ += _raster.__all__
 __all__ += _sample.__all__
 __all__ += _mipmap.__all__
+__all__ += _cube.__all__
+__all__ += _sphere.__all__
 __all__ += _inverse_uv.__all__
 __all__ += _custom.__all__
 

@@ -19,3 +19,16 @@ WRAP = {
     "mirror": lambda i, j, w, h: (mirrored(j, h), mirrored(i, w)),
     "sphere": over_the_pole,
 }
+
+
+def bilinear(texture: np.ndarray, uv: np.ndarray, wrap: str) -> np.ndarray:
+    """(..., C): a texture (H, W, C) at uv, (..., 2)."""
+    height, width = texture.shape[:2]
+    x, y = uv[..., 0] * width - 0.5, uv[..., 1] * height - 0.5
+    total = 0.0
+    for dy in (0, 1):
+        for dx in (0, 1):
+            i, j = np.floor(x).astype(int) + dx, np.floor(y).astype(int) + dy
+            weight = (1 - abs(x - i)) * (1 - abs(y - j))
+            total = total + weight[..., None] * texture[WRAP[wrap](i, j, width, height)]
+    return np.asarray(total)

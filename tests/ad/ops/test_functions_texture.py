@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from texels import WRAP
+from texels import WRAP, bilinear
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -11,19 +11,6 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC2, VEC3
 
 RNG = np.random.default_rng(2)
-
-
-def bilinear(texture: np.ndarray, uv: np.ndarray, wrap: str) -> np.ndarray:
-    """One tile (H, W, C) at (..., 2)."""
-    height, width = texture.shape[:2]
-    x, y = uv[..., 0] * width - 0.5, uv[..., 1] * height - 0.5
-    total = 0.0
-    for dy in (0, 1):
-        for dx in (0, 1):
-            i, j = np.floor(x).astype(int) + dx, np.floor(y).astype(int) + dy
-            weight = (1 - abs(x - i)) * (1 - abs(y - j))
-            total = total + weight[..., None] * texture[WRAP[wrap](i, j, width, height)]
-    return total
 
 
 @pytest.mark.parametrize("wrap", WRAP)

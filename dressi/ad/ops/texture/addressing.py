@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ....errors import GraphError
 from ...graph import PixelFunction, Variable
 from ...types import INT, IVEC2, IVEC4, Size
 
@@ -28,6 +29,8 @@ class Wrap:
     periods: tuple[int, int] | None
     fold: Callable[[np.ndarray, np.ndarray], np.ndarray]
     fold_glsl: str = ""
+    even: bool = False
+    """Whether widths should be even, so that half of one is a whole number of texels."""
 
     def eval(self, texel: np.ndarray, extent: np.ndarray) -> np.ndarray:
         if self.periods is None:
@@ -79,14 +82,17 @@ WRAPS = {
         _over_the_pole,
         "rest.x += rest.y >= extent.y ? extent.x / 2 : 0; rest.x -= rest.x >= extent.x ? extent.x : 0;\n"
         "rest.y = min(rest.y, 2 * extent.y - 1 - rest.y);\n",
+        even=True,
     ),
 }
 """By name. "sphere" is for equirectangular maps: u repeats; beyond a pole the rows come back, shifted by half the width."""
 
 
-def _check_wrap(function: WrapTexel | LevelTexel) -> None:
-    if function.wrap not in WRAPS:
-        raise function.fail(f"wrap is one of {', '.join(map(repr, WRAPS))}, not {function.wrap!r}")
+def wrap_of(name: str) -> Wrap:
+    """The wrap of that name. Raises GraphError."""
+    if name not in WRAPS:
+        raise GraphError(f"wrap is one of {', '.join(map(repr, WRAPS))}, not {name!r}")
+    return WRAPS[name]
 
 
 class WrapTexel(PixelFunction):
@@ -102,7 +108,7 @@ class WrapTexel(PixelFunction):
         super().__init__(texel)
 
     def infer(self):
-        _check_wrap(self)
+        wrap_of(self.wrap)
         if self.inputs[0].vtype is not IVEC2:
             raise self.fail("takes IVEC2")
         return IVEC2, self.broadcast()
@@ -166,7 +172,7 @@ class LevelTexel(PixelFunction):
         super().__init__(texel, place)
 
     def infer(self):
-        _check_wrap(self)
+        wrap_of(self.wrap)
         if [x.vtype for x in self.inputs] != [IVEC2, IVEC4]:
             raise self.fail("takes a texel, IVEC2, and a place, IVEC4")
         return IVEC2, self.broadcast()
