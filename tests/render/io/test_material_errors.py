@@ -266,3 +266,8 @@ class TestTangents:
         _, path = self.write(tmp_path, values, b"")
         with pytest.warns(UserWarning, match="TANGENT that is no direction"):
             assert load_mesh(path).file_tangents is None
+
+    def test_without_a_normal_map_they_are_left_out(self, data):
+        """The bitangents of this file point the other way."""
+        mesh = loaded(data / "meshes" / "Suzanne_512.glb")
+        assert mesh.file_tangents is None and mesh.tangents().values.shape[1] == 4
