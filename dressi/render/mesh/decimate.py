@@ -25,7 +25,7 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
     if faces < 4:
         raise InputError(f"a mesh cannot be decimated to {faces} faces; give at least 4")
     if len(mesh.faces) <= faces:
-        return Mesh(mesh.positions, mesh.faces, color=mesh.color, name=mesh.name)
+        return mesh.with_shape(mesh.positions, mesh.faces)
     return _simplified(mesh, faces, HASTE)
 
 
@@ -48,7 +48,7 @@ def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
         same = not handles or found.euler_characteristic() == mesh.euler_characteristic()
         if same and found.is_closed() and len(found.faces) <= 1.5 * count:
             return found
-    return Mesh(mesh.positions, mesh.faces, color=mesh.color, name=mesh.name)
+    return mesh.with_shape(mesh.positions, mesh.faces)
 
 
 def _simplified(mesh: Mesh, faces: int, haste: int) -> Mesh:
@@ -63,4 +63,4 @@ def _simplified(mesh: Mesh, faces: int, haste: int) -> Mesh:
         agg=haste,
     )
     points = found[0].astype(float) * radius + center
-    return Mesh(points, found[1], color=mesh.color, name=mesh.name).clean()
+    return mesh.with_shape(points, found[1]).clean()

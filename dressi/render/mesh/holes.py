@@ -25,4 +25,4 @@ def close_holes(mesh: Mesh) -> Mesh:
             loop.append(end)
         faces += [[a, b, len(positions)] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)]
         positions.append(mesh.positions[loop].mean(0))
-    return Mesh(np.array(positions), np.array(faces), color=mesh.color, name=mesh.name)
+    return mesh.with_shape(np.array(positions), np.array(faces))

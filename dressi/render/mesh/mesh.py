@@ -216,6 +216,11 @@ class Mesh(Shape):
             )
         return replace(self, positions=positions, **_STALE)
 
+    def with_shape(self, positions: np.ndarray, faces: np.ndarray) -> Mesh:
+        """Another shape with the name, colour factor and material of this one, without anything that lies on its faces."""
+        material = None if self.material is None else self.material.without_maps()
+        return Mesh(positions, faces, color=self.color, name=self.name, material=material)
+
     def subdivide(self, times: int = 1) -> Mesh:
         """Each face becomes four by its edges' midpoints, `times` times. UVs are kept, normals and tangents of
         the file dropped."""
