@@ -14,7 +14,8 @@ from hostile_files import deep_png
 from material_cases import full_material, png, textured_gltf
 from PIL import Image
 
-from dressi.render.io import load_mesh, save_glb
+from dressi.errors import InputError
+from dressi.render.io import load_mesh, save_glb, save_mesh
 from dressi.render.mesh import Material
 from dressi.render.mesh.primitives import pear
 
@@ -231,3 +232,50 @@ class TestIn:
         material["extensions"]["KHR_materials_sheen"]["sheenColorTexture"] = {"index": 0}
         with pytest.warns(UserWarning, match="has sheenColorTexture, which"):
             load_mesh(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material))
+
+
+class TestObj:
+    def test_round_trip(self, tmp_path):
+        before = replace(full_material(), emission_map=np.full((2, 2, 3), 1.0), clearcoat_map=None)
+        save_mesh(tmp_path / "a b.obj", bumpy(before))
+        after = quietly(tmp_path / "a b.obj").material
+        for what in ("metallic", "roughness", "emission", "clearcoat", "clearcoat_roughness"):
+            assert getattr(after, what) == getattr(before, what)
+        for what in ("metallic_roughness", "normal", "emission_map"):
+            np.testing.assert_allclose(getattr(after, what), getattr(before, what), atol=1e-6)
+        assert after.maps() == ("metallic_roughness", "normal", "emission_map")
+        save_mesh(tmp_path / "b.obj", bumpy(None))
+        assert quietly(tmp_path / "b.obj").material is None
+
+    def write(self, tmp_path, lines):
+        save_mesh(tmp_path / "a.obj", bumpy(None))
+        path = tmp_path / "a.mtl"
+        path.write_text(path.read_text() + lines)
+        return tmp_path / "a.obj"
+
+    def test_maps_of_two_sizes_and_options(self, tmp_path):
+        (tmp_path / "rough.png").write_bytes(png(NOISE[..., 0]))
+        (tmp_path / "metal.png").write_bytes(png(NOISE[:1, :1, 0]))
+        (tmp_path / "flat.png").write_bytes(FLAT)
+        text = "map_Pr rough.png\nmap_Pm metal.png\nPm 0.5\nnorm -bm 1.0 flat.png\nKe 0 0 0\n"
+        found = quietly(self.write(tmp_path, text)).material
+        assert (found.roughness, found.metallic, found.emission) == (1, 0.5, (0, 0, 0))
+        np.testing.assert_allclose(found.metallic_roughness[..., 1], NOISE[..., 0] / 255, atol=1e-6)
+        np.testing.assert_allclose(found.metallic_roughness[..., 0], NOISE[0, 0, 0] / 255, atol=1e-6)
+        assert found.normal.shape == (2, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("Pr 3\n", "roughness is 3"),
+            ("Pm shiny\n", "Pm of its material is 'shiny'"),
+            ("Ke 1\n", "Ke of its"),
+        ],
+    )
+    def test_wrong_keys_are_refused(self, tmp_path, text, words):
+        with pytest.raises(InputError, match=rf"a\.obj'.*{words}"):
+            load_mesh(self.write(tmp_path, text))
+
+    def test_missing_maps_are_named(self, tmp_path):
+        with pytest.warns(UserWarning, match=r"map_Pr 'gone\.png' was left out: it is not beside it"):
+            assert load_mesh(self.write(tmp_path, "map_Pr gone.png\n")).material is None

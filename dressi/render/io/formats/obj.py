@@ -13,6 +13,7 @@ import numpy as np
 
 from dressi.errors import InputError
 from dressi.render.io.files import LARGEST_TEXT, beside, followed, read_bytes, shown, write_files
+from dressi.render.io.formats.mtl import KEYS, material_lines, read_material
 from dressi.render.io.formats.sizes import check_counts
 from dressi.render.io.images import encode_png, linear_rgb
 from dressi.render.mesh import Mesh, weld, weld_values
@@ -118,7 +119,9 @@ def load_obj(path: str | os.PathLike) -> Mesh:
 
     The texture is the first `map_Kd` of its materials, looked for in the OBJ's own folder only; without one,
     an image beside the file with the usual name (`spot.obj`: `spot_texture.png`, `spot_diffuse.png`,
-    `spot.png`) is taken, and a warning says which. Raises InputError naming the file.
+    `spot.png`) is taken, and a warning says which. Physically based keys of the material
+    (``Pr``, ``Pm``, ``Pc``, ``Pcr``, ``Ke``, ``map_Pr``, ``map_Pm``, ``map_Ke``, ``norm``) become a `Material`. Raises
+    InputError naming the file.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "a.obj")
@@ -151,9 +154,24 @@ def load_obj(path: str | os.PathLike) -> Mesh:
         normals, normal_faces = weld_values(tables[2], corners[..., 2])
     if lines.colors:
         colors, color_faces = weld_values(_linear_colors(path, lines), corners[..., 0])
-    color, texture = _material(path, lines, uvs is not None)
+    materials = _materials(path, lines)
+    color, texture = _base(path, materials, uvs is not None)
+    name, keys = next(
+        ((n, m) for n, m in materials if "map_Kd" in m), materials[0] if materials else ("", {})
+    )
     return Mesh(
-        positions, faces, uvs, uv_faces, normals, normal_faces, texture, color, str(path), colors, color_faces
+        positions,
+        faces,
+        uvs,
+        uv_faces,
+        normals,
+        normal_faces,
+        texture,
+        color,
+        str(path),
+        colors,
+        color_faces,
+        material=read_material(path, name, keys, uvs is not None),
     )
 
 
@@ -170,11 +188,8 @@ def _linear_colors(path: Path, lines: _Lines) -> np.ndarray:
     return srgb_to_linear(codes)
 
 
-def _material(
-    path: Path, lines: _Lines, textured: bool
-) -> tuple[tuple[float, float, float], np.ndarray | None]:
-    """Colour and texture of the first textured material, else of the first material, else of an image
-    nearby. textured: whether there are UVs for a texture."""
+def _materials(path: Path, lines: _Lines) -> list[tuple[str, dict[str, str]]]:
+    """Names and keys of the materials that faces use, else of all."""
     materials: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(lines.libraries):
         library = beside(path, name)
@@ -189,11 +204,18 @@ def _material(
             key, _, rest = line.strip().partition(" ")
             if key == "newmtl":
                 current = materials.setdefault(rest.strip(), {})
-            elif key in ("Kd", "map_Kd"):
+            elif key in ("Kd", "map_Kd", *KEYS):
                 current.setdefault(key, rest.strip())
-    used = [materials[name] for name in dict.fromkeys(lines.materials) if name in materials] or list(
-        materials.values()
-    )
+    used = [(name, materials[name]) for name in dict.fromkeys(lines.materials) if name in materials]
+    return used or list(materials.items())
+
+
+def _base(
+    path: Path, materials: list[tuple[str, dict[str, str]]], textured: bool
+) -> tuple[tuple[float, float, float], np.ndarray | None]:
+    """Colour and texture of the first textured material, else of the first material, else of an image
+    nearby. textured: whether there are UVs for a texture."""
+    used = [keys for _, keys in materials]
     images = [material["map_Kd"] for material in used if "map_Kd" in material]
     if images and not textured:
         warnings.warn(f"'{path}' has a texture and no texture coordinates; it was left out", stacklevel=4)
@@ -240,6 +262,7 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
     """Write path.obj, and beside it path.mtl, and path.png when there is a texture. Each file is replaced
     whole or not at all; InputError when they cannot be written. Positions keep nine digits, so float32
     survives. Vertex colours are written behind the positions, as sRGB; vertices are split where colours differ.
+    A `Material` is written without its occlusion, alpha and sheen, which MTL lacks, with an image a map.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -257,6 +280,11 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
     if mesh.texture is not None:
         files[path.with_suffix(".png")] = encode_png(mesh.texture * np.asarray(mesh.color))
         material = f"newmtl {stem}\nKd 1 1 1\nmap_Kd {path.stem}.png\n"
+    if mesh.material is not None:
+        maps = mesh.material if mesh.uvs is not None else mesh.material.without_maps()
+        more, images = material_lines(path.stem, maps)
+        files |= {path.with_name(image): content for image, content in images.items()}
+        material += "".join(f"{line}\n" for line in more)
     files[path.with_suffix(".mtl")] = material.encode()
     out = [f"mtllib {path.stem}.mtl", f"o {name}"]
     if mesh.colors is None or mesh.color_faces is None:
