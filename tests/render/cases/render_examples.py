@@ -25,6 +25,7 @@ from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
+from dressi.render.shading import sphere_filter
 from dressi.render.surface import projection, screen
 
 SIZE = (24, 16)
@@ -298,6 +299,12 @@ def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> E
     return Example(kind(values, matrix).output, (values,))
 
 
+def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1) -> Example:
+    values = np.random.default_rng(5).uniform(size=(batch, 6, 12, *vtype.shape))
+    image = Variable(vtype, (12, 6), batch, data=values)
+    return Example(sphere_filter.sphere_filter(image, kernel, (8, 5)), (image,))
+
+
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     soft_faces.Enlarge: [lambda: enlarge(0, 1), lambda: enlarge(1, 2)],
     soft_faces.NearestEdge: [lambda: nearest_edge(1), lambda: nearest_edge(2)],
@@ -311,6 +318,11 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     mask_extremes.Extremes: [lambda: extremes("x"), lambda: extremes("y")],
     mask_extremes.BlockExtremes: [lambda: block_extremes("x"), lambda: block_extremes("y")],
     mask_extremes.ExtremesByBlocks: [lambda a=a: extremes(a, shorter=True) for a in "xy"],
+    sphere_filter.SphereFilter: [
+        lambda: filtered_sphere(sphere_filter.GgxKernel(0.4)),
+        lambda: filtered_sphere(sphere_filter.GgxKernel(0.1, spread=0.25, reach=0.9), FLOAT, 2),
+        lambda: filtered_sphere(sphere_filter.CosineKernel()),
+    ],
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
     segments.ListEnds: [edge_ends],
     edges.EdgeQuads: [lambda: edge_quads(1), lambda: edge_quads(2)],

@@ -1,0 +1,193 @@
+"""Light from all around: an equirectangular map, the light that surfaces reflect of it, and the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable, as_variable
+from ...ad.ops.pixel.constant import Like
+from ...ad.ops.texture.levels import sample_levels
+from ...ad.types import FLOAT, MAT3, VEC3
+from ...errors import InputError
+from .brdf import Reflectance
+from .prefilter import filtered_levels, irradiance, level_places
+from .split_sum import compensation, diffuse_albedo, equirectangular, lobes
+
+LEAST_WIDTH, WIDEST = 16, 512
+"""Widths of maps. Wider ones are shrunk to the latter, which keeps the light of each direction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """Light from infinitely far away.
+
+    map: array (H, 2 H, 3) or VEC3 Variable (2 H x H), linear radiance, equirectangular: row 0 is up (+Y), the centre is -Z, +X
+    is to the right of it. Arrays wider than 512 are shrunk; NaN, infinity and negative light are refused.
+    rotation: how the map is turned in the world: an angle about +Y in radians, positive from +Z to +X (FLOAT), or the rotation
+    matrix from the map to the world (3x3 or MAT3). intensity: FLOAT or VEC3, a factor of all light.
+    Variables are differentiable. Raises InputError.
+
+    >>> sky = Environment(np.ones((8, 16, 3)), intensity=2.0).prefiltered()
+    >>> evaluate(sky.diffuse(F.constant((0.0, 1.0, 0.0)))).round(4).ravel().tolist()
+    [2.0, 2.0, 2.0]
+    """
+
+    map: Variable | np.ndarray
+    rotation: Like | np.ndarray = 0.0
+    intensity: Like = 1.0
+
+    def prefiltered(self, compensate: bool = False) -> PrefilteredEnvironment:
+        """The light ready to be reflected. With a map that does not change, an engine computes this once.
+
+        compensate: whether metals get back the light that leaves after several reflections between microfacets, which the
+        BRDF of glTF loses: a white metal then reflects all.
+        """
+        image = as_map(self.map)
+        return PrefilteredEnvironment(
+            image=image,
+            levels=filtered_levels(image),
+            gathered=irradiance(image),
+            to_map=None if _is_zero(self.rotation) else F.transpose(as_rotation(self.rotation)),
+            intensity=as_variable(self.intensity),
+            compensate=compensate,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PrefilteredEnvironment:
+    """What surfaces reflect of an environment. Directions are unit VEC3 in the world, away from the surface; results are VEC3,
+    linear, and differentiable in the map, its rotation and intensity, and in all arguments.
+
+    >>> sky = Environment(np.ones((8, 16, 3))).prefiltered(compensate=True)
+    >>> up = F.constant((0.0, 1.0, 0.0))
+    >>> evaluate(sky.specular(up, up, F.constant((1.0, 1.0, 1.0)), F.constant(0.5))).round(3).ravel().tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    image: Variable
+    """VEC3: the map."""
+    levels: Variable
+    """VEC3: ``prefilter.filtered_levels`` of it."""
+    gathered: Variable
+    """VEC3: ``prefilter.irradiance`` of it."""
+    to_map: Variable | None
+    """MAT3 from the world to the map; None for the identity."""
+    intensity: Variable
+    compensate: bool = False
+
+    def diffuse(self, normal: Variable, to_eye: Variable | None = None) -> Variable:
+        """The light that a white surface reflects to all sides alike; times the base colour it is diffuse light.
+
+        to_eye: with it, what the surface reflects as a mirror is taken off: the mean of 1 - F(v.h) of glTF's dielectrics.
+        """
+        light = F.sample(self.gathered, self._uv(normal), "bilinear", "sphere") * self.intensity
+        return light if to_eye is None else light * diffuse_albedo(normal, to_eye)
+
+    def specular(self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable) -> Variable:
+        """The light that a surface reflects by GGX. f0: VEC3, reflection at normal incidence.  roughness: FLOAT in [0, 1]."""
+        places, total, albedo = level_places(self.image.size), None, None
+        for lobe in lobes(normal, to_eye, roughness):
+            light = sample_levels(self.levels, places, self._uv(lobe.direction), lobe.level, "sphere")
+            light = light * (f0 * lobe.scale + lobe.bias)
+            total = light if total is None else total + light
+            reflected = lobe.scale + lobe.bias
+            albedo = reflected if albedo is None else albedo + reflected
+        assert total is not None and albedo is not None
+        # Weights of single lobes may be negative, and so may the light of a dark direction beside a bright one.
+        total = F.maximum(total, 0.0) * self.intensity
+        return total * compensation(f0, albedo) if self.compensate else total
+
+    def reflected(self, surface: Reflectance, normal: Variable, to_eye: Variable) -> Variable:
+        """The light that a glTF material reflects, without clearcoat and sheen. Occlusion darkens it."""
+        light = surface.diffuse * self.diffuse(normal, to_eye)
+        light = light + self.specular(normal, to_eye, surface.f0, surface.roughness)
+        return light if surface.occlusion is None else light * surface.occlusion
+
+    def background(self, direction: Variable) -> Variable:
+        """The light of the map in a direction, as an eye sees it. direction: VEC3 of any length but 0."""
+        return F.sample(self.image, self._uv(direction), "bilinear", "sphere") * self.intensity
+
+    def _uv(self, direction: Variable) -> Variable:
+        return equirectangular(direction if self.to_map is None else self.to_map @ direction)
+
+
+def as_map(image: Variable | np.ndarray) -> Variable:
+    """VEC3: an environment map as a Variable, at most 512 wide. Raises InputError if it cannot be one."""
+    if isinstance(image, Variable):
+        if image.vtype is not VEC3 or image.batch != 1:
+            raise InputError(f"an environment map is one VEC3 image, not {image}")
+        _check_size(image.size)
+        return image
+    values = np.asarray(image)
+    if values.ndim != 3 or values.shape[2] != 3:
+        raise InputError(f"an environment map is an array (H, 2 H, 3), not one of shape {values.shape}")
+    height, width = values.shape[:2]
+    _check_size((width, height))
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InputError("an environment map holds light, finite and at least 0; clean it with np.nan_to_num and np.clip")
+    if width > WIDEST:
+        values = shrunk_map(values)
+    return Variable(VEC3, (values.shape[1], values.shape[0]), name="environment", data=values[None])
+
+
+def shrunk_map(values: np.ndarray) -> np.ndarray:
+    """(256, 512, 3): a wider map, each texel the mean over the solid angle that it covers.
+
+    >>> shrunk_map(np.ones((512, 1024, 3))).shape
+    (256, 512, 3)
+    """
+    # A texel that two rows share is cut where the rows meet.
+    kept = _coverage(len(values), WIDEST // 2, lambda row: -np.cos(row * (np.pi / len(values))))
+    kept /= kept.sum(axis=1, keepdims=True)
+    across = _coverage(values.shape[1], WIDEST, lambda column: column)
+    across /= across.sum(axis=1, keepdims=True)
+    return np.einsum("ab,bcd->acd", kept, np.einsum("ec,bcd->bed", across, values))
+
+
+def _coverage(extent: int, fewer: int, measure: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """(fewer, extent): how much of each texel an output texel covers. measure: from the edges of texels."""
+    edges, texel = np.linspace(0, extent, fewer + 1), np.arange(extent)
+    low, high = np.maximum(edges[:-1, None], texel), np.minimum(edges[1:, None], texel + 1)
+    return np.where(high > low, measure(high) - measure(low), 0.0)
+
+
+def _check_size(size: tuple[int, int]) -> None:
+    width, height = size
+    if width != 2 * height or width < LEAST_WIDTH:
+        raise InputError(
+            f"an environment map is equirectangular, twice as wide as high and at least {LEAST_WIDTH} wide, not {width}x{height}"
+        )
+
+
+def _is_zero(rotation) -> bool:
+    return not isinstance(rotation, Variable) and np.ndim(rotation) == 0 and float(rotation) == 0.0
+
+
+def as_rotation(rotation: Like | np.ndarray) -> Variable:
+    """MAT3 from an angle about +Y in radians or a rotation matrix. Raises InputError for others.
+
+    >>> evaluate(as_rotation(np.pi / 2) @ F.constant((0.0, 0.0, 1.0))).round(6).ravel().tolist()
+    [1.0, 0.0, 0.0]
+    """
+    if not isinstance(rotation, Variable):
+        array = np.asarray(rotation, dtype=np.float64)
+        if array.shape == (3, 3):
+            if not np.allclose(array @ array.T, np.eye(3), atol=1e-4) or np.linalg.det(array) < 0:
+                raise InputError("the rotation of an environment is a rotation matrix; this one scales, shears or mirrors")
+            return Variable(MAT3, data=array)
+        if array.shape:
+            raise InputError(f"the rotation of an environment is an angle or a 3x3 matrix, not an array {array.shape}")
+        rotation = Variable(data=float(array))
+    if rotation.vtype is MAT3:
+        return rotation
+    if rotation.vtype is not FLOAT:
+        raise InputError(f"the rotation of an environment is an angle or a 3x3 matrix, not {rotation}")
+    c, s = F.cos(rotation), F.sin(rotation)
+    zero, one = F.zeros_like(c), F.zeros_like(c) + 1.0
+    # Columns: where the axes of the map go.
+    return F.mat3(F.vec3(c, zero, -s), F.vec3(zero, one, zero), F.vec3(s, zero, c))

@@ -1,0 +1,133 @@
+"""How GGX reflects an environment that is filtered for round lobes: where to look, how blurred, and with what weight.
+
+The split-sum approximation reads one filtered level in the direction of the mirror, as if the surface were seen from straight
+above. Towards the horizon the true lobe is long, narrow and cut off, and the error of one round lobe is 5 to 10 % of the
+reflected light. Here three round lobes in the plane of incidence stand for the true one. Their places, widths and weights are
+fitted for each cosine and roughness, by the least expected squared error for light whose power falls with the square of
+the frequency; the weights add up to the albedo exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, VEC4, Size
+from .brdf import DIELECTRIC
+
+LEAST_COSINE = 1.6e-3
+"""The smallest cosine to the eye in the tables."""
+LOBES = 3
+ENTRIES = 64
+"""Entries of the table of diffuse albedos."""
+
+
+class Lobe(NamedTuple):
+    """One lookup in the filtered environment: what it adds is ``(f0 * scale + bias)`` times the light there."""
+
+    direction: Variable
+    """VEC3, not normalised."""
+    level: Variable
+    """FLOAT: the level, see ``prefilter.ROUGHNESS``."""
+    scale: Variable
+    """FLOAT: the weight that belongs to f0."""
+    bias: Variable
+    """FLOAT: the weight that belongs to f90, which is 1."""
+
+
+@cache
+def lobe_table() -> np.ndarray:
+    """(LOBES, rows, columns, 4) float32: of each lobe the sine of its angle to the normal over the sine of that of the eye, its
+    level, and its weights by f0 and f90.
+
+    Rows: roughness from 0 to 1.  Columns: square root of the cosine to the eye, from 0 to 1.
+    """
+    return np.load(Path(__file__).with_name("split_sum.npy"))
+
+
+def _looked_up(table: np.ndarray, vtype, name: str, place: Variable) -> Variable:
+    """``table`` (rows, columns, ...) bilinear at ``place`` in [0, 1]^2, whose ends are the centres of outer entries."""
+    height, width = table.shape[:2]
+    size: Size = (width, height)
+    leaf = Variable(vtype, size, name=name, data=table[None])
+    inner = ((width - 1) / width, (height - 1) / height)
+    return F.sample(leaf, place * inner + (0.5 / width, 0.5 / height), "bilinear", "clamp", tolerance=0.0)
+
+
+def _place(n_v: Variable, roughness: Variable) -> Variable:
+    return F.vec2(F.sqrt(n_v), F.clamp(roughness, 0.0, 1.0))
+
+
+def lobes(normal: Variable, to_eye: Variable, roughness: Variable) -> list[Lobe]:
+    """The lookups that stand for the reflection of an environment.
+
+    normal, to_eye: unit VEC3, away from the surface.  roughness: FLOAT in [0, 1]. Differentiable in all.
+    """
+    n_v = F.clamp(F.dot(normal, to_eye), LEAST_COSINE, 1.0)
+    place, result = _place(n_v, roughness), []
+    sine_squared = (1.0 - n_v) * (1.0 + n_v)
+    for k, table in enumerate(lobe_table()):
+        entry = _looked_up(table, VEC4, f"lobe {k}", place)
+        turned = entry.x
+        cosine = F.sqrt(F.maximum(1.0 - turned * turned * sine_squared, 1e-6))
+        # The mirrored direction is 2 n.v n - v: there ``turned`` is 1 and the cosine is n.v.
+        direction = normal * (cosine + turned * n_v) - to_eye * turned
+        result.append(Lobe(direction, entry.y, entry.z, entry.w))
+    return result
+
+
+def compensation(f0: Variable, albedo: Variable) -> Variable:
+    """VEC3: the factor for light that is reflected several times between microfacets, which single scattering loses.
+
+    Turquin, "Practical multiple scattering compensation for microfacet models" (2019), equation 16: 1 + f0 (1 - E) / E.
+    albedo: E, FLOAT, the sum of scale and bias of all lobes.
+
+    >>> evaluate(compensation(F.constant((1.0, 1.0, 1.0)), F.constant(0.5)))[0, 0, 0].tolist()
+    [2.0, 2.0, 2.0]
+    """
+    return 1.0 + f0 * (1.0 / albedo - 1.0)
+
+
+@cache
+def diffuse_table() -> np.ndarray:
+    """(1, ENTRIES) float64: the share of uniform light that a white dielectric reflects diffusely, by quadrature.
+
+    Columns: the cosine to the eye, from 0 to 1. Gauss-Legendre in the cosine to the light, the mean of angles around it.
+    """
+    node, weight = np.polynomial.legendre.leggauss(48)
+    n_l, weight = (node + 1) / 2, weight / 2
+    turn = (np.arange(64) + 0.5) / 64 * np.pi
+    n_v = np.linspace(0, 1, ENTRIES)[:, None, None]
+    v_l = n_v * n_l[:, None] + np.sqrt((1 - n_v**2) * (1 - n_l[:, None] ** 2)) * np.cos(turn)
+    v_h = np.sqrt((1 + v_l) / 2)
+    through = (1 - DIELECTRIC) * (1 - (1 - v_h) ** 5)
+    return (through.mean(-1) * (2 * n_l * weight)).sum(-1)[None]
+
+
+def diffuse_albedo(normal: Variable, to_eye: Variable) -> Variable:
+    """FLOAT: the share of uniform light that a white dielectric reflects diffusely: the mean of 1 - F(v.h) over the cosine.
+
+    >>> round(evaluate(diffuse_albedo(F.constant((0.0, 0.0, 1.0)), F.constant((0.0, 0.0, 1.0)))).item(), 2)
+    0.96
+    """
+    n_v = F.clamp(F.dot(normal, to_eye), 0.0, 1.0)
+    return _looked_up(diffuse_table(), FLOAT, "diffuse albedo", F.vec2(n_v, 0.5))
+
+
+def equirectangular(direction: Variable) -> Variable:
+    """VEC2: where a direction stands in an equirectangular map: up +Y is v = 0, -Z is the centre.
+
+    direction: VEC3 of any length but 0. Differentiable but at the poles.
+
+    >>> evaluate(equirectangular(F.constant((0.0, 0.0, -1.0))))[0, 0, 0].tolist()
+    [0.5, 0.5]
+    """
+    x, y, z = direction.x, direction.y, direction.z
+    across = F.sqrt(F.maximum(x * x + z * z, 1e-12))
+    return F.vec2(F.atan2(x, -z) / (2 * math.pi) + 0.5, F.atan2(across, y) / math.pi)
