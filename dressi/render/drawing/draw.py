@@ -1,4 +1,4 @@
-"""Unlit pictures of a textured mesh by the hard raster, for targets and for scores of results."""
+"""Pictures of a mesh by the hard raster, unlit or lit, for targets and for scores of results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from ..cameras.units import matrices_leaf, send_matrices, unit_matrices
 from ..engine import MakeEngine
 from ..lists import list_leaf
 from ..mesh import Mesh
+from ..shading.lights import LightSource
 from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.projection import to_clip
-from ..surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
+from ..surface.screen import Surface, barycentric, corners, covered, interpolate, rasterize_hard
 from ..surface.texturing import texture_colour, texture_uv
+from .inputs import shape_given
+from .lights import light_given
+from .make import leaves
+from .material import material_given, tangents_given, wrap_of
+from .point import Geometry, SurfacePoint
 
 TILES = 12
 """Views drawn at once; more views are drawn in batches of this size by the same graph."""
@@ -25,14 +31,19 @@ MOST_SAMPLES = 256
 
 
 def draw(
-    mesh: Mesh, cameras: Cameras, make_engine: MakeEngine, samples: int = 1
+    mesh: Mesh,
+    cameras: Cameras,
+    make_engine: MakeEngine,
+    samples: int = 1,
+    light: LightSource | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Masks (N, H, W) in [0, 1], and unlit linear colours (N, H, W, 3) on black, both float32.
+    """Masks (N, H, W) in [0, 1], and linear colours (N, H, W, 3) on black, both float32.
 
     samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single sample lies at the
     centre of the pixel, so that masks are 0 or 1.
     The colour is texture times vertex colour times colour of the mesh, on both sides of faces. The texture repeats. It is
     read bilinearly for a single sample, else trilinearly, each sample for its part of the pixel.
+    light: in the world, far from the mesh; the colour is then that of the lit material, read trilinearly. None: unlit.
     """
     center, radius = mesh.bounding_sphere()
     matrices = unit_matrices(cameras, center, max(radius, 1e-30))
@@ -49,7 +60,13 @@ def draw(
     engine = make_engine()
     try:
         engine.set_output("mask", covered(face))
-        engine.set_output("color", _albedo(mesh, clip, faces, face, cameras.size, samples))
+        color = _albedo(mesh, clip, faces, face, cameras.size, samples)
+        if light is not None:
+            lit = _lit(
+                mesh, light, positions, clip, leaf, faces, Surface(faces, face, _weights(clip, faces, face))
+            )
+            color = F.select(covered(face), lit, 0.0)
+        engine.set_output("color", color)
         for offset in sample_offsets(samples):
             moved = shifted(matrices, offset, cameras.size)
             for first in range(0, views, count):
@@ -103,6 +120,30 @@ def _albedo(
     if samples > 1:
         level = surface_level(mesh, clip, faces, face, size, (width, height), samples)
     return texture_colour(texture, uv, face, level=level) * color
+
+
+def _weights(clip: Variable, faces: Variable, face: Variable) -> Variable:
+    return barycentric(clip, corners(face, faces), face.size)
+
+
+def _lit(
+    mesh: Mesh,
+    light: LightSource,
+    positions: Variable,
+    clip: Variable,
+    matrices: Variable,
+    faces: Variable,
+    surface: Surface,
+) -> Variable:
+    """VEC3: the material of the mesh under a light."""
+    given = shape_given(mesh, {}).given | material_given(mesh, None)
+    emitted, recipes = light_given(light)
+    parts = leaves(given | tangents_given(mesh, given, False) | emitted)
+    lights = tuple(recipe.light(parts) for recipe in recipes)
+    geometry = Geometry(
+        positions, clip, matrices, faces, parts, len(mesh.faces), True, lights, "trilinear", wrap_of(mesh)
+    )
+    return SurfacePoint(geometry, surface).lit()
 
 
 def surface_uv(

@@ -20,6 +20,7 @@ from ..forms.hard_soft_ras import FORMS, draw_form
 from ..surface.screen import CULLING
 from .inputs import Given, Shape, Values, shape_of
 from .lights import LightRecipe, has_headlight
+from .material import opaque
 from .picture import Picture
 from .pixels import NAMES
 from .point import Geometry, Shader
@@ -72,7 +73,8 @@ class Maker:
             options: dict[str, Any] = dict(self.options) | (
                 {"radius": parts["radius"]} if "radius" in parts else {}
             )
-            return draw_form(self.form, clip, faces, size, self.face_count, self.cull, **options)
+            keep = opaque(parts, clip, size, self.wrap) if "alpha" in parts else None
+            return draw_form(self.form, clip, faces, size, self.face_count, self.cull, keep=keep, **options)
 
         return Picture(
             geometry,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, VEC2, VEC3, VEC4, VType
+from ...ad.types import FLOAT, VEC2, VEC3, VEC4, Size, VType
 from ...errors import InputError
 from ..mesh import Mesh
+from ..surface.screen import barycentric, corners, interpolate
 from .inputs import Given, Values, face_list, numbers, vertex_list
 
 MATERIAL: dict[str, VType] = {
@@ -26,6 +28,8 @@ MATERIAL: dict[str, VType] = {
     "clearcoat_roughness": FLOAT,
     "sheen": VEC3,
     "sheen_roughness": FLOAT,
+    "alpha": FLOAT,
+    "alpha_cutoff": FLOAT,
 }
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
 
@@ -84,6 +88,8 @@ def _host_parts(mesh: Mesh) -> dict[str, Any]:
         parts["occlusion"] = found.occlusion
         if found.occlusion_strength != 1:
             parts["occlusion_strength"] = found.occlusion_strength
+    if found.alpha is not None and found.alpha_mode == "mask":
+        parts |= {"alpha": found.alpha, "alpha_cutoff": found.alpha_cutoff}
     for name, factor, image in (
         ("emission", found.emission, found.emission_map),
         ("clearcoat", found.clearcoat, found.clearcoat_map),
@@ -116,3 +122,17 @@ def wrap_of(mesh: Any) -> str:
     """How textures of the mesh go on outside of [0, 1]: along both axes as the material says for u."""
     found = mesh.material if isinstance(mesh, Mesh) else None
     return "repeat" if found is None else found.wrap[0]
+
+
+def opaque(
+    parts: Mapping[str, Variable], clip: Variable, size: Size, wrap: str
+) -> Callable[[Variable], Variable]:
+    """``DrawnMesh.keep`` of a material with an alpha mask: where alpha is at least the cutoff (default 0.5)."""
+    cutoff = parts.get("alpha_cutoff", F.constant(0.5))
+
+    def keep(face: Variable) -> Variable:
+        weights = barycentric(clip, corners(face, parts["faces"]), size)
+        uv = interpolate(parts["uvs"], corners(face, parts.get("uv_faces", parts["faces"])), weights)
+        return F.greater_equal(F.sample(parts["alpha"], uv, "bilinear", wrap, tolerance=0.0), cutoff)
+
+    return keep

@@ -7,6 +7,7 @@ import numpy as np
 from ..cameras.views import turntable
 from ..engine import MakeEngine
 from ..mesh import Mesh
+from ..shading.lights import LightSource
 from .draw import draw
 
 BACKGROUND = 0.18
@@ -22,11 +23,12 @@ def render_turntable(
     *,
     frames: int = 36,
     size: tuple[int, int] = (256, 256),
+    light: LightSource | None = None,
 ) -> np.ndarray:
-    """(frames, H, W, 3) linear: frames once around the mesh, unlit, on grey.
+    """(frames, H, W, 3) linear: frames once around the mesh on grey, unlit or under a light.
 
     >>> frames = render_turntable(primitives.cube(), np.array([0, 1, 0]), DressiAD, frames=4)  # doctest: +SKIP
     """
     center, radius = mesh.bounding_sphere()
-    masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine, SAMPLES)
+    masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine, SAMPLES, light)
     return colors + (1 - masks[..., None]) * BACKGROUND

@@ -19,6 +19,7 @@ The face form has the modes of the paper (figure 6) as presets, ``mode``; option
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ...ad.graph import Variable
@@ -131,13 +132,14 @@ def draw_form(
     cull: str = "none",
     *,
     mode: str | None = None,
+    keep: Callable[[Variable], Variable] | None = None,
     **options: Any,
 ) -> Silhouette:
-    """``hard_soft_ras`` by a record: the same arguments, checked."""
+    """``hard_soft_ras`` by a record: the same arguments, checked.  keep: see ``DrawnMesh``."""
     size = (int(size[0]), int(size[1]))
     given = form.arguments(size, mode, options)
     position, faces = clip_list(position), as_list("faces", IVEC3, faces)
-    return form.draw(DrawnMesh(position, faces, size, face_count, cull), **given)
+    return form.draw(DrawnMesh(position, faces, size, face_count, cull, keep), **given)
 
 
 __all__ = ["FORMS", "SOFT_FORMS", "SoftLayer", "SoftLayers", "draw_form", "hard_soft_ras"]

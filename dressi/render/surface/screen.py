@@ -6,6 +6,7 @@ Lengths on the screen are in units of the image height: x in [0, W / H], y in [0
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -164,6 +165,8 @@ class DrawnMesh:
     """How many faces of the list are drawn."""
     cull: str = "none"
     """"none" or "back"."""
+    keep: Callable[[Variable], Variable] | None = None
+    """For surfaces with cut-outs: the FLOAT mask that is 0 where a face (INT) is cut out at the pixel. None: nowhere."""
 
     @cached_property
     def points(self) -> Projected:
@@ -178,7 +181,18 @@ class DrawnMesh:
     def face(self) -> Variable:
         """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
         shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
-        return F.rasterize(self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown)
+        cut = None if self.keep is None else self._fragment
+        return F.rasterize(
+            self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown, fragment=cut
+        )
+
+    def _fragment(self, face: Variable) -> tuple[Variable, Variable]:
+        """Depth and mask of the fragment of a face at a pixel."""
+        assert self.keep is not None
+        at = corners(face, self.faces)
+        weights = barycentric(self.clip, at, self.size)
+        depth = interpolate(F.swizzle(self.clip, "zw"), at, weights)
+        return depth.x / depth.y, self.keep(face)
 
 
 class Corners(NamedTuple):

@@ -1,0 +1,157 @@
+"""Materials in pictures: maps, factors, cut-outs, normal maps, errors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD, F, Variable
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.types import FLOAT, VEC3
+from dressi.errors import InputError
+from dressi.render import Camera, DirectionalLight, Light, Mesh, PointLight, render
+from dressi.render.drawing import pixels
+from dressi.render.mesh.material import Material
+
+SIZE = (16, 16)
+CAMERA = Camera.perspective(45, SIZE, (0.2, 0.3, 4.0), (0, 0, 0))
+SQUARE = Mesh(
+    [[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]],
+    [[0, 1, 2], [0, 2, 3]],
+    uvs=[[0, 1], [1, 1], [1, 0], [0, 0]],
+    uv_faces=[[0, 1, 2], [0, 2, 3]],
+    name="square",
+)
+SUN = DirectionalLight((0.5, 0.4, 1.0), (2.0, 2.0, 2.0))
+
+
+@pytest.fixture(autouse=True)
+def engines(device, monkeypatch):
+    pixels.close_engines()
+    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
+    yield
+    pixels.close_engines()
+
+
+def whole() -> Material:
+    rng = np.random.default_rng(0)
+    normal = np.concatenate([rng.uniform(-0.3, 0.3, (4, 4, 2)), np.ones((4, 4, 1))], axis=-1)
+    return Material(
+        metallic=0.8,
+        roughness=0.9,
+        metallic_roughness=rng.uniform(0.2, 1, (4, 4, 2)),
+        normal=normal / np.linalg.norm(normal, axis=-1, keepdims=True),
+        normal_scale=0.7,
+        occlusion=rng.random((4, 4)),
+        emission=(0.1, 0.0, 0.2),
+        emission_map=rng.random((3, 5, 3)),
+        clearcoat=0.5,
+        clearcoat_roughness=0.3,
+        sheen_color=(0.2, 0.1, 0.0),
+        sheen_roughness=0.5,
+    )
+
+
+@pytest.mark.parametrize("filter", ["bilinear"])
+def test_every_part_of_a_material_reaches_the_picture(filter: str):
+    mesh = replace(SQUARE, material=whole(), texture=np.full((2, 2, 3), 0.5))
+    full = render(mesh, CAMERA, light=SUN, filter=filter).colour
+    for field in (
+        "metallic",
+        "roughness",
+        "normal",
+        "emission",
+        "clearcoat",
+        "sheen_color",
+        "metallic_roughness",
+    ):
+        default = Material.__dataclass_fields__[field].default
+        other = replace(mesh, material=replace(whole(), **{field: default}))
+        assert np.abs(render(other, CAMERA, light=SUN, filter=filter).colour - full).max() > 1e-3, field
+    # Occlusion is of light from all around only.
+    other = replace(mesh, material=replace(whole(), occlusion=None))
+    np.testing.assert_array_equal(render(other, CAMERA, light=SUN, filter=filter).colour, full)
+
+
+def test_given_parts_replace_those_of_the_mesh():
+    mesh = replace(SQUARE, material=whole())
+    own = render(mesh, CAMERA, light=SUN).colour
+    columns = whole().metallic_roughness
+    given = render(mesh, CAMERA, light=SUN, material={"roughness": columns[..., 1] * 0.9}).colour
+    np.testing.assert_allclose(given, own, atol=1e-5)
+    smooth = render(mesh, CAMERA, light=SUN, material={"roughness": 0.1, "normal": (0.0, 0.0, 1.0)}).colour
+    assert np.abs(smooth - own).max() > 0.01
+
+
+def test_a_flat_normal_map_changes_nothing():
+    plain = replace(SQUARE, material=Material(roughness=0.4))
+    flat = replace(SQUARE, material=Material(roughness=0.4, normal=np.tile([0.0, 0, 1], (2, 2, 1))))
+    a, b = (render(mesh, CAMERA, light=[SUN, PointLight((0, 0, 1.5))]).colour for mesh in (plain, flat))
+    np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_cut_outs_show_what_is_behind():
+    alpha = np.array([[1.0, 0.0], [0.0, 1.0]])
+    holed = replace(SQUARE, material=Material(alpha=alpha, alpha_mode="mask"))
+    mask = render(holed, CAMERA, light=None).mask
+    whole_mask = render(SQUARE, CAMERA, light=None).mask
+    assert 0.4 < mask.sum() / whole_mask.sum() < 0.6
+    picture = render(SQUARE, CAMERA, light=None, material={"alpha": Variable.of(alpha, FLOAT)})
+    (oracle,) = evaluate([picture.mask])
+    np.testing.assert_array_equal(oracle[0], mask)
+    opaque = replace(SQUARE, material=Material(alpha=alpha))
+    np.testing.assert_array_equal(render(opaque, CAMERA, light=None).mask, whole_mask)
+
+
+def test_gradients_by_maps_light_and_shape():
+    rng = np.random.default_rng(1)
+    roughness = Variable.of(rng.uniform(0.3, 0.9, (3, 3)), FLOAT, name="roughness")
+    normal = Variable.of(rng.uniform(0.2, 1, (3, 3, 3)), VEC3, name="normal")
+    metallic = Variable.of(np.full((1, 1), 0.4), FLOAT, name="metallic")
+    towards = Variable.of([[0.4, 0.3, 1.0]], VEC3, name="towards")
+    colour = Variable.of([[1.0, 2.0, 1.5]], VEC3, name="colour")
+    positions = Variable.of(SQUARE.positions, VEC3, name="positions")
+    picture = render(
+        SQUARE,
+        Camera.perspective(45, (6, 5), (0.23, 0.31, 4.0), (0, 0, 0)),
+        positions=positions,
+        form="hard",
+        texture=rng.random((2, 2, 3)),
+        material={"roughness": roughness, "metallic": metallic, "normal": F.normalize(normal)},
+        light=[DirectionalLight(towards, colour), PointLight((0.3, 0.2, 1.0), colour)],
+    )
+    assert check_gradient(picture.colour, [roughness, normal, metallic, towards, colour, positions]) < 1e-5
+
+
+def test_devices_agree_with_the_oracle(device):
+    mesh = replace(SQUARE, material=whole(), texture=np.full((2, 2, 3), 0.5))
+    leaf = Variable.of([[0.5, 0.4, 1.0]], VEC3, name="towards")
+    picture = render(mesh, CAMERA, light=DirectionalLight(leaf), filter="trilinear")
+    (oracle,) = evaluate([picture.colour])
+    with DressiAD(device) as ad:
+        np.testing.assert_allclose(ad.evaluate([picture.colour])[0], oracle, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        ({"material": {"shininess": 3}}, "roughness"),
+        ({"material": {"roughness": np.zeros((2, 2, 3))}}, r"\(H, W\)"),
+        ({"material": {"normal": Variable.of(np.zeros((2, 2)), FLOAT)}}, "VEC3"),
+        ({"material": {"roughness": np.full((2, 2), np.nan)}}, "NaN"),
+        ({"light": [Light((0, 0, 1)), 3]}, "list of lights"),
+        ({"light": DirectionalLight((0, 0, 0))}, "zero"),
+        ({"light": "sunset"}, "headlight"),
+        ({"filter": "cubic"}, "trilinear"),
+    ],
+)
+def test_bad_arguments_name_the_cure(arguments, text):
+    with pytest.raises(InputError, match=text):
+        render(SQUARE, CAMERA, **arguments)
+
+
+def test_a_map_needs_texture_coordinates():
+    bare = replace(SQUARE, uvs=None, uv_faces=None)
+    with pytest.raises(InputError, match="texture coordinates"):
+        render(bare, CAMERA, light=SUN, material={"roughness": np.ones((2, 2))}).colour.sum()
