@@ -88,6 +88,20 @@ def fit(
     exposure: Annotated[
         bool, typer.Option("--exposure", help="Find a brightness for each picture along with the texture.")
     ] = False,
+    optimize: Annotated[
+        str | None,
+        typer.Option(
+            help="Also recover the material, after the shape: some of albedo, normal, roughness, metallic, emission, light, exposure,"
+            " with commas between them."
+        ),
+    ] = None,
+    light: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --optimize: the light of the pictures, an equirectangular .hdr or .exr file. A mesh given with --target is"
+            " shown under it. Default: a studio for --target; even light, to be optimised, for --photos."
+        ),
+    ] = None,
     spread: Annotated[
         float, typer.Option(help="Lambda of large steps for the shape, such as 6; 0 for the plain Laplacian.")
     ] = 0.0,
@@ -120,7 +134,7 @@ def fit(
 
     request = Request(
         target=target, photos=photos, masks=masks, depth=depth, depth_scale=depth_scale, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
-        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure,
+        radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure, optimize=optimize, light=light,
         spread=spread, remesh=remesh, device=device,
         resume=resume, preview=preview, plan=plan, as_json=as_json,
     )  # fmt: skip

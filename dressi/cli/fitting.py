@@ -14,6 +14,7 @@ from tqdm import tqdm
 from dressi import Device, DressiAD
 from dressi.cli.interrupt import Stop
 from dressi.cli.made_masks import MadeMasks
+from dressi.cli.material import MaterialRequest, material_request
 from dressi.cli.plan_for import device_or_record
 from dressi.cli.sizes import check_size, parse_size
 from dressi.cli.terminal import say
@@ -67,6 +68,8 @@ class Request:
     refine_poses: bool
     batch: int
     exposure: bool
+    optimize: str | None
+    light: Path | None
     spread: float
     remesh: bool | None
     device: str | None
@@ -97,6 +100,8 @@ def run_fit(request: Request) -> int:
         raise InputError(
             "--target-samples is for pictures of a mesh; photographs are filtered by their camera"
         )
+    if request.light is not None and request.optimize is None:
+        raise InputError("--light belongs to --optimize; give both, or neither")
     if request.as_json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
     size = parse_size(request.size) if request.size is not None else None
@@ -108,6 +113,7 @@ def run_fit(request: Request) -> int:
     source = _source(request, size, made)
     if isinstance(source, Photos):
         options = _options(request, source.cameras.size)
+    material = material_request(request.optimize, request.light, request.photos is not None, options)
     if request.plan:
         _print_plan(request, source, options, init)
         return 0
@@ -121,13 +127,15 @@ def run_fit(request: Request) -> int:
         with locked(request.out):
             if made is not None:
                 made.write(request.out / "masks")
-            dataset = _dataset(source, options, make_engine)
+            dataset = _dataset(source, options, make_engine, material)
             job = FitJob(dataset, options, make_engine, init=init, folder=request.out)
             stop = Stop()
             try:
                 with stop, Bar(request.resume) as bar:
                     preview = request.out / "preview.png" if request.preview else None
                     result = job.run(resume=request.resume, progress=bar, stop=stop, preview=preview)
+                    if material is not None and result.finished:
+                        result = material.recovered(dataset, result, make_engine, bar, stop)
                 say("writing results ...")
                 report = _written(request, source, device, dataset, result, begin)
             except KeyboardInterrupt:
@@ -263,10 +271,16 @@ def _with_uvs(mesh: Mesh) -> Mesh:
     return mesh if mesh.uvs is not None else mesh.unwrap()
 
 
-def _dataset(source: Mesh | Photos, options: FitOptions, make_engine: Callable[[], DressiAD]) -> Dataset:
+def _dataset(
+    source: Mesh | Photos,
+    options: FitOptions,
+    make_engine: Callable[[], DressiAD],
+    material: MaterialRequest | None,
+) -> Dataset:
     if isinstance(source, Photos):
         return photo_dataset(source)
-    return mesh_dataset(source, options.views, options.size, make_engine, options.target_samples)
+    light = None if material is None else material.light
+    return mesh_dataset(source, options.views, options.size, make_engine, options.target_samples, light)
 
 
 class Bar:
@@ -288,6 +302,9 @@ class Bar:
     def _show(self, progress: Progress) -> None:
         if self._bar is None:
             self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
+        if progress.total > self._bar.total:
+            # The material phase follows.
+            self._bar.total = progress.total
         self._bar.set_description(progress.phase, refresh=False)
         shown = {} if progress.iou is None else {"IoU": f"{progress.iou:.4f}"}
         if progress.psnr is not None:

@@ -7,7 +7,7 @@ pictures: from a mesh to arrays, or to differentiable images
     Picture, Pixels, SurfacePoint, render, render_turntable
 
 lights: on Lambert surfaces (Light), and on glTF materials
-    DirectionalLight, Light, PointLight
+    DirectionalLight, Environment, HarmonicsLight, Light, PointLight, studio
 
 meshes: shapes on the host, in and out of files
     Mesh, Part, Scene, join, load_mesh, primitives, save_mesh
@@ -116,8 +116,11 @@ from .objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
+from .shading.environment import Environment
+from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
 from .shading.lights import DirectionalLight, Light, PointLight
+from .shading.studio import studio
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
 from .surface.projection import to_clip
@@ -129,6 +132,8 @@ __all__ = [
     "Camera",
     "Cameras",
     "DirectionalLight",
+    "Environment",
+    "HarmonicsLight",
     "Light",
     "Mesh",
     "Part",
@@ -211,6 +216,7 @@ __all__ = [
     "spread",
     "srgb_to_linear",
     "ssim",
+    "studio",
     "texture_colour",
     "texture_uv",
     "to_clip",

@@ -11,7 +11,7 @@ import numpy as np
 from ...ad.graph import Variable
 from ...errors import InputError
 from ..shading.lights import Light, LightSource
-from .inputs import Given, Values, per_view, picture_of
+from .inputs import Given, Values, per_view, picture_of, vertex_list
 
 
 class LightRecipe(NamedTuple):
@@ -50,7 +50,8 @@ def light_given(light: Any) -> tuple[dict[str, Given], tuple[LightRecipe, ...]]:
     """The images of the parameters of all lights, and how lights are made of them. Raises InputError."""
     given: dict[str, Given] = {}
     recipes = []
-    for number, one in enumerate(lights_of(light)):
+    for number, given_light in enumerate(lights_of(light)):
+        one = given_light.prepared()
         fixed, parameters = {}, []
         for field in dataclasses.fields(one):
             value = getattr(one, field.name)
@@ -71,6 +72,8 @@ def _parameter(light: LightSource, name: str) -> Given:
     value, what = getattr(light, name), f"{name} of {type(light).__name__}"
     if name in light.images:
         return picture_of(what, value)
+    if name in light.lists:
+        return vertex_list(what, light.parameters[name], value)
     found = per_view(what, light.parameters[name], value)
     if name == "direction" and isinstance(found, Values) and not np.abs(found.array).max(-1).min() > 0:
         raise InputError("the direction of the light is zero; point it towards the light")

@@ -215,7 +215,7 @@ class FitJob:
             cameras,
             self._earlier,
             qualities(point, names),
-            self._keeper.unsaved,
+            unsaved=self._keeper.unsaved,
         )
 
     @property

@@ -26,12 +26,15 @@ from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..objectives.hull import hull_iou
 from ..objectives.metrics import chamfer, iou, psnr, ssim
+from ..shading.lights import LightSource
 from .cameras import cameras_file, moves
 from .dataset import Dataset, Observations
 from .disk import cannot_write, locked, temporary_prefix
 from .parts import Parts
 from .result import FitResult, Quality
 
+LIGHT = "light.json"
+"""The light of a result whose material was recovered."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "loss.png", "views.png", "turntable.gif", "report.json")
 
 
@@ -51,9 +54,15 @@ class Score:
         return {"iou": self.iou, "psnr": quality, "ssim": self.ssim}
 
 
-def score(result: FitResult, views: Observations, make_engine: MakeEngine) -> Score:
-    """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them."""
-    masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples)
+def score(
+    result: FitResult, views: Observations, make_engine: MakeEngine, exposures: np.ndarray | None = None
+) -> Score:
+    """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them.
+
+    exposures: (N,) factors of the views."""
+    masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
+    if exposures is not None:
+        colors = colors * exposures[:, None, None, None]
     return Score(
         iou(masks, views.masks, views.known),
         psnr(colors, views.colors, views.masks),
@@ -117,9 +126,9 @@ def write_results(
     if result.cameras is not None:
         files = (*FILES, NAME)
         dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
-    train = score(result, dataset.train, make_engine)
+    train = score(result, dataset.train, make_engine, result.exposures)
     held_out = None if dataset.held_out is None else score(result, dataset.held_out, make_engine)
-    frames = render_turntable(result.mesh, dataset.up, make_engine)
+    frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
     report: dict[str, Any] = {
         "device": device,
         "plan": {
@@ -135,6 +144,11 @@ def write_results(
             "heldout": None if held_out is None else held_out.as_dict(),
         },
     }
+    if result.light is not None:
+        files = (*files, LIGHT)
+        report["material"] = {"light": type(result.light).__name__}
+        if result.exposures is not None:
+            report["material"]["exposures"] = result.exposures.tolist()
     if result.cameras is not None:
         report["poses"] = moves(result.cameras, given)
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
@@ -152,6 +166,8 @@ def write_results(
         shown = slice(0, pictures.COLUMNS)
         sheet = pictures.compare(dataset.train.colors[shown], train.colors[shown])
         save_png(new / "views.png", sheet)
+        if result.light is not None:
+            (new / LIGHT).write_text(json.dumps(light_facts(result.light)) + "\n")
         save_gif(new / "turntable.gif", frames)
         timing = result.timing
         report["time"] = {
@@ -192,6 +208,14 @@ def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:
         except (OSError, InputError):
             continue
     return None
+
+
+def light_facts(light: LightSource) -> dict[str, Any]:
+    """A light for JSON: its kind and its parameters."""
+    facts: dict[str, Any] = {"kind": type(light).__name__}
+    for name, value in vars(light).items():
+        facts[name] = np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
+    return facts
 
 
 def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..cameras import Cameras
 from ..mesh import Mesh
+from ..shading.lights import LightSource
 
 
 @dataclass(frozen=True)
@@ -59,5 +62,9 @@ class FitResult:
     quality: list[Quality] = field(default_factory=list)
     """IoU and PSNR of the training views from time to time, those of runs that this one resumed included; empty where
     nobody watched."""
+    light: LightSource | None = None
+    """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
+    exposures: np.ndarray | None = None
+    """(N,) factors of the linear light of the training views, where exposures were recovered with the material."""
     unsaved: str | None = None
     """Why the last checkpoint could not be written; None if it was written, or none was asked for."""

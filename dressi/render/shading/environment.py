@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ...ad.ops.texture.levels import sample_levels
 from ...ad.types import FLOAT, MAT3, VEC3
 from ...errors import InputError
 from .brdf import Reflectance
+from .lights import Fragment, LightSource
 from .prefilter import filtered_levels, irradiance, level_places
 from .split_sum import compensation, diffuse_albedo, equirectangular, lobes
 
@@ -22,7 +23,7 @@ LEAST_WIDTH, WIDEST = 16, 512
 
 
 @dataclass(frozen=True, eq=False)
-class Environment:
+class Environment(LightSource):
     """Light from infinitely far away.
 
     map: array (H, 2 H, 3) or VEC3 Variable (2 H x H), linear radiance, equirectangular: row 0 is up (+Y), the centre is -Z, +X
@@ -36,9 +37,31 @@ class Environment:
     [2.0, 2.0, 2.0]
     """
 
+    parameters = {"map": VEC3, "rotation": MAT3, "intensity": VEC3}
+    images = frozenset(("map",))
+    learned = ("map",)
+    positive = frozenset(("map",))
+
     map: Variable | np.ndarray
-    rotation: Like | np.ndarray = 0.0
+    rotation: Like | np.ndarray | None = 0.0
     intensity: Like = 1.0
+
+    def prepared(self) -> Environment:
+        """The same with a map of at most 512 texels across, and a rotation that is a matrix, or None for none."""
+        image = as_map(self.map)
+        rotation = self.rotation
+        if rotation is None or _is_zero(rotation):
+            rotation = None
+        elif not (isinstance(rotation, Variable) and rotation.vtype is FLOAT):
+            matrix = as_rotation(rotation)
+            rotation = matrix if matrix.data is None else matrix.data[0, 0, 0]
+        else:
+            rotation = as_rotation(rotation)
+        found = image.data[0] if image.data is not None and image is not self.map else image
+        return replace(self, map=found, rotation=rotation)
+
+    def reflected(self, at: Fragment) -> Variable:
+        return self.prefiltered().reflected(at.surface, at.normal, at.to_eye)
 
     def prefiltered(self, compensate: bool = False) -> PrefilteredEnvironment:
         """The light ready to be reflected. With a map that does not change, an engine computes this once.
@@ -129,7 +152,9 @@ def as_map(image: Variable | np.ndarray) -> Variable:
     _check_size((width, height))
     values = values.astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise InputError("an environment map holds light, finite and at least 0; clean it with np.nan_to_num and np.clip")
+        raise InputError(
+            "an environment map holds light, finite and at least 0; clean it with np.nan_to_num and np.clip"
+        )
     if width > WIDEST:
         values = shrunk_map(values)
     return Variable(VEC3, (values.shape[1], values.shape[0]), name="environment", data=values[None])
@@ -165,7 +190,9 @@ def _check_size(size: tuple[int, int]) -> None:
 
 
 def _is_zero(rotation) -> bool:
-    return not isinstance(rotation, Variable) and np.ndim(rotation) == 0 and float(rotation) == 0.0
+    return rotation is None or (
+        not isinstance(rotation, Variable) and np.ndim(rotation) == 0 and float(rotation) == 0.0
+    )
 
 
 def as_rotation(rotation: Like | np.ndarray) -> Variable:
@@ -178,10 +205,14 @@ def as_rotation(rotation: Like | np.ndarray) -> Variable:
         array = np.asarray(rotation, dtype=np.float64)
         if array.shape == (3, 3):
             if not np.allclose(array @ array.T, np.eye(3), atol=1e-4) or np.linalg.det(array) < 0:
-                raise InputError("the rotation of an environment is a rotation matrix; this one scales, shears or mirrors")
+                raise InputError(
+                    "the rotation of an environment is a rotation matrix; this one scales, shears or mirrors"
+                )
             return Variable(MAT3, data=array)
         if array.shape:
-            raise InputError(f"the rotation of an environment is an angle or a 3x3 matrix, not an array {array.shape}")
+            raise InputError(
+                f"the rotation of an environment is an angle or a 3x3 matrix, not an array {array.shape}"
+            )
         rotation = Variable(data=float(array))
     if rotation.vtype is MAT3:
         return rotation

@@ -41,10 +41,16 @@ class LightSource(ABC):
     """Fields that hold numbers, arrays or Variables, and their types: one value, or one a view."""
     images: ClassVar[frozenset[str]] = frozenset()
     """Parameters that are images instead."""
+    lists: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that are lists instead."""
     learned: ClassVar[tuple[str, ...]] = ()
     """Parameters that a fit of the light finds."""
     positive: ClassVar[frozenset[str]] = frozenset()
     """Those of them that are never below 0."""
+
+    def prepared(self) -> LightSource:
+        """The same light with checked fields in the form that ``parameters`` says. Raises InputError."""
+        return self
 
     @abstractmethod
     def reflected(self, at: Fragment) -> Variable:

@@ -168,7 +168,9 @@ $y += line;
 
     def eval(self, x: np.ndarray) -> np.ndarray:
         # A row of the output at a time: all weights together are as many as the product of both images.
-        lines = [np.tensordot(x, self.weights(np.array([y]))[0], ((1, 2), (1, 2))) for y in range(self.size[1])]
+        lines = [
+            np.tensordot(x, self.weights(np.array([y]))[0], ((1, 2), (1, 2))) for y in range(self.size[1])
+        ]
         # (batch, components..., columns) for each row.
         return np.moveaxis(np.stack(lines, axis=1), -1, 2)
 

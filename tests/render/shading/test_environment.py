@@ -16,8 +16,8 @@ from dressi.ad.types import FLOAT, MAT3, VEC3
 from dressi.errors import InputError
 from dressi.render.shading.brdf import Reflectance
 from dressi.render.shading.environment import Environment, as_rotation, shrunk_map
-from dressi.render.shading.split_sum import lobe_table
 from dressi.render.shading.sphere_filter import directions
+from dressi.render.shading.split_sum import lobe_table
 
 SIZE = (128, 64)
 EYE = np.array([0.48, 0.6, 0.64])
@@ -58,7 +58,7 @@ def bilinear(image: np.ndarray, times: int) -> np.ndarray:
         n = image.shape[axis]
         place = (np.arange(n * times) + 0.5) / times - 0.5
         low = np.floor(place).astype(int)
-        pick = (lambda i: np.clip(i, 0, n - 1)) if axis == 0 else (lambda i: i % n)
+        pick = (lambda i, n=n: np.clip(i, 0, n - 1)) if axis == 0 else (lambda i, n=n: i % n)
         f = (place - low).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
         image = image.take(pick(low), axis) * (1 - f) + image.take(pick(low + 1), axis) * f
     return image
@@ -222,7 +222,9 @@ def test_wide_maps_are_shrunk_and_keep_their_light():
     assert fewer.shape == (256, 512, 3)
     for values in (image, fewer):
         area = areas(values.shape[1])[..., None]
-        np.testing.assert_allclose((values * area).sum((0, 1)), (image * areas(768)[..., None]).sum((0, 1)), rtol=1e-9)
+        np.testing.assert_allclose(
+            (values * area).sum((0, 1)), (image * areas(768)[..., None]).sum((0, 1)), rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize(

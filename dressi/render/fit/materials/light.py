@@ -29,7 +29,7 @@ class LearnedLight:
     """
 
     def __init__(self, light: LightSource, learned: bool):
-        self.given = light
+        self.given = light = light.prepared()
         parts, (recipe,) = light_given(light)
         names = set(light.learned) if learned else set()
         images: dict[str, Variable] = {}
@@ -57,7 +57,14 @@ class LearnedLight:
         fields = dict(vars(self.given))
         for name in self.values:
             found = np.asarray(values[name], np.float64)
-            fields[name.removeprefix("light ")] = found[0] if found.shape[1:3] != (1, 1) else found[:, 0, 0]
+            field = name.removeprefix("light ")
+            if field in self.given.lists:
+                found = found.reshape(-1, *found.shape[3:])
+            elif field in self.given.images:
+                found = found[0]
+            else:
+                found = found[:, 0, 0]
+            fields[field] = found
         return type(self.given)(**fields)
 
 

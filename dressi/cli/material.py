@@ -1,0 +1,59 @@
+"""The material phase of `dressi fit`: what ``--optimize`` and ``--light`` ask for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dressi import DressiAD
+from dressi.errors import InputError
+from dressi.render.fit import Dataset, FitOptions, FitResult, Progress
+from dressi.render.fit.materials.options import MaterialOptions, parts_of
+from dressi.render.fit.materials.recover import with_material
+from dressi.render.io import load_image
+from dressi.render.shading.environment import Environment
+from dressi.render.shading.harmonics_light import HarmonicsLight
+from dressi.render.shading.lights import LightSource
+from dressi.render.shading.studio import studio
+
+
+@dataclass(frozen=True)
+class MaterialRequest:
+    """What the material phase does."""
+
+    options: MaterialOptions
+    light: LightSource
+    """What pictures of a mesh are drawn under, and what the phase starts from."""
+    start: LightSource
+    """What the phase starts from: ``light``, or even light where nothing is known of it."""
+
+    def recovered(
+        self,
+        dataset: Dataset,
+        result: FitResult,
+        make_engine: Callable[[], DressiAD],
+        progress: Callable[[Progress], None],
+        stop: Callable[[], bool],
+    ) -> FitResult:
+        """The result with its material."""
+        return with_material(
+            dataset, result, self.options, self.start, make_engine, progress=progress, stop=stop
+        )
+
+
+def material_request(
+    optimize: str | None, light: Path | None, photos: bool, options: FitOptions
+) -> MaterialRequest | None:
+    """None without ``--optimize``. Raises InputError."""
+    if optimize is None:
+        return None
+    parts = parts_of(optimize)
+    if photos and light is None and "light" not in parts:
+        raise InputError(
+            "the light of photographs is not known; add light to --optimize, or give it with --light FILE.hdr"
+        )
+    given = Environment(load_image(light)[..., :3]) if light is not None else None
+    material = MaterialOptions(
+        parts, texture_size=options.texture_size, batch=options.batch or 4, seed=options.seed
+    )
+    shown = given or Environment(studio())
+    return MaterialRequest(material, shown, given or HarmonicsLight() if "light" in parts else shown)
