@@ -3,7 +3,8 @@
 | what | in | out |
 |---|---|---|
 | meshes | `load_mesh`: .glb, .gltf, .obj, .ply, .off, .stl | `save_mesh`: .glb, .obj, .ply, .stl |
-| images | `load_image`: PNG (8 and 16 bits), JPEG, TIFF, BMP, GIF, WebP, Radiance .hdr | `save_image`, `save_gif` |
+| images | `load_image`: PNG and TIFF (8 and 16 bits), JPEG, BMP, GIF, WebP, Radiance .hdr, OpenEXR .exr | `save_image`, `save_gif` |
+| environment maps | `load_environment`: .hdr, .exr, and the images above | `save_image` |
 | calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP; depth pictures | |
 
 Colours are linear light with sRGB primaries in memory. Files are not trusted: each loads or raises InputError, one sentence
@@ -18,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dressi.errors import InputError
+from dressi.render.io.environments import load_environment
 from dressi.render.io.files import read_bytes, write_files, write_json
 from dressi.render.io.formats.glb import save_glb
 from dressi.render.io.formats.gltf import load_gltf
@@ -38,7 +40,7 @@ from dressi.render.io.photos import Photos, load_photos
 from dressi.render.mesh import Mesh
 
 __all__ = [
-    "Photos", "encode_png", "load_image", "load_mesh", "load_photos", "read_image", "resize", "save_gif", "save_glb",
+    "Photos", "encode_png", "load_environment", "load_image", "load_mesh", "load_photos", "read_image", "resize", "save_gif", "save_glb",
     "save_image", "save_mesh", "save_obj", "save_ply", "save_png", "save_stl", "write_files", "write_json",
 ]  # fmt: skip
 

@@ -1,13 +1,14 @@
 """Images between files and linear light.
 
 In memory: float arrays (H, W, C), row 0 on top, colours in linear light with sRGB primaries, alpha straight. In files: code
-values of sRGB, of 8 or 16 bits, or linear light in Radiance files.
+values of sRGB, of 8 or 16 bits, or linear light in Radiance and OpenEXR files.
 """
 
 from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from PIL import Image
 from scipy import sparse
 
 from dressi.errors import InputError
+from dressi.render.io.exr import encode_exr
 from dressi.render.io.files import read_bytes, write_files
 from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_size
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
@@ -24,19 +26,32 @@ from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 @dataclass(frozen=True)
 class ImageFormat:
     """A kind of image file that is written. name: of the encoder of Pillow.  alpha: whether it keeps an alpha channel.
-    lossy: whether it has a quality.  deep: whether it may have 16 bits a channel.  linear: whether it holds linear light in
-    floating point (Radiance), encoded by OpenCV."""
+    lossy: whether it has a quality.  deep: whether it may have 16 bits a channel.  linear: the encoder of linear light
+    (float values, bits), for kinds that hold floats."""
 
     name: str
     alpha: bool = False
     lossy: bool = False
     deep: bool = False
-    linear: bool = False
+    linear: Callable[[np.ndarray, int], bytes] | None = None
+
+
+def _radiance(light: np.ndarray, bits: int) -> bytes:
+    light = np.maximum(light, 0)
+    # OpenCV cuts the 8 bits of a channel off. Half a unit more rounds them, so that light is not lost on average.
+    unit = np.ldexp(1.0, np.frexp(light.max(-1, keepdims=True))[1] - 8)
+    return _by_opencv(".hdr", np.where(light > 0, light + 0.5 * unit, 0.0).astype(np.float32))
+
+
+def _openexr(light: np.ndarray, bits: int) -> bytes:
+    if bits not in (8, 16, 32):
+        raise InputError(f"an .exr image has 16 or 32 bits a channel, not {bits}")
+    return encode_exr(light, half=bits < 32)
 
 
 PNG = ImageFormat("PNG", alpha=True, deep=True)
 JPEG = ImageFormat("JPEG", lossy=True)
-TIFF = ImageFormat("TIFF", alpha=True)
+TIFF = ImageFormat("TIFF", alpha=True, deep=True)
 FORMATS = {
     ".png": PNG,
     ".jpg": JPEG,
@@ -45,21 +60,24 @@ FORMATS = {
     ".bmp": ImageFormat("BMP"),
     ".tif": TIFF,
     ".tiff": TIFF,
-    ".hdr": ImageFormat("HDR", linear=True),
+    ".hdr": ImageFormat("HDR", linear=_radiance),
+    ".exr": ImageFormat("EXR", alpha=True, linear=_openexr),
 }
 """By the ending of a file's name."""
 
 
 def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
-    """Read a PNG (8 or 16 bits), JPEG, TIFF, BMP, GIF, WebP or Radiance `.hdr` image.
+    """Read a PNG or TIFF (8 or 16 bits), JPEG, BMP, GIF, WebP, Radiance `.hdr` or OpenEXR `.exr` image.
 
     linear: whether colours come as linear light with sRGB primaries; False gives the code values of the file, for masks,
-    normals and other data. Radiance files hold linear light; their code values are clamped to [0, 1].
+    normals and other data. Radiance and OpenEXR files hold linear light; their code values are clamped to [0, 1].
 
     Returns (H, W, C) float32, row 0 on top; C is 1 (grey), 3 (red, green, blue) or 4 (and straight alpha, never converted).
-    Values are in [0, 1], except those of Radiance files, which have no upper end. Raises InputError naming the file: not
-    there, another kind, damaged, or above `config.max_megapixels`; also for `.hdr` without OpenCV
-    (``pip install 'dressi[images]'``, which reads 16-bit colour PNG without loss, too).
+    Values are in [0, 1], except those of Radiance and OpenEXR files, which have no upper end; OpenEXR may hold negative
+    ones. Of OpenEXR files one flat picture with half or float channels R, G, B, A or Y is read. Raises InputError naming the
+    file: not there, another kind, damaged, with values that are NaN or infinite, or above `config.max_megapixels`; also for
+    `.hdr` without OpenCV and `.exr` without OpenEXR (``pip install 'dressi[images]'``, which reads 16-bit colour without
+    loss, too).
 
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "grey.png")
@@ -76,15 +94,16 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
 def save_image(
     path: str | os.PathLike, image: np.ndarray, *, linear: bool = True, bits: int = 8, quality: int = 95
 ) -> None:
-    """Write an image as `.png`, `.jpg`, `.webp`, `.bmp`, `.tif` or `.hdr`, by the name's ending; whole or not at all.
+    """Write an image as `.png`, `.jpg`, `.webp`, `.bmp`, `.tif`, `.hdr` or `.exr`, by the name's ending; whole or not at all.
 
     image: (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) floats, or one such picture as a batch (1, H, W, C); row 0 on top,
-    alpha straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a precision of 1/256.
+    alpha straight and last. Values are clamped to [0, 1]; `.hdr` keeps what is above 1 with a precision of 1/256, and `.exr` all.
     linear: whether colours are linear light, which is stored by the sRGB curve; False stores the values as they are.
-    bits: 8, or 16 for PNG.  quality: of JPEG and lossy WebP, 1 to 100.
+    bits: 8, or 16 for PNG and TIFF; `.exr` holds 16-bit floats, or 32-bit ones with 32.  quality: of JPEG and lossy WebP, 1 to 100.
 
     Raises InputError: another ending or shape, integers or NaN as values, alpha where the kind has none, a folder that is
-    not there; also for `.hdr` and 16-bit colour without OpenCV (``pip install 'dressi[images]'``).
+    not there; also for `.hdr` and 16-bit colour without OpenCV, and `.exr` without OpenEXR
+    (``pip install 'dressi[images]'``).
 
     >>> import numpy as np, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "ramp.png")
@@ -101,9 +120,11 @@ def save_image(
         raise InputError(
             f"'{path}' cannot keep alpha; give {values.shape[0]}x{values.shape[1]}x3 values or save it as .png"
         )
-    if kind.linear:
-        light = values if linear else srgb_to_linear(values)
-        return write_files({Path(path): _by_opencv(".hdr", np.maximum(light, 0).astype(np.float32))})
+    if kind.linear is not None:
+        light = values.astype(np.float64)
+        if not linear:
+            light[..., :3] = srgb_to_linear(light[..., :3])
+        return write_files({Path(path): kind.linear(light, bits)})
     write_files({Path(path): _encoded(_quantized(values, linear, bits), kind, quality)})
 
 
@@ -194,9 +215,9 @@ def _quantized(values: np.ndarray, linear: bool, bits: int) -> np.ndarray:
 def _encoded(codes: np.ndarray, kind: ImageFormat, quality: int) -> bytes:
     if codes.dtype == np.uint16:
         if not kind.deep:
-            raise InputError(f"16 bits a channel are written as .png only, not as {kind.name}")
+            raise InputError(f"16 bits a channel are written as .png or .tif, not as {kind.name}")
         if codes.shape[-1] > 1:
-            return _by_opencv(".png", codes)
+            return _by_opencv(f".{kind.name.lower()}", codes)
     stream = io.BytesIO()
     picture = Image.fromarray(codes[..., 0] if codes.shape[-1] == 1 else codes)
     picture.save(stream, kind.name, **({"quality": quality} if kind.lossy else {}))

@@ -1,7 +1,7 @@
 """Encoded images to pixels: the only place that decodes untrusted image files.
 
-The kind is determined by the first bytes, never by the name, and only the kinds of ``_READERS`` and Radiance are decoded, each by
-its own class of Pillow: no other decoder, and no program that one would start, is reached. The size in the head is compared
+The kind is determined by the first bytes, never by the name, and only the kinds of ``_READERS``, Radiance and OpenEXR are decoded,
+each by its own class of Pillow, or by OpenCV or OpenEXR: no other decoder, and no program that one would start, is reached. The size in the head is compared
 with ``config.max_megapixels`` before anything is decoded.
 """
 
@@ -22,10 +22,10 @@ from PIL import WebPImagePlugin as WebP
 
 from dressi.config import config
 from dressi.errors import InputError
+from dressi.render.io.exr import INSTALL, MAGIC, decode_exr, exr_pixels, exr_size
 from dressi.render.io.files import reason, shown
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
-INSTALL = "pip install 'dressi[images]'"
 _READERS = {
     "PNG": PngImagePlugin.PngImageFile,
     "JPEG": JpegImagePlugin.JpegImageFile,
@@ -36,7 +36,7 @@ _READERS = {
 }
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff", "JPEG"), (b"BM", "BMP"), (b"GIF87a", "GIF"), (b"GIF89a", "GIF"),
-    (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"II+\0", "TIFF"), (b"MM\0+", "TIFF"), (b"#?RADIANCE", "HDR"), (b"#?RGBE", "HDR"),
+    (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"II+\0", "TIFF"), (b"MM\0+", "TIFF"), (b"#?RADIANCE", "HDR"), (b"#?RGBE", "HDR"), (MAGIC, "EXR"),
 )  # fmt: skip
 _HDR_SIZE = re.compile(rb"\n\s*?\n-Y +(\d{1,9}) +\+X +(\d{1,9})\r?\n")
 
@@ -63,24 +63,33 @@ class Pixels:
     def codes(self) -> np.ndarray:
         """(H, W, C) float32 code values in [0, 1]; linear light is clamped to that first."""
         if self.values.dtype.kind == "f":
-            return linear_to_srgb(self.values).astype(np.float32)
+            codes = np.clip(self.values, 0, 1)
+            codes[..., :3] = linear_to_srgb(codes[..., :3])
+            return codes.astype(np.float32)
         return self.values / np.float32(np.iinfo(self.values.dtype).max)
 
 
 def decode_pixels(data: bytes, name: str) -> Pixels:
-    """The first picture of an encoded PNG, JPEG, TIFF, BMP, GIF, WebP or Radiance image.
+    """The first picture of an encoded PNG, JPEG, TIFF, BMP, GIF, WebP, Radiance or OpenEXR image.
 
     name: what messages call it.  Raises InputError naming it: another kind of file, too large, damaged, or of values that
     images do not have here.
     """
     kind = _kind(data, name)
+    if kind in _FLOAT_SIZES:
+        _check(_FLOAT_SIZES[kind](data, name), name)
+    if kind == "EXR":
+        try:
+            _check(exr_pixels(data), name)
+            return Pixels(decode_exr(data, shown(name)))
+        except ValueError as error:
+            raise _unreadable(name, error) from None
     if kind == "HDR":
-        _check(_hdr_size(data, name), name)
         return Pixels(_by_opencv(_needed_opencv(f"reading the Radiance image '{shown(name)}'"), data, name))
-    deep = kind == "PNG" and data[24:25] == b"\x10" and data[25:26] != b"\0"
     try:
         with _opened(kind, data, name) as image:
             _check(image.size, name)
+            deep = _deep(image, kind, data)
             cv2 = opencv() if deep else None
             if cv2 is None:
                 values = _plain(image, kind, name)
@@ -100,8 +109,8 @@ def decode_pixels(data: bytes, name: str) -> Pixels:
 def pixels_size(data: bytes, name: str) -> tuple[int, int]:
     """(W, H) as the head says it; nothing is decoded. Raises InputError naming it, also when it is too large."""
     kind = _kind(data, name)
-    if kind == "HDR":
-        return _check(_hdr_size(data, name), name)
+    if kind in _FLOAT_SIZES:
+        return _check(_FLOAT_SIZES[kind](data, name), name)
     try:
         with _opened(kind, data, name) as image:
             return _check(image.size, name)
@@ -145,7 +154,7 @@ def _kind(data: bytes, name: str) -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WebP"
     raise InputError(
-        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP or Radiance (.hdr);"
+        f"cannot read the image '{shown(name)}': it is not PNG, JPEG, TIFF, BMP, GIF, WebP, Radiance (.hdr) or OpenEXR (.exr);"
         " export it again as PNG or JPEG"
     )
 
@@ -185,6 +194,24 @@ def _hdr_size(data: bytes, name: str) -> tuple[int, int]:
     return size
 
 
+def _exr_size(data: bytes, name: str) -> tuple[int, int]:
+    try:
+        return exr_size(data)
+    except ValueError as error:
+        raise _unreadable(name, error) from None
+
+
+_FLOAT_SIZES = {"HDR": _hdr_size, "EXR": _exr_size}
+"""Kinds that hold floats, and what reads the size from their heads."""
+
+
+def _deep(image: Image.Image, kind: str, data: bytes) -> bool:
+    """Whether it has 16 bits a channel, of which Pillow reads 8."""
+    if kind == "TIFF":
+        return len(image.getbands()) > 1 and 16 in np.atleast_1d(image.getexif().get(258, 8))
+    return kind == "PNG" and data[24:25] == b"\x10" and data[25:26] != b"\0"
+
+
 def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
     """Values of what Pillow decodes without loss."""
     if image.mode in ("I;16", "I;16B", "I;16L", "I;16N") or (image.mode == "I" and kind == "PNG"):
@@ -192,11 +219,6 @@ def _plain(image: Image.Image, kind: str, name: str) -> np.ndarray:
     if image.mode in ("F", "I"):
         raise InputError(
             f"the image '{shown(name)}' has 32-bit values, whose range is not known; export it as .hdr or 16-bit PNG"
-        )
-    if kind == "TIFF" and 16 in np.atleast_1d(image.getexif().get(258, 8)):
-        warnings.warn(
-            f"'{shown(name)}' has 16 bits a channel, of which 8 are read; export it as 16-bit PNG",
-            stacklevel=5,
         )
     has_alpha = "A" in image.getbands() or "transparency" in image.info
     if image.mode in ("1", "L") and not has_alpha:

@@ -14,6 +14,7 @@ from PIL import Image
 from dressi.render.cameras import views
 from dressi.render.io import save_mesh, save_png
 from dressi.render.io.cameras import encode_cameras
+from dressi.render.io.exr import encode_exr
 from dressi.render.io.lens import Lens
 from dressi.render.mesh import Mesh, primitives
 
@@ -63,6 +64,7 @@ def whole_files(folder: Path) -> dict[str, bytes]:
         found[f"i.{ending}"] = stream.getvalue()
     found["deep.png"] = deep_png()
     found["i.hdr"] = radiance(16, 12)
+    found["i.exr"] = encode_exr(picture / 255.0, half=True)
     for name, data in found.items():
         (folder / name).write_bytes(data)
     return found

@@ -16,6 +16,7 @@ from PIL import Image
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.io import load_image, load_mesh, load_photos, read_image, save_mesh, save_png
+from dressi.render.io.exr import encode_exr
 from dressi.render.io.images import decode, image_size
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n8 8 scale showpage\n%%EOF\n"
@@ -70,6 +71,7 @@ class TestImages:
         files["alpha"] = (tmp_path / "x").read_bytes()
         files["deep"] = deep_png(np.zeros((1000, 1300, 3), np.uint16))
         files["hdr"] = radiance(1300, 1000)
+        files["exr"] = encode_exr(np.zeros((1000, 1300, 1)), half=True)
         for name, data in files.items():
             with (
                 config(max_megapixels=1),
