@@ -9,7 +9,7 @@ from dressi.errors import InputError
 from dressi.render.fit import Dataset, FitOptions, FitResult, Progress
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
 from dressi.render.fit.materials.recover import with_material
-from dressi.render.io import load_image
+from dressi.render.io.environments import load_environment
 from dressi.render.shading.environment import Environment
 from dressi.render.shading.harmonics_light import HarmonicsLight
 from dressi.render.shading.lights import LightSource
@@ -51,7 +51,7 @@ def material_request(
         raise InputError(
             "the light of photographs is not known; add light to --optimize, or give it with --light FILE.hdr"
         )
-    given = Environment(load_image(light)[..., :3]) if light is not None else None
+    given = Environment(load_environment(light)) if light is not None else None
     material = MaterialOptions(
         parts, texture_size=options.texture_size, batch=options.batch or 4, seed=options.seed
     )
