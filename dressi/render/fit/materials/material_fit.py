@@ -26,6 +26,7 @@ from ...objectives.losses import l2
 from ...shading.lights import LightSource
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
+from ...surface.screen import covered
 from ...surface.transfer import encoded
 from ..dataset import Observations
 from ..options import BETAS
@@ -126,7 +127,9 @@ class MaterialFit:
         shown = F.minimum(encoded(F.maximum(lit, 0.0)), 1.0)
         inside = pick(mask) * drawn.hard
         scale = views.masks.size / max(float((views.masks > 0.99).sum()), 1.0)
-        self.loss = l2(shown, pick(codes), inside) * scale + penalty
+        # 0 where there is no surface, so that the planner leaves these pixels out.
+        difference = F.select(covered(drawn.surfaces[0].face), shown - pick(codes), 0.0)
+        self.loss = l2(difference, 0.0, inside) * scale + penalty
         for part, value in self.maps.values.items():
             self.loss = self.loss + squared_steps(value) * (WEIGHTS[part] * options.smoothness)
             rate = _falling(RATES[part], options.steps)

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
+from dressi.config import shader_text
 from dressi.errors import InputError
-from dressi.render import DirectionalLight, primitives, psnr, render
+from dressi.render import DirectionalLight, Environment, primitives, psnr, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
 from dressi.render.fit.dataset import Observations
 from dressi.render.fit.materials.material_fit import MaterialFit
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
 from dressi.render.mesh.material import Material
+from dressi.vk.plan.limits import profile
+from dressi.vk.plan.model.records import model_of_profile
+from dressi.vk.plan.predict.engine import PlanningEngine
 
 SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
 
@@ -45,6 +49,20 @@ def test_maps_are_recovered_under_known_light(scene):
     assert (found.mesh.material.metallic_roughness[..., 0] == 0).all()
     assert (found.exposures == 1).all() and found.light.direction == SUN.direction
     assert start.material is None
+
+
+def test_a_step_leaves_out_pixels_without_surface():
+    mesh = primitives.pear(16, 12, 8)
+    cameras = ring(*mesh.bounding_sphere(), 4, (256, 256))
+    views = Observations(cameras, np.ones((4, 256, 256)), np.ones((4, 256, 256, 3)))
+    options = MaterialOptions(texture_size=64, batch=0)
+    sky = Environment(np.ones((8, 16, 3)))
+    engine = PlanningEngine(profile("lavapipe"), model_of_profile("lavapipe"), shader_text)
+    fit = MaterialFit(mesh, views, options, sky, lambda: engine)
+    engine.set_loss(fit.loss)
+    engine.set_optimizer(fit.optimizer, fit.parameters)
+    shading = [s for s in engine.plan.step.sub_stages if s.domain.batch == 4 and len(s.functions) > 20]
+    assert shading and all(getattr(s.work, "sparse", None) for s in shading)
 
 
 def test_light_and_exposure_are_found_on_a_known_material(scene):
