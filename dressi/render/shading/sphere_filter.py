@@ -65,6 +65,10 @@ class CosineKernel:
 Kernel = GgxKernel | CosineKernel
 
 
+STORED = 10_000
+"""Planners compute shorter loops again in each shader that reads the result, and drivers take long to compile these."""
+
+
 def _sine(x: str) -> str:
     """GLSL: the sine of a name, from -1.8 to 1.8, to single precision. That of drivers may be off by 1 / 2048."""
     terms = [(-1) ** k / math.factorial(2 * k + 1) for k in range(6)]
@@ -107,9 +111,9 @@ class SphereFilter(Linear):
 
     @property
     def iterations(self) -> int:
-        """Rows within reach, each whole: near the poles all columns are."""
+        """Rows within reach, each whole: near the poles all columns are. No fewer than make planners store the result."""
         width, height = self.inputs[0].size
-        return min(height, math.ceil(2 * self.kernel.reach / math.pi * height) + 2) * width
+        return max(min(height, math.ceil(2 * self.kernel.reach / math.pi * height) + 2) * width, STORED)
 
     @property
     def fetches(self) -> float:

@@ -1,10 +1,11 @@
 """How GGX reflects an environment that is filtered for round lobes: where to look, how blurred, and with what weight.
 
 The split-sum approximation reads one filtered level in the direction of the mirror, as if the surface were seen from straight
-above. Towards the horizon the true lobe is long, narrow and cut off, and the error of one round lobe is 5 to 10 % of the
-reflected light. Here three round lobes in the plane of incidence stand for the true one. Their places, widths and weights are
-fitted for each cosine and roughness, by the least expected squared error for light whose power falls with the square of
-the frequency; the weights add up to the albedo exactly.
+above. Towards the horizon the true lobe is long, narrow and cut off, and one round lobe misses up to 10 % of the reflected
+light. Here three round lobes in the plane of incidence stand for the true one, or one at a place and of a width that suit.
+Places, widths and weights are fitted for each cosine and roughness: least squares of the difference in spherical harmonics,
+degree l weighted by (l + 1)^-2.5, for photographed environments have less of the higher ones. The weights add up to the
+albedo.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .brdf import DIELECTRIC
 
 LEAST_COSINE = 1.6e-3
 """The smallest cosine to the eye in the tables."""
-LOBES = 3
+LOBES = (1, 3)
+"""Numbers of lobes for which there are tables."""
 ENTRIES = 64
 """Entries of the table of diffuse albedos."""
 
@@ -42,13 +44,13 @@ class Lobe(NamedTuple):
 
 
 @cache
-def lobe_table() -> np.ndarray:
-    """(LOBES, rows, columns, 4) float32: of each lobe the sine of its angle to the normal over the sine of that of the eye, its
+def lobe_table(count: int) -> np.ndarray:
+    """(count, rows, columns, 4) float32: of each lobe the sine of its angle to the normal over the sine of that of the eye, its
     level, and its weights by f0 and f90.
 
     Rows: roughness from 0 to 1.  Columns: square root of the cosine to the eye, from 0 to 1.
     """
-    return np.load(Path(__file__).with_name("split_sum.npy"))
+    return np.load(Path(__file__).with_name(f"lobes_{count}.npy"))
 
 
 def _looked_up(table: np.ndarray, vtype, name: str, place: Variable) -> Variable:
@@ -64,15 +66,15 @@ def _place(n_v: Variable, roughness: Variable) -> Variable:
     return F.vec2(F.sqrt(n_v), F.clamp(roughness, 0.0, 1.0))
 
 
-def lobes(normal: Variable, to_eye: Variable, roughness: Variable) -> list[Lobe]:
-    """The lookups that stand for the reflection of an environment.
+def lobes(normal: Variable, to_eye: Variable, roughness: Variable, count: int) -> list[Lobe]:
+    """The lookups that stand for the reflection of an environment; ``count`` is one of LOBES.
 
     normal, to_eye: unit VEC3, away from the surface.  roughness: FLOAT in [0, 1]. Differentiable in all.
     """
     n_v = F.clamp(F.dot(normal, to_eye), LEAST_COSINE, 1.0)
     place, result = _place(n_v, roughness), []
     sine_squared = (1.0 - n_v) * (1.0 + n_v)
-    for k, table in enumerate(lobe_table()):
+    for k, table in enumerate(lobe_table(count)):
         entry = _looked_up(table, VEC4, f"lobe {k}", place)
         turned = entry.x
         cosine = F.sqrt(F.maximum(1.0 - turned * turned * sine_squared, 1e-6))
