@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -75,13 +76,16 @@ def decode_exr(data: bytes, name: str) -> np.ndarray:
     wanted = ("R", "G", "B") if {"R", "G", "B"} <= set(names) else ("Y",)
     if wanted[0] not in names or {"RY", "BY"} & set(names):
         raise ValueError(f"its channels are {', '.join(names[:8])}; export channels R, G, B or Y")
+    said = io.StringIO()
     try:
-        found = library.File(io.BytesIO(data), separate_channels=True, num_threads=0).channels()
+        with redirect_stdout(said):  # the library prints why it could not read the pixels
+            found = library.File(io.BytesIO(data), separate_channels=True, num_threads=0).channels()
         planes = [
             np.asarray(found[channel].pixels) for channel in (*wanted, *(("A",) if "A" in names else ()))
         ]
     except Exception as error:  # the library raises many kinds; all mean a damaged file
-        raise ValueError(f"it is truncated or damaged ({error})") from None
+        why = said.getvalue().rpartition(" - ")[2].strip() or error
+        raise ValueError(f"it is truncated or damaged ({why})") from None
     if any(plane.dtype.kind != "f" or plane.shape != planes[0].shape for plane in planes):
         raise ValueError("its channels are integers or subsampled; export half or float channels")
     values = np.stack(planes, axis=-1).astype(np.float32)

@@ -92,6 +92,7 @@ class TestOpenEXR:
         (tmp_path / "a.exr").write_bytes(data[: int(kept * len(data)) if isinstance(kept, float) else kept])
         with pytest.raises(InputError, match=r"cannot read the image '.*a.exr'"):
             load_image(tmp_path / "a.exr")
+        assert capfd.readouterr().out == ""
 
     def test_without_the_library(self, tmp_path, monkeypatch):
         save_image(tmp_path / "a.exr", np.ones((2, 2)))
