@@ -139,7 +139,7 @@ def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain
 
 
 _PLACES = re.compile(r"\b(pixel|tile)\b")
-_SAME_PIXEL = tuple((Access.SAME_PIXEL,) * n for n in range(256))
+_same_pixel = cache(lambda count: (Access.SAME_PIXEL,) * count)
 _ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
 
@@ -214,7 +214,7 @@ class Function(Work):
 
         @property
         def access(self) -> tuple[Access, ...]:
-            return _SAME_PIXEL[len(self.inputs)]
+            return _same_pixel(len(self.inputs))
 
     def infer(self) -> tuple[VType, Domain]:
         raise self.fail(
@@ -335,7 +335,7 @@ class Function(Work):
         """The domain that the given inputs (default: all read at the same pixel) broadcast to. Raises GraphError."""
         if not variables:
             access = self.access
-            if access is _SAME_PIXEL[len(self.inputs)]:
+            if access is _same_pixel(len(self.inputs)):
                 variables = self.inputs
             else:
                 variables = tuple(x for x, a in zip(self.inputs, access) if a is Access.SAME_PIXEL)

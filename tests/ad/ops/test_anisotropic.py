@@ -6,6 +6,7 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC2, VEC3
 from dressi.errors import GraphError
@@ -46,6 +47,24 @@ def test_a_round_footprint_is_trilinear_and_a_point_is_bilinear():
     leaves = [Variable(VEC2, data=x) for x in ((0.3, 0.6), *still)]
     y = F.sample(TEXTURE, leaves[0], "anisotropic", across=leaves[1], down=leaves[2])
     assert all(np.isfinite(g).all() for g in evaluate(gradient(F.sum(y.x), leaves)))
+
+
+@pytest.mark.vk
+def test_sixteen_taps_of_one_texture_are_one_scatter(device):
+    from dressi.vk.run.executor import VulkanExecutor
+
+    leaves = [
+        Variable(vtype, size, data=RNG.random((1, size[1], size[0], vtype.components)) * scale)
+        for vtype, size, scale in ((VEC3, (24, 24), 1), (VEC2, (24, 24), 1), (VEC2, (24, 24), 0.3))
+    ]
+    texture, uv, across = leaves
+    y = F.sample(texture, uv, "anisotropic", across=across, down=(0.01, 0.02), taps=16)
+    wanted = dict(zip("ABC", gradient(F.sum(F.dot(y, y)), leaves), strict=True))
+    with VulkanExecutor(Program(wanted), device) as run:
+        run.run()
+        run.wait()
+        for g, truth in zip(wanted.values(), evaluate(list(wanted.values())), strict=True):
+            assert np.linalg.norm(run.recv(g) - truth) < 1e-4 * np.linalg.norm(truth)
 
 
 def test_arguments_of_anisotropic_sampling():
