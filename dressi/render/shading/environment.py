@@ -54,8 +54,8 @@ class Environment(LightSource):
         image = as_map(self.map)
         own = image is self.map or image.data is None
         turn = None if _is_zero(self.rotation) else as_rotation(self.rotation)
-        matrix = turn if turn is None or turn.data is None else turn.data[0, 0, 0]
-        return replace(self, map=image if own else image.data[0], rotation=matrix)
+        matrix = turn if turn is None or turn.data is None else np.asarray(turn.data)[0, 0, 0]
+        return replace(self, map=image if own else np.asarray(image.data)[0], rotation=matrix)
 
     def reflected(self, at: Fragment) -> Variable:
         return self.prefiltered(self.lobes).reflected(at.surface, at.normal, at.to_eye)
