@@ -19,9 +19,9 @@ from ..textures.pyramid import Pyramid
 
 LEAST = 0.02
 """Distance from the ends of [0, 1] at which maps start: at the ends a sigmoid has no derivative."""
-WEIGHTS = {"albedo": 1e-6, "normal": 2e-6, "roughness": 4e-6, "metallic": 4e-6, "emission": 4e-6}
+WEIGHTS = {"albedo": 1e-6, "normal": 2e-4, "roughness": 4e-6, "metallic": 4e-6, "emission": 4e-6}
 """Weights of the sums of squared differences of neighbouring texels."""
-RATES = {"albedo": 0.15, "normal": 0.02, "roughness": 0.1, "metallic": 0.1, "emission": 0.1}
+RATES = {"albedo": 0.15, "normal": 0.002, "roughness": 0.1, "metallic": 0.1, "emission": 0.1}
 """Learning rates of Adam at the first step; albedo, roughness and metallic are logits."""
 
 
