@@ -9,6 +9,7 @@ from dressi.errors import InputError
 from dressi.render.fit import Dataset, FitOptions, FitResult, Progress
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
 from dressi.render.fit.materials.recover import with_material
+from dressi.render.fit.options import STEPS
 from dressi.render.io.environments import load_environment
 from dressi.render.shading.environment import Environment
 from dressi.render.shading.harmonics_light import HarmonicsLight
@@ -51,9 +52,16 @@ def material_request(
         raise InputError(
             "the light of photographs is not known; add light to --optimize, or give it with --light FILE.hdr"
         )
-    given = Environment(load_environment(light)) if light is not None else None
+    given = Environment(load_environment(light), lobes=1) if light is not None else None
+    default = MaterialOptions(parts)
     material = MaterialOptions(
-        parts, texture_size=options.texture_size, batch=options.batch or 4, seed=options.seed
+        parts,
+        # --steps changes both by the same factor.
+        steps=max(round(default.steps * options.steps / STEPS), 1),
+        texture_size=options.texture_size,
+        batch=options.batch or default.batch,
+        seed=options.seed,
     )
-    shown = given or Environment(studio())
-    return MaterialRequest(material, shown, given or HarmonicsLight() if "light" in parts else shown)
+    shown = given or Environment(studio(), lobes=1)
+    start = HarmonicsLight() if given is None and "light" in parts else shown
+    return MaterialRequest(material, shown, start)

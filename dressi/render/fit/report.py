@@ -137,6 +137,7 @@ def write_results(
                 for key in ("substages", "stages", "functions")
             },
             **{name: result.plans.get(name) for name in ("shape", "texture")},
+            **{name: plan for name, plan in result.plans.items() if name == "material"},
         },
         "time": {},
         "metrics": {
