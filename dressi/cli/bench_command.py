@@ -20,7 +20,7 @@ def bench(
     predicted: Annotated[
         str | None, typer.Argument(metavar="[CASE]", help="With `model`: the case, one of these or `fit`.")
     ] = None,
-    views: Annotated[int, typer.Option(help="Views, a batch.")] = 1,
+    views: Annotated[int | None, typer.Option(help="Views, a batch. Default: the case's.")] = None,
     size: Annotated[
         str | None,
         typer.Option(help="Pixels of an image, N or WxH; several with commas. Default: the case's."),

@@ -35,7 +35,9 @@ def bench_model(case: str, folder: Path, *arguments: str) -> list[dict]:
     return json.loads(file.read_text())
 
 
-@pytest.mark.parametrize("case", ["image_fitting", "silhouette", "texture", "table2", "fit"])
+@pytest.mark.parametrize(
+    "case", ["image_fitting", "silhouette", "texture", "table2", "shading", "environment", "fit"]
+)
 def test_cases_are_predicted(case: str, tmp_path: Path):
     one = ("--profile", "mali_g76") if case == "table2" else ()
     for result in bench_model(case, tmp_path, *TINY, *one):

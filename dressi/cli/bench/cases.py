@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from dressi.cli.bench.materials import environment, material, shading
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.targets import Targets
 from dressi.cli.bench.work import Trial, Work, pixels, silhouette, texture
@@ -89,6 +90,18 @@ def _figure9(request: Request, targets: Targets) -> Iterator[Trial]:
         yield Trial(work, phase, facts={"phase": phase})
 
 
+def _shaded(make: Callable[..., Work]) -> MakeTrials:
+    """The trials of a work with a material."""
+
+    def trials(request: Request, targets: Targets) -> Iterator[Trial]:
+        for model in request.models:
+            for size in request.sizes:
+                for texels in request.textures:
+                    yield Trial(make(model, size, texels, request))
+
+    return trials
+
+
 CASES: dict[str, MakeTrials] = {
     "image_fitting": _image_fitting,
     "silhouette": _silhouette,
@@ -98,4 +111,7 @@ CASES: dict[str, MakeTrials] = {
     "table4": _silhouette,
     "table5": _texture,
     "figure9": _figure9,
+    "shading": _shaded(shading),
+    "material": _shaded(material),
+    "environment": _shaded(environment),
 }

@@ -24,7 +24,7 @@ RIVALLED = ("silhouette", "table4")
 
 @dataclass(frozen=True)
 class Defaults:
-    """Of one case: sizes of the window and of the texture, meshes, steps, whether all devices run.
+    """Of one case: sizes of the window and of the texture, meshes, steps, whether all devices run, views.
 
     form: of HardSoftRas; the tables that show what packing does keep to the paper's, which needs most passes.
     gradient: of textures; exact sums need more memory than many drivers give the largest ones.
@@ -39,6 +39,7 @@ class Defaults:
     gradient: str = "exact"
     batches: int = 11
     all_devices: bool = False
+    views: int = 1
 
 
 DEFAULTS = {
@@ -51,6 +52,9 @@ DEFAULTS = {
     "table5": Defaults((2048,), (1024, 2048, 4096), gradient="inverse_uv"),
     "figure9": Defaults((128,), steps=150, all_devices=True),
     "fit": Defaults(steps=600),
+    "shading": Defaults((512,), (512,)),
+    "material": Defaults(textures=(512,), views=6),
+    "environment": Defaults((192,), views=4),
 }
 
 
@@ -115,6 +119,7 @@ class Request:
         cls,
         case: str,
         *,
+        views: int | None,
         size: str | None,
         texture_size: str | None,
         texture_gradient: str | None,
@@ -133,6 +138,7 @@ class Request:
         form = usual.form if form is None else form
         return cls(
             case=case,
+            views=usual.views if views is None else views,
             sizes=tuple((n, n) for n in usual.sizes)
             if size is None
             else tuple(map(parse_size, _parts(size))),

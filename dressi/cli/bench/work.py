@@ -62,11 +62,13 @@ class Work:
     quality: Callable[[DressiAD], dict[str, float | None]]
     peers: dict[str, Callable[[], Peer]] = field(default_factory=dict)
     peer_quality: Callable[[Device, np.ndarray], dict[str, float | None]] | None = None
+    others: tuple[Variable, ...] = ()
+    """Parameters beside the first."""
 
     def describe(self, engine: DressiAD | PlanningEngine, *, record: bool = False) -> None:
         """Tell an engine what to optimise. record: whether every step makes the loss's value."""
         engine.set_loss(self.loss, record=record)
-        engine.set_optimizer(self.optimizer, [self.parameter])
+        engine.set_optimizer(self.optimizer, [self.parameter, *self.others])
 
 
 @dataclass(frozen=True, eq=False)
