@@ -1,9 +1,12 @@
 """Every application runs to its end, small and without a window."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+
+from dressi.errors import InputError
 
 APPS = sorted((Path(__file__).resolve().parents[2] / "apps").glob("*.py"))
 PATH_TEST = next(app for app in APPS if app.stem == "path_test")
@@ -63,3 +66,25 @@ def test_colours_of_hidden_parts_follow_their_contours(run_script, tmp_path: Pat
     (row,) = json.loads((tmp_path / "contour_test.json").read_text())
     assert abs(row["kinds"]["positions"]["median"] - 1) < 0.02
     assert abs(row["kinds"]["vertex colours"]["median"] - 1) < 1e-3
+
+
+@pytest.mark.vk
+def test_pictures_are_those_of_another_renderer(run_script, data: Path, tmp_path: Path):
+    pytest.importorskip("mitsuba")
+    options = ("--models", "BarramundiFish", "--skies", "--data", str(data), "--size", "64", "--samples", "4")
+    try:
+        run_script(PATH_TEST.with_stem("renderer_comparison"), *options, "--spp", "64")
+    except InputError as error:
+        pytest.skip(str(error))
+    figures = {row["with"]: row for row in json.loads((tmp_path / "renderer_comparison.json").read_text())}
+    assert figures["shading"]["psnr"] > 35 and abs(figures["shading"]["ratio"] - 1) < 0.02
+    assert figures["shadows"]["psnr"] < figures["shading"]["psnr"]
+
+
+@pytest.mark.vk
+def test_a_missing_renderer_is_named(run_script, data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "mitsuba", None)
+    for name in ("peers", "peers.mitsuba_gltf"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(InputError, match=r"pip install dressi\[peers\]"):
+        run_script(PATH_TEST.with_stem("renderer_comparison"), "--data", str(data))
