@@ -1,9 +1,9 @@
 """Khronos's models beside Mitsuba 3, same camera and light: what differs, and because of what.
 
-    DRESSI_DATA=data python apps/renderer_comparison.py --out out/renderer_comparison
+    DRESSI_DATA=data python apps/peers/renderer_comparison.py --out out/renderer_comparison
 
 Needs `pip install dressi[peers]` and libLLVM 16 or later (`apt-get install libllvm19`). Mitsuba reads the files by another loader,
-traces rays, and has the BRDF of glTF 2.0 as a plugin (`apps/peers/mitsuba_gltf.py`). One thing after another is added to it:
+traces rays, and has the BRDF of glTF 2.0 as a plugin (`mitsuba_gltf.py` beside). One thing after another is added to it:
 
     shading      light from the lights only, which nothing hides: must be the same picture as ours
     shadows      the object hides light from itself; ours has the occlusion map instead, for environment light only
@@ -84,7 +84,7 @@ def main() -> None:
     if data is None:
         raise InputError("set DRESSI_DATA to the folder that holds 'meshes' and 'hdri'")
     try:
-        from peers import mitsuba_gltf as peer
+        import mitsuba_gltf as peer
     except ImportError as error:
         raise InputError(
             f"Mitsuba cannot be imported ({error}); install it with `pip install dressi[peers]`"
