@@ -95,6 +95,10 @@ def per_view(name: str, vtype: VType, value: Any) -> Given:
     if array.shape != shape and (array.ndim != len(shape) + 1 or array.shape[1:] != shape or len(array) == 0):
         text = ", ".join(map(str, shape))
         raise InputError(f"{name} has shape ({text}) or (N, {text}), not {array.shape}")
+    if vtype.is_int:
+        if (array != np.round(array)).any():
+            raise InputError(f"{name} is a whole number, not {value!r}")
+        array = array.astype(np.int64)
     return Values(vtype, array.reshape(-1, 1, 1, *shape))
 
 

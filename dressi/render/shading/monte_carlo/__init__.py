@@ -1,0 +1,1 @@
+"""Direct light of environment maps by Monte-Carlo integration: the reference for filtered lookups."""
