@@ -7,7 +7,7 @@ pictures: from a mesh to arrays, or to differentiable images
     Picture, Pixels, SurfacePoint, render, render_turntable
 
 lights: on Lambert surfaces (Light), and on glTF materials
-    DirectionalLight, Environment, HarmonicsLight, Light, PointLight, studio
+    DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, studio
 
 meshes: shapes on the host, in and out of files
     Mesh, Part, Scene, join, load_mesh, primitives, save_mesh
@@ -120,6 +120,7 @@ from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
 from .shading.lights import DirectionalLight, Light, PointLight
+from .shading.monte_carlo.light import MonteCarloEnvironment
 from .shading.studio import studio
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
@@ -136,6 +137,7 @@ __all__ = [
     "HarmonicsLight",
     "Light",
     "Mesh",
+    "MonteCarloEnvironment",
     "Part",
     "Picture",
     "Pixels",
