@@ -5,14 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import DressiAD, F, Variable
+from dressi import DressiAD, F, Variable, adam
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import FLOAT, VEC3
+from dressi.config import shader_text
 from dressi.errors import InputError
-from dressi.render import Camera, DirectionalLight, Light, Mesh, PointLight, render
+from dressi.render import Camera, DirectionalLight, Environment, Light, Mesh, PointLight, render
+from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
 from dressi.render.mesh.material import Material
+from dressi.vk.plan.limits import profile
+from dressi.vk.plan.model.records import model_of_profile
+from dressi.vk.plan.predict.engine import PlanningEngine
 
 SIZE = (16, 16)
 CAMERA = Camera.perspective(45, SIZE, (0.2, 0.3, 4.0), (0, 0, 0))
@@ -155,3 +160,18 @@ def test_a_map_needs_texture_coordinates():
     bare = replace(SQUARE, uvs=None, uv_faces=None)
     with pytest.raises(InputError, match="texture coordinates"):
         render(bare, CAMERA, light=SUN, material={"roughness": np.ones((2, 2))}).colour.sum()
+
+
+def test_six_views_pack_into_the_stages_of_one():
+    mesh = replace(SQUARE, material=whole(), texture=np.full((2, 2, 3), 0.5))
+    counts = []
+    for views in (1, 6):
+        roughness = Variable.of(np.full((4, 4), 0.5), FLOAT, name="roughness")
+        cameras = ring(np.zeros(3), 1.0, views, SIZE)
+        sky = Environment(np.full((8, 16, 3), 0.5), lobes=1)
+        picture = render(mesh, cameras, material={"roughness": roughness}, light=sky, filter="trilinear")
+        engine = PlanningEngine(profile("lavapipe"), model_of_profile("lavapipe"), shader_text)
+        engine.set_loss(F.mean(F.square(F.length(picture.colour))))
+        engine.set_optimizer(adam(0.01), [roughness])
+        counts.append((engine.plan.counts["stages"], engine.plan.counts["substages"]))
+    assert counts[0] == counts[1]

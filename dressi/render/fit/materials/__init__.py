@@ -1,1 +1,12 @@
-"""Material, light and exposure of a known shape, from its pictures: ``MaterialFit``."""
+"""Material, light and exposure of a known shape, from its pictures: ``MaterialFit``.
+
+    views = Observations(cameras, masks, colours)
+    found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
+    save_mesh("result.glb", found.mesh)
+"""
+
+from .material_fit import MaterialFit, MaterialResult
+from .options import MaterialOptions
+from .recover import with_material
+
+__all__ = ["MaterialFit", "MaterialOptions", "MaterialResult", "with_material"]
