@@ -1,8 +1,8 @@
 """Material, light and exposure of a known shape, from its pictures: ``MaterialFit``.
 
-    views = Observations(cameras, masks, colours)
-    found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
-    save_mesh("result.glb", found.mesh)
+views = Observations(cameras, masks, colours)
+found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
+save_mesh("result.glb", found.mesh)
 """
 
 from .material_fit import MaterialFit, MaterialResult
