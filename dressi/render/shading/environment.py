@@ -13,9 +13,11 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.ops.texture.levels import sample_levels
 from ...ad.types import FLOAT, MAT3, VEC3
 from ...errors import InputError
-from .brdf import Reflectance
+from .brdf import DIELECTRIC, Reflectance
 from .lights import Fragment, LightSource
 from .prefilter import filtered_levels, irradiance, level_places
+from .sheen import LEAST_ROUGHNESS as LEAST_SHEEN_ROUGHNESS
+from .sheen import sheen_albedo, sheen_cover, strongest
 from .split_sum import LOBES, compensation, diffuse_albedo, equirectangular
 from .split_sum import lobes as lobes_of
 
@@ -115,22 +117,42 @@ class PrefilteredEnvironment:
 
     def specular(self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable) -> Variable:
         """The light that a surface reflects by GGX. f0: VEC3, reflection at normal incidence.  roughness: FLOAT in [0, 1]."""
-        places, total, albedo = level_places(self.image.size), None, None
+        light, scale, bias = self._specular(normal, to_eye, f0, roughness)
+        return light * compensation(f0, scale + bias) if self.compensate else light
+
+    def _specular(
+        self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable
+    ) -> tuple[Variable, Variable, Variable]:
+        """The light, and the share of even light that is reflected: FLOAT by f0 and FLOAT by f90."""
+        places, total, scale, bias = level_places(self.image.size), None, None, None
         for lobe in lobes_of(normal, to_eye, roughness, self.lobes):
             light = sample_levels(self.levels, places, self._uv(lobe.direction), lobe.level, "sphere")
             light = light * (f0 * lobe.scale + lobe.bias)
             total = light if total is None else total + light
-            reflected = lobe.scale + lobe.bias
-            albedo = reflected if albedo is None else albedo + reflected
-        assert total is not None and albedo is not None
+            scale = lobe.scale if scale is None else scale + lobe.scale
+            bias = lobe.bias if bias is None else bias + lobe.bias
+        assert total is not None and scale is not None and bias is not None
         # Weights of single lobes may be negative, and so may the light of a dark direction beside a bright one.
-        total = F.maximum(total, 0.0) * self.intensity
-        return total * compensation(f0, albedo) if self.compensate else total
+        return F.maximum(total, 0.0) * self.intensity, scale, bias
 
     def reflected(self, surface: Reflectance, normal: Variable, to_eye: Variable) -> Variable:
-        """The light that a glTF material reflects, without clearcoat and sheen. Occlusion darkens it."""
+        """The light that a glTF material reflects, under sheen and clearcoat. Occlusion darkens it.
+
+        What is below a layer is darkened as for even light. Sheen reflects what the surface
+        gathers from all sides, for its lobe is wide.
+        """
         light = surface.diffuse * self.diffuse(normal, to_eye)
         light = light + self.specular(normal, to_eye, surface.f0, surface.roughness)
+        if surface.sheen is not None:
+            rough = F.constant(0.0) if surface.sheen_roughness is None else surface.sheen_roughness
+            rough, n_v = F.maximum(rough, LEAST_SHEEN_ROUGHNESS), F.dot(normal, to_eye)
+            light = light * (1.0 - strongest(surface.sheen) * sheen_cover(n_v, rough))
+            light = light + surface.sheen * self.diffuse(normal) * sheen_albedo(n_v, rough)
+        if surface.clearcoat is not None:
+            rough = F.constant(0.0) if surface.clearcoat_roughness is None else surface.clearcoat_roughness
+            f0 = F.constant(DIELECTRIC)
+            coat, scale, bias = self._specular(normal, to_eye, f0, rough)
+            light = light * (1.0 - surface.clearcoat * (f0 * scale + bias)) + coat * surface.clearcoat
         return light if surface.occlusion is None else light * surface.occlusion
 
     def background(self, direction: Variable) -> Variable:

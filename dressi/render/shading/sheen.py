@@ -60,7 +60,34 @@ def sheen_albedo(cosine: Variable, roughness: Variable) -> Variable:
     >>> 0.1 < evaluate(sheen_albedo(as_variable(0.5), as_variable(0.5))).item() < 0.3
     True
     """
-    table = Variable(FLOAT, (TABLE, TABLE), name="albedo of sheen", data=albedo_table()[None])
+    return _looked_up(albedo_table(), "albedo of sheen", cosine, roughness)
+
+
+@cache
+def cover_table() -> np.ndarray:
+    """(TABLE, TABLE) float64: the mean over even light, weighted by the cosine to it, of the larger of the albedos to the eye and
+    to the light. Rows and columns as of ``albedo_table``.
+    """
+    albedo, axis = albedo_table(), np.linspace(0, 1, TABLE)
+    # Midpoints of the squared cosine have equal weights.
+    n_l = np.sqrt((np.arange(256) + 0.5) / 256)
+    to_light = np.stack([np.interp(np.sqrt(n_l), axis, row) for row in albedo])
+    return np.maximum(albedo[:, :, None], to_light[:, None]).mean(-1)
+
+
+def sheen_cover(cosine: Variable, roughness: Variable) -> Variable:
+    """FLOAT: the share of even light that white sheen keeps from what is below: ``under_sheen``, for a matt surface.
+
+    cosine: between the normal and the eye.  roughness: in [0, 1]. Differentiable in both.
+
+    >>> evaluate(sheen_cover(as_variable(0.5), as_variable(0.5)) >= sheen_albedo(as_variable(0.5), as_variable(0.5))).item()
+    1.0
+    """
+    return _looked_up(cover_table(), "cover of sheen", cosine, roughness)
+
+
+def _looked_up(values: np.ndarray, name: str, cosine: Variable, roughness: Variable) -> Variable:
+    table = Variable(FLOAT, (TABLE, TABLE), name=name, data=values[None])
     place = F.vec2(F.sqrt(F.clamp(cosine, 1e-4, 1.0)), F.clamp(roughness, 0.0, 1.0))
     return F.sample(table, place * ((TABLE - 1) / TABLE) + 0.5 / TABLE, "bilinear", "clamp")
 
