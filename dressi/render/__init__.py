@@ -7,7 +7,7 @@ pictures: from a mesh to arrays, or to differentiable images
     Picture, Pixels, SurfacePoint, render, render_turntable
 
 lights: on Lambert surfaces (Light), and on glTF materials
-    DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, studio
+    DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, studio
 
 meshes: shapes on the host, in and out of files
     Mesh, Part, Scene, join, load_mesh, primitives, save_mesh
@@ -121,6 +121,7 @@ from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
 from .shading.lights import DirectionalLight, Light, PointLight
 from .shading.monte_carlo.light import MonteCarloEnvironment
+from .shading.shadows.shadow_map import Shadow
 from .shading.studio import studio
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
@@ -144,6 +145,7 @@ __all__ = [
     "PointLight",
     "Poses",
     "Scene",
+    "Shadow",
     "SurfacePoint",
     "Views",
     "adjacency",

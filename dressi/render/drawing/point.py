@@ -13,6 +13,7 @@ from ...errors import InputError
 from ..shading.brdf import Reflectance
 from ..shading.lights import Fragment, LightSource
 from ..shading.normal_map import mapped_normal, vertex_tangents
+from ..shading.shadows.shadow_map import Occluders
 from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal, vertex_normals
 from ..surface.screen import Surface, corners
@@ -215,7 +216,9 @@ class SurfacePoint:
         if not self.geometry.lights:
             return self.albedo
         surface = self.reflectance
-        fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface)
+        geometry = self.geometry
+        occluders = Occluders(geometry.position, geometry.faces, geometry.face_count)
+        fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface, occluders)
         total = surface.emission
         for light in self.geometry.lights:
             part = light.reflected(fragment)

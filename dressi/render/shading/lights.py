@@ -18,6 +18,7 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.types import VEC3, VType
 from .brdf import Reflectance, reflected
 from .lambert import lambert
+from .shadows.shadow_map import Occluders, Shadow, ShadowMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,8 @@ class Fragment:
     to_eye: Variable
     """VEC3: unit direction to the camera."""
     surface: Reflectance
+    occluders: Occluders | None = None
+    """What casts shadows; None for nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +102,15 @@ class DirectionalLight(LightSource):
     colour: Like = math.pi
     """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light, linear. With the default pi, a white
     matt surface that faces the light has the colour 1."""
+    shadow: Shadow | None = None
+    """How the mesh hides the light from itself; None: not at all."""
 
     def reflected(self, at: Fragment) -> Variable:
         towards = F.normalize(as_variable(self.direction))
-        return reflected(at.surface, at.normal, at.to_eye, towards) * as_variable(self.colour)
+        light = reflected(at.surface, at.normal, at.to_eye, towards) * as_variable(self.colour)
+        if self.shadow is None or at.occluders is None:
+            return light
+        return light * ShadowMap.of(self.shadow, at.occluders, towards).lit(at.point, at.normal)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Shadows: what hides a light."""

@@ -1,0 +1,123 @@
+"""Shadows of parallel light: the depths that the light sees, compared with those of surface points (Williams 1978), and the
+results, not the depths, filtered (Reeves, Salesin and Cook 1987, "Rendering Antialiased Shadows with Depth Maps").
+
+The depth map is an image of the same graph: the mesh drawn from the light, orthographic, framed by the mesh itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....errors import InputError
+from ...surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
+
+LARGEST, WIDEST = 8192, 8
+"""Of the map in texels, and of the filter."""
+FARTHEST = 1e6
+"""Radii of the mesh: where the light meets nothing it sees this far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Occluders:
+    """What hides light: a mesh in the world."""
+
+    position: Variable
+    """VEC3 list."""
+    faces: Variable
+    """IVEC3 list."""
+    face_count: int
+    """How many faces of the list there are."""
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """How the shadow map of a light is made. Raises InputError.
+
+    size: texels along each side of the map.  softness: width of the filter in texels, from 1 to 8: shadows fade over about so
+    many.  bias: how far in texels points are moved along their normal before they are compared, and over what depth the
+    comparison goes from lit to dark. More than half of the softness keeps stripes away from lit surfaces; larger values take
+    shadows away near what casts them.
+
+    Differentiable in the point that the shadow falls on, and in the direction of the light and the positions through the
+    depths that are compared. Which face the light sees at a texel has no derivative, so neither has the border of a shadow
+    by what casts it and by the direction.
+
+    >>> Shadow(512).softness
+    3
+    """
+
+    size: int = 1024
+    softness: int = 3
+    bias: float = 2.5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int) or not 2 <= self.size <= LARGEST:
+            raise InputError(f"size of a shadow map is a whole number from 2 to {LARGEST}, not {self.size!r}")
+        if not isinstance(self.softness, int) or not 1 <= self.softness <= WIDEST:
+            raise InputError(
+                f"softness of a shadow is a whole number from 1 to {WIDEST}, not {self.softness!r}"
+            )
+        if not 0 < self.bias < self.size:
+            raise InputError(f"bias of a shadow is a number of texels above 0, not {self.bias!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowMap:
+    """The depths of a mesh from a direction. Heights are distances along the direction, from the centre of the mesh."""
+
+    shadow: Shadow
+    frame: Variable
+    """MAT3: from the world to right, down and towards the light."""
+    centre: Variable
+    """VEC3: of the bounding box of the mesh. No derivative."""
+    radius: Variable
+    """FLOAT: of a sphere around it. No derivative."""
+    height: Variable
+    """FLOAT, size x size: of what the light meets first."""
+
+    @classmethod
+    def of(cls, shadow: Shadow, occluders: Occluders, towards: Variable) -> ShadowMap:
+        """towards: unit VEC3, the direction to the light."""
+        seen = [F.lookup(occluders.position, F.component(occluders.faces, i)) for i in range(3)]
+        low = F.stop_gradient(F.minimum(F.minimum(F.min(seen[0]), F.min(seen[1])), F.min(seen[2])))
+        high = F.stop_gradient(F.maximum(F.maximum(F.max(seen[0]), F.max(seen[1])), F.max(seen[2])))
+        centre, radius = (low + high) * 0.5, F.length(high - low) * 0.5
+        radius = F.maximum(radius * (1.0 + 4.0 / shadow.size), 1e-20)
+        aside = F.select(
+            F.less(F.abs(towards.y), 0.9), F.constant((0.0, 1.0, 0.0)), F.constant((1.0, 0.0, 0.0))
+        )
+        right = F.normalize(F.cross(aside, towards))
+        frame = F.transpose(F.mat3(right, F.cross(right, towards), towards))
+        local = (frame @ (occluders.position - centre)) / radius
+        clip = F.vec4(local.xy, 0.5 - 0.5 * local.z, 1.0)
+        size = (shadow.size, shadow.size)
+        face = rasterize_hard(clip, occluders.faces, size=size, face_count=occluders.face_count)
+        at = corners(face, occluders.faces)
+        depth = interpolate(F.component(local, 2), at, barycentric(clip, at, size)) * radius
+        height = F.select(covered(face), depth, -FARTHEST * radius)
+        return cls(shadow, frame, centre, radius, height)
+
+    def lit(self, point: Variable, normal: Variable) -> Variable:
+        """FLOAT in [0, 1]: how much of the light arrives. point, normal: VEC3, unit normal."""
+        count, width = self.shadow.size, self.shadow.softness
+        texel = self.radius * (2.0 / count)
+        slack = texel * self.shadow.bias
+        local = self.frame @ (point + normal * slack - self.centre)
+        # What casts the shadow stays in its texels when the light turns; half of a motion would be worse than none.
+        across = F.stop_gradient(self.frame) @ (point + F.stop_gradient(normal) * slack - self.centre)
+        place = (across.xy / self.radius * 0.5 + 0.5) * float(count) - 0.5 * width
+        first = F.floor(F.stop_gradient(place))
+        part = place - first
+        # A box of ``width`` texels covers the first and the last of width + 1 in part.
+        weights = [1.0 - part, *[F.constant((1.0, 1.0))] * (width - 1), part]
+        total = None
+        for j, down in enumerate(weights):
+            for i, along in enumerate(weights):
+                uv = (first + (i + 0.5, j + 0.5)) * (1.0 / count)
+                height = F.sample(self.height, uv, "nearest", "clamp", tolerance=0.0)
+                free = F.clamp(1.0 + (local.z - height) / slack, 0.0, 1.0) * (along.x * down.y)
+                total = free if total is None else total + free
+        assert total is not None
+        return total * (1.0 / width**2)

@@ -1,0 +1,65 @@
+"""Shadows of parallel light."""
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD, F, Variable
+from dressi.ad.check import check_gradient
+from dressi.ad.types import IVEC3, VEC3
+from dressi.errors import InputError
+from dressi.render import Camera, DirectionalLight, primitives, render
+from dressi.render.drawing import pixels
+from dressi.render.lists import list_leaf
+from dressi.render.shading.shadows.shadow_map import Occluders, Shadow, ShadowMap
+
+# A square of side 1 at height 1 above a square of side 4 at height 0.
+HIGH, WIDE = np.array([[-0.5, 1, -0.5], [0.5, 1, -0.5], [0.5, 1, 0.5], [-0.5, 1, 0.5]]), (4.0, 0.0, 4.0)
+POSITIONS = np.concatenate([HIGH * WIDE, HIGH])
+FACES = np.array([[0, 2, 1], [0, 3, 2], [4, 6, 5], [4, 7, 6]])
+SUN = np.array([0.5, 1.0, 0.2])
+CAMERA = Camera.perspective(40, (48, 48), (1.5, 4, 4), (0, 0, 0))
+
+
+@pytest.fixture
+def engines(device, monkeypatch):
+    pixels.close_engines()
+    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
+    yield
+    pixels.close_engines()
+
+
+@pytest.mark.vk
+def test_a_square_shades_the_ground_where_rays_say(engines):
+    picture = render((POSITIONS, FACES), CAMERA, light=DirectionalLight(SUN, 3.0, Shadow(384)), smooth=False)
+    ground = (picture.face == 0) | (picture.face == 1)
+    passed = picture.point + SUN * (1 - picture.point[..., 1:2])
+    away = np.abs(passed[..., [0, 2]]).max(-1)
+    lit = render((POSITIONS, FACES), CAMERA, light=DirectionalLight(SUN, 3.0), smooth=False).colour
+    assert (ground & (away < 0.4)).sum() > 20 and not picture.colour[ground & (away < 0.4)].any()
+    assert np.abs(picture.colour - lit)[ground & (away > 0.6)].max() < 1e-5
+    assert np.abs(picture.colour - lit)[picture.face > 1].max() < 1e-5
+
+
+@pytest.mark.vk
+def test_a_round_surface_does_not_shade_its_lit_side(engines):
+    ball, view = primitives.icosphere(3, 1.0), Camera.perspective(40, (48, 48), (0, 0, 4), (0, 0, 0))
+    pictures = [render(ball, view, light=DirectionalLight((1, 1, 1), 3.0, s)) for s in (None, Shadow(256))]
+    plain, shaded = (p.colour for p in pictures)
+    facing = (pictures[0].normal @ np.ones(3)) / np.sqrt(3) > 0.4
+    assert np.abs(plain - shaded)[facing].max() < 1e-5
+
+
+def test_light_fades_over_the_filter_and_has_a_gradient_by_the_point():
+    towards = F.constant(tuple(SUN / np.linalg.norm(SUN)))
+    occluders = Occluders(list_leaf("p", VEC3, POSITIONS), list_leaf("f", IVEC3, FACES), len(FACES))
+    # Along the ground over the border of the shadow.
+    row = np.stack([np.linspace(-0.3, 0.4, 36) + 0.0013, np.zeros(36), np.full(36, -0.2)], axis=-1)
+    points = Variable(VEC3, (36, 1), name="points", data=row[None, None])
+    lit = ShadowMap.of(Shadow(64), occluders, towards).lit(points, F.constant((0.0, 1.0, 0.0)))
+    check_gradient(F.mean(F.square(lit)), [points])
+
+
+@pytest.mark.parametrize("wrong, text", [((1,), "size"), ((64, 0), "softness"), ((64, 3, 0.0), "bias")])
+def test_what_it_refuses(wrong: tuple, text: str):
+    with pytest.raises(InputError, match=text):
+        Shadow(*wrong)
