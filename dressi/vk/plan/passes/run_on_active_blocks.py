@@ -37,9 +37,9 @@ ACTIVE = 0.5
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, some of them sparse, and those that make the lists. Only for schedules that update leaves: they run
-    many times."""
-    if not context.updates or not any(isinstance(f, RasterFunction) for f in context.functions):
+    """The SubStages, some of them sparse, and those that make the lists. Only for schedules that run many times: they
+    update leaves, or depend on leaves that are sent again and again."""
+    if context.incremental or not any(isinstance(f, RasterFunction) for f in context.functions):
         return list(sub_stages)
     known: dict[ActiveBlocks, dict[Variable, np.ndarray]] = {}
 

@@ -80,6 +80,31 @@ def test_sparse_equals_dense(device, seed, size, batch, columns, count):
     check(masked_program(seed, size, batch), device, limits)
 
 
+def test_frames_of_a_leaf_that_is_sent_run_on_blocks(device):
+    """Nothing is updated, as in a viewer: what follows from the leaf runs in every frame, what does not runs once."""
+    size = (40, 24)
+    hit = F.greater_equal(triangle(0.3), 0)
+    x = Variable(FLOAT, name="x", data=np.full((1, 1, 1), 0.3))
+    image = F.select(hit, F.exp(F.sin(F.to_float(F.linear_index(size)) * x)), 0.25)
+    program = Program({"image": image})
+    plans = {
+        changing: build_plan(program, DeviceLimits(), shader_text, cost=FREE, changing=changing)
+        for changing in (frozenset(), frozenset((x,)))
+    }
+    found = [[sparse_of(s) is not None for s in plan.sub_stages] for plan in plans.values()]
+    assert not any(found[0]) and any(found[1])
+    frames = []
+    for options in (PlanOptions(), DENSE):
+        with VulkanExecutor(program, device, cost=FREE, options=options) as run:
+            for k in range(6):
+                run.send(x, np.full((1, 1, 1), 0.1 * k))
+                run.run(1)
+                run.wait()
+                frames.append(run.recv(image))
+            assert run.plan.changing == frozenset((x,))
+    assert all((a == b).all() for a, b in zip(frames[:6], frames[6:], strict=True))
+
+
 def plan_of(program, **options):
     return build_plan(program, DeviceLimits(), shader_text, PlanOptions(**options), FREE).sub_stages
 
