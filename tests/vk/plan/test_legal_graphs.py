@@ -14,8 +14,10 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.errors import PlanError
+from dressi.vk.plan.analysis.rematerialization import LARGEST_CALLS
 from dressi.vk.plan.compiler import build_plan, contexts
 from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.model.walks import Calls
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.pack.functions import LARGEST_SHADER
 from dressi.vk.plan.pack.stages import pack_stages
@@ -207,3 +209,31 @@ def test_sub_stages_that_wait_for_each_other_are_an_error():
     context = contexts(plan.program, plan.limits, BASELINE)[1].following(stuck)
     with pytest.raises(PlanError, match="no order of execution"):
         pack_stages(stuck, context)
+
+
+# ---- calls
+def trilinear_samples(count, texels=8):
+    """Their sum and the gradient of its square; every level of the pyramid reads four texels of the one before."""
+    texture = leaf(VEC3, (texels, texels), name="texture")
+    samples = [
+        F.sample(texture, leaf(VEC2, seed=k), "trilinear", level=leaf(seed=k + 20) * 3.0)
+        for k in range(count)
+    ]
+    total = sum(samples[1:], samples[0])
+    (g,) = gradient(F.sum(F.sum_components(F.square(total))), [texture])
+    return Program({"total": total, "gradient": g})
+
+
+@pytest.mark.parametrize("texels", [4, 8, 16, 32])
+def test_calls_inside_of_calls_are_counted(texels):
+    """Where each lookup makes a pyramid again, the Functions that drivers inline grow fourfold with every level."""
+    plan = build_plan(trilinear_samples(8, texels), profile("desktop"), shader_text)
+    for s in plan.sub_stages:
+        calls = Calls({r.variable for r in s.reads}.union(s.channels).__contains__)
+        # What coordinates alone are made of is inlined, too, and has no limit.
+        assert sum(map(calls.of, s.body)) <= 1.25 * LARGEST_CALLS
+
+
+@pytest.mark.vk
+def test_samples_of_small_textures_fit_the_stack_of_drivers(device):
+    follows_float64(trilinear_samples(3), device)

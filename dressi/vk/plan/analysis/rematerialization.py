@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -19,11 +19,19 @@ from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, Scatte
 from ....ad.types import Access
 from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
-from ..model.walks import iterations
+from ..model.walks import calls, iterations
 from ..substage import iteration_domain
 
 LARGEST_BODY = 128
 """Functions that one value is computed again from, through cones that begin where others end."""
+
+LARGEST_CALL = 96
+"""Functions that drivers compile for one call of a value that is computed again at another texel, the calls in it
+included. These multiply along a chain of such values."""
+
+LARGEST_CALLS = 160
+"""The most Functions in all calls of a shader. Drivers inline calls: SwiftShader ends the process where these need too much
+stack, which it did from about 500 on. The shaders of fits have up to 110."""
 
 LARGEST_CONE = 48
 """Functions of a cone that is recomputed; more make shaders that take long to compile."""
@@ -92,16 +100,40 @@ class Recomputing:
         return self._bounded(chosen)
 
     def _bounded(self, chosen: set[Function]) -> set[Function]:
-        """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``: a cone ends at values that
-        may be computed again themselves, and so on."""
+        """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``, and no call more than
+        ``LARGEST_CALL``: a cone ends at values that may be computed again themselves, and so on."""
         behind: dict[Function, frozenset[Function]] = {}
+        called: dict[Function, float] = {}  # Functions in the calls of a Function
         for f in self.order:
+            near, far = self._made_again(f, behind)
+            called[f] = sum(count * sum(1.0 + called[g] for g in behind[maker]) for maker, count in far)
+            found = frozenset((f,)).union(*(behind[maker] for maker in near))
+            total = sum(called[g] for g in found)
             if f in chosen:
-                makers = (maker for _, _, maker, joins in self.inputs[f] if joins and maker in behind)
-                found = frozenset((f,)).union(*(behind[maker] for maker in makers))
-                if len(found) <= LARGEST_BODY:
+                if len(found) <= LARGEST_BODY and len(found) + total <= LARGEST_CALL:
                     behind[f] = found
+            elif total > LARGEST_CALLS:
+                # It would not fit into a shader of its own.
+                for maker in (*near, *(maker for maker, _ in far)):
+                    behind.pop(maker, None)
+                called[f] = 0.0
         return set(behind)
+
+    def _made_again(
+        self, f: Function, again: Mapping[Function, object]
+    ) -> tuple[list[Function], list[tuple[Function, float]]]:
+        """The makers of inputs that a Function computes again: at its own pixel, and in how many calls at others."""
+        near: list[Function] = []
+        far: list[tuple[Function, float]] = []
+        domain = iteration_domain(f)
+        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+            if x.creator is None or x.creator not in again:
+                continue
+            if access is Access.SAME_PIXEL and x.domain == domain:
+                near.append(x.creator)
+            else:
+                far.append((x.creator, calls(f, k)))
+        return near, far
 
     # ---- the decision
     def _pays(self, f: Function, evaluations: float) -> bool:

@@ -1,7 +1,9 @@
-"""How many iterations the loops of an invocation run, those inside of values that it makes again at other texels too."""
+"""How much a shader does in values that it makes again at other texels: iterations of loops, and Functions that drivers
+inline."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ....ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
@@ -50,15 +52,58 @@ class Walks:
     def _making(self, v: Variable) -> int:
         """Iterations that make one texel of a value that is not stored."""
         if v not in self._made:
-            cone: dict[Function, None] = {}
-            stack = [v]
-            while stack:
-                f = stack.pop().creator
-                if f is None or f in cone:
-                    continue
-                cone[f] = None
-                for x, access in zip(f.inputs, f.access, strict=True):
-                    if access is Access.SAME_PIXEL and x.domain == f.output.domain and not self._stored(x):
-                        stack.append(x)
-            self._made[v] = sum(self.of(f) for f in cone)
+            self._made[v] = sum(self.of(f) for f in _at_same_pixel(v, self._stored))
         return self._made[v]
+
+
+class Calls:
+    """How many Functions a driver compiles in the values that a Function makes again at other texels, calls inside of
+    calls included: drivers inline each call, and every level of a pyramid has four of the level before.
+
+    stored: whether a Variable costs nothing, because it is read from an image or is a constant.
+    """
+
+    def __init__(self, stored: Callable[[Variable], bool]):
+        self._stored = stored
+        self._made: dict[Variable, float] = {}
+        self._of: dict[Function, float] = {}
+
+    def of(self, f: Function) -> float:
+        """Functions in the calls of one Function; 0 if it calls none."""
+        if f in self._of:
+            return self._of[f]
+        domain = f.source if isinstance(f, ScatterFunction) else f.output.domain
+        total = 0.0
+        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
+            near = access is Access.SAME_PIXEL
+            if x.creator is None or (near and x.domain == domain) or self._stored(x):
+                continue
+            total += calls(f, k) * self._making(x)
+        self._of[f] = total
+        return total
+
+    def _making(self, v: Variable) -> float:
+        if v not in self._made:
+            self._made[v] = sum(1.0 + self.of(f) for f in _at_same_pixel(v, self._stored))
+        return self._made[v]
+
+
+def calls(f: Function, k: int) -> float:
+    """Calls in the snippet of a Function that read input ``k``. One in a loop counts once."""
+    reads = f.reads(k) if f.access[k] is Access.FETCH else 1.0
+    return 1.0 if math.isinf(reads) else math.ceil(reads / max(f.iterations, 1))
+
+
+def _at_same_pixel(v: Variable, stored: Callable[[Variable], bool]) -> list[Function]:
+    """The Functions over the same pixels that make a value which is not stored."""
+    cone: dict[Function, None] = {}
+    stack = [v]
+    while stack:
+        f = stack.pop().creator
+        if f is None or f in cone:
+            continue
+        cone[f] = None
+        for x, access in zip(f.inputs, f.access, strict=True):
+            if access is Access.SAME_PIXEL and x.domain == f.output.domain and not stored(x):
+                stack.append(x)
+    return list(cone)

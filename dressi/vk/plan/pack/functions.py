@@ -19,10 +19,11 @@ from ....ad.graph import (
 from ....ad.types import Access
 from ....errors import PlanError
 from ..analysis.dataflow import Analysis
+from ..analysis.rematerialization import LARGEST_CALLS
 from ..context import Context
 from ..limits import DeviceLimits
 from ..lowering.workgroups import GroupReduction
-from ..model.walks import Walks
+from ..model.walks import Calls, Walks
 from ..substage import (
     Binding,
     Compute,
@@ -112,6 +113,7 @@ def _pack(
     levels = analysis.levels
     again = analysis.recomputed | analysis.inlined.functions
     walks = Walks(lambda v: v.creator not in again, limits.max_loop_iterations)
+    calls = Calls(lambda v: v.creator not in analysis.recomputed)
     inside = set(functions)
     pending = {f: sum(u in inside for u in analysis.users[f]) for f in functions}
     ready: dict[tuple, list[Entry]] = {}
@@ -134,7 +136,7 @@ def _pack(
     while ready:
         key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
         heap = ready.pop(key)
-        group = _Group(analysis, walks, limits, roots, updates, dispatch)
+        group = _Group(analysis, walks, calls, limits, roots, updates, dispatch)
         refused: list[Entry] = []
         in_a_row = 0
         while heap and not group.full and group.too_long < CROWDED and in_a_row < FIRST_FIT:
@@ -213,12 +215,14 @@ class _Group:
         self,
         analysis: Analysis,
         walks: Walks,
+        calls: Calls,
         limits: DeviceLimits,
         roots: set[Variable],
         updates: AbstractSet[Variable],
         dispatch: bool,
     ):
-        self.analysis, self.walks, self.limits, self.roots = analysis, walks, limits, roots
+        self.analysis, self.walks, self.calls = analysis, walks, calls
+        self.limits, self.roots = limits, roots
         self.updates, self.dispatch = updates, dispatch
         self.members: dict[Function, None] = {}
         self.reads: dict[Variable, Binding] = {}
@@ -226,6 +230,7 @@ class _Group:
         self.count = dict.fromkeys(Binding, 0)
         self.written = 0
         self.looping = 0  # iterations of all loops of an invocation
+        self.called = 0.0  # Functions in what is made again at other texels
         self.too_long = 0  # Functions refused because the shader would grow too long
         self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
         self.axes: set[str] = set()
@@ -240,9 +245,13 @@ class _Group:
         if f.output in self.fetched or (self.members and f.output.domain != self.domain):
             return False  # a member reads other texels of it
         body = self.analysis.body_of(f, self.domain, self.body)
-        if self.members and len(self.body) + len(body) > LARGEST_SHADER:
+        called = self.called + sum(self.calls.of(g) for g in body)
+        long = len(self.body) + len(body) > LARGEST_SHADER or called > LARGEST_CALLS
+        if self.members and long:
             self.too_long += 1
             return False
+        if called > LARGEST_CALLS:
+            raise DoesNotFit(f, f"it makes again {called:.0f} Functions at other texels; store what it reads")
         own = self.reads.get(f.output)
         if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
             return False  # one view and many must pack alike: over the batch apart from inside a tile
@@ -290,7 +299,7 @@ class _Group:
         self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
         if isinstance(f, ScatterFunction):
             self.fetched.add(f.inputs[0])  # resolving needs the bound too
-        self.count, self.written, self.looping = count, written, looping
+        self.count, self.written, self.looping, self.called = count, written, looping, called
         if leaves_group:
             self.outputs[f.output] = None
         return True

@@ -22,10 +22,11 @@ from ..analysis.operands import (
     work_of,
     works_at_pixel,
 )
-from ..analysis.rematerialization import LARGEST_CONE
+from ..analysis.rematerialization import LARGEST_CALLS, LARGEST_CONE
 from ..analysis.restrict import restrict
 from ..context import Context
 from ..model.cost import planes
+from ..model.walks import Calls
 from ..substage import PixelWork, Scatter, SubStage
 
 _SHADERS = (PixelWork, Scatter)
@@ -44,7 +45,10 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     analysis = context.analysis.recomputing(chosen)
     found = [_again(s, analysis, chosen) for s in sub_stages]
     found = [s for s in found if s.outputs]
-    too_large = any(context.limits.violation(s) is not None for s in found)
+    calls = Calls(lambda v: v.creator not in analysis.recomputed)
+    too_large = any(
+        context.limits.violation(s) is not None or sum(map(calls.of, s.body)) > LARGEST_CALLS for s in found
+    )
     return list(sub_stages) if too_large else found
 
 
