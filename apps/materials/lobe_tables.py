@@ -9,6 +9,9 @@ weights by least squares, with the sum held at the albedo. What is minimised is 
 harmonics, degree l weighted by (l + 1)^-2.5, as photographed environments have less of the higher ones, plus a little
 for leaving the neighbours, so that the tables can be interpolated. The grid (17 by 16) is doubled linearly, and the
 weights are set to the albedo of each entry. Below roughness 3/16 angles and widths shrink to those of a mirror.
+
+The table of one lobe comes out as it is kept (within 0.005 in angle, 0.01 of a level). That of three was found with another
+weight for leaving the neighbours: albedos agree within 1e-7, single lobes differ, as several sums are about as good.
 """
 
 import argparse
