@@ -48,7 +48,11 @@ def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> li
         return _Choice(Uses(now) if parts else context.uses, context, known)
 
     work = choice({})
-    parts = {s: pair for s in sub_stages if (pair := work.split(s)) is not None}
+    parts: dict[SubStage, tuple[SubStage, SubStage]] = {}
+    for s in reversed(sub_stages):  # readers first
+        pair = work.split(s, parts)
+        if pair is not None:
+            parts[s] = pair
     if parts:
         work = choice(parts)
         work.choose()
@@ -176,15 +180,20 @@ class _Choice:
         return True
 
     # ---- splitting
-    def split(self, s: SubStage) -> tuple[SubStage, SubStage] | None:
-        """A SubStage that makes the outputs known outside of blocks, and the values that the others need of them; and
-        one that makes the other outputs. None if one of the two would be empty."""
+    def split(
+        self, s: SubStage, parts: Mapping[SubStage, tuple[SubStage, SubStage]]
+    ) -> tuple[SubStage, SubStage] | None:
+        """A SubStage that makes the outputs known outside of blocks or not wanted there, and the values that the others
+        need of them; and one that makes the other outputs. None if one of the two would be empty. parts: of readers."""
         if self._saves(s) <= 0 or len(s.functions) < 2:
             return None
         for blocks in self._lists(s.domain):
             known = self._known_outputs(s, blocks)
             if len(known) == len(s.outputs):
                 return None
+            wanted = [v for v in s.outputs if v not in known and not self._unwanted(v, blocks, parts)]
+            if known and wanted:
+                known = [v for v in s.outputs if v not in wanted]
             rest = tuple(v for v in s.outputs if v not in known)
             if any(isinstance(v.creator, ScatterFunction) for v in rest):
                 continue
@@ -198,6 +207,22 @@ class _Choice:
             if fits and self.limits.violation(second) is None:
                 return first, second
         return None
+
+    def _unwanted(
+        self, v: Variable, blocks: ActiveBlocks, parts: Mapping[SubStage, tuple[SubStage, SubStage]]
+    ) -> bool:
+        """Whether an image is only read at the reader's own pixel, by what can run on the blocks."""
+        if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
+            return False
+        for reader, elsewhere in self.readers.get(v, ()):
+            if elsewhere:
+                return False
+            if reader in parts:
+                if any(r.variable is v for r in parts[reader][1].reads):
+                    return False
+            elif self._saves(reader) <= 0 or len(self._known_outputs(reader, blocks)) < len(reader.outputs):
+                return False
+        return True
 
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
         """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made of."""

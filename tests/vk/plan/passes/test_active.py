@@ -13,9 +13,14 @@ from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, IVEC3, VEC4
+from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3, VEC4
 from dressi.config import shader_text
+from dressi.render.cameras.units import matrices_leaf
+from dressi.render.cameras.views import ring
+from dressi.render.drawing.entry import render
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.mesh.primitives import cube
+from dressi.render.shading.environment import Environment
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
@@ -168,6 +173,30 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
             found.append([run.recv(v) for v in (x, y)])
     for a, b in zip(*found, strict=True):
         assert (a == b).all()
+
+
+def test_what_is_only_read_on_blocks_does_not_keep_a_shader_dense():
+    """Most values of a lit material are not known outside, and nobody asks for them there: the residual alone is made
+    everywhere."""
+    size, texels = (256, 256), (32, 32)
+    albedo = Variable(VEC3, texels, name="albedo")
+    both = Variable(VEC2, texels, name="metallic and roughness")
+    matrices = matrices_leaf(ring(np.zeros(3), 1.0, 2, size).matrices)
+    given = {"texture": albedo, "material": {"metallic_roughness": both}}
+    light = Environment(np.ones((8, 16, 3)))
+    shown = render(cube(), matrices, size=size, light=light, form="hard", filter="trilinear", **given).colour
+    target = Variable(VEC3, size, 2, name="target")
+    found = gradient(F.sum(F.sum_components(F.square(shown - target))), [albedo, both])
+    program = simplify(
+        Program(
+            {"residual": shown - target},
+            tuple((v, v - g) for v, g in zip((albedo, both), found, strict=True)),
+        )
+    )
+    step = build_plan(program, DeviceLimits(), shader_text).step.sub_stages
+    work = [s for s in step if s.domain.size == size and not isinstance(s.work, (Raster, ListBlocks))]
+    dense = [s for s in work if not sparse_of(s)]
+    assert len(work) > 2 and max(len(s.functions) for s in dense) <= 2
 
 
 def test_layers_of_one_mesh_share_a_list():
