@@ -38,7 +38,7 @@ SMALL = ("--size", "32", "--views", "5", "--steps", "36", "--texture-size", "32"
 
 def test_a_mesh_under_unknown_light(target: Path, tmp_path: Path):
     done = run(
-        "fit", "--target", target, "--out", tmp_path, *SMALL, "--optimize", "albedo,roughness,exposure"
+        "fit", "--target", target, "--out", tmp_path, *SMALL, "--optimize", "albedo,roughness,light,exposure"
     )
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())

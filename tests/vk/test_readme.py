@@ -47,5 +47,12 @@ def test_the_example_has_a_function_of_its_own(printed):
     assert printed("Functions of your own") == "[0.21  0.393 0.5   0.393 0.21 ]\n"
 
 
+@pytest.mark.vk
+def test_the_example_finds_the_roughness(printed):
+    found = re.fullmatch(r"\[\[\[(.*)\]\]\]\n", printed("Light and material"))
+    assert found is not None
+    assert abs(float(found.group(1)) - 0.3) < 0.05
+
+
 def test_no_example_is_left_out():
-    assert len(EXAMPLES) == README.read_text(encoding="utf-8").count("```python") == 3
+    assert len(EXAMPLES) == README.read_text(encoding="utf-8").count("```python") == 4

@@ -12,7 +12,9 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
 from dressi.errors import InputError
-from dressi.render.surface import projection, screen, shading
+from dressi.render.shading import lambert
+from dressi.render.surface import normals as surface_normals
+from dressi.render.surface import projection, screen
 from dressi.render.surface.texturing import texture_colour, texture_uv
 
 SIZE = (48, 32)
@@ -187,14 +189,14 @@ def test_normals_and_lambert_shading():
     points, faces = sc.icosphere(2)
     position = Variable(VEC3, list_size(len(points)), data=list_image(points))
     table = Variable(IVEC3, list_size(len(faces)), data=list_image(faces))
-    normals = shading.vertex_normals(position, table)
+    normals = surface_normals.vertex_normals(position, table)
     (found,) = evaluate([normals])
     np.testing.assert_allclose((found[0, 0] * points).sum(-1), 1, atol=2e-3)
     assert check_gradient(normals, [position]) < 1e-5
     face = Variable(INT, (3, 1), data=np.array([[[0, 5, -1]]]))
-    normal = shading.flat_normal(position, screen.corners(face, table))
-    lit = shading.lambert(F.constant((0.5, 1.0, 0.25)), normal, (0.0, 0.0, 2.0), 3.0, (0.1, 0.0, 0.0))
-    plain = shading.unlit(F.constant((0.5, 1.0, 0.25)), face)
+    normal = surface_normals.flat_normal(position, screen.corners(face, table))
+    lit = lambert.lambert(F.constant((0.5, 1.0, 0.25)), normal, (0.0, 0.0, 2.0), 3.0, (0.1, 0.0, 0.0))
+    plain = lambert.unlit(F.constant((0.5, 1.0, 0.25)), face)
     flat, image, colour = evaluate([normal, lit, plain])
     a, b, c = (points[faces[:, i]] for i in range(3))
     cross = np.cross(b - a, c - a)
