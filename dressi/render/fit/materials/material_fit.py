@@ -23,7 +23,7 @@ from ...forms.hard import HARD
 from ...forms.hard_soft_ras import draw_form
 from ...mesh import Mesh
 from ...objectives.losses import l2
-from ...shading.lights import LightSource
+from ...shading.lights import LightSource, PointLight
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import covered
@@ -80,6 +80,10 @@ class MaterialFit:
     ):
         if mesh.uvs is None:
             raise InputError(f"mesh '{mesh.name}': maps need texture coordinates; use mesh.unwrap()")
+        if isinstance(light, PointLight):
+            raise InputError(
+                "the light of a material fit is far away; take a DirectionalLight or an Environment"
+            )
         self.mesh, self.options, self.make_engine = mesh, options, make_engine
         count, (height, width) = len(views.masks), views.masks.shape[1:]
         center, radius = mesh.bounding_sphere()

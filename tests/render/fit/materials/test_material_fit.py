@@ -8,7 +8,7 @@ import pytest
 from dressi import DressiAD
 from dressi.config import shader_text
 from dressi.errors import InputError
-from dressi.render import DirectionalLight, Environment, primitives, psnr, render
+from dressi.render import DirectionalLight, Environment, PointLight, primitives, psnr, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
 from dressi.render.fit.dataset import Observations
@@ -92,5 +92,7 @@ def test_bad_options_are_refused(scene):
         parts_of("albedo,colour")
     with pytest.raises(InputError, match="unwrap"):
         MaterialFit(replace(mesh, uvs=None, uv_faces=None), views, MaterialOptions(), SUN, make_engine)
+    with pytest.raises(InputError, match="far away"):
+        MaterialFit(mesh, views, MaterialOptions(), PointLight((0, 1, 0)), make_engine)
     with pytest.raises(InputError, match="steps"):
         MaterialOptions(steps=0)
