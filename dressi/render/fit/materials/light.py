@@ -11,6 +11,7 @@ from ....ad.graph import Variable
 from ...drawing.inputs import Values
 from ...drawing.lights import light_given
 from ...shading.lights import LightSource
+from ..phases.texture import roughness as squared_steps
 
 RATE = 0.02
 """Learning rate of Adam for the parameters of a light at the first step."""
@@ -46,7 +47,7 @@ class LearnedLight:
                 leaf = Values(values.vtype, start).leaf(name)
                 self.rates[leaf] = RATE
                 if field in light.images:
-                    self.penalty = self.penalty + _steps(leaf) * EVENNESS
+                    self.penalty = self.penalty + squared_steps(leaf) * EVENNESS
                 leaf = F.exp(leaf) if positive else leaf
                 self.values[f"light {field}"] = leaf
             images[name] = leaf
@@ -66,8 +67,3 @@ class LearnedLight:
                 found = found[:, 0, 0]
             fields[field] = found
         return type(self.given)(**fields)
-
-
-def _steps(image: Variable) -> Variable:
-    right, below = image - F.shift(image, 1, 0), image - F.shift(image, 0, 1)
-    return F.sum(F.dot(right, right) + F.dot(below, below))
