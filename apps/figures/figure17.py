@@ -24,12 +24,11 @@ import numpy as np
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.optim.optimizers import Clocked, adam, clock, cosine, per_parameter
 from dressi.ad.types import FLOAT, MAT4, VEC3
-from dressi.config import config
-from dressi.errors import InputError
 from dressi.render import Cameras, Environment, Mesh, load_mesh, orbit, primitives, render
 from dressi.render.fit.phases.batches import ViewBatches
 from dressi.render.fit.phases.texture import roughness as squared_steps
 from dressi.render.io import load_environment, write_json
+from dressi.render.io.files import data_file
 from dressi.render.io.images import resize
 from dressi.render.objectives.losses import l2
 from dressi.render.shading.tone import reinhard
@@ -159,14 +158,6 @@ def draw(path: Path, rows: list[dict[str, Any]], shown: list[list[np.ndarray]]) 
     figure.savefig(path, dpi=80)
 
 
-def data(*names: str) -> Path:
-    """A file of DRESSI_DATA. Raises InputError."""
-    path = Path(config.data or "../shared/data").joinpath(*names)
-    if not path.exists():
-        raise InputError(f"there is no file '{path}'; set DRESSI_DATA, or name your own files")
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--mesh", nargs="+", help="files, or torus")
@@ -192,11 +183,11 @@ def main() -> None:
     given = parser.parse_args()
 
     given.out.mkdir(parents=True, exist_ok=True)
-    light = load_environment(given.environment or data("hdri", "potsdamer_platz_1k.hdr"))
+    light = load_environment(given.environment or data_file("hdri", "potsdamer_platz_1k.hdr"))
     light = resize(light.astype(np.float64), (given.sky, given.sky // 2))
     light = np.minimum(light / light.mean(), given.brightest)
     common = ("meshes", "common", "teapot.obj"), ("meshes", "common", "suzanne.obj")
-    names = given.mesh or ["torus", *(str(data(*path)) for path in common)]
+    names = given.mesh or ["torus", *(str(data_file(*path)) for path in common)]
     settings = {
         name: getattr(given, name)
         for name in ("steps", "views", "batch", "size", "sky", "brightest", "rate", "smoothness", "seed")

@@ -25,7 +25,6 @@ from scipy.spatial.transform import Rotation
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.optim.optimizers import Clocked, adam, clock, cosine
 from dressi.ad.types import MAT3, MAT4, VEC2, VEC3
-from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Environment, Mesh, load_mesh, orbit, render
 from dressi.render.drawing.point import SurfacePoint
@@ -33,6 +32,7 @@ from dressi.render.fit.phases.batches import ViewBatches
 from dressi.render.fit.phases.texture import roughness
 from dressi.render.fit.textures.charts import charted
 from dressi.render.io import load_environment, write_json
+from dressi.render.io.files import data_file
 from dressi.render.io.images import resize
 from dressi.render.objectives.losses import charbonnier
 from dressi.render.shading.tone import reinhard
@@ -235,17 +235,9 @@ def draw(path: Path, results: list[dict[str, Any]], pictures: list[dict[str, np.
 def environment(file: Path | None) -> np.ndarray:
     """(H, W, 3): a small map of mean 1 whose sources are at most 20 times as bright: highlights of finer and brighter ones
     have gradients in few texels only."""
-    light = load_environment(data("hdri", "venice_sunset_1k.hdr") if file is None else file)
+    light = load_environment(data_file("hdri", "venice_sunset_1k.hdr") if file is None else file)
     light = resize(np.minimum(light, 20 * light.mean()), MAP)
     return light / light.mean()
-
-
-def data(*names: str) -> Path:
-    """A file of DRESSI_DATA. Raises InputError."""
-    path = Path(config.data or "../shared/data").joinpath(*names)
-    if not path.exists():
-        raise InputError(f"there is no file '{path}'; set DRESSI_DATA, or name your own files")
-    return path
 
 
 def main() -> None:
@@ -273,7 +265,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     results, pictures = [], []
     with Device.open(given.device) as device:
-        for path in given.mesh or [data("meshes", f"{name}_512.glb") for name in MODELS]:
+        for path in given.mesh or [data_file("meshes", f"{name}_512.glb") for name in MODELS]:
             fit = Fit(load_mesh(path), environment(given.environment), given, device)
             try:
                 results.append(fit.run())

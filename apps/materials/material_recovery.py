@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD
-from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Cameras, DirectionalLight, Environment, Mesh, load_mesh, render, ring
 from dressi.render.cameras.views import held_out_ring
@@ -28,6 +27,7 @@ from dressi.render.fit.dataset import Observations
 from dressi.render.fit.materials.material_fit import MaterialFit
 from dressi.render.fit.materials.options import MaterialOptions
 from dressi.render.io import load_environment, write_json
+from dressi.render.io.files import data_file
 from dressi.render.io.images import resize
 from dressi.render.mesh.material import Material
 from dressi.render.objectives.metrics import psnr
@@ -138,14 +138,6 @@ def draw(path: Path, rows: list[dict[str, Any]], shown: list[dict[str, np.ndarra
     figure.savefig(path, dpi=80)
 
 
-def data(*names: str) -> Path:
-    """A file of DRESSI_DATA. Raises InputError."""
-    path = Path(config.data or "../shared/data").joinpath(*names)
-    if not path.exists():
-        raise InputError(f"there is no file '{path}'; set DRESSI_DATA, or name your own files")
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
@@ -172,10 +164,10 @@ def main() -> None:
     rows, shown = [], []
     names = ("steps", "views", "batch", "size", "texture_size", "smoothness", "normal")
     settings = {name: getattr(given, name) for name in names}
-    file = given.environment or data("hdri", "venice_sunset_1k.hdr")
+    file = given.environment or data_file("hdri", "venice_sunset_1k.hdr")
     light = Environment(np.minimum(load_environment(file), BRIGHTEST))
     with Device.open(given.device) as device:
-        for path in given.mesh or [data("meshes", f"{name}_512.glb") for name in MODELS]:
+        for path in given.mesh or [data_file("meshes", f"{name}_512.glb") for name in MODELS]:
             mesh = load_mesh(path)
             found, row = recover(mesh, light, given, device)
             rows.append(row)

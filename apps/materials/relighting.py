@@ -16,10 +16,9 @@ import numpy as np
 
 from dressi import Device, DressiAD, Variable
 from dressi.ad.types import VEC3
-from dressi.config import config
-from dressi.errors import InputError
 from dressi.render import Camera, Environment, Mesh, load_mesh, orbit, primitives, render
 from dressi.render.io import load_environment, save_image, write_json
+from dressi.render.io.files import data_file
 from dressi.render.mesh.material import Material
 from dressi.render.shading.tone import aces, exposed
 
@@ -49,14 +48,6 @@ def under(
         return np.array(ad.recv("picture")[0]), np.array(ad.recv("mask")[0])
 
 
-def data(*names: str) -> Path:
-    """A file of DRESSI_DATA. Raises InputError."""
-    path = Path(config.data or "../shared/data").joinpath(*names)
-    if not path.exists():
-        raise InputError(f"there is no file '{path}'; set DRESSI_DATA, or name your own files")
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--mesh", type=Path, help="a file; the pear without it")
@@ -74,7 +65,7 @@ def main() -> None:
     (camera,) = orbit(center, radius, [given.azimuth], [15.0], (given.size, given.size), distance=3.0)
     pictures, rows = [], []
     with Device.open(given.device) as device:
-        for file in given.environment or [data("hdri", name) for name in MAPS]:
+        for file in given.environment or [data_file("hdri", name) for name in MAPS]:
             light = load_environment(file).astype(np.float64)
             stops = -float(np.log2(2 * light.mean()))
             picture, mask = under(mesh, camera, light, stops, device)

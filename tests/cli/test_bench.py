@@ -27,7 +27,6 @@ from dressi.cli.bench.request import DEFAULTS, Request
 from dressi.cli.bench.targets import without_values
 from dressi.cli.commands import app
 from dressi.config import shader_text
-from dressi.errors import DressiError
 from dressi.render.drawing.draw import draw
 from dressi.render.io import save_mesh
 from dressi.render.mesh.primitives import octasphere
@@ -40,16 +39,6 @@ from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.traffic import step_bytes
 
 TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1".split()
-
-
-@pytest.fixture
-def driver() -> None:
-    from dressi.vk.run.device.choose import list_devices
-
-    try:
-        list_devices()
-    except DressiError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

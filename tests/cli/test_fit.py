@@ -17,7 +17,6 @@ from command_line import CODE, refuses, run, run_process
 from depth_cases import depth_pictures, photographed, views_of_bowl
 
 from dressi.cli.fit import fit
-from dressi.errors import DressiError
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.fit import FitOptions
@@ -25,21 +24,13 @@ from dressi.render.io import encode_png, load_mesh, save_mesh
 from dressi.render.mesh.primitives import bowl, pear
 from dressi.render.objectives.metrics import chamfer
 
+pytestmark = pytest.mark.usefixtures("driver")
+
 RESULTS = ["loss.csv", "loss.png", "quality.csv", "report.json", "result.glb", "turntable.gif", "views.png"]
 
 
 def fit_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return run("fit", *arguments)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def driver() -> None:
-    from dressi.vk.run.device.choose import list_devices
-
-    try:
-        list_devices()
-    except DressiError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 from command_line import refuses, run
 
-from dressi.errors import DressiError
 from dressi.render.io import load_mesh, save_mesh
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import pear
 
-
-@pytest.fixture(scope="module", autouse=True)
-def driver() -> None:
-    from dressi.vk.run.device.choose import list_devices
-
-    try:
-        list_devices()
-    except DressiError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("driver")
 
 
 @pytest.fixture(scope="module")

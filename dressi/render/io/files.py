@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from dressi.config import config
 from dressi.errors import InputError
 
 BROKEN = (
@@ -47,6 +48,20 @@ def usable(path: Path, what: str) -> Iterator[None]:
         raise InputError(
             f"'{path}': {what} cannot be used ({type(error).__name__}: {reason(error)}); check the file"
         ) from None
+
+
+def data_file(*names: str) -> Path:
+    """A file of the folder of ``DRESSI_DATA`` (default: ``../shared/data``), by the names of folders and file. Raises
+    InputError when it is not there.
+
+    >>> data_file("meshes", "none.glb")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    dressi.errors.InputError: there is no file ...
+    """
+    path = Path(config.data or "../shared/data").joinpath(*names)
+    if not path.exists():
+        raise InputError(f"there is no file '{path}'; set DRESSI_DATA, or name your own files")
+    return path
 
 
 LARGEST_FILE = 1 << 30
