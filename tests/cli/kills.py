@@ -31,8 +31,8 @@ from dressi.render.mesh.primitives import pear
 CODE = """
 from dressi.cli.interrupt import imports
 with imports():
-    import dressi.render.fit.job as job
-job.SAVE_SECONDS = 0.02
+    import dressi.render.fit.running as running
+running.SAVE_SECONDS = 0.02
 from dressi.cli import main
 main()
 """

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +20,16 @@ from .disk.checkpoint import MOST_BYTES
 from .options import FitOptions
 from .parts import Parts
 from .phases.learned import learned, round_size
-from .phases.moving import Moving, with_views
+from .phases.moving import Moving
 from .phases.remeshed import mended, refined
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import unfolded
 from .result import FitResult, Progress, Timing
-from .rounds import in_world, moving_cameras, rounds_of
+from .rounds import moving_cameras, rounds_of
+from .running import FitRun
 from .textures.charts import with_charts
-from .watch import Watch, qualities
-
-CHUNK = 10
-"""Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed fit computes the
-same numbers as one that was not stopped."""
-SAVE_SECONDS = 10.0
+from .watch import Watch
 
 
 class FitJob:
@@ -60,11 +54,11 @@ class FitJob:
                 "there are no depths to fit the shape to; give photographs with depths, or leave out --depth"
             )
         self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
-        self._keeper = Keeper(folder)
+        self.keeper = Keeper(folder)
         self._learned = learned(dataset)
         self.cameras = moving_cameras(dataset) if options.refine_poses else None
         """In units of the scene, at the start of the round; None if poses are not learned."""
-        self._rest_is_start = init is not None
+        self.keeps_faces = init is not None
         self._start, self.rounds = rounds_of(dataset, options, init)
         self._key = task_key(
             options.as_dict(),
@@ -86,7 +80,7 @@ class FitJob:
         if self.cameras is not None:
             matrices = Moving(self.cameras, plan.turn, plan.shift, plan.steps)
         size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
-        rest = self._start.positions if self._rest_is_start else None
+        rest = self._start.positions if self.keeps_faces else None
         options = self.options
         return ShapeRound(
             mesh,
@@ -120,7 +114,7 @@ class FitJob:
             exposure=options.exposure,
             # Outlines of photographs are not known to a part of a pixel.
             shape=self.dataset.exact and options.joint,
-            rest=self._start.positions if self._rest_is_start else None,
+            rest=self._start.positions if self.keeps_faces else None,
         )
 
     def topology(self, number: int) -> Mesh:
@@ -141,7 +135,7 @@ class FitJob:
             engine = self.engine(work)
             try:
                 found[name] = engine.plan
-                self._note(work.name, engine.plan)
+                self.note(work.name, engine.plan)
             finally:
                 engine.close()
         return found
@@ -149,11 +143,11 @@ class FitJob:
     @property
     def resumable(self) -> bool:
         """Whether this fit has left a checkpoint."""
-        return self._keeper.kept
+        return self.keeper.kept
 
     def forget(self) -> None:
         """Remove the checkpoint of this fit; it can no longer be resumed."""
-        self._keeper.forget()
+        self.keeper.forget()
 
     # ---- running
     def run(
@@ -175,48 +169,24 @@ class FitJob:
         start mesh is out of reach of its target in every view; warns if it is in some.
         """
         with locked(self.folder) if self.folder is not None else nullcontext():
-            self._check_reach()
-            point = self._checkpoint() if resume else Checkpoint(self._key)
-            return self._run(point, Watch(point, sum(self._steps), progress, preview), stop)
+            running = self.started(resume=resume, progress=progress, stop=stop, preview=preview)
+            for _ in running:
+                pass
+            return running.result()
 
-    def _run(self, point: Checkpoint, watch: Watch, stop: Callable[[], bool]) -> FitResult:
-        self._began, self._earlier = time.perf_counter(), point.seconds
-        mesh = self.topology(point.round)
-        if point.mesh is not None:
-            mesh = replace(point.mesh, color=mesh.color, name=mesh.name)
-        if point.views is not None and self.cameras is not None:
-            self.cameras = with_views(self.cameras, point.views)
-        finished = True
-        while point.round <= len(self.rounds) and finished:
-            textured = point.round == len(self.rounds)
-            work = self.texture_round(mesh) if textured else self.shape_round(point.round, mesh)
-            point.mesh = mesh
-            point.views = None if self.cameras is None else self.cameras.views
-            mesh, finished = self._run_round(work, point, watch, stop)
-            if finished:
-                # The topology of a given mesh is kept.
-                if not self._rest_is_start:
-                    mesh = unfolded(mesh) if textured else self._mended(mesh, point.round)
-                if self._adjusts(point.round):
-                    mesh, finished = self._adjusted(mesh, stop)
-            if finished:
-                mesh = self._refined(mesh, point.round + 1)
-                point.round, point.step, point.state = point.round + 1, 0, {}
-        names = [*("shape" for _ in self.rounds), "texture"]
-        losses = [(names[number], loss) for number, loss in point.losses]
-        mesh, cameras = in_world(self.dataset, mesh, self.cameras)
-        return FitResult(
-            mesh,
-            losses,
-            self.plans,
-            self.timing,
-            finished,
-            self.texts,
-            cameras,
-            self._earlier,
-            qualities(point, names),
-            unsaved=self._keeper.unsaved,
-        )
+    def started(
+        self,
+        *,
+        resume: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        preview: Path | None = None,
+    ) -> FitRun:
+        """The same as ``run``, as an iterator of its moments, for a program with a loop of its own. That program holds the
+        lock of the folder. Raises InputError as ``run``."""
+        self._check_reach()
+        point = self._checkpoint() if resume else Checkpoint(self._key)
+        return FitRun(self, point, Watch(point, sum(self._steps), progress, preview), stop)
 
     @property
     def _steps(self) -> list[int]:
@@ -228,31 +198,37 @@ class FitJob:
         # Room for parameters, their moments and the mesh, a few times.
         most = MOST_BYTES + 1000 * len(self.topology(len(self.rounds)).faces)
         views = None if self.cameras is None else len(self.cameras)
-        point = self._keeper.load(self._key, self._steps, views, most + 100 * self.options.texture_size**2)
-        self._keeper.check_mesh(point, self.topology(point.round), self._rest_is_start)
+        point = self.keeper.load(self._key, self._steps, views, most + 100 * self.options.texture_size**2)
+        self.keeper.check_mesh(point, self.topology(point.round), self.keeps_faces)
         return point
 
-    def _adjusts(self, number: int) -> bool:
+    def adjusts(self, number: int) -> bool:
+        """Whether bundle adjustment follows round ``number``."""
         return self.cameras is not None and number < len(self.rounds) and self.rounds[number].adjusts
 
-    def _adjusted(self, mesh: Mesh, stop: Callable[[], bool]) -> tuple[Mesh, bool]:
+    def adjusted(self, mesh: Mesh, stop: Callable[[], bool]) -> tuple[Mesh, bool]:
         """The mesh after bundle adjustment, which moves the cameras too, and whether that was not stopped."""
         assert self.cameras is not None
-        views, details = self._learned, self._rest_is_start
+        views, details = self._learned, self.keeps_faces
         train = views.masks, views.colors, views.known
         found = adjusted(mesh, self.cameras, *train, self.make_engine, details=details, stop=stop)
         mesh, self.cameras = found or (mesh, self.cameras)
         return mesh, found is not None
 
-    def _mended(self, mesh: Mesh, number: int) -> Mesh:
+    def mended(self, mesh: Mesh, number: int) -> Mesh:
+        """The mesh after round ``number`` without holes and folds that masks contradict; a given topology is kept."""
+        if self.keeps_faces:
+            return mesh
+        if number == len(self.rounds):
+            return unfolded(mesh)
         matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
         train, size = self.dataset.train, self.options.texture_size
         return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)
 
-    def _refined(self, mesh: Mesh, number: int) -> Mesh:
+    def refined(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
         if number >= len(self.rounds):
-            textured = number > len(self.rounds) or self._rest_is_start
+            textured = number > len(self.rounds) or self.keeps_faces
             return mesh if textured else with_charts(mesh, self.options.texture_size)
         plan, before = self.rounds[number], self.rounds[number - 1]
         if plan.faces:
@@ -264,76 +240,16 @@ class FitJob:
         radius = self.shape_radius(0)
         note = check_reach(marked(matrices, self._start.positions, masks.shape[1:]), masks, radius)
         if note is not None:
-            warnings.warn(note, stacklevel=3)
+            warnings.warn(note, stacklevel=4)
         note = Parts.of(self.dataset).note(self._start.component_count())
         if note is not None:
-            warnings.warn(note, stacklevel=3)
+            warnings.warn(note, stacklevel=4)
 
     def shape_radius(self, number: int) -> float:
         """The radius that round ``number`` starts with, in image heights."""
         plan, form = self.rounds[number], self.options.form
         size = round_size(self.options.size, plan.pixels, len(self._learned[1]), form)
         return SOFT_FORMS[form].usable_radius(plan.radius[0], size[1])
-
-    def _run_round(
-        self,
-        work: ShapeRound | TextureRound,
-        point: Checkpoint,
-        watch: Watch,
-        stop: Callable[[], bool],
-    ) -> tuple[Mesh, bool]:
-        begin = time.perf_counter()
-        before = len(point.losses)
-        engine = self.engine(work)
-        try:
-            if point.state:
-                self._keeper.restore(engine, point)
-            saved, first, safe = time.perf_counter(), True, False
-            while point.step < work.steps and not stop():
-                work.before(engine, point.step)
-                point.mesh = work.mesh
-                if isinstance(work, TextureRound) and not safe and point.step + CHUNK >= work.steps:
-                    # If the process is killed while it writes results, or the disk is full, only the steps after this are lost.
-                    self._save(point, engine)
-                    safe = True
-                # The first step runs alone, to measure the time of the build.
-                count = 1 if first and point.step == 0 else CHUNK - point.step % CHUNK
-                count = min(count, work.steps - point.step)
-                start = time.perf_counter()
-                engine.step(count)
-                losses = engine.losses()
-                now = time.perf_counter()
-                if first:
-                    if self.timing.first_build_ms is None:
-                        self.timing.first_build_ms = 1e3 * (now - begin)
-                    self._note(work.name, engine.plan)
-                else:
-                    self.timing.steps += count
-                    self.timing.seconds += now - start
-                first = False
-                point.step += count
-                point.losses[before:] = [(point.round, loss) for loss in losses]
-                watch.stepped(work, engine, losses[-1])
-                if now - saved > SAVE_SECONDS:
-                    self._save(point, engine)
-                    saved = now
-            finished = point.step >= work.steps
-            if not finished or self._adjusts(point.round):
-                self._save(point, engine)
-            if isinstance(work, ShapeRound) and work.moving is not None:
-                self.cameras = work.moving.found(engine)
-            state = engine.state()
-            if isinstance(work, ShapeRound):
-                return work.result(state), finished
-            return work.result(state, engine.recv("texture")), finished
-        finally:
-            engine.close()
-
-    def _save(self, point: Checkpoint, engine: Engine) -> None:
-        if self.folder is not None:
-            point.state = engine.state()
-            point.seconds = self._earlier + time.perf_counter() - self._began
-            self._keeper.save(point)
 
     def engine(self, work: ShapeRound | TextureRound) -> Engine:
         """A fresh engine that optimises a round; the caller closes it."""
@@ -344,7 +260,8 @@ class FitJob:
             engine.set_output(name, variable)
         return engine
 
-    def _note(self, name: str, plan: Any) -> None:
+    def note(self, name: str, plan: Any) -> None:
         counts = plan.counts
+        """Keep counts and text of the plan of a phase."""
         self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
         self.texts[name] = str(plan)

@@ -45,9 +45,9 @@ class Keeper:
 
     def restore(self, engine: Engine, point: Checkpoint) -> None:
         """Send the state of a checkpoint to the engine of its round. Raises InputError."""
-        assert self.folder is not None
-        with _said_of(self.folder):
-            point.check_state(engine.state())
+        if self.folder is not None:
+            with _said_of(self.folder):
+                point.check_state(engine.state())
         engine.restore(point.state)
 
     def save(self, point: Checkpoint) -> None:
