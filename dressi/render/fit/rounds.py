@@ -1,17 +1,196 @@
-"""The start of a fit in units of the scene, and its result in the world."""
+"""The rounds of a fit as graphs, its start in units of the scene, and its result in the world."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from ...errors import InputError
 from ..cameras import Cameras
 from ..cameras.alignment import align
 from ..cameras.units import unit_cameras, world_cameras
+from ..engine import Engine, MakeEngine
+from ..forms.hard_soft_ras import SOFT_FORMS
 from ..mesh import Mesh
+from .bundle.adjust import adjusted
 from .dataset import Dataset
+from .disk import Keeper, task_key
 from .options import FitOptions, FitRound
+from .phases.learned import learned, round_size
+from .phases.moving import Moving
+from .phases.remeshed import mended, refined
+from .phases.shape import ShapeRound
+from .phases.texture import TextureRound
+from .phases.unfold import unfolded
+from .result import Timing
 from .start.choice import hull_start
+from .textures.charts import with_charts
+
+
+class FitRounds:
+    """The rounds of a fit as graphs, and what is done to the mesh between them.
+
+    Arguments as of ``FitJob``. cameras, in units of the scene, are those of the start of the present round. timing, plans
+    and texts tell of the rounds that ran so far.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        options: FitOptions,
+        make_engine: MakeEngine,
+        *,
+        init: Mesh | None = None,
+        folder: Path | None = None,
+    ):
+        if options.depth and dataset.train.depths is None:
+            raise InputError(
+                "there are no depths to fit the shape to; give photographs with depths, or leave out --depth"
+            )
+        self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
+        self.keeper = Keeper(folder)
+        self.learned = learned(dataset)
+        self.cameras = moving_cameras(dataset) if options.refine_poses else None
+        """In units of the scene, at the start of the round; None if poses are not learned."""
+        self.keeps_faces = init is not None
+        self.start, self.rounds = rounds_of(dataset, options, init)
+        """The mesh to start from, in units of the scene, and what each round of the shape phase does."""
+        self.key = task_key(
+            options.as_dict(),
+            dataset.matrices,
+            dataset.train.masks,
+            dataset.train.colors,
+            *(array for array in (dataset.train.known, dataset.train.depths) if array is not None),
+            self.start.positions,
+            self.start.faces,
+        )
+        self.timing = Timing()
+        self.plans: dict[str, dict[str, int]] = {}
+        self.texts: dict[str, str] = {}
+
+    # ---- the rounds as graphs
+    def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
+        matrices, masks, colors, known, depths = self.learned
+        plan = self.rounds[number]
+        if self.cameras is not None:
+            matrices = Moving(self.cameras, plan.turn, plan.shift, plan.steps)
+        size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
+        rest = self.start.positions if self.keeps_faces else None
+        options = self.options
+        return ShapeRound(
+            mesh,
+            matrices,
+            masks,
+            size,
+            plan,
+            options.peels,
+            rest,
+            options.form,
+            known,
+            colors,
+            options.batch,
+            options.seed,
+            depths,
+        )
+
+    def texture_round(self, mesh: Mesh) -> TextureRound:
+        options = self.options
+        matrices, masks, colors = self.learned[:3]
+        return TextureRound(
+            mesh,
+            matrices if self.cameras is None else self.cameras.matrices,
+            masks,
+            colors,
+            steps=options.texture_steps,
+            texture_size=options.texture_size,
+            gradient=options.texture_gradient,
+            seed=options.seed,
+            batch=options.batch,
+            exposure=options.exposure,
+            # Outlines of photographs are not known to a part of a pixel.
+            shape=self.dataset.exact and options.joint,
+            rest=self.start.positions if self.keeps_faces else None,
+        )
+
+    def topology(self, number: int) -> Mesh:
+        """The start mesh subdivided for round ``number``; the texture round uses the mesh of the last shape round."""
+        number = min(number, len(self.rounds) - 1)
+        return self.start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
+
+    def works(self) -> Iterator[tuple[str, ShapeRound | TextureRound]]:
+        """Every round with its name (``shape 1``, ..., ``texture``), as it would begin with the mesh of the start."""
+        for number in range(len(self.rounds)):
+            yield f"shape {number + 1}", self.shape_round(number, self.topology(number))
+        yield "texture", self.texture_round(self.topology(len(self.rounds)))
+
+    def plan(self) -> dict[str, Any]:
+        """The plan of every round by its name, without a step. ``plans`` and ``texts`` get the last of each phase."""
+        found = {}
+        for name, work in self.works():
+            engine = self.engine(work)
+            try:
+                found[name] = engine.plan
+                self.note(work.name, engine.plan)
+            finally:
+                engine.close()
+        return found
+
+    def adjusts(self, number: int) -> bool:
+        """Whether bundle adjustment follows round ``number``."""
+        return self.cameras is not None and number < len(self.rounds) and self.rounds[number].adjusts
+
+    def adjusted(self, mesh: Mesh, stop: Callable[[], bool]) -> tuple[Mesh, bool]:
+        """The mesh after bundle adjustment, which moves the cameras too, and whether that was not stopped."""
+        assert self.cameras is not None
+        views, details = self.learned, self.keeps_faces
+        train = views.masks, views.colors, views.known
+        found = adjusted(mesh, self.cameras, *train, self.make_engine, details=details, stop=stop)
+        mesh, self.cameras = found or (mesh, self.cameras)
+        return mesh, found is not None
+
+    def mended(self, mesh: Mesh, number: int) -> Mesh:
+        """The mesh after round ``number`` without holes and folds that masks contradict; a given topology is kept."""
+        if self.keeps_faces:
+            return mesh
+        if number == len(self.rounds):
+            return unfolded(mesh)
+        matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
+        train, size = self.dataset.train, self.options.texture_size
+        return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)
+
+    def refined(self, mesh: Mesh, number: int) -> Mesh:
+        """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
+        if number >= len(self.rounds):
+            textured = number > len(self.rounds) or self.keeps_faces
+            return mesh if textured else with_charts(mesh, self.options.texture_size)
+        plan, before = self.rounds[number], self.rounds[number - 1]
+        if plan.faces:
+            return refined(mesh, plan.faces) if plan.faces > before.faces else mesh
+        return mesh.subdivide(plan.subdivisions - before.subdivisions)
+
+    def shape_radius(self, number: int) -> float:
+        """The radius that round ``number`` starts with, in image heights."""
+        plan, form = self.rounds[number], self.options.form
+        size = round_size(self.options.size, plan.pixels, len(self.learned[1]), form)
+        return SOFT_FORMS[form].usable_radius(plan.radius[0], size[1])
+
+    def engine(self, work: ShapeRound | TextureRound) -> Engine:
+        """A fresh engine that optimises a round; the caller closes it."""
+        engine = self.make_engine()
+        engine.set_loss(work.loss)
+        engine.set_optimizer(work.optimizer, work.parameters)
+        for name, variable in getattr(work, "outputs", {}).items():
+            engine.set_output(name, variable)
+        return engine
+
+    def note(self, name: str, plan: Any) -> None:
+        counts = plan.counts
+        """Keep counts and text of the plan of a phase."""
+        self.plans[name] = {key: int(counts[key]) for key in ("substages", "stages", "functions")}
+        self.texts[name] = str(plan)
 
 
 def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple[Mesh, list[FitRound]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ..engine import Engine
 from .disk import Checkpoint
@@ -13,11 +12,8 @@ from .phases.moving import with_views
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .result import FitResult
-from .rounds import in_world
+from .rounds import FitRounds, in_world
 from .watch import Watch, qualities
-
-if TYPE_CHECKING:
-    from .job import FitJob
 
 CHUNK = 10
 """Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed fit computes the
@@ -47,7 +43,7 @@ class FitRun:
     ``keeping`` says how many.
     """
 
-    def __init__(self, job: FitJob, point: Checkpoint, watch: Watch, stop: Callable[[], bool]):
+    def __init__(self, job: FitRounds, point: Checkpoint, watch: Watch, stop: Callable[[], bool]):
         self.job, self.point, self._watch, self._stop = job, point, watch, stop
         self.most, self.keeping = CHUNK, 0
         self.kept: list[Checkpoint] = []
