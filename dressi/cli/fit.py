@@ -130,7 +130,8 @@ def fit(
 ) -> int:
     """Recover shape and texture from pictures of a mesh, or from photographs."""
     with imports():
-        from dressi.cli.fitting import Request, run_fit
+        from dressi.cli.fitting.request import Request
+        from dressi.cli.fitting.run import run_fit
 
     request = Request(
         target=target, photos=photos, masks=masks, depth=depth, depth_scale=depth_scale, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,

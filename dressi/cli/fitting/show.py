@@ -1,0 +1,75 @@
+"""What `dressi fit` shows: a progress bar on stderr, the figures of the report on stdout."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from dressi.render.fit import Progress
+
+
+class Bar:
+    """Progress on stderr: phase, IoU and PSNR of the training views, steps per second. The loss rises when the radius
+    shrinks, so it is no measure of progress."""
+
+    def __init__(self, resume: bool):
+        self._resume, self._bar, self._unseen = resume, None, False
+
+    def __call__(self, progress: Progress) -> None:
+        if self._unseen:
+            return
+        try:
+            self._show(progress)
+        except (OSError, ValueError):
+            # A closed pipe or a full disk behind stderr is no reason to end a fit.
+            self._unseen = True
+
+    def _show(self, progress: Progress) -> None:
+        if self._bar is None:
+            self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
+        if progress.total > self._bar.total:
+            # The material phase follows.
+            self._bar.total = progress.total
+        self._bar.set_description(progress.phase, refresh=False)
+        shown = {} if progress.iou is None else {"IoU": f"{progress.iou:.4f}"}
+        if progress.psnr is not None:
+            shown["PSNR"] = f"{progress.psnr:.1f} dB"
+        self._bar.set_postfix(shown, refresh=False)
+        self._bar.update(progress.done - self._bar.n)
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.close()
+
+
+def print_report(report: dict[str, Any], folder: Path) -> None:
+    """The figures of a report, a line for each set of views."""
+    for name, values in report["metrics"].items():
+        if values is not None:
+            quality = "equal" if values["psnr"] is None else f"{values['psnr']:.2f} dB"
+            print(f"{name}: IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}")
+    if "hull" in report:
+        print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
+    surface = report["surface"]
+    flaws = f"{surface['self_intersecting']:.2%} of the faces cut each other"
+    if surface["inside_out"] is not None:
+        flaws = f"{surface['inside_out']} of {surface['faces']} faces inside out, {flaws}"
+    print(f"surface: {flaws}")
+    if "relative_chamfer" in surface:
+        print(f"distance to the true surface: {surface['relative_chamfer']:.3%} of its diagonal")
+    if "poses" in report:
+        print(
+            f"cameras turned by {report['poses']['mean_degrees']:.3f} degrees in the mean, see cameras.json"
+        )
+    seconds = report["time"]
+    if seconds["step_ms"] is not None:
+        print(
+            f"first build {seconds['first_build_ms']:.0f} ms, {seconds['step_ms']:.1f} ms a step,"
+            f" {seconds['total_s']:.1f} s in all"
+        )
+    print(f"results are in '{folder}'")
