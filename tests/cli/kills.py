@@ -31,7 +31,7 @@ from dressi.render.mesh.primitives import pear
 CODE = """
 from dressi.cli.interrupt import imports
 with imports():
-    import dressi.render.fit.running as running
+    import dressi.render.fit.run.running as running
 running.SAVE_SECONDS = 0.02
 from dressi.cli import main
 main()

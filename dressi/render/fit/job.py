@@ -13,8 +13,8 @@ from .disk.checkpoint import MOST_BYTES
 from .parts import Parts
 from .result import FitResult, Progress
 from .rounds import FitRounds
-from .running import FitRun
-from .watch import Watch
+from .run.running import FitRun
+from .run.watch import Watch
 
 
 class FitJob(FitRounds):

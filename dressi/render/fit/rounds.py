@@ -26,6 +26,7 @@ from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import unfolded
 from .result import Timing
+from .run.controls import UNCHANGED, Controls
 from .start.choice import hull_start
 from .textures.charts import with_charts
 
@@ -67,6 +68,8 @@ class FitRounds:
             self.start.positions,
             self.start.faces,
         )
+        self.controls: Controls | None = None
+        """What a person may change meanwhile; set it before the first round."""
         self.timing = Timing()
         self.plans: dict[str, dict[str, int]] = {}
         self.texts: dict[str, str] = {}
@@ -94,6 +97,7 @@ class FitRounds:
             options.batch,
             options.seed,
             depths,
+            self.controls.factors if self.controls else UNCHANGED,
         )
 
     def texture_round(self, mesh: Mesh) -> TextureRound:
@@ -113,6 +117,7 @@ class FitRounds:
             # Outlines of photographs are not known to a part of a pixel.
             shape=self.dataset.exact and options.joint,
             rest=self.start.positions if self.keeps_faces else None,
+            factors=self.controls.factors if self.controls else UNCHANGED,
         )
 
     def topology(self, number: int) -> Mesh:
@@ -184,6 +189,8 @@ class FitRounds:
         engine.set_optimizer(work.optimizer, work.parameters)
         for name, variable in getattr(work, "outputs", {}).items():
             engine.set_output(name, variable)
+        if self.controls is not None:
+            self.controls.send(engine, work.factors)
         return engine
 
     def note(self, name: str, plan: Any) -> None:

@@ -219,7 +219,8 @@ class DressiAD:
             loss = self._objective.loss
             described = [*self._outputs.values(), *([loss] if loss is not None else [])]
             self._known = {*leaves(described), *self._objective.tree().values()}
-        return not self._known or leaf in self._known  # before anything is described every leaf may come
+        known = not self._known or leaf in self._known  # before anything is described every leaf may come
+        return known or (self._objective.optimizer is not None and leaf in self.program().leaves)
 
     def recv(self, variable: Variable | str) -> np.ndarray:
         """The present value of a Variable, or of an output or the loss by name, as float32 or int32.

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ....ad.graph import Variable
+from ....ad.optim.schedules import Number
 from ....ad.types import FLOAT, IVEC3, VEC3, list_image
 from ...forms.edges.edge_list import EdgeList, edge_list, with_room
 from ...lists import list_leaf, padded
@@ -49,7 +50,7 @@ class Lists:
         """Of ``vertices`` vertices."""
         return adjacency(self.mesh.faces, self.vertices)
 
-    def bending(self, moved: Variable, weight: float) -> Variable:
+    def bending(self, moved: Variable, weight: Number) -> Variable:
         """FLOAT 1x1: the squared Laplacian of a list of vertices times a weight, scaled so that the same shape has the same
         value at every subdivision."""
         return laplacian_loss(moved, self.neighbours) * (weight * self.vertices**2)
@@ -84,7 +85,7 @@ class SpareLists(Lists):
         """FLOAT 1x1: the number of vertices in use."""
         return Variable(FLOAT, name="vertices in use", data=self._used(self.mesh))
 
-    def bending(self, moved: Variable, weight: float) -> Variable:
+    def bending(self, moved: Variable, weight: Number) -> Variable:
         return laplacian_loss(moved, self.neighbours, "sum") * self.used * weight
 
     def data(self, mesh: Mesh) -> dict[Variable, np.ndarray]:

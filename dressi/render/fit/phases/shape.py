@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, covered, with_margin
 from ..options import BETAS, FitRound
+from ..run.controls import UNCHANGED, Factors
+from ..run.subject import Subject
 from .batches import ViewBatches
 from .colours import PACE, HarmonicLight, colour_term, vertex_colours
 from .depths import depth_term
@@ -46,6 +48,7 @@ class ShapeRound:
     layers: for layered forms.  known: (N, H, W) bool, the valid pixels of the masks; None if all are.
     batch: number of random views in each step, 0 for all; chosen by the seed.
     colors: (N, H, W, 3) linear, for a round that also compares colours and learns those of the vertices.
+    factors: what a person may change meanwhile.
     depths: (N, H, W) along the optical axis in units of the scene, 0 where unknown, for a round that also compares them.
 
     Beyond the border of a truncated mask the coverage is unknown. There the loss of a one-sided form is 0 as long as the
@@ -69,6 +72,7 @@ class ShapeRound:
         batch: int = 0,
         seed: int = 0,
         depths: np.ndarray | None = None,
+        factors: Factors = UNCHANGED,
     ):
         self.mesh, self.round, self.steps = mesh, plan, plan.steps
         self.moving = matrices if isinstance(matrices, Moving) else None
@@ -84,6 +88,10 @@ class ShapeRound:
         assert estimator.target is not None
         self.radii = tuple(estimator.usable_radius(r, size[1]) for r in plan.radius)
         margin = estimator.margin(self.radii[0], size[1])
+        radius = self.radius
+        if isinstance(factors.radius, Variable):
+            # The margin has room for the largest radius of the round.
+            radius = F.minimum(radius * factors.radius, self.radii[0])
         counter = optim.clock()
         pick = (
             ViewBatches(len(masks), batch, counter, seed) if 0 < batch < len(masks) else lambda views: views
@@ -95,7 +103,7 @@ class ShapeRound:
             lists.face_list,
             wide,
             lists.faces,
-            radius=self.radius * (size[1] / wide[1]),
+            radius=radius * (size[1] / wide[1]),
             layers=layers if estimator.layered else None,
             edges=lists.edges if estimator.draws_edges else None,
         )
@@ -103,11 +111,11 @@ class ShapeRound:
             Variable(FLOAT, wide, len(masks), name="outline", data=signed_distances(masks, size, margin))
         )
         weight = None
-        target = estimator.target(outline, self.radius, layers)
+        target = estimator.target(outline, radius, layers)
         if estimator.one_sided and cut_off(masks, known).any():
             nearest = least_distances(masks, size, margin, known)
             most = pick(Variable(FLOAT, wide, len(masks), name="nearest", data=nearest))
-            most = estimator.target(most, self.radius, layers)
+            most = estimator.target(most, radius, layers)
             target = F.maximum(target, F.minimum(soft.silhouette, most))
         elif not estimator.one_sided and known is not None:
             told = np.stack([resize(part.astype(np.float32), size) > 0.999 for part in known])
@@ -116,8 +124,8 @@ class ShapeRound:
         pictures = l2(soft.silhouette, target, weight) * (wide[0] * wide[1] / (size[0] * size[1]))
         moved = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
         neighbours = lists.neighbours
-        self.loss = pictures + lists.bending(moved, plan.smoothness)
-        rate = optim.cosine(plan.rate[0], plan.rate[1], plan.steps)
+        self.loss = pictures + lists.bending(moved, plan.smoothness * factors.smoothness)
+        rate = optim.cosine(plan.rate[0] * factors.rate, plan.rate[1] * factors.rate, plan.steps)
         if plan.spread:
             moves = large_steps(neighbours, rate, strength=plan.spread, betas=BETAS)
         else:
@@ -128,7 +136,7 @@ class ShapeRound:
             colour, distance = colour_term(
                 soft.mesh, colors, masks, size, margin, lists.vertices, pick, light
             )
-            self.loss = self.loss + distance * plan.colour
+            self.loss = self.loss + distance * (plan.colour * factors.colour)
             others[colour] = optim.adam(PACE, BETAS)
             self.of_vertices.append(colour)
             if light is not None:
@@ -145,6 +153,10 @@ class ShapeRound:
         whole = DrawnMesh(to_clip(self.position, matrices_of(matrices)), lists.face_list, size, lists.faces)
         picture = None if colour is None or light is not None else vertex_colours(whole, colour)
         self._shown = covered(whole.face), picture
+        codes = None if colour is None else partial(vertex_colours, colour=colour)
+        self.subject = Subject(self.position, lists.face_list, lists.faces, codes)
+        self.factors = ("rate", "radius", "smoothness", *(("colour",) if colour is not None else ()))
+        """Names of the factors that this round reads."""
         self._targets = masks, None if picture is None else colors, size
 
     def look(self, engine: Engine) -> Look:

@@ -20,9 +20,12 @@ from ...objectives.losses import l2
 from ...objectives.regularizers import adjacency, laplacian_loss
 from ...surface.color import linear_to_srgb, srgb_to_linear
 from ...surface.projection import to_clip
+from ...surface.screen import DrawnMesh
 from ...surface.texturing import texture_colour
 from ...surface.transfer import decoded, encoded
 from ..options import BETAS
+from ..run.controls import UNCHANGED, Factors
+from ..run.subject import Subject
 from ..textures.charts import charted, dilated
 from ..textures.pyramid import Pyramid
 from .batches import ViewBatches
@@ -54,10 +57,12 @@ class TextureRound:
     shape: whether vertices move too. Then whole pictures are compared, masks and colours on black, blended at outlines and
     inner contours by the share of the pixel that each side covers (the antialias form). Otherwise the colours are
     those at the centres of pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape
-    whose details the Laplacian preserves; without it the Laplacian smooths.
+    whose details the Laplacian preserves; without it the Laplacian smooths.  factors: what a person may change meanwhile.
     """
 
     name = "texture"
+    factors = ("rate",)
+    """Names of the factors that this round reads."""
 
     def __init__(
         self,
@@ -75,6 +80,7 @@ class TextureRound:
         exposure: bool = False,
         shape: bool = False,
         rest: np.ndarray | None = None,
+        factors: Factors = UNCHANGED,
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -114,7 +120,7 @@ class TextureRound:
         self.loss = l2(color, target, weight) * scale
         self.loss = self.loss + roughness(self.pyramid.texture) * smoothness
         # From the mean colour a texel needs at most a few dozen steps of 0.03.
-        rate = optim.cosine(0.05, 0.002, steps)
+        rate = optim.cosine(0.05 * factors.rate, 0.002 * factors.rate, steps)
         paces = {leaf: optim.adam(rate, BETAS) for leaf in self.pyramid.levels}
         if exposure:
             self.loss = self.loss + F.mean(F.square(gain)) * LIKENESS
@@ -126,12 +132,13 @@ class TextureRound:
             self.loss = (
                 self.loss + l2(drawn.silhouette, mask) * scale + bend * (BEND * len(mesh.positions) ** 2)
             )
-            pace = optim.adam(optim.cosine(*PACE, steps), BETAS)
+            pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
             paces[self.position] = optim.chain(smoothed(neighbours), pace)
         self.parameters = list(paces)
         self.optimizer = optim.Clocked(optim.per_parameter(paces), counter)
         self.outputs = {"texture": self.pyramid.texture}
         self._shown = drawn.silhouette, color, mask, target
+        self.subject = Subject(self.position, faces, len(mesh.faces), self._codes)
 
     def before(self, engine: Engine, step: int) -> None:
         """Nothing changes with the step."""
@@ -140,6 +147,13 @@ class TextureRound:
         """The training views of the next step as they are now."""
         covered, picture, mask, target = self._shown
         return Look(engine.recv(covered), engine.recv(mask), engine.recv(picture), engine.recv(target))
+
+    def _codes(self, drawn: DrawnMesh) -> Variable:
+        """VEC3: the sRGB codes of the texture at each pixel of the mesh as it is drawn."""
+        mesh, clip, faces, face, size = self.mesh, drawn.position, drawn.faces, drawn.face, drawn.size
+        uv = surface_uv(mesh, clip, faces, face, size)
+        level = surface_level(mesh, clip, faces, face, size, (self.size, self.size))
+        return encoded(texture_colour(decoded(self.pyramid.texture), uv, face, level=level))
 
     @staticmethod
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:

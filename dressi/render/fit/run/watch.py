@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import InputError
-from ..engine import Engine
-from ..io import save_png
-from .disk import Checkpoint
-from .phases.shape import ShapeRound
-from .phases.texture import TextureRound
-from .result import Progress, Quality
+from ....errors import InputError
+from ...engine import Engine
+from ...io import save_png
+from ..disk import Checkpoint
+from ..phases.shape import ShapeRound
+from ..phases.texture import TextureRound
+from ..result import Progress, Quality
 
 EVERY = 50
 """Steps between two looks; the first and the last step of a round are looked at, too."""

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ..engine import Engine
-from .disk import Checkpoint
-from .phases.moving import with_views
-from .phases.shape import ShapeRound
-from .phases.texture import TextureRound
-from .result import FitResult
-from .rounds import FitRounds, in_world
+from ...engine import Engine
+from ..disk import Checkpoint
+from ..phases.moving import with_views
+from ..phases.shape import ShapeRound
+from ..phases.texture import TextureRound
+from ..result import FitResult
+from ..rounds import FitRounds, in_world
 from .watch import Watch, qualities
 
 CHUNK = 10

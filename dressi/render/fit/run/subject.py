@@ -1,0 +1,23 @@
+"""What is drawn of an optimisation that runs, from any camera."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....ad.graph import Variable
+from ...surface.screen import DrawnMesh
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A mesh as Variables of the engine that optimises it.
+
+    position: VEC3 list.  faces: IVEC3 list, of which the first ``face_count`` are drawn; those without area are not.
+    codes: from the mesh as it is drawn to its colours at each pixel, VEC3 sRGB codes; None while it has none.
+    """
+
+    position: Variable
+    faces: Variable
+    face_count: int
+    codes: Callable[[DrawnMesh], Variable] | None = None
