@@ -63,6 +63,7 @@ class Device:
         self.name, self.features = logical.physical.name, logical.features
         self._owner = (os.getpid(), threading.get_ident())
         self._objects: dict[Any, str] = {}
+        self._ends: dict[Any, Callable[[Any], None]] = {}  # of objects of extensions
         self.shared = SharedObjects()
         self.capabilities, self.limits = logical.capabilities, logical.capabilities.limits
         self.timestamp_bits = self.capabilities.queue_families[self.family].timestamp_bits
@@ -198,9 +199,14 @@ class Device:
         handle = self.vk.call(f"vkCreate{kind}", failed, self.handle, info, None)
         return self.own(kind, handle, name)
 
-    def own(self, kind: str, handle: Any, name: str | None = None) -> Any:
-        """Own an object that another function than ``create`` made: ``close`` destroys it."""
+    def own(
+        self, kind: str, handle: Any, name: str | None = None, end: Callable[[Any], None] | None = None
+    ) -> Any:
+        """Own an object that another function than ``create`` made: ``close`` destroys it, by ``end`` where the kind
+        is of an extension."""
         self._objects[handle] = kind
+        if end is not None:
+            self._ends[handle] = end
         if name and self._namer is not None and kind in _OBJECT_TYPES:
             vk = self.vk
             info = vk.VkDebugUtilsObjectNameInfoEXT(
@@ -214,7 +220,11 @@ class Device:
     def destroy(self, handle: Any) -> None:
         """Destroy an owned object and give back its memory; None and objects already gone are ignored."""
         kind = self._objects.pop(handle, None) if handle is not None else None
-        if kind is not None:
+        if kind is None:
+            return
+        if (end := self._ends.pop(handle, None)) is not None:
+            end(handle)
+        else:
             getattr(self.vk, f"vkDestroy{kind}")(self.handle, handle, None)
             self.memory.free(handle)
 

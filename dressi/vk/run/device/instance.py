@@ -60,6 +60,18 @@ class PhysicalDevice:
         return {k: v for k, v in self.__dict__.items() if k != "handle"}
 
 
+SURFACES = (
+    "VK_KHR_surface",
+    "VK_KHR_xcb_surface",
+    "VK_KHR_xlib_surface",
+    "VK_KHR_wayland_surface",
+    "VK_KHR_win32_surface",
+    "VK_EXT_metal_surface",
+    "VK_EXT_headless_surface",
+)
+"""Extensions for windows: those that the loader has are enabled, and none is required."""
+
+
 class Instance:
     """A Vulkan instance and its physical devices. ``messages`` collects what the validation layer says.
 
@@ -80,12 +92,12 @@ class Instance:
             self._create()
         else:
             self.handle = host
-            self.names = self._has("vkSetDebugUtilsObjectNameEXT")
+            self.names = self.has("vkSetDebugUtilsObjectNameEXT")
 
     def _create(self) -> None:
         vk, validation = self.vk, self.validation
         available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
-        extensions, layers, flags, chain = [], [], 0, None
+        extensions, layers, flags, chain = [e for e in SURFACES if e in available], [], 0, None
         if "VK_KHR_portability_enumeration" in available:
             extensions.append("VK_KHR_portability_enumeration")
             flags = 1
@@ -139,7 +151,7 @@ class Instance:
         """The address of a function of an extension."""
         return self.vk.vkGetInstanceProcAddr(self.handle, name)
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Whether an extension's function is there: whether the extension was enabled."""
         vk = self.vk
         return vk.lib.vkGetInstanceProcAddr(self.handle, vk.ffi.new("char[]", name.encode())) != vk.ffi.NULL

@@ -16,6 +16,8 @@ from .results import Binding
 
 OnError = Callable[[int], None]
 _PORTABILITY = "VK_KHR_portability_subset"
+SWAPCHAIN = "VK_KHR_swapchain"
+"""The extension for pictures in windows. Enabled where there is one; nothing but windows needs it."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def create(instance: Instance, physical: PhysicalDevice, on_error: OnError) -> L
     family = capabilities.family
     enabled = enabling(vk, capabilities.features)
     extensions = [_PORTABILITY] * (_PORTABILITY in capabilities.extensions)
+    if SWAPCHAIN in capabilities.extensions and instance.has("vkDestroySurfaceKHR"):
+        extensions.append(SWAPCHAIN)
     extensions += enabled.pop("ppEnabledExtensionNames")
     queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, queueCount=1, pQueuePriorities=[1.0])
     info = vk.VkDeviceCreateInfo(

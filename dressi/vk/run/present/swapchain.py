@@ -1,0 +1,300 @@
+"""A swapchain on the surface of a window, into which images of a device are copied. Nothing goes through the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from ....ad.types import VEC3, VEC4
+from ....errors import DeviceError, GraphError, InputError
+from ..device.device import Device
+from ..export import ExportedImage
+from .choices import Rectangle, choose_count, choose_mode
+from .copies import Copies
+from .procedures import NOT_READY, OUT_OF_DATE, SUBOPTIMAL, SURFACE_LOST, TIMEOUT
+from .surface import COPY, Offer, Surface
+from .windows import NativeWindow
+
+FRAMES = 2
+"""Frames that may be under way at a time."""
+PATIENCE = 100_000_000
+"""Nanoseconds to wait for an image of the screen: one that is not shown (covered, locked) gives none."""
+ATTEMPTS = 3
+"""Times that a frame is tried while the window changes its size."""
+
+
+class _Image(NamedTuple):
+    """An image of the swapchain. drawn: signalled when the frame is in it."""
+
+    handle: Any
+    drawn: Any
+
+
+class _Frame:
+    """What one frame under way needs. acquired: signalled when the screen no longer reads the image."""
+
+    def __init__(self, device: Device, buffer: Any):
+        vk = device.vk
+        self.buffer = buffer
+        self.acquired = device.create("Semaphore", vk.VkSemaphoreCreateInfo())
+        self.fence = device.create("Fence", vk.VkFenceCreateInfo())
+        self.under_way = False
+
+
+class _Changed(Exception):
+    """The swapchain no longer fits the window."""
+
+
+class Swapchain:
+    """Shows images of one device in one window.
+
+    window: a NativeWindow (an X11 or Wayland window, an HWND, a CAMetalLayer), or the VkSurfaceKHR of the program
+    that owns the window. size: gives the window's size in pixels, needed on Wayland alone. wait: show whole frames
+    only (the newest one where the driver can, else each in turn); otherwise at once, with torn frames. smooth: scale
+    by linear interpolation instead of repeated pixels.
+
+    Everything belongs to the Device, which destroys it when it closes; ``close`` (idempotent) does so before. Use it on the
+    Device's thread. Raises DeviceError in a sentence where the device cannot show pictures in the window.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        window: NativeWindow | Any,
+        *,
+        size: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        wait: bool = True,
+        smooth: bool = True,
+    ):
+        device.check_thread()
+        self.device, self._wait = device, wait
+        vk = device.vk
+        self._chain: Any = None
+        self._images: list[_Image] = []
+        self._given_up: list[Any] = []  # semaphores that are signalled, and for which nothing will wait
+        self._extent = (0, 0)
+        self._stale = False
+        self._closed = False
+        with device.undo_on_error():
+            self.surface = Surface(device, window, size)
+            self._call = self.surface.call
+            flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
+            info = vk.VkCommandPoolCreateInfo(flags=flags, queueFamilyIndex=device.family)
+            self._pool = device.create("CommandPool", info)
+            info = vk.VkCommandBufferAllocateInfo(commandPool=self._pool, commandBufferCount=FRAMES)
+            buffers = vk.vkAllocateCommandBuffers(device.handle, info)
+            self._frames = [_Frame(device, buffers[k]) for k in range(FRAMES)]
+        self._smooth = smooth and self.surface.filters
+        self._copies = Copies(vk)
+        self._index = vk.ffi.new("uint32_t*")
+        self._count = 0
+
+    # ---- showing
+    def present(self, layers: Sequence[tuple[ExportedImage, Rectangle]]) -> bool:
+        """Show images, each scaled to a rectangle (x, y, width, height) of the window; later ones cover earlier ones,
+        and what none covers is black.
+
+        The images are VEC3 or VEC4 of one tile, with sRGB codes in [0, 1]; alpha is ignored. Returns whether a frame
+        was shown: not while the window is minimised or hidden. Raises GraphError for other images, DeviceError when
+        the surface is lost and cannot be made again, and DeviceLostError.
+        """
+        if self._closed:
+            raise InputError("this swapchain is closed; make another one")
+        self.device.check_thread()
+        for image, _ in layers:
+            _check(image, self.device)
+        for _ in range(ATTEMPTS):
+            offer = self._offer()
+            if min(offer.size) == 0:
+                return False
+            try:
+                if self._stale or self._chain is None or offer.size != self._extent:
+                    self._make(offer)
+                return self._show(layers)
+            except _Changed:
+                self._stale = True
+        return False
+
+    def _offer(self) -> Offer:
+        offer = self.surface.offer()
+        if isinstance(offer, Offer):
+            return offer
+        if offer == SURFACE_LOST and self.surface.own:
+            self._remake_surface()
+            offer = self.surface.offer()
+        return offer if isinstance(offer, Offer) else self._fail(offer)
+
+    def _fail(self, code: int) -> NoReturn:
+        if code == SURFACE_LOST:
+            raise DeviceError(
+                f"the surface of the window is lost on {self.device.name}; open the window again"
+                + ("" if self.surface.own else " and make a Swapchain with its new VkSurfaceKHR")
+            )
+        self.device.vk.fail(code, "could not show a picture")
+
+    def _show(self, layers: Sequence[tuple[ExportedImage, Rectangle]]) -> bool:
+        """One frame. Raises _Changed where it has to be tried again with another swapchain."""
+        device, frame = self.device, self._frames[self._count % FRAMES]
+        if frame.under_way:
+            device.work.wait([frame.fence])
+            device.vk.vkResetFences(device.handle, 1, [frame.fence])
+            frame.under_way = False
+        code = self._call(
+            "vkAcquireNextImageKHR",
+            device.handle,
+            self._chain,
+            PATIENCE,
+            frame.acquired,
+            device.vk.ffi.NULL,
+            self._index,
+        )
+        if code in (TIMEOUT, NOT_READY):
+            return False
+        if code == OUT_OF_DATE:
+            raise _Changed
+        if code == SURFACE_LOST:
+            self._remake_surface()
+            raise _Changed
+        if code < 0:
+            self._fail(code)
+        try:
+            image = self._images[self._index[0]]
+            self._copies.record(frame.buffer, image.handle, self._extent, layers, smooth=self._smooth)
+            self._submit(frame, image)
+        except BaseException:
+            if not frame.under_way:
+                self._stale = True
+                self._given_up.append(frame.acquired)
+                frame.acquired = device.create("Semaphore", device.vk.VkSemaphoreCreateInfo())
+            raise
+        self._count += 1
+        shown = self._present(image)
+        self._stale = code == SUBOPTIMAL or shown == SUBOPTIMAL
+        if shown == OUT_OF_DATE:
+            raise _Changed
+        if shown == SURFACE_LOST:
+            self._remake_surface()
+            raise _Changed
+        if shown < 0:
+            self._fail(shown)
+        return True
+
+    def _submit(self, frame: _Frame, image: _Image) -> None:
+        vk = self.device.vk
+        info = vk.VkSubmitInfo(
+            waitSemaphoreCount=1,
+            pWaitSemaphores=[frame.acquired],
+            pWaitDstStageMask=[vk.VK_PIPELINE_STAGE_TRANSFER_BIT],
+            commandBufferCount=1,
+            pCommandBuffers=[frame.buffer],
+            signalSemaphoreCount=1,
+            pSignalSemaphores=[image.drawn],
+        )
+        self.device.work.submit(info, frame.fence)
+        frame.under_way = True
+
+    def _present(self, image: _Image) -> int:
+        vk = self.device.vk
+        info = vk.VkPresentInfoKHR(
+            waitSemaphoreCount=1,
+            pWaitSemaphores=[image.drawn],
+            swapchainCount=1,
+            pSwapchains=[self._chain],
+            pImageIndices=[self._index[0]],
+        )
+        with self.device.lock:
+            return self._call("vkQueuePresentKHR", self.device.queue, vk.ffi.addressof(info))
+
+    # ---- making
+    def _make(self, offer: Offer) -> None:
+        """A swapchain for the window as it is now, in place of the present one."""
+        device, vk = self.device, self.device.vk
+        if not offer.usage & vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT:
+            raise DeviceError(f"{device.name} does not copy into images of this window; {COPY}")
+        info = vk.VkSwapchainCreateInfoKHR(
+            surface=self.surface.handle,
+            minImageCount=choose_count(offer.least_images, offer.most_images),
+            imageFormat=self.surface.format,
+            imageColorSpace=0,
+            imageExtent=vk.VkExtent2D(*offer.size),
+            imageArrayLayers=1,
+            imageUsage=vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT,
+            imageSharingMode=vk.VK_SHARING_MODE_EXCLUSIVE,
+            preTransform=offer.transform,
+            compositeAlpha=offer.alpha,
+            presentMode=choose_mode(self.surface.modes, wait=self._wait),
+            clipped=True,
+            oldSwapchain=self._chain,
+        )
+        made = vk.ffi.new("VkSwapchainKHR*")
+        code = self._call("vkCreateSwapchainKHR", device.handle, vk.ffi.addressof(info), vk.ffi.NULL, made)
+        # Even where it failed the old one is retired.
+        self._drop()
+        if code == SURFACE_LOST:
+            self._remake_surface()
+            raise _Changed
+        if code == OUT_OF_DATE:
+            raise _Changed
+        if code < 0:
+            self._fail(code)
+        self._chain = device.own("SwapchainKHR", made[0], end=self._end)
+        handles = self._call.several(
+            "could not list a window's images",
+            "vkGetSwapchainImagesKHR",
+            "VkImage",
+            device.handle,
+            self._chain,
+        )
+        semaphore = vk.VkSemaphoreCreateInfo()
+        self._images = [_Image(handle, device.create("Semaphore", semaphore)) for handle in handles]
+        self._extent, self._stale = offer.size, False
+
+    def _end(self, handle: Any) -> None:
+        self._call("vkDestroySwapchainKHR", self.device.handle, handle, self.device.vk.ffi.NULL)
+
+    def _drop(self) -> bool:
+        """Destroy the swapchain and what belongs to its images. Returns False where work does not end."""
+        if not self.device.settle():
+            return False
+        for semaphore in [*self._given_up, *(image.drawn for image in self._images)]:
+            self.device.destroy(semaphore)
+        self._given_up.clear()
+        self.device.destroy(self._chain)
+        self._chain, self._images, self._extent = None, [], (0, 0)
+        return True
+
+    def _remake_surface(self) -> None:
+        """The surface is lost: make it again. Raises DeviceError where it is not this Swapchain's."""
+        if not self.surface.own:
+            self._fail(SURFACE_LOST)
+        if self._drop():
+            self.surface.destroy()
+            self.surface.make()
+
+    def close(self) -> None:
+        """Destroy everything that was made here. Idempotent; does nothing once the Device is closed."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._drop():
+            for frame in self._frames:
+                self.device.destroy(frame.acquired)
+                self.device.destroy(frame.fence)
+            self.device.destroy(self._pool)
+            self.surface.destroy()
+
+    def __enter__(self) -> Swapchain:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _check(image: ExportedImage, device: Device) -> None:
+    if image.vtype not in (VEC3, VEC4) or image.batch != 1:
+        raise GraphError(
+            f"a picture in a window is a VEC3 or VEC4 of one tile, not {image.batch} of {image.vtype}; take one of "
+            "them, or make colours of it first"
+        )
+    if image.queue != int(device.vk.ffi.cast("uintptr_t", device.queue)):
+        raise InputError(f"this picture lies on another device than the window's ({device.name})")
