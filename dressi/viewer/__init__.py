@@ -1,0 +1,1 @@
+"""The viewer: pictures of an optimisation in a window."""

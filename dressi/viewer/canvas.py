@@ -1,0 +1,219 @@
+"""Windows for the viewer: GLFW, Qt, Jupyter, or none at all, with one way of events and of pictures.
+
+Windows and their events come from rendercanvas. Its event loops are not used: whoever optimises calls
+``process_events`` between steps, or the host program's loop does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol
+
+from ..errors import InputError
+from .presenter import OffscreenPresenter, Presenter
+
+Event = dict[str, Any]
+Handler = Callable[[Event], None]
+
+EVENTS = (
+    "pointer_down", "pointer_move", "pointer_up", "double_click", "wheel", "key_down", "key_up", "char", "resize",
+    "close", "before_draw",
+)  # fmt: skip
+"""Types of events. ``before_draw``: the window has to be drawn again, because it was uncovered or resized."""
+
+BACKENDS = {
+    "glfw": "dressi.viewer.windows.glfw",
+    "qt": "dressi.viewer.windows.qt",
+    "jupyter": "dressi.viewer.windows.jupyter",
+    "offscreen": "dressi.viewer.canvas",
+}
+"""Modules whose ``open_window(size, title)`` gives a Window."""
+
+
+class Window(Protocol):
+    """A window of some toolkit."""
+
+    @property
+    def presenter(self) -> Presenter:
+        """How pictures come into it."""
+        ...
+
+    @property
+    def widget(self) -> Any:
+        """The toolkit's own object: a QWidget, a Jupyter widget, a rendercanvas of GLFW, None."""
+        ...
+
+    @property
+    def pixel_ratio(self) -> float:
+        """Pixels of the window for one unit of the x and y of events."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is gone."""
+        ...
+
+    def listen(self, kind: str, handler: Handler) -> None:
+        """Call the handler with every event of a type."""
+        ...
+
+    def submit(self, event: Event) -> None:
+        """Queue an event, as if it came from the user."""
+        ...
+
+    def poll(self) -> None:
+        """Take what the system has to tell, and call the handlers."""
+        ...
+
+    def close(self) -> None:
+        """Close it. Idempotent."""
+        ...
+
+
+class Canvas:
+    """A window of any toolkit, see ``open_canvas``.
+
+    presenter: shows pictures in it. widget: the toolkit's own object, to put into a layout or a notebook.
+    """
+
+    def __init__(self, window: Window):
+        self._window = window
+        self._failed: Exception | None = None
+
+    @property
+    def presenter(self) -> Presenter:
+        return self._window.presenter
+
+    @property
+    def widget(self) -> Any:
+        return self._window.widget
+
+    @property
+    def pixel_ratio(self) -> float:
+        """Pixels of the window for one unit of the ``x`` and ``y`` of events: 2 on many laptops."""
+        return self._window.pixel_ratio
+
+    @property
+    def closed(self) -> bool:
+        """Whether the user or ``close`` closed the window."""
+        return self._window.closed
+
+    def on(self, event_type: str, handler: Handler) -> None:
+        """Call ``handler`` with every event of a type of ``EVENTS``, a dictionary as rendercanvas describes it.
+
+        An exception of the handler is raised by the next ``process_events``. Raises InputError for other types.
+        """
+        if event_type not in EVENTS:
+            raise InputError(f"a window has no events {event_type!r}; it has {', '.join(EVENTS)}")
+
+        def guarded(event: Event) -> None:
+            try:
+                handler(event)
+            except Exception as error:  # the toolkits would print it and go on
+                self._failed = self._failed or error
+
+        self._window.listen(event_type, guarded)
+
+    def submit(self, event: Event) -> None:
+        """Queue an event as if it came from the user: ``{"event_type": "key_down", "key": "p", "modifiers": ()}``."""
+        if event.get("event_type") not in EVENTS:
+            raise InputError(f"an event has an event_type of {', '.join(EVENTS)}, not {event!r}")
+        self._window.submit(event)
+
+    def process_events(self) -> None:
+        """Call the handlers of what has happened since the last call. Does not wait."""
+        if not self.closed:
+            self._window.poll()
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def close(self) -> None:
+        """Release what presents pictures, then close the window. Idempotent."""
+        self.presenter.close()
+        self._window.close()
+
+    def __enter__(self) -> Canvas:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_canvas(backend: str = "glfw", size: tuple[int, int] = (1024, 768), title: str = "dressi") -> Canvas:
+    """A window of ``size`` (width, height; in pixels where the screen has a pixel ratio of 1).
+
+    backend: "glfw", "qt" (PySide6 or PyQt6, whichever the program has imported), "jupyter", or "offscreen", which
+    nobody sees. Raises InputError in a sentence for others, where a library is missing, and without a display.
+
+    >>> from dressi.viewer.canvas import open_canvas
+    >>> pressed = []
+    >>> with open_canvas("offscreen", (64, 48)) as canvas:
+    ...     canvas.on("key_down", lambda event: pressed.append(event["key"]))
+    ...     canvas.submit({"event_type": "key_down", "key": "p", "modifiers": ()})
+    ...     canvas.process_events()
+    ...     canvas.presenter.size, pressed, canvas.closed
+    ((64, 48), ['p'], False)
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"there are no windows of {backend!r}; there are {', '.join(BACKENDS)}")
+    width, height = size
+    if not (0 < width <= 16384 and 0 < height <= 16384):
+        raise InputError(f"a window has 1 to 16384 pixels in width and height, not {size!r}")
+    try:
+        module = import_module(BACKENDS[backend])
+    except ImportError as error:
+        raise missing(backend, error) from error
+    return Canvas(module.open_window((int(width), int(height)), title))
+
+
+EXTRAS = {"glfw": "viewer", "qt": "qt", "jupyter": "jupyter"}
+"""The extra of pyproject.toml that brings the libraries of a backend."""
+
+
+def missing(backend: str, error: ImportError) -> InputError:
+    """The error for a library that is not installed."""
+    return InputError(
+        f"windows of {backend} need a library that is missing ({error}): pip install 'dressi[{EXTRAS[backend]}]'"
+    )
+
+
+class OffscreenWindow:
+    """No window: pictures go into ``presenter.frame``, events come from ``submit``."""
+
+    widget = None
+    pixel_ratio = 1.0
+
+    def __init__(self, size: tuple[int, int]):
+        self.presenter = OffscreenPresenter(size)
+        self.closed = False
+        self._handlers: dict[str, list[Handler]] = {}
+        self._events: list[Event] = []
+
+    def listen(self, kind: str, handler: Handler) -> None:
+        self._handlers.setdefault(kind, []).append(handler)
+
+    def submit(self, event: Event) -> None:
+        self._events.append(event)
+
+    def poll(self) -> None:
+        events, self._events = self._events, []
+        for event in events:
+            for handler in self._handlers.get(event["event_type"], ()):
+                handler(event)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """What dragging a corner would do."""
+        self.presenter.resize(size)
+        self.submit({"event_type": "resize", "width": size[0], "height": size[1], "pixel_ratio": 1.0})
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            for handler in self._handlers.get("close", ()):
+                handler({"event_type": "close"})
+
+
+def open_window(size: tuple[int, int], title: str) -> OffscreenWindow:
+    return OffscreenWindow(size)

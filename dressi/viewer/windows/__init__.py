@@ -1,0 +1,1 @@
+"""Windows of toolkits, a module each, imported when one is opened."""

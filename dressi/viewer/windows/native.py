@@ -1,0 +1,59 @@
+"""From what rendercanvas says of a window to what Vulkan makes a surface of."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rendercanvas.contexts import BaseContext
+
+from ...vk.run.present.windows import MetalWindow, NativeWindow, WaylandWindow, Win32Window, X11Window
+
+
+class SurfaceContext(BaseContext):
+    """The context of a canvas into which Vulkan draws: keeps the handles of the window, and ends the drawing before
+    the window goes."""
+
+    present_methods = ["screen"]
+
+    def __init__(self, present_info: dict[str, Any]):
+        super().__init__(present_info)
+        self.window = native_window(present_info)
+        self.end: Callable[[], None] = lambda: None
+
+    def _rc_close(self) -> None:
+        self.end()
+
+
+def native_window(info: Mapping[str, Any]) -> NativeWindow:
+    """The window that a canvas describes by its platform, window id and display."""
+    return PLATFORMS[info["platform"]](info)
+
+
+def metal_layer(view: int) -> int:
+    """Give an NSView, or the content view of an NSWindow, a CAMetalLayer; returns its address."""
+    objc = ctypes.CDLL(ctypes.util.find_library("objc"))
+    objc.objc_getClass.restype = objc.sel_registerName.restype = ctypes.c_void_p
+
+    def send(target: Any, selector: str, *arguments: Any, result: Any = ctypes.c_void_p) -> Any:
+        types = [ctypes.c_bool if isinstance(a, bool) else ctypes.c_void_p for a in arguments]
+        call = ctypes.CFUNCTYPE(result, ctypes.c_void_p, ctypes.c_void_p, *types)(("objc_msgSend", objc))
+        return call(target, objc.sel_registerName(selector.encode()), *arguments)
+
+    content = objc.sel_registerName(b"contentView")
+    if send(view, "respondsToSelector:", content, result=ctypes.c_bool):
+        view = send(view, "contentView")
+    layer = send(objc.objc_getClass(b"CAMetalLayer"), "layer")
+    send(view, "setWantsLayer:", True, result=None)
+    send(view, "setLayer:", layer, result=None)
+    return layer
+
+
+PLATFORMS: dict[str, Callable[[Mapping[str, Any]], NativeWindow]] = {
+    "x11": lambda info: X11Window(info["window"], info["display"]),
+    "wayland": lambda info: WaylandWindow(info["window"], info["display"]),
+    "windows": lambda info: Win32Window(info["window"]),
+    "cocoa": lambda info: MetalWindow(metal_layer(info["window"])),
+}
