@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from ..ad.graph import Variable
-from ..errors import DeviceError, GraphError, InputError
+from ..errors import DeviceError, DeviceLostError, GraphError, InputError
 from ..vk.run.device.device import Device
 from ..vk.run.engine import DressiAD
 from ..vk.run.present.choices import clip
@@ -63,8 +64,9 @@ Size = Callable[[], tuple[int, int]]
 class SwapchainPresenter:
     """Copies pictures on the device into the images of a window; nothing goes through the host.
 
-    window: see ``Swapchain``. size: gives the window's size in pixels, (0, 0) while it is minimised. The swapchain is
-    made with the first picture, on the device of its engine, and made anew for an engine on another device.
+    window: see ``Swapchain``; or a function that gives it. size: gives the window's size in pixels, (0, 0) while it
+    is minimised. The swapchain is made with the first picture, on the device of its engine, and made anew for an
+    engine on another device and after ``renew``.
     """
 
     copies = False
@@ -83,10 +85,9 @@ class SwapchainPresenter:
         if self._closed:
             raise InputError("the window is closed; open another one")
         if self._swapchain is None or self._swapchain.device is not device:
-            self._drop()
-            self._swapchain = Swapchain(
-                device, self._window, size=self._size, wait=self._wait, smooth=self._smooth
-            )
+            self.renew()
+            window = self._window() if callable(self._window) else self._window
+            self._swapchain = Swapchain(device, window, size=self._size, wait=self._wait, smooth=self._smooth)
 
     def present(self, engine: DressiAD, layers: Sequence[Layer]) -> bool:
         if min(self.size) <= 0:
@@ -97,9 +98,10 @@ class SwapchainPresenter:
 
     def close(self) -> None:
         self._closed = True
-        self._drop()
+        self.renew()
 
-    def _drop(self) -> None:
+    def renew(self) -> None:
+        """Forget the window's surface: its handles have changed, or will."""
         if self._swapchain is not None:
             self._swapchain.close()
             self._swapchain = None
@@ -180,10 +182,41 @@ class OffscreenPresenter(CopyPresenter):
         self.frame = frame
 
 
-def presents(presenter: SwapchainPresenter, device: Device) -> str | None:
-    """Why a device cannot show pictures in a window; None where it can. The presenter is ready then."""
-    try:
-        presenter.prepare(device)
-    except DeviceError as error:
-        return str(error)
-    return None
+class EitherPresenter:
+    """A swapchain where the device can show pictures in the window, which the first picture tells; else copies.
+
+    on_copies: called once when it is copies. A warning then says why.
+    """
+
+    def __init__(self, swapchain: SwapchainPresenter, copying: CopyPresenter, on_copies: Callable[[], None]):
+        self._swapchain, self._copying, self._on_copies = swapchain, copying, on_copies
+        self._tried = False
+        self.copies = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._copying.size
+
+    def present(self, engine: DressiAD, layers: Sequence[Layer]) -> bool:
+        if min(self.size) <= 0:
+            return False
+        if not self._tried:
+            try:
+                self._swapchain.prepare(engine.device)
+            except DeviceLostError:
+                raise
+            except DeviceError as error:
+                self.copies = True
+                self._on_copies()
+                warnings.warn(f"pictures are copied through the host: {error}", RuntimeWarning, stacklevel=2)
+            self._tried = True
+        chosen = self._copying if self.copies else self._swapchain
+        return chosen.present(engine, layers)
+
+    def renew(self) -> None:
+        """The window's handles have changed, or will."""
+        self._swapchain.renew()
+
+    def close(self) -> None:
+        self._swapchain.close()
+        self._copying.close()

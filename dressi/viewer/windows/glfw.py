@@ -36,7 +36,7 @@ class GlfwWindow:
         self.widget = _Canvas(size=size, title=title)
         context = self.widget.get_context(SurfaceContext)
         assert isinstance(context, SurfaceContext)
-        self.presenter = SwapchainPresenter(context.window, self._size)
+        self.presenter = SwapchainPresenter(context.window(), self._size)
         context.end = self.presenter.close
 
     def _size(self) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,16 +21,20 @@ class SurfaceContext(BaseContext):
 
     def __init__(self, present_info: dict[str, Any]):
         super().__init__(present_info)
-        self.window = native_window(present_info)
+        self._info = present_info
         self.end: Callable[[], None] = lambda: None
+
+    def window(self, changes: Mapping[str, Any] = {}) -> NativeWindow:
+        """The window by its handles, some of which may have changed."""
+        return native_window({**self._info, **changes})
 
     def _rc_close(self) -> None:
         self.end()
 
 
 def native_window(info: Mapping[str, Any]) -> NativeWindow:
-    """The window that a canvas describes by its platform, window id and display."""
-    return PLATFORMS[info["platform"]](info)
+    """The window that a canvas describes by its window id and, where a system has several, platform and display."""
+    return PLATFORMS[info.get("platform") or SYSTEMS[sys.platform]](info)
 
 
 def metal_layer(view: int) -> int:
@@ -57,3 +62,4 @@ PLATFORMS: dict[str, Callable[[Mapping[str, Any]], NativeWindow]] = {
     "windows": lambda info: Win32Window(info["window"]),
     "cocoa": lambda info: MetalWindow(metal_layer(info["window"])),
 }
+SYSTEMS = {"win32": "windows", "darwin": "cocoa"}

@@ -72,6 +72,13 @@ SURFACES = (
 """Extensions for windows: those that the loader has are enabled, and none is required."""
 
 
+def _surfaces(available: set[str]) -> list[str]:
+    """The SURFACES to enable. With Wayland's, Mesa looks for a Wayland display at once, and says on stderr where the
+    folder of its socket is not known."""
+    useless = set() if os.environ.get("XDG_RUNTIME_DIR") else {"VK_KHR_wayland_surface"}
+    return [name for name in SURFACES if name in available - useless]
+
+
 class Instance:
     """A Vulkan instance and its physical devices. ``messages`` collects what the validation layer says.
 
@@ -97,7 +104,7 @@ class Instance:
     def _create(self) -> None:
         vk, validation = self.vk, self.validation
         available = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
-        extensions, layers, flags, chain = [e for e in SURFACES if e in available], [], 0, None
+        extensions, layers, flags, chain = _surfaces(available), [], 0, None
         if "VK_KHR_portability_enumeration" in available:
             extensions.append("VK_KHR_portability_enumeration")
             flags = 1
