@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "dressi.render": {"dressi.ad"},
     "dressi.__main__": {"dressi.cli"},
     "dressi.viewer": {"dressi", "dressi.ad", "dressi.render", "dressi.vk"},
+    "dressi.docs": set(),
     "dressi.cli": {"dressi", "dressi.ad", "dressi.render", "dressi.vk"},
     "dressi": {"dressi.ad", "dressi.render", "dressi.vk"},
 }
