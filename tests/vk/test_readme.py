@@ -1,17 +1,14 @@
 """The examples of the README run as they stand there."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import README, blocks, run_block
 
 from dressi.vk.run.device.device import Device
 
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
-EXAMPLES = dict(
-    re.findall(r"## ([^\n]*)\n\n```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-)
+EXAMPLES = {block.heading: block for block in blocks(README) if block.language == "python"}
 
 
 @pytest.fixture
@@ -20,7 +17,7 @@ def printed(device: Device, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setenv("DRESSI_DEVICE", device.name)
 
     def run(heading: str) -> str:
-        exec(EXAMPLES[heading], {"np": np})
+        run_block(README, EXAMPLES[heading], {"np": np})
         return capsys.readouterr().out
 
     return run
