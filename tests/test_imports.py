@@ -26,7 +26,9 @@ def visit(name):
     try:
         importlib.import_module(name)
     except Exception as error:
-        print(f"{name}: {error!r}")
+        # Libraries of extras may be missing; then the message names the extra.
+        if "pip install 'dressi[" not in str(error):
+            print(f"{name}: {error!r}")
         return
     known = inside(name)
     for child in sys.argv[1:]:

@@ -101,6 +101,8 @@ class ArrayShape:
         (1, 1, 3, 2)
         """
         array = np.asarray(values)
+        if not copy and array.dtype == self.vtype.dtype and array.shape == self.shape:
+            return array  # as a device stores it
         if array.dtype == object or not np.can_cast(array.dtype, np.complex128):
             raise GraphError(f"{self} takes numbers, not values of type {array.dtype}")
         if self.vtype.is_int and array.dtype.kind in "fc":

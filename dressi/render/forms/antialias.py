@@ -119,10 +119,11 @@ class Antialiased(Silhouette):
         return result
 
 
-def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antialiased:
+def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams: bool = True) -> Antialiased:
     """The hard picture of a mesh with its silhouettes antialiased; definitions at the top of this module.
 
-    edges: ``edge_list`` of the faces drawn, by default made of their data.  Differentiable in position through the ends
+    edges: ``edge_list`` of the faces drawn, by default made of their data.  with_seams: whether the lines on which faces pass
+    through each other, or the near plane cuts them, are antialiased too.  Differentiable in position through the ends
     of the edges between two pixels. Raises InputError, GraphError.
     """
     edges = edges or edges_of(mesh)
@@ -132,8 +133,10 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
     on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
     reach = F.constant((1 + GRID + OUTWARD) / size[1])
     seen = front(mesh)
-    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
-    seams = seam_pixels(mesh, planes, (RIGHT, DOWN))
+    planes, seams = None, None
+    if with_seams:
+        planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+        seams = seam_pixels(mesh, planes, (RIGHT, DOWN))
 
     def between(axis: str, step: Step) -> Pair:
         def fragment(edge: Variable) -> tuple[Variable, Variable]:
@@ -142,8 +145,11 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Antiali
             return (place + GRID) * (0.5 / (1 + 2 * GRID)), F.less(place, BEYOND)
 
         edge = rasterize_edges(mesh, edges, on_both, reach, fragment)
-        seam = nearest_seam(mesh, edges, planes, seams, (step,), 1.0)
         by_edge = covered(edge)
+        if planes is None or seams is None:
+            across = _across(mesh, edges, edge, axis)
+            return _pair(mesh, edges, by_edge, F.constant(0.0), across, step)
+        seam = nearest_seam(mesh, edges, planes, seams, (step,), 1.0)
         by_seam = F.logical_and(seam.found, F.logical_not(by_edge))
         across = _across(mesh, edges, edge, axis)
         across = F.select(by_edge, across, F.select(by_seam, 0.5 - seam.place, 0.0))

@@ -167,6 +167,8 @@ class DrawnMesh:
     """"none" or "back"."""
     keep: Callable[[Variable], Variable] | None = None
     """For surfaces with cut-outs: the FLOAT mask that is 0 where a face (INT) is cut out at the pixel. None: nowhere."""
+    seen: Variable | None = None
+    """INT: the nearest face at every pixel, -1 for none, if it is known already. None: the mesh is drawn."""
 
     @cached_property
     def points(self) -> Projected:
@@ -180,6 +182,8 @@ class DrawnMesh:
     @cached_property
     def face(self) -> Variable:
         """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
+        if self.seen is not None:
+            return self.seen
         shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
         cut = None if self.keep is None else self._fragment
         return F.rasterize(

@@ -22,8 +22,9 @@ Place = tuple[int, int, int, int]
 class Wrap:
     """How texels outside of an extent are brought inside.
 
-    periods: after how many extents along x and y the texels repeat; None: they are clamped. fold, fold_glsl: bring the
-    remainder by the period into the extent; the GLSL changes ``rest`` by ``extent`` (both ivec2).
+    periods: after how many extents along x and y the texels repeat; None: never. fold, fold_glsl: bring the remainder by
+    the period, or the texel itself, into the extent; the GLSL changes ``rest`` by ``extent`` (both ivec2), or, without
+    periods, declares ``rest`` from ``{texel}``.
     """
 
     periods: tuple[int, int] | None
@@ -34,13 +35,13 @@ class Wrap:
 
     def eval(self, texel: np.ndarray, extent: np.ndarray) -> np.ndarray:
         if self.periods is None:
-            return np.clip(texel, 0, extent - 1)
+            return self.fold(texel, extent)
         return self.fold(texel % (extent * self.periods), extent)
 
     def glsl(self, texel: str, remainder: str) -> str:
         """Declares ``rest``, the texel inside of ``extent``. remainder: one of the templates below."""
         if self.periods is None:
-            return f"ivec2 rest = clamp({texel}, ivec2(0), extent - 1);\n"
+            return self.fold_glsl.format(texel=texel)
         x, y = self.periods
         period = "extent" if x == y == 1 else f"extent * ivec2({x}, {y})"
         return remainder.format(texel=texel, period=period) + self.fold_glsl
@@ -73,9 +74,28 @@ def _over_the_pole(rest: np.ndarray, extent: np.ndarray) -> np.ndarray:
     return np.stack([x, np.minimum(y, 2 * height - 1 - y)], -1)
 
 
+NOWHERE = -(1 << 24)
+"""A texel that is outside of every image, wherever a level or a layer stands in it: a lookup there gives 0."""
+
+
+def _outside_is_nowhere(texel: np.ndarray, extent: np.ndarray) -> np.ndarray:
+    inside = ((texel >= 0) & (texel < extent)).all(-1, keepdims=True)
+    return np.where(inside, texel, NOWHERE)
+
+
 WRAPS = {
     "repeat": Wrap((1, 1), lambda rest, extent: rest),
-    "clamp": Wrap(None, lambda rest, extent: rest),
+    "clamp": Wrap(
+        None,
+        lambda texel, extent: np.clip(texel, 0, extent - 1),
+        "ivec2 rest = clamp({texel}, ivec2(0), extent - 1);\n",
+    ),
+    "zero": Wrap(
+        None,
+        _outside_is_nowhere,
+        "ivec2 rest = {texel};\n"
+        f"rest = rest == clamp(rest, ivec2(0), extent - 1) ? rest : ivec2({NOWHERE});\n",
+    ),
     "mirror": Wrap((2, 2), _mirrored, "rest = min(rest, 2 * extent - 1 - rest);\n"),
     "sphere": Wrap(
         (1, 2),

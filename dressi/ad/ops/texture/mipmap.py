@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ....errors import GraphError
 from ...graph import Variable
@@ -46,16 +47,29 @@ def mipmaps(texture: Variable, layers: int = 1, even: bool = False) -> Variable:
     """One image with all levels of a texture at their ``mip_places``. A texel of a level is the mean of the texels of the
     level before that it covers; texels of two layers never mix. Differentiable; for one texel a layer the result is the
     texture."""
+    return join_levels(mip_levels(texture, layers, even))
+
+
+def mip_levels(
+    texture: Variable, layers: int = 1, even: bool = False, count: int | None = None
+) -> list[Variable]:
+    """The levels of ``mipmaps`` as images of their own, the texture first; the first ``count`` of them. Differentiable."""
     levels = [texture]
-    for width, height in mip_sizes((texture.size[0], texture.size[1] // layers), even)[1:]:
+    for width, height in mip_sizes((texture.size[0], texture.size[1] // layers), even)[1:count]:
         levels.append(resize(levels[-1], (width, height * layers), "area"))
+    return levels
+
+
+def join_levels(levels: Sequence[Variable]) -> Variable:
+    """One image with all of these levels at their ``mip_places``. Differentiable."""
     if len(levels) == 1:
-        return texture
+        return levels[0]
     # From the smallest level up: every step copies the levels behind it once, into an image that is as small as can be.
     row = levels[-1]
     for image in reversed(levels[1:-1]):
         (width, height), (rest, low) = image.size, row.size
         row = add(pad(image, 0, 0, rest, 0), pad(row, width, 0, 0, height - low))
+    texture = levels[0]
     (width, height), (rest, low) = texture.size, row.size
     return add(pad(texture, 0, 0, max(rest - width, 0), low), pad(row, 0, height, max(width - rest, 0), 0))
 

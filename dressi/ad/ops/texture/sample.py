@@ -137,8 +137,9 @@ def sample(
       k = 0 ... n - 1, all of level log2 sqrt(s2^2 + |d|^2 / n^2). So the second moments of the taps and of their level
       add up to those of the footprint, and where it is a circle the filter is trilinear. It is smooth in J but there.
 
-    wrap: "repeat", "clamp", "mirror" (every other repetition is mirrored) or "sphere" (equirectangular maps, see
-    ``sample_sphere``: u repeats; beyond a pole the rows come back, shifted by half the width, which should be even).
+    wrap: "repeat", "clamp", "mirror" (every other repetition is mirrored), "zero" (texels outside are 0) or "sphere"
+    (equirectangular maps, see ``sample_sphere``: u repeats; beyond a pole the rows come back, shifted by half the width,
+    which should be even).
 
     layers, layer: a stack of so many textures of one size stands below each other in one image; ``layer`` (INT) chooses
     one, clamped to those there are. uv spans one layer, and texels of two layers never mix, in no filter and no level.

@@ -1,0 +1,180 @@
+"""Texture: filtered lookups in flat textures and cube maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ad import functional as F
+from ...ad.ops.texture.mipmap import mip_levels, mip_sizes
+from ...ad.types import FLOAT, whole
+from ...errors import GraphError, InputError
+from ..checks import need, one_of, same
+from ..graphs.texture import (
+    FILTERS,
+    WRAPS,
+    cube_derivatives,
+    flat_derivatives,
+    level_of,
+    sampled,
+    sampled_cube,
+)
+from ..layout import Layout, Parts, Spec, channels, image
+from ..operation import Operation
+
+CUBE = "cube"
+"""The boundary mode of cube maps."""
+
+
+def texels(spec: Spec) -> Layout:
+    """Textures (N, H, W, C), or cube maps (N, 6, W, W, C) with their faces below each other."""
+    batch, *faces, height, width, count = spec.shape
+    rows = height * (faces[0] if faces else 1)
+    return Layout(spec.shape, channels(count), (width, rows), batch)
+
+
+@dataclass(frozen=True)
+class Texture(Operation):
+    """Inputs: texture (N or 1, H, W, C) or (N or 1, 6, W, W, C), uv (N, h, w, 2 or 3), then uv_da (twice the channels of uv)
+    and bias (N, h, w) if there are any, then the ``mips`` levels above the texture. Output: (N, h, w, C)."""
+
+    filter: str
+    boundary: str
+    with_da: bool = False
+    with_bias: bool = False
+    mips: int | None = None
+    """How many levels are given; None: they are made."""
+    most: int | None = None
+    """The highest level that is used; None: there is no limit."""
+
+    def __post_init__(self) -> None:
+        one_of("filter_mode", self.filter, FILTERS)
+        one_of("boundary_mode", self.boundary, (*WRAPS, CUBE))
+        if FILTERS[self.filter].mips and not (self.with_da or self.with_bias):
+            raise InputError(
+                f"filter_mode {self.filter!r} needs uv_da or mip_level_bias, which choose the level"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        mips = (f"mip[{k}]" for k in range(self.mips or 0))
+        return ("tex", "uv", *("uv_da",) * self.with_da, *("mip_level_bias",) * self.with_bias, *mips)
+
+    @property
+    def is_cube(self) -> bool:
+        return self.boundary == CUBE
+
+    def outputs(self, *given: Spec) -> tuple[tuple[int, ...], ...]:
+        tex, uv, *rest = given
+        axes = need("tex", tex, "float32", ("N", 6, "H", "W", "C") if self.is_cube else ("N", "H", "W", "C"))
+        if self.is_cube and axes["H"] != axes["W"]:
+            raise InputError(f"the faces of a cube map are square, not {axes['H']}x{axes['W']}")
+        components = 3 if self.is_cube else 2
+        pixels = need("uv", uv, "float32", ("N", "H", "W", components))
+        same("images", "uv", pixels["N"], "tex", axes["N"], broadcasts=True)
+        if self.with_da:
+            need("uv_da", rest.pop(0), "float32", (*uv.shape[:3], 2 * components))
+        if self.with_bias:
+            need("mip_level_bias", rest.pop(0), "float32", uv.shape[:3])
+        sizes = mip_sizes((axes["W"], axes["H"]))
+        for k, (level, (width, height)) in enumerate(zip(rest, sizes[1:])):
+            need(f"mip[{k}]", level, "float32", (*tex.shape[:-3], height, width, axes["C"]))
+        if len(rest) > len(sizes) - 1:
+            raise InputError(
+                f"mip has {len(rest)} levels; a texture of {axes['H']}x{axes['W']} has {len(sizes) - 1} above it"
+            )
+        return ((*uv.shape[:3], axes["C"]),)
+
+    def layouts(self, *given: Spec) -> tuple[Layout, ...]:
+        tex, uv, *rest = given
+        found = [texels(tex), image(uv)]
+        if self.with_da:
+            found.append(image(rest.pop(0)))
+        if self.with_bias:
+            bias = rest.pop(0)
+            found.append(Layout(bias.shape, (FLOAT,), (bias.shape[2], bias.shape[1]), bias.shape[0]))
+        return (*found, *map(texels, rest))
+
+    def graph(self, *inputs: Parts) -> tuple[Parts, ...]:
+        textures, (uv,), *rest = inputs
+        uv_da = rest.pop(0) if self.with_da else None
+        bias = rest.pop(0)[0] if self.with_bias else None
+        given = None if self.mips is None else rest
+        filter = FILTERS[self.filter]
+        size = (textures[0].size[0], textures[0].size[1] // (6 if self.is_cube else 1))
+        count = min(
+            len(mip_sizes(size)) if given is None else len(given) + 1,
+            1 << 30 if self.most is None else self.most + 1,
+        )
+        face = F.cube_face(uv) if self.is_cube else None
+        level = None
+        if filter.mips:
+            derivatives = None
+            if uv_da is not None:
+                derivatives = flat_derivatives(uv_da) if face is None else cube_derivatives(uv, face, uv_da)
+            level = level_of(derivatives, bias, size, count - 1)
+        found = []
+        for k, texture in enumerate(textures):
+            mips = None if given is None else [level_parts[k] for level_parts in given[: count - 1]]
+            if face is None:
+                found.append(sampled(texture, mips, uv, level, filter, WRAPS[self.boundary], count))
+            else:
+                found.append(sampled_cube(texture, mips, uv, face, level, filter, count))
+        return (tuple(found),)
+
+
+@dataclass(frozen=True)
+class Mipmaps(Operation):
+    """Input: texture (N, H, W, C), or (N, 6, W, W, C) with ``is_cube``. Outputs: the levels above it, at most ``most``."""
+
+    is_cube: bool = False
+    most: int | None = None
+
+    names = ("tex",)
+
+    def _sizes(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+        sizes = mip_sizes((shape[-2], shape[-3]))[1:]
+        return sizes[: self.most]
+
+    def outputs(self, *given: Spec) -> tuple[tuple[int, ...], ...]:
+        (tex,) = given
+        need("tex", tex, "float32", ("N", 6, "H", "W", "C") if self.is_cube else ("N", "H", "W", "C"))
+        return tuple((*tex.shape[:-3], h, w, tex.shape[-1]) for w, h in self._sizes(tex.shape))
+
+    def layouts(self, *given: Spec) -> tuple[Layout, ...]:
+        return tuple(map(texels, given))
+
+    def graph(self, *inputs: Parts) -> tuple[Parts, ...]:
+        (textures,) = inputs
+        count = None if self.most is None else self.most + 1
+        levels = [mip_levels(texture, 6 if self.is_cube else 1, count=count)[1:] for texture in textures]
+        return tuple(zip(*levels, strict=True))
+
+
+def texture_operation(
+    *,
+    has_da: bool,
+    has_bias: bool,
+    mips: int | None,
+    filter_mode: str,
+    boundary_mode: str,
+    max_mip_level: int | None,
+) -> Texture:
+    """The operation of these options of ``texture``. Raises InputError."""
+    if filter_mode == AUTO:
+        filter_mode = "linear-mipmap-linear" if has_da or has_bias else "linear"
+    one_of("filter_mode", filter_mode, (AUTO, *FILTERS))
+    if not FILTERS[filter_mode].mips:
+        return Texture(filter_mode, boundary_mode)
+    return Texture(filter_mode, boundary_mode, has_da, has_bias, mips, level_limit(max_mip_level))
+
+
+AUTO = "auto"
+"""The filter with the most of what is given."""
+
+
+def level_limit(max_mip_level: int | None) -> int | None:
+    """The highest level that is used, None without a limit. Raises InputError."""
+    try:
+        return None if max_mip_level is None else whole(max_mip_level, "max_mip_level", 0)
+    except GraphError as error:
+        raise InputError(str(error)) from None
