@@ -26,7 +26,8 @@ from dressi.render.objectives.metrics import chamfer
 
 pytestmark = pytest.mark.usefixtures("driver")
 
-RESULTS = ["loss.csv", "loss.png", "quality.csv", "report.json", "result.glb", "turntable.gif", "views.png"]
+PICTURES = ["heldout.png", "loss.png", "turntable.gif", "views.png"]
+RESULTS = sorted(["loss.csv", "quality.csv", "report.json", "result.glb", "stages.json", *PICTURES])
 
 
 def fit_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -71,6 +72,14 @@ def test_a_mesh(target: Path, tmp_path: Path):
     assert {"first_build_ms", "step_ms", "total_s"} == set(report["time"])
     for key in ("substages", "stages", "functions"):
         assert report["plan"][key] == report["plan"]["shape"][key] + report["plan"]["texture"][key]
+    assert report["task"]["source"] == target.name and report["views"]["size"] == [24, 24]
+    assert [view["view"] for view in report["views"]["train"]] == [0, 1, 2]
+    shown = [view["iou"] for view in report["views"]["train"]]
+    assert np.isclose(np.mean(shown), report["metrics"]["train"]["iou"])
+    stages = json.loads((out / "stages.json").read_text())
+    assert [one["round"] for one in stages] == report["stages"] and "texture" in report["stages"][-1]
+    for stage in (stage for one in stages for stage in one["stages"]):
+        assert stage["name"] and stage["bytes"] > 0 and stage["predicted_ms"] > 0
     for views in ("train", "heldout"):
         assert set(report["metrics"][views]) == {"iou", "psnr", "ssim"}
         assert f"{views}: IoU" in result.stdout
@@ -177,7 +186,8 @@ def test_ctrl_c_keeps_what_was_reached(target: Path, tmp_path: Path):
     assert process.returncode == 130, rest
     last = rest.splitlines()[-1]
     assert "interrupted" in last and "--resume" in last and "Traceback" not in rest
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["checkpoint.npz", *RESULTS]
+    # Stages are those of rounds that were finished.
+    assert {f.name for f in tmp_path.iterdir()} | {"stages.json"} == {"checkpoint.npz", *RESULTS}
     # It resumes with the same options only.
     refuses(fit_command(*options, "--steps", "2999", "--resume"), "other options")
     assert (tmp_path / "checkpoint.npz").exists()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dressi import DressiAD
 from dressi.errors import InputError
@@ -34,10 +35,18 @@ class MaterialRequest:
         make_engine: Callable[[], DressiAD],
         progress: Callable[[Progress], None],
         stop: Callable[[], bool],
+        measure: Callable[[str, Any], None],
     ) -> FitResult:
         """The result with its material."""
         return with_material(
-            dataset, result, self.options, self.start, make_engine, progress=progress, stop=stop
+            dataset,
+            result,
+            self.options,
+            self.start,
+            make_engine,
+            progress=progress,
+            stop=stop,
+            measure=measure,
         )
 
 

@@ -4,6 +4,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from dressi import Device, DressiAD
@@ -33,6 +34,7 @@ from dressi.render.fit import (
 from dressi.render.io import Photos, load_mesh, load_photos
 from dressi.render.mesh import Mesh
 from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.run.measure.stages import RoundStages
 
 PHOTO_WIDTH = 320
 
@@ -65,16 +67,17 @@ def run_fit(request: Request) -> int:
             if made is not None:
                 made.write(request.out / "masks")
             dataset = _dataset(source, options, make_engine, material)
-            job = FitJob(dataset, options, make_engine, init=init, folder=request.out)
+            stages = RoundStages()
+            job = FitJob(dataset, options, make_engine, init=init, folder=request.out, measure=stages)
             stop = Stop()
             try:
                 with stop, Bar(request.resume) as bar:
                     preview = request.out / "preview.png" if request.preview else None
                     result = job.run(resume=request.resume, progress=bar, stop=stop, preview=preview)
                     if material is not None and result.finished:
-                        result = material.recovered(dataset, result, make_engine, bar, stop)
+                        result = material.recovered(dataset, result, make_engine, bar, stop, stages)
                 say("writing results ...")
-                report = _written(request, source, device, dataset, result, begin)
+                report = _written(request, source, device, dataset, result, begin, stages)
             except KeyboardInterrupt:
                 if not job.resumable:
                     raise
@@ -127,14 +130,12 @@ def _interrupted(sentence: str, code: int) -> int:
 
 
 def _written(
-    request: Request, source: Mesh | Photos, device: Device, dataset: Dataset, result: FitResult, begin: float
-) -> dict[str, Any]:
+    request: Request, source: Mesh | Photos, device: Device, dataset: Dataset, result: FitResult, begin: float,
+    stages: RoundStages,
+) -> dict[str, Any]:  # fmt: skip
     """The report of results that were written. Raises InputError that says what could be kept of them."""
-    facts = {
-        "name": device.name,
-        "driver": device.physical.driver,
-        "version": device.physical.driver_version,
-    }
+    physical = device.physical
+    facts = {"name": device.name, "driver": physical.driver, "version": physical.driver_version}
     try:
         return write_results(
             request.out,
@@ -145,6 +146,8 @@ def _written(
             total_s=lambda: time.perf_counter() - begin,
             hull=result.finished,
             photos=source if isinstance(source, Photos) else None,
+            task=_task(request),
+            stages=stages,
         )
     except (DressiError, OSError, MemoryError) as error:
         what = str(error).strip().splitlines()[0] if str(error).strip() else "there is not enough memory"
@@ -154,6 +157,15 @@ def _written(
             path = keep_mesh(request.out, result.mesh)
             kept = f"the mesh is kept as '{path}'" if path else "no other folder could take the mesh either"
         raise InputError(f"{what}; {kept}") from error
+
+
+def _task(request: Request) -> dict[str, Any]:
+    """What was asked for, without the paths of this machine."""
+    source = request.target or request.photos
+    assert source is not None
+    kind = "photographs" if request.target is None else "mesh"
+    when = datetime.now().astimezone().isoformat(timespec="seconds")
+    return {"kind": kind, "source": source.resolve().name, "optimize": request.optimize, "finished": when}
 
 
 def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | None) -> Mesh | Photos:

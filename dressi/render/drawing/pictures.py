@@ -11,9 +11,11 @@ from ..surface.color import linear_to_srgb, srgb_to_linear
 
 COLUMNS = 6
 """Most views on one sheet."""
+GAP = 2
+"""Pixels between the pictures of a sheet."""
 
 
-def compare(targets: np.ndarray, results: np.ndarray, gap: int = 2) -> np.ndarray:
+def compare(targets: np.ndarray, results: np.ndarray, gap: int = GAP) -> np.ndarray:
     """One linear image (H', W', 3): rows target, result, difference; a column for each of N views.
 
     targets, results: (N, H, W, 3) linear. The difference is that of the sRGB codes, absolute, as it is seen.

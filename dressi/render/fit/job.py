@@ -21,8 +21,8 @@ class FitJob(FitRounds):
     """Fits a mesh to a dataset; ``run`` once.
 
     init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it the fit starts
-    from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.  Raises
-    InputError.
+    from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.
+    measure: called with the name of each round that ends and its engine, which is not read any more.  Raises InputError.
     """
 
     @property

@@ -22,10 +22,11 @@ from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
 from ..io import Photos, save_gif, save_glb, save_png
 from ..io.cameras import NAME
+from ..io.files import finite
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..objectives.hull import hull_iou
-from ..objectives.metrics import chamfer, iou, psnr, ssim
+from ..objectives.metrics import chamfer, iou, iou_per_view, psnr, ssim
 from ..shading.lights import LightSource
 from .cameras import cameras_file, moves
 from .dataset import Dataset, Observations
@@ -35,6 +36,10 @@ from .result import FitResult, Quality
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""
+HELD_OUT = "heldout.png"
+"""Held-out views as ``views.png`` shows training views, where there are any."""
+STAGES = "stages.json"
+"""What the Stages of each round take, where that was measured."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "loss.png", "views.png", "turntable.gif", "report.json")
 
 
@@ -70,6 +75,31 @@ def score(
         masks,
         colors,
     )
+
+
+def view_facts(score: Score, views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
+    """Of each view that is shown: its IoU and PSNR, and where it is seen from: ``eye``, ``forward`` and ``up`` in the world
+    and ``fov``, the vertical field of view in degrees."""
+    known = None if views.known is None else views.known[shown]
+    overlaps = iou_per_view(score.masks[shown], views.masks[shown], known)
+    facts = []
+    for k, overlap in zip(shown, overlaps, strict=True):
+        camera, one = views.cameras[int(k)], slice(k, k + 1)
+        colours = (
+            psnr(score.colors[one], views.colors[one], views.masks[one]) if views.masks[k].any() else np.inf
+        )
+        facts.append(
+            {
+                "view": int(k),
+                "iou": float(overlap),
+                "psnr": float(colours) if np.isfinite(colours) else None,
+                "eye": camera.center.tolist(),
+                "forward": camera.forward.tolist(),
+                "up": camera.up.tolist(),
+                "fov": float(np.degrees(2 * np.arctan(0.5 * camera.size[1] / camera.intrinsics[1, 1]))),
+            }
+        )
+    return facts
 
 
 def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
@@ -115,10 +145,13 @@ def write_results(
     total_s: Callable[[], float],
     hull: bool = True,
     photos: Photos | None = None,
+    task: dict[str, Any] | None = None,
+    stages: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
-    With refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing
+    task: what was asked for, for the report.  stages: of each round its ``round`` and its ``stages``, for ``STAGES``. Views
+    that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing
     files are replaced at the end, once all new ones are complete. Raises InputError if the folder cannot be written.
     """
     files = FILES
@@ -129,7 +162,10 @@ def write_results(
     train = score(result, dataset.train, make_engine, result.exposures)
     held_out = None if dataset.held_out is None else score(result, dataset.held_out, make_engine)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
+    shown = np.arange(min(len(dataset.train.masks), pictures.COLUMNS))
     report: dict[str, Any] = {
+        **({} if task is None else {"task": task}),
+        **({"stages": [one["round"] for one in stages]} if stages else {}),
         "device": device,
         "plan": {
             **{
@@ -144,6 +180,12 @@ def write_results(
             "train": train.as_dict(),
             "heldout": None if held_out is None else held_out.as_dict(),
         },
+        "views": {
+            "size": list(dataset.train.cameras.size),
+            "gap": pictures.GAP,
+            "up": np.asarray(dataset.up).tolist(),
+            "train": view_facts(train, dataset.train, shown),
+        },
     }
     if result.light is not None:
         files = (*files, LIGHT)
@@ -154,6 +196,7 @@ def write_results(
         report["poses"] = moves(result.cameras, given)
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
     report["surface"] = surface_score(result, dataset)
+    files = (*files, *((HELD_OUT,) if held_out is not None else ()), *((STAGES,) if stages else ()))
     outline = hull_score(dataset) if hull else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
@@ -164,9 +207,14 @@ def write_results(
         pictures.save_losses(
             new / "loss.png", result.losses, [(look.step, look.iou, look.psnr) for look in result.quality]
         )
-        shown = slice(0, pictures.COLUMNS)
-        sheet = pictures.compare(dataset.train.colors[shown], train.colors[shown])
-        save_png(new / "views.png", sheet)
+        save_png(new / "views.png", pictures.compare(dataset.train.colors[shown], train.colors[shown]))
+        if held_out is not None and dataset.held_out is not None:
+            other = dataset.held_out
+            spread = np.unique(np.linspace(0, len(other.masks) - 1, pictures.COLUMNS).round().astype(int))
+            report["views"]["heldout"] = view_facts(held_out, other, spread)
+            save_png(new / HELD_OUT, pictures.compare(other.colors[spread], held_out.colors[spread]))
+        if stages:
+            (new / STAGES).write_text(json.dumps(finite(list(stages)), indent=1) + "\n")
         if result.light is not None:
             (new / LIGHT).write_text(json.dumps(light_facts(result.light)) + "\n")
         save_gif(new / "turntable.gif", frames)

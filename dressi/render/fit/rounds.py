@@ -46,13 +46,14 @@ class FitRounds:
         *,
         init: Mesh | None = None,
         folder: Path | None = None,
+        measure: Callable[[str, Engine], None] | None = None,
     ):
         if options.depth and dataset.train.depths is None:
             raise InputError(
                 "there are no depths to fit the shape to; give photographs with depths, or leave out --depth"
             )
         self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
-        self.keeper = Keeper(folder)
+        self.keeper, self.measure = Keeper(folder), measure
         self.learned = learned(dataset)
         self.cameras = moving_cameras(dataset) if options.refine_poses else None
         """In units of the scene, at the start of the round; None if poses are not learned."""

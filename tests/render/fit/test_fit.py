@@ -30,7 +30,7 @@ from dressi.render.fit.dataset import photo_dataset
 from dressi.render.fit.phases.learned import round_size
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import roughness
-from dressi.render.fit.report import write_losses
+from dressi.render.fit.report import HELD_OUT, write_losses
 from dressi.render.io import Photos, load_mesh
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.metrics import iou
@@ -238,9 +238,13 @@ def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path
     (tmp_path / "report.json").write_text("old")
     facts = {"name": "d", "driver": "d", "version": "1"}
     report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
-    assert sorted(f.name for f in tmp_path.iterdir()) == sorted(FILES)
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*FILES, HELD_OUT])
     assert json.loads((tmp_path / "report.json").read_text()) == report
-    assert set(report) == {"device", "plan", "time", "metrics", "parts", "surface", "hull"}
+    assert set(report) == {"device", "plan", "time", "metrics", "views", "parts", "surface", "hull"}
+    cameras = scene.held_out.cameras if scene.held_out is not None else []
+    for view in report["views"]["heldout"]:
+        np.testing.assert_allclose(view["eye"], cameras[view["view"]].center)
+        assert view["fov"] == pytest.approx(45.0)
     assert report["parts"] == {"components": 1, "views": 3, "apart": 0, "result": 1}
     assert set(report["plan"]) == {"substages", "stages", "functions", "shape", "texture"}
     assert set(report["time"]) == {"first_build_ms", "step_ms", "total_s"}

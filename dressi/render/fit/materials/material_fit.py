@@ -18,7 +18,7 @@ from ...drawing.inputs import shape_given
 from ...drawing.make import leaves
 from ...drawing.material import material_given, tangents_given, wrap_of
 from ...drawing.point import Geometry, SurfacePoint
-from ...engine import MakeEngine
+from ...engine import Engine, MakeEngine
 from ...forms.hard import HARD
 from ...forms.hard_soft_ras import draw_form
 from ...mesh import Mesh
@@ -151,8 +151,10 @@ class MaterialFit:
         *,
         progress: Callable[[Progress], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
+        measure: Callable[[str, Engine], None] | None = None,
     ) -> MaterialResult:
-        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true."""
+        """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true. measure: called with "material" and
+        the engine when all is done and read."""
         engine, steps = self.make_engine(), self.options.steps
         try:
             engine.set_loss(self.loss)
@@ -169,11 +171,14 @@ class MaterialFit:
             found = {name: engine.recv(name) for name in (*self.maps.values, *self.light.values)}
             exposed = "exposure" in self.options.optimize
             stops = engine.recv(self.stops).reshape(-1) if exposed else np.zeros(self.stops.batch)
+            losses = engine.losses()
+            if measure is not None and done >= steps:
+                measure("material", engine)
             return MaterialResult(
                 self.maps.result(found),
                 self.light.result(found),
                 np.exp2(stops),
-                engine.losses(),
+                losses,
                 done >= steps,
                 engine.plan,
             )

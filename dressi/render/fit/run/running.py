@@ -160,6 +160,8 @@ class FitRun:
                 if isinstance(work, ShapeRound)
                 else work.result(state, engine.recv("texture"))
             )
+            if job.measure is not None and self.finished:
+                job.measure(f"{work.name} {point.round + 1}", engine)
         finally:
             engine.close()
 

@@ -20,6 +20,7 @@ from dressi.render.fit.disk import folder as folder_module
 from dressi.render.fit.disk.checkpoint import NAME, OLD, Checkpoint
 from dressi.render.fit.disk.folder import LOCK, locked, replace_file, temporary_prefix
 from dressi.render.fit.disk.keeper import Keeper
+from dressi.render.fit.report import HELD_OUT
 from dressi.render.mesh.primitives import octasphere
 
 pytestmark = pytest.mark.one_driver
@@ -276,7 +277,7 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(
     assert rest.finished and rest.losses == result.losses
     np.testing.assert_array_equal(rest.mesh.texture, result.mesh.texture)
     again.forget()
-    assert names(tmp_path) == sorted(FILES)
+    assert names(tmp_path) == sorted([*FILES, HELD_OUT])
 
 
 @pytest.mark.vk
