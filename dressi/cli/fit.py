@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from dressi.cli.interrupt import imports
+from dressi.errors import InputError
 
 
 def fit(
@@ -127,6 +128,21 @@ def fit(
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --plan: the counts, as JSON.")] = False,
+    many: Annotated[
+        Path | None,
+        typer.Option(
+            help="Fit many objects: a CSV file with a header; its columns are options of this command, and name. Each object gets"
+            " its own folder in --out; options given here hold for all. --resume skips what is done."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="With --many: how many objects are fitted at once. Default: one on each GPU."),
+    ] = None,
+    ray: Annotated[
+        bool,
+        typer.Option("--ray", help="With --many: spread the objects over a ray cluster (RAY_ADDRESS)."),
+    ] = False,
 ) -> int:
     """Recover shape and texture from pictures of a mesh, or from photographs."""
     with imports():
@@ -139,4 +155,13 @@ def fit(
         spread=spread, remesh=remesh, device=device,
         resume=resume, preview=preview, plan=plan, as_json=as_json,
     )  # fmt: skip
+    if many is not None:
+        with imports():
+            from dressi.cli.many.command import run_many
+
+        return run_many(many, request, workers, ray)
+    if ray or workers is not None:
+        raise InputError(
+            f"--{'ray' if ray else 'workers'} is for a list of objects; give --many list.csv with it"
+        )
     return run_fit(request)

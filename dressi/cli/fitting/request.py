@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
+from dressi.render.fit.masks import mask_maker, needs_box
+from dressi.render.fit.materials.options import parts_of
 
 
 @dataclass(frozen=True)
@@ -100,3 +103,19 @@ def options_of(request: Request, size: tuple[int, int]) -> FitOptions:
         remesh=request.remesh,
         **given,
     )
+
+
+def check_files(request: Request) -> None:
+    """Whether the values can be and the files that are named exist, without reading them. Raises InputError."""
+    options_of(request, parse_size(request.size) if request.size is not None else (256, 256))
+    for option, path in (("target", request.target), ("init", request.init), ("light", request.light)):
+        if path is not None and not path.is_file():
+            raise InputError(f"there is no file '{path}' for --{option}; check the path")
+    if request.photos is not None and not request.photos.is_dir():
+        raise InputError(
+            f"there is no folder '{request.photos}' for --photos; give the folder that holds the photographs"
+        )
+    if request.optimize is not None:
+        parts_of(request.optimize)
+    if request.masks is not None and not needs_box(request.masks):
+        mask_maker(request.masks)

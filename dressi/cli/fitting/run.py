@@ -39,9 +39,13 @@ from dressi.vk.run.measure.stages import RoundStages
 PHOTO_WIDTH = 320
 
 
-def run_fit(request: Request) -> int:
-    """The exit code: 0 done, 130 stopped by Ctrl-C with results and a checkpoint. Raises DressiErrors."""
+def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) -> int:
+    """The exit code: 0 done, 130 stopped by Ctrl-C with results and a checkpoint. Raises DressiErrors.
+
+    bar, stop: what is told of the progress and what stops the fit, in place of a bar on stderr and of Ctrl-C.
+    """
     begin = time.perf_counter()
+    bar, stop = bar or Bar(request.resume), stop or Stop()
     check_options(request)
     size = parse_size(request.size) if request.size is not None else None
     options = options_of(request, size or (256, 256))
@@ -69,9 +73,8 @@ def run_fit(request: Request) -> int:
             dataset = _dataset(source, options, make_engine, material)
             stages = RoundStages()
             job = FitJob(dataset, options, make_engine, init=init, folder=request.out, measure=stages)
-            stop = Stop()
             try:
-                with stop, Bar(request.resume) as bar:
+                with stop, bar:
                     preview = request.out / "preview.png" if request.preview else None
                     result = job.run(resume=request.resume, progress=bar, stop=stop, preview=preview)
                     if material is not None and result.finished:

@@ -1,0 +1,146 @@
+"""One object of a list: what is sent to a worker, what the worker does with it, and what it answers."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from dressi.cli.fitting.request import Request
+from dressi.cli.fitting.run import run_fit
+from dressi.cli.fitting.show import Bar
+from dressi.cli.interrupt import Stop
+from dressi.errors import DeviceLostError, DressiError
+from dressi.render.fit import Progress
+from dressi.render.fit.disk import NAME as CHECKPOINT
+from dressi.render.fit.disk.checkpoint import set_aside
+
+LOG = "log.txt"
+"""In the folder of an object: what `dressi fit` would print, and the traceback of a mistake of the program."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """name: unique, the folder's too.  request: with full paths."""
+
+    name: str
+    request: Request
+
+    @property
+    def key(self) -> str:
+        """A hash of what the result depends on: a result with another key is of other options."""
+        free = {"out", "device", "resume", "preview"}
+        facts = {name: value for name, value in asdict(self.request).items() if name not in free}
+        return hashlib.sha256(json.dumps(facts, default=str, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of one attempt. state: done, failed, stopped, or lost where another attempt may succeed.
+
+    seconds: of this attempt, None where nobody tells.  iou, psnr: of held-out views, or of the training views where there are no others; None where
+    they are not known, psnr in dB.  failure: a sentence.
+    """
+
+    state: str
+    seconds: float | None = None
+    device: str = ""
+    iou: float | None = None
+    psnr: float | None = None
+    failure: str = ""
+
+
+Work = Callable[[Job, Callable[[Progress], None], Callable[[], bool]], Ended]
+"""What a worker does with a job: a job, what to call with its progress, and whether to stop."""
+
+
+def run_job(job: Job, report: Callable[[Progress], None], stop: Callable[[], bool]) -> Ended:
+    """Fit one object into its folder, going on from its checkpoint where ``request.resume`` is set and there is one.
+
+    Raises nothing but KeyboardInterrupt and SystemExit.
+    """
+    begin = time.perf_counter()
+
+    def ended(state: str, failure: str = "", **figures: Any) -> Ended:
+        return Ended(state, round(time.perf_counter() - begin, 3), failure=failure, **figures)
+
+    request, folder = job.request, job.request.out
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (
+            (folder / LOG).open("a", encoding="utf-8") as log,
+            contextlib.redirect_stdout(log),
+            contextlib.redirect_stderr(log),
+        ):
+            try:
+                code = _fit(request, report, stop)
+            except BaseException:
+                traceback.print_exc(file=log)
+                raise
+        if code:
+            return ended("stopped", "stopped; the same command with --resume goes on")
+        return ended("done", **_figures(folder))
+    except DeviceLostError as error:
+        return ended("lost", _sentence(error))
+    except (DressiError, OSError, MemoryError) as error:
+        return ended("failed", _sentence(error))
+    except Exception as error:
+        return ended("failed", f"{type(error).__name__}: {_sentence(error)}; see '{folder / LOG}'")
+
+
+def _fit(request: Request, report: Callable[[Progress], None], stop: Callable[[], bool]) -> int:
+    # The folder's checkpoint may be of an earlier run with other options, which a killed worker must not go on from.
+    if not request.resume and (request.out / CHECKPOINT).is_file():
+        set_aside(request.out)
+    resumes = request.resume and (request.out / CHECKPOINT).is_file()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = _log_warning
+        return run_fit(replace(request, resume=resumes), Follower(report), Asked(stop))
+
+
+def _log_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {' '.join(str(message).split())}")
+
+
+def _sentence(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _figures(folder: Path) -> dict[str, Any]:
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    metrics = report["metrics"]
+    views = metrics["heldout"] or metrics["train"]
+    return {"iou": views["iou"], "psnr": views["psnr"], "device": report["device"]["name"]}
+
+
+class Follower(Bar):
+    """In place of the bar on stderr: tells the parent."""
+
+    def __init__(self, report: Callable[[Progress], None]):
+        super().__init__(False)
+        self._report = report
+
+    def __call__(self, progress: Progress) -> None:
+        self._report(progress)
+
+
+class Asked(Stop):
+    """In place of the signals: the parent asks for a stop."""
+
+    def __init__(self, stop: Callable[[], bool]):
+        super().__init__()
+        self._stop = stop
+
+    def __call__(self) -> bool:
+        return self._stop()
+
+    def __enter__(self) -> Self:
+        return self

@@ -1,0 +1,194 @@
+"""Reads and checks the list of `dressi fit --many`: a CSV file whose columns are options of `dressi fit`."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from dressi.cli.fitting.request import Request, check_files, check_options
+from dressi.cli.many.job import Job
+from dressi.errors import InputError
+
+NAME = "name"
+OF_THE_COMMAND = ("out", "resume", "plan", "as_json")
+"""Fields of a Request that are about the whole list, not about one object."""
+MOST_BYTES, MOST_ROWS = 16 << 20, 100_000
+_FOLDER = re.compile(r"[\w][\w.+-]{0,99}")
+_RESERVED = re.compile(
+    r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.|fit\.lock|results\.(csv|json)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """An option: the field of the Request that it sets, and what reads its text, given the folder of the list."""
+
+    option: str
+    field: str
+    read: Callable[[str, Path], Any]
+
+
+def read_list(path: Path, defaults: Request) -> list[Job]:
+    """The jobs of a list, one a row, in its order; every row is checked, and no mesh or picture is read.
+
+    defaults: the command line, whose options hold where a cell is empty.  Raises InputError that names the row.
+    """
+    header, rows = _read(path)
+    columns = _columns(header, path)
+    jobs: list[Job] = []
+    lines: dict[str, int] = {}
+    for line, cells in rows:
+        try:
+            job = _job(columns, cells, path.parent, defaults)
+            if (before := lines.setdefault(job.name.lower(), line)) != line:
+                raise InputError(
+                    f"its name {job.name!r} is that of line {before} too; give each its own in a column {NAME!r}"
+                )
+        except InputError as error:
+            raise InputError(f"'{path}', line {line}: {error}") from None
+        jobs.append(job)
+    return jobs
+
+
+def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header, and the rows with their line numbers. Raises InputError."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(
+                f"--many '{path}' has more than {MOST_BYTES >> 20} MiB; give a list of objects as CSV"
+            )
+        text = path.read_bytes().decode("utf-8-sig")
+        reader = csv.reader(text.splitlines(), strict=True, skipinitialspace=True)
+        table = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except OSError as error:
+        raise InputError(
+            f"--many '{path}' cannot be read ({error.strerror}); give a CSV file with a header such as"
+            " target,name,size"
+        ) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"--many '{path}' is no CSV file in UTF-8 ({error}); save it as one") from None
+    table = [(line, row) for line, row in table if any(row)]
+    if len(table) < 2:
+        raise InputError(
+            f"--many '{path}' lists no object; give a header such as target,name,size and a row for each object"
+        )
+    if len(table) > MOST_ROWS:
+        raise InputError(f"--many '{path}' has more than {MOST_ROWS} rows; split it")
+    (_, header), *rows = table
+    for line, row in rows:
+        if len(row) > len(header):
+            raise InputError(
+                f"'{path}', line {line}: it has {len(row)} cells under {len(header)} columns; quote cells with commas"
+            )
+    return header, rows
+
+
+def _columns(header: list[str], path: Path) -> list[Column | None]:
+    """None is the column of names. Raises InputError."""
+    own = {field.name.replace("_", "-") for field in fields(Request) if field.name not in OF_THE_COMMAND}
+    columns: list[Column | None] = []
+    seen: set[str] = set()
+    for text in header:
+        name = text.lstrip("-").replace("_", "-").lower()
+        if name in seen:
+            raise InputError(f"'{path}' has two columns {text!r}; remove one")
+        seen.add(name)
+        if name.replace("-", "_") in OF_THE_COMMAND:
+            raise InputError(
+                f"'{path}' has a column {text!r}, which is of the whole list; give --{name} on the command line"
+            )
+        if name != NAME and name not in own:
+            usable = ", ".join([NAME, *sorted(own)])
+            raise InputError(f"'{path}' has a column {text!r}, which is no option; there are {usable}")
+        columns.append(None if name == NAME else _column(name))
+    return columns
+
+
+def _column(option: str) -> Column:
+    field = option.replace("-", "_")
+    kind = get_type_hints(Request)[field]
+    plain = next((part for part in get_args(kind) if part is not type(None)), kind)
+    return Column(option, field, _READERS.get(option) or _KINDS[plain])
+
+
+def _whole(text: str, folder: Path) -> int:
+    return _number(text, int, "a whole number")
+
+
+def _real(text: str, folder: Path) -> float:
+    return _number(text, float, "a number")
+
+
+def _number(text: str, kind: Callable[[str], Any], what: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"it is not {what}") from None
+
+
+_ANSWERS = {
+    "yes": True,
+    "true": True,
+    "1": True,
+    "on": True,
+    "no": False,
+    "false": False,
+    "0": False,
+    "off": False,
+}
+
+
+def _answer(text: str, folder: Path) -> bool:
+    if text.lower() not in _ANSWERS:
+        raise InputError("give yes or no")
+    return _ANSWERS[text.lower()]
+
+
+def _path(text: str, folder: Path) -> Path:
+    return (folder / Path(text).expanduser()).absolute()
+
+
+def _masks(text: str, folder: Path) -> str:
+    """``background:PATH`` has a path."""
+    how, _, rest = text.partition(":")
+    return f"{how}:{_path(rest, folder)}" if rest and how == "background" else text
+
+
+_KINDS: dict[type, Callable[[str, Path], Any]] = {
+    str: lambda text, folder: text,
+    int: _whole,
+    float: _real,
+    bool: _answer,
+    Path: _path,
+}
+_READERS: dict[str, Callable[[str, Path], Any]] = {"masks": _masks}
+
+
+def _job(columns: list[Column | None], cells: list[str], folder: Path, defaults: Request) -> Job:
+    """Raises InputError."""
+    values: dict[str, Any] = {}
+    name = ""
+    for column, cell in zip(columns, cells):
+        if cell and column is None:
+            name = cell
+        elif cell and column is not None:
+            try:
+                values[column.field] = column.read(cell, folder)
+            except InputError as error:
+                raise InputError(f"{column.option} is {cell!r}; {error}") from None
+    request = replace(defaults, **values)
+    check_options(request)
+    check_files(request)
+    source = request.target or request.photos
+    assert source is not None
+    name = name or (source.stem if request.target else source.name)
+    if not _FOLDER.fullmatch(name) or _RESERVED.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be the name of a folder of results; give letters, digits, '.', '+', '-' and '_'"
+            f" in the column {NAME!r}"
+        )
+    return Job(name, replace(request, out=defaults.out.absolute() / name))

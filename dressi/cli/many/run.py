@@ -1,0 +1,160 @@
+"""Gives the workers of a pool their jobs until all are done, failed or stopped."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tqdm import tqdm
+
+from dressi.cli.interrupt import Stop
+from dressi.cli.many.job import Ended, Job
+from dressi.cli.many.pool import Died, Event, Pool
+from dressi.cli.many.table import JSON, Table
+from dressi.cli.terminal import say
+from dressi.errors import DressiError
+from dressi.render.fit import Progress
+
+ATTEMPTS = 3
+POLL = 0.25
+"""Seconds between two looks at Ctrl-C."""
+FAILED = 1
+GOES_ON = "the same command with --resume goes on"
+
+
+def run_jobs(jobs: Sequence[Job], table: Table, make_pool: Callable[[], Pool]) -> int:
+    """Run the jobs and keep the table; the exit code: 0 all done, 1 some failed, 130 or 143 stopped.
+
+    A job whose worker died, or lost its device, goes on from its checkpoint in another attempt. Raises a DressiError, after the
+    table is written, when the workers cannot be reached any more.
+    """
+    with Stop() as stop:
+        # In the block, so that a pool that is stopped while it starts leaves nothing behind.
+        with make_pool() as pool, Shown(jobs, table) as shown:
+            scheduler = Scheduler(jobs, table, pool, shown)
+            try:
+                scheduler.run(stop)
+            except DressiError as error:
+                scheduler.stopped("the workers could not be reached any more")
+                reached = f"{table.counts['done']} of {len(table.entries)} objects are done"
+                where = f"'{table.folder / JSON}' says which"
+                raise type(error)(f"{error}; {reached}, {where}, and {GOES_ON}") from error
+            except KeyboardInterrupt:
+                scheduler.stopped(f"stopped at once; {GOES_ON}")
+        if stop():
+            say(f"dressi: interrupted; {GOES_ON}")
+            return stop.code
+    return FAILED if table.counts["failed"] else 0
+
+
+class Scheduler:
+    """Which worker has which job."""
+
+    def __init__(self, jobs: Sequence[Job], table: Table, pool: Pool, shown: Shown):
+        self._waiting, self._table, self._pool, self._shown = deque(jobs), table, pool, shown
+        self._running: dict[int, Job] = {}
+        self._attempts: dict[str, int] = {}
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Until nothing runs any more. Raises DressiErrors of the pool."""
+        told = False
+        while self._running or (self._waiting and not stop()):
+            if stop() and not told:
+                told = True
+                say(
+                    f"dressi: {len(self._running)} fits save their checkpoints; Ctrl-C again ends them at once"
+                )
+                self._pool.stop()
+            if not told:
+                self._start()
+            for event in self._pool.events(POLL):
+                self._take(event)
+            self._shown.refresh()
+
+    def _start(self) -> None:
+        for worker in range(self._pool.size):
+            if worker not in self._running and self._waiting:
+                job = self._waiting.popleft()
+                self._pool.start(worker, job)
+                self._running[worker] = job
+                self._attempts[job.name] = self._attempts.get(job.name, 0) + 1
+                self._table.running(job.name, self._pool.host(worker))
+
+    def _take(self, event: Event) -> None:
+        job = self._running.get(event.worker)
+        if job is None:
+            return
+        match event.said:
+            case Progress() as progress:
+                self._shown.progress(job.name, progress)
+            case Ended(state="lost") as ended:
+                self._again(event.worker, ended, ended.failure)
+            case Ended() as ended:
+                del self._running[event.worker]
+                self._end(job, ended)
+            case Died(why):
+                self._again(event.worker, Ended("lost"), f"its worker {why}")
+
+    def _again(self, worker: int, ended: Ended, why: str) -> None:
+        job = self._running.pop(worker)
+        if self._attempts[job.name] >= ATTEMPTS:
+            cure = "see its log.txt; if the machine ran out of memory, give fewer --workers or a smaller size"
+            self._end(
+                job,
+                replace(ended, state="failed", failure=f"{why}, in attempt {ATTEMPTS} of {ATTEMPTS}; {cure}"),
+            )
+            return
+        self._table.again(job.name, why)
+        self._waiting.appendleft(replace(job, request=replace(job.request, resume=True)))
+
+    def _end(self, job: Job, ended: Ended) -> None:
+        self._table.ended(job.name, ended)
+        self._shown.ended(job.name, ended)
+
+    def stopped(self, why: str) -> None:
+        """Note that what runs was ended without an answer."""
+        for job in self._running.values():
+            self._table.ended(job.name, Ended("stopped", failure=why))
+        self._running = {}
+
+
+class Shown:
+    """A bar on stderr with the number of objects and what the workers are at; a line for each object that fails."""
+
+    def __init__(self, jobs: Sequence[Job], table: Table):
+        self._total, self._done = len(table.entries), len(table.entries) - len(jobs)
+        self._at: dict[str, str] = {}
+        self._text = ""
+        self._bar: tqdm | None = None
+
+    def __enter__(self) -> Shown:
+        self._bar = tqdm(
+            total=self._total,
+            initial=self._done,
+            unit="object",
+            bar_format="{desc}{n_fmt}/{total_fmt} objects{postfix}",
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def progress(self, name: str, progress: Progress) -> None:
+        self._at[name] = f"{name} {progress.done / max(progress.total, 1):.0%}"
+
+    def ended(self, name: str, ended: Ended) -> None:
+        self._at.pop(name, None)
+        if self._bar is not None and ended.state in ("done", "failed"):
+            self._bar.update()
+        if self._bar is not None and ended.state == "failed":
+            with self._bar.external_write_mode(file=sys.stderr):
+                say(f"dressi: '{name}' failed: {ended.failure}")
+
+    def refresh(self) -> None:
+        text = ", ".join(self._at.values())
+        if self._bar is not None and text != self._text:
+            self._bar.set_postfix_str(text)
+        self._text = text
