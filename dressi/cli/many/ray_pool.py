@@ -33,7 +33,7 @@ GONE = "the ray cluster is gone: it does not answer, or none of its machines is 
 def check_ray() -> ModuleType:
     """The package. Raises InputError, with the command that installs it, where it is missing."""
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise InputError(
             f"--ray needs the package ray ({error}); install it with `pip install 'dressi[ray]'` on every machine of the"
