@@ -1,1 +1,31 @@
-"""The viewer: pictures of an optimisation in a window."""
+"""The viewer: pictures of an optimisation in a window, and a person who steers it.
+
+    from dressi.viewer import EngineSession, Viewer, open_canvas
+
+    with open_canvas("glfw") as canvas:
+        Viewer(EngineSession(ad, positions=positions, faces=mesh.faces), canvas).run()
+
+``Viewer`` drives a session: ``FitSession`` (a fit), ``EngineSession`` (any ``DressiAD``) or ``MeshSession`` (a mesh).
+``open_canvas`` opens a window of GLFW, Qt or Jupyter; a program with a loop of its own calls ``Viewer.tick``.
+"""
+
+from .canvas import Canvas, open_canvas
+from .orbit import Orbit
+from .presenter import Layer, OffscreenPresenter, Presenter
+from .sessions.engine import EngineSession
+from .sessions.fit import FitSession
+from .sessions.mesh import MeshSession
+from .viewer import Viewer
+
+__all__ = [
+    "Canvas",
+    "EngineSession",
+    "FitSession",
+    "Layer",
+    "MeshSession",
+    "OffscreenPresenter",
+    "Orbit",
+    "Presenter",
+    "Viewer",
+    "open_canvas",
+]

@@ -60,7 +60,7 @@ def draw(
     engine = make_engine()
     try:
         engine.set_output("mask", covered(face))
-        color = _albedo(mesh, clip, faces, face, cameras.size, samples)
+        color = albedo(mesh, clip, faces, face, cameras.size, samples)
         if light is not None:
             lit = _lit(
                 mesh, light, positions, clip, leaf, faces, Surface(faces, face, _weights(clip, faces, face))
@@ -104,9 +104,11 @@ def shifted(matrices: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> 
     return moved
 
 
-def _albedo(
+def albedo(
     mesh: Mesh, clip: Variable, faces: Variable, face: Variable, size: tuple[int, int], samples: int
 ) -> Variable:
+    """VEC3: the linear colour of a mesh at each pixel, unlit: texture times vertex colour times colour of the mesh; 0 where
+    there is no face. samples: of a pixel; with more than one the texture is read trilinearly."""
     color = F.mul(F.vec3(covered(face)), tuple(float(c) for c in mesh.color))
     if mesh.colors is not None and mesh.color_faces is not None:
         at = corners(face, list_leaf("color_faces", IVEC3, mesh.color_faces))

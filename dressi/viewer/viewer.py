@@ -1,0 +1,290 @@
+"""The viewer: an optimisation that runs, its picture, and a person who turns, pauses and steers it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ..ad.graph import Variable
+from ..ad.types import VEC3
+from ..render.cameras import Cameras
+from ..render.cameras.units import send_matrices
+from ..vk.run.engine import DressiAD
+from .canvas import Canvas, Event
+from .keys import KEYS
+from .orbit import Orbit
+from .panel.panel import WIDTH, Panel
+from .pictures import MODES, Mode, Pictures
+from .presenter import Layer
+from .sessions.session import Scene, Session
+
+INTERVALS = (1 / 30, 1 / 10)
+"""Shortest and longest time between two pictures, in seconds. Pictures come seldom enough to take a tenth of the time."""
+PANEL_INTERVAL = 0.15
+"""Seconds between two paintings of the panel while nothing is pressed."""
+CPU_PIXELS = 96 * 1024
+"""Most pixels that are drawn on a CPU device; the window scales them."""
+GRID = 32
+"""Sizes of pictures are multiples of this, so that dragging a corner of the window builds few graphs."""
+
+
+class Viewer:
+    """Drives a session and shows it on a canvas: ``run`` until the window is closed, or call ``tick`` from a loop of your
+    own.
+
+    keys: space pauses, n takes a step, r rewinds, s saves, 1 to 6 choose what is shown, arrows turn, + and - zoom, Home
+    looks from the start, h hides the panel, q closes the window. The mouse turns, with the right button or Shift shifts,
+    and the wheel zooms. Raises what the session raises, and DeviceErrors.
+
+    >>> from dressi.viewer import EngineSession, Viewer, open_canvas
+    >>> image = Variable.of(np.zeros((4, 6, 3)), name="image")
+    >>> with DressiAD() as ad, open_canvas("offscreen", (64, 48)) as canvas:
+    ...     ad.set_loss(F.mean(F.square(F.length(image - 0.5))))
+    ...     ad.set_optimizer(adam(0.05), [image])
+    ...     viewer = Viewer(EngineSession(ad, image=image, steps=20), canvas, panel=False)
+    ...     while not viewer.session.status.finished:
+    ...         viewer.tick()
+    ...     viewer.draw()
+    ...     canvas.presenter.frame.shape
+    (48, 64, 4)
+    """
+
+    def __init__(self, session: Session, canvas: Canvas, *, panel: bool = True):
+        self.session, self.canvas, self.orbit = session, canvas, Orbit(up=session.up)
+        self.paused = False
+        views = session.views is not None
+        subject = session.scene is None or session.scene.subject is not None
+        self.modes = [mode for mode in MODES if subject and (views or not mode.photograph)]
+        self.mode: Mode | None = self.modes[0] if self.modes else None
+        self.panel = Panel(session, [mode.name for mode in self.modes], self.choose, self.toggle, self.step)
+        self.panel_shown = panel
+        self.frames = 0
+        """Pictures shown so far."""
+        self._pictures: Pictures | None = None
+        self._scene: Scene | None = None
+        self._panels: dict[tuple[int, int], Variable] = {}
+        self._sent: tuple[object, int] | None = None
+        self._held: str | None = None
+        self._at = (0.0, 0.0)
+        self._asked: list[Callable[[], None]] = []
+        self._dirty, self._cost = True, 0.0
+        self._last = self._painted = -1e9
+        for kind, handler in (
+            ("pointer_down", self._down), ("pointer_move", self._move), ("pointer_up", self._up), ("wheel", self._wheel),
+            ("key_down", self._key), ("resize", self._redraw), ("before_draw", self._redraw),
+        ):  # fmt: skip
+            canvas.on(kind, handler)
+
+    # ---- running
+    def run(self, *, stay: bool = True) -> None:
+        """Until the window is closed; with ``stay`` False also until the session is finished. A session that is closed
+        early is stopped."""
+        while self.tick():
+            if not stay and self.session.status.finished:
+                self.draw()
+                return
+
+    def tick(self) -> bool:
+        """Take the events, advance until the next picture is due, draw it. Whether the window is still open."""
+        self.canvas.process_events()
+        for asked in self._take():
+            asked()
+        if self.canvas.closed:
+            self.session.stop()
+            return False
+        due = self._last + self.interval
+        left = max(due - time.perf_counter(), 0.0)
+        if self.paused or self.session.status.finished:
+            time.sleep(min(left, INTERVALS[0]))
+        else:
+            self.session.advance(max(left, 0.002))
+            self._dirty = True
+        if self._dirty and time.perf_counter() >= due:
+            self.draw()
+        return True
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two pictures."""
+        least, most = INTERVALS
+        return min(max(9 * self._cost, least), most)
+
+    def _take(self) -> list[Callable[[], None]]:
+        asked, self._asked = self._asked, []
+        return asked
+
+    # ---- requests, also of the panel and of keys
+    def toggle(self) -> None:
+        """Pause, or go on."""
+        self.paused, self._dirty = not self.paused, True
+
+    def step(self) -> None:
+        """Pause, and take one step."""
+        self.paused, self._dirty = True, True
+        if not self.session.status.finished:
+            self._asked.append(lambda: self.session.advance(0.0, steps=1))
+
+    def act(self, name: str) -> None:
+        """ "rewind" or "save", where the session can."""
+        action = self.session.actions.get(name)
+        if action is not None:
+            self._asked.append(action)
+            self._dirty = True
+
+    def choose(self, mode: str) -> None:
+        """Show another mode, by its name."""
+        self.mode = next((m for m in self.modes if m.name == mode), self.mode)
+        self._dirty = True
+
+    def hide(self) -> None:
+        """Hide the panel, or show it."""
+        self.panel_shown, self._dirty = not self.panel_shown, True
+
+    # ---- drawing
+    def draw(self) -> bool:
+        """Show the present state; whether it could be shown."""
+        scene, (width, height) = self.session.scene, self.canvas.presenter.size
+        self._last, self._dirty = time.perf_counter(), False
+        if scene is None or min(width, height) <= 0:
+            return False
+        if scene is not self._scene:
+            self._enter(scene)
+        begin = time.perf_counter()
+        scale = self.canvas.pixel_ratio
+        beside = min(round(WIDTH * scale), width - 1) if self.panel_shown else 0
+        layers = [self._picture(scene, (width - beside, height))]
+        if beside:
+            layers.append(
+                Layer(self._panel(scene, beside, height, scale), (width - beside, 0, beside, height))
+            )
+        shown = self.canvas.presenter.present(scene.engine, layers)
+        scene.engine.device.wait()
+        # The first picture of a kind is built, which says nothing about the next one.
+        cost = time.perf_counter() - begin
+        self._cost = cost if not self._cost else min(0.7 * self._cost + 0.3 * cost, 2 * self._cost)
+        self.frames += shown
+        self._last = time.perf_counter()
+        return shown
+
+    def _enter(self, scene: Scene) -> None:
+        """Another engine, or another thing to draw."""
+        self._scene, self._panels, self._sent, self._painted = scene, {}, None, -1e9
+        self._pictures = None if scene.subject is None else Pictures(scene.subject)
+
+    def _picture(self, scene: Scene, room: tuple[int, int]) -> Layer:
+        if scene.image is not None:
+            return Layer(scene.image, _inside(scene.image.size, room))
+        assert self._pictures is not None and self.mode is not None
+        if self.mode.photograph:
+            return self._compared(scene.engine, room)
+        size = _raster(room, scene.engine)
+        picture, _ = self._pictures.picture(self.mode, size)
+        # The raster is not quite as wide as the room; the matrix is that of the room, so nothing is stretched.
+        self._look(scene.engine, picture, Cameras([self.orbit.camera(room)]).matrices)
+        return Layer(picture, (0, 0, *room))
+
+    def _compared(self, engine: DressiAD, room: tuple[int, int]) -> Layer:
+        """Over the photograph whose camera is nearest."""
+        views = self.session.views
+        assert views is not None and self._pictures is not None and self.mode is not None
+        nearest = views.nearest(self._direction())
+        picture, photograph = self._pictures.picture(self.mode, views.size)
+        assert photograph is not None
+        self._look(engine, picture, views.matrices[nearest : nearest + 1])
+        if self._sent != (photograph, nearest):
+            self._sent = photograph, nearest
+            engine.send_many(
+                {photograph.codes: views.codes[nearest][None], photograph.mask: views.masks[nearest][None]}
+            )
+        return Layer(picture, _inside(views.size, room))
+
+    def _look(self, engine: DressiAD, picture: Variable, matrices: np.ndarray) -> None:
+        """Send the camera; an engine knows it once it has computed the picture."""
+        assert self._pictures is not None
+        engine.export(picture)
+        send_matrices(engine, self._pictures.camera, matrices)
+
+    def _direction(self) -> np.ndarray:
+        away = self.orbit.camera((64, 64)).center - self.orbit.center
+        return away / np.linalg.norm(away)
+
+    def _panel(self, scene: Scene, width: int, height: int, scale: float) -> Variable:
+        """The leaf of the panel's picture, painted anew when it is time."""
+        size, now = (width, height), time.perf_counter()
+        known = size in self._panels
+        if known and not self._dirty and now - self._painted < PANEL_INTERVAL:
+            return self._panels[size]
+        mode = "" if self.mode is None else self.mode.name
+        codes = self.panel.paint(height, scale, mode=mode, paused=self.paused)[None, :, :width]
+        self._painted = now
+        if known:
+            scene.engine.send(self._panels[size], codes)
+        else:
+            self._panels[size] = Variable(VEC3, size, name="panel", data=codes)
+        return self._panels[size]
+
+    # ---- events
+    def _redraw(self, event: Event) -> None:
+        self._dirty = True
+
+    def _down(self, event: Event) -> None:
+        x, y = float(event["x"]), float(event["y"])
+        self._at, self._dirty, self._painted = (x, y), True, -1e9
+        inside = self._in_panel(x)
+        if inside is not None:
+            self._held = "panel" if self.panel.down(inside, y) else None
+            return
+        shifted = event.get("button") != 1 or "Shift" in event.get("modifiers", ())
+        self._held = "shift" if shifted else "turn"
+
+    def _in_panel(self, x: float) -> float | None:
+        """x in the panel, None beside it."""
+        left = self.canvas.presenter.size[0] / self.canvas.pixel_ratio - WIDTH
+        return x - left if self.panel_shown and x >= left else None
+
+    def _move(self, event: Event) -> None:
+        if self._held is None:
+            return
+        x, y = float(event["x"]), float(event["y"])
+        right, down = x - self._at[0], y - self._at[1]
+        self._at, self._dirty = (x, y), True
+        height = max(self.canvas.presenter.size[1] / self.canvas.pixel_ratio, 1.0)
+        if self._held == "panel":
+            self._painted = -1e9
+            self.panel.drag(x - self.canvas.presenter.size[0] / self.canvas.pixel_ratio + WIDTH, y)
+        elif self._held == "turn":
+            self.orbit.turn(220 * right / height, 180 * down / height)
+        else:
+            self.orbit.pan(right / height, down / height)
+
+    def _up(self, event: Event) -> None:
+        self._held, self._dirty = None, True
+        self.panel.up()
+
+    def _wheel(self, event: Event) -> None:
+        self.orbit.zoom(1.1 ** float(np.clip(-float(event.get("dy", 0.0)) / 100, -5, 5)))
+        self._dirty = True
+
+    def _key(self, event: Event) -> None:
+        action = KEYS.get(event.get("key", ""))
+        if action is not None:
+            action(self)
+            self._dirty, self._painted = True, -1e9
+
+
+def _raster(room: tuple[int, int], engine: DressiAD) -> tuple[int, int]:
+    """The size of the picture for a room of the window."""
+    share = 1.0
+    if engine.device.physical.type == "cpu":
+        share = min(1.0, (CPU_PIXELS / (room[0] * room[1])) ** 0.5)
+    width, height = (max(round(share * side / GRID), 1) * GRID for side in room)
+    return width, height
+
+
+def _inside(size: tuple[int, int], room: tuple[int, int]) -> tuple[int, int, int, int]:
+    """The largest place of a picture's proportions in a room."""
+    scale = min(room[0] / size[0], room[1] / size[1])
+    width, height = max(round(scale * size[0]), 1), max(round(scale * size[1]), 1)
+    return (room[0] - width) // 2, (room[1] - height) // 2, width, height
