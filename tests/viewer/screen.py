@@ -41,19 +41,11 @@ class Screen:
         ).stdout.strip()
 
     def managed(self) -> None:
-        """Start a window manager, without which nothing is minimised."""
+        """Start a window manager, without which nothing is minimised. It needs a moment before it listens."""
         if self._manager is None:
             environment = {**os.environ, "DISPLAY": self.name}
             quiet = subprocess.DEVNULL
             self._manager = subprocess.Popen(["openbox"], env=environment, stdout=quiet, stderr=quiet)
-            assert until(self._ready), "openbox did not start"
-
-    def _ready(self) -> bool:
-        try:
-            self.user("get_desktop")
-        except subprocess.CalledProcessError:
-            return False
-        return True
 
     def alone(self) -> None:
         """End the window manager."""

@@ -128,8 +128,12 @@ def test_a_minimised_window_costs_nothing_and_comes_back(shown):
     shown.screen.managed()
     window = shown.canvas.widget._window
     assert shown.present()
-    glfw.iconify_window(window)
-    assert until(lambda: not shown.present())
+
+    def minimised() -> bool:
+        glfw.iconify_window(window)
+        return not shown.present()
+
+    assert until(minimised)
     assert shown.presenter.size == (0, 0)
     glfw.restore_window(window)
     assert until(shown.present)
