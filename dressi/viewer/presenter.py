@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import isroutine
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,7 +87,7 @@ class SwapchainPresenter:
             raise InputError("the window is closed; open another one")
         if self._swapchain is None or self._swapchain.device is not device:
             self.renew()
-            window = self._window() if callable(self._window) else self._window
+            window = self._window() if isroutine(self._window) else self._window
             self._swapchain = Swapchain(device, window, size=self._size, wait=self._wait, smooth=self._smooth)
 
     def present(self, engine: DressiAD, layers: Sequence[Layer]) -> bool:

@@ -31,12 +31,20 @@ COLOR = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
 
 class Viewer:
     """An instance, a device of that name with one queue, and reads of images on it. ``messages``: what the validation
-    layer says."""
+    layer says. surfaces, swapchain: extensions of the instance and of the device, for windows."""
 
-    def __init__(self, name: str, *, validation: bool, features: tuple[str, ...] | None = None):
+    def __init__(
+        self,
+        name: str,
+        *,
+        validation: bool,
+        features: tuple[str, ...] | None = None,
+        surfaces: tuple[str, ...] = (),
+        swapchain: tuple[str, ...] = (),
+    ):
         self.messages: list[str] = []
         self.validated = validation
-        self._make_instance(validation)
+        self._make_instance(validation, surfaces)
         devices = vk.vkEnumeratePhysicalDevices(self.instance)
         self.physical = next(d for d in devices if vk.vkGetPhysicalDeviceProperties(d).deviceName == name)
         self.family = 0
@@ -47,6 +55,7 @@ class Viewer:
             pQueueCreateInfos=[
                 vk.VkDeviceQueueCreateInfo(queueFamilyIndex=0, queueCount=1, pQueuePriorities=[1.0])
             ],
+            ppEnabledExtensionNames=swapchain,
             pEnabledFeatures=vk.VkPhysicalDeviceFeatures(**dict.fromkeys(self.features, True)),
         )
         self.device = vk.vkCreateDevice(self.physical, info, None)
@@ -56,12 +65,15 @@ class Viewer:
         self.pool = self._made[0][1]
         self.memory = vk.vkGetPhysicalDeviceMemoryProperties(self.physical)
 
-    def _make_instance(self, validation: bool) -> None:
+    def _make_instance(self, validation: bool, surfaces: tuple[str, ...]) -> None:
         features = vk.VkValidationFeaturesEXT(
             pEnabledValidationFeatures=[vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT]
         )
         application = vk.VkApplicationInfo(pApplicationName="viewer", apiVersion=vk.VK_MAKE_VERSION(1, 1, 0))
-        extensions = ["VK_EXT_debug_utils", "VK_EXT_validation_features"] if validation else []
+        extensions = [
+            *surfaces,
+            *(["VK_EXT_debug_utils", "VK_EXT_validation_features"] if validation else []),
+        ]
         layers = [LAYER] if validation else []
         info = vk.VkInstanceCreateInfo(
             pNext=features if validation else None,
