@@ -137,9 +137,9 @@ def test_a_minimised_window_costs_nothing_and_comes_back(shown):
     assert shown.presenter.size == (0, 0)
     glfw.restore_window(window)
     assert until(shown.present)
-    x, y = glfw.get_window_pos(window)
 
     def there(picture: np.ndarray) -> bool:
+        x, y = glfw.get_window_pos(window)  # where the manager has put it by now
         return np.array_equal(picture[y : y + SIZE[1], x : x + SIZE[0]], CODES)
 
     assert there(steady(shown.screen, there, shown.present))
