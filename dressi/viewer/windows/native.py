@@ -38,19 +38,24 @@ def native_window(info: Mapping[str, Any]) -> NativeWindow:
 
 
 def metal_layer(view: int) -> int:
-    """Give an NSView, or the content view of an NSWindow, a CAMetalLayer; returns its address."""
+    """Give an NSView, or the content view of an NSWindow, a CAMetalLayer in pixels; returns its address."""
     objc = ctypes.CDLL(ctypes.util.find_library("objc"))
     objc.objc_getClass.restype = objc.sel_registerName.restype = ctypes.c_void_p
 
-    def send(target: Any, selector: str, *arguments: Any, result: Any = ctypes.c_void_p) -> Any:
-        types = [ctypes.c_bool if isinstance(a, bool) else ctypes.c_void_p for a in arguments]
-        call = ctypes.CFUNCTYPE(result, ctypes.c_void_p, ctypes.c_void_p, *types)(("objc_msgSend", objc))
-        return call(target, objc.sel_registerName(selector.encode()), *arguments)
+    def selector(name: str) -> int:
+        return objc.sel_registerName(name.encode())
 
-    content = objc.sel_registerName(b"contentView")
-    if send(view, "respondsToSelector:", content, result=ctypes.c_bool):
+    def send(target: Any, message: str, *arguments: Any, result: Any = ctypes.c_void_p) -> Any:
+        kinds = {bool: ctypes.c_bool, float: ctypes.c_double}
+        types = [kinds.get(type(argument), ctypes.c_void_p) for argument in arguments]
+        call = ctypes.CFUNCTYPE(result, ctypes.c_void_p, ctypes.c_void_p, *types)(("objc_msgSend", objc))
+        return call(target, selector(message), *arguments)
+
+    if send(view, "respondsToSelector:", selector("contentView"), result=ctypes.c_bool):
         view = send(view, "contentView")
     layer = send(objc.objc_getClass(b"CAMetalLayer"), "layer")
+    scale = send(send(view, "window"), "backingScaleFactor", result=ctypes.c_double)
+    send(layer, "setContentsScale:", scale, result=None)
     send(view, "setWantsLayer:", True, result=None)
     send(view, "setLayer:", layer, result=None)
     return layer

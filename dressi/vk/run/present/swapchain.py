@@ -17,8 +17,9 @@ from .windows import NativeWindow
 
 FRAMES = 2
 """Frames that may be under way at a time."""
-PATIENCE = 100_000_000
-"""Nanoseconds to wait for an image of the screen: one that is not shown (covered, locked) gives none."""
+PATIENCE = 20_000_000
+"""Nanoseconds to wait for an image of the screen. A window that nobody sees (covered, locked) gives none: after the
+first wait in vain the next frames do not wait."""
 ATTEMPTS = 3
 """Times that a frame is tried while the window changes its size."""
 
@@ -73,8 +74,7 @@ class Swapchain:
         self._images: list[_Image] = []
         self._given_up: list[Any] = []  # semaphores that are signalled, and for which nothing will wait
         self._extent = (0, 0)
-        self._stale = False
-        self._closed = False
+        self._stale = self._hidden = self._closed = False
         with device.undo_on_error():
             self.surface = Surface(device, window, size)
             self._call = self.surface.call
@@ -143,12 +143,13 @@ class Swapchain:
             "vkAcquireNextImageKHR",
             device.handle,
             self._chain,
-            PATIENCE,
+            0 if self._hidden else PATIENCE,
             frame.acquired,
             device.vk.ffi.NULL,
             self._index,
         )
-        if code in (TIMEOUT, NOT_READY):
+        self._hidden = code in (TIMEOUT, NOT_READY)
+        if self._hidden:
             return False
         if code == OUT_OF_DATE:
             raise _Changed

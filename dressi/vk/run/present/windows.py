@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,9 +99,15 @@ class WaylandWindow(NativeWindow):
         return [wayland]
 
 
+def _this_program() -> int:
+    kernel: Any = ctypes.CDLL("kernel32")
+    kernel.GetModuleHandleW.restype = ctypes.c_void_p
+    return kernel.GetModuleHandleW(None) or 0
+
+
 @dataclass(frozen=True)
 class Win32Window(NativeWindow):
-    """window: the HWND. module: the HINSTANCE of the program."""
+    """window: the HWND. module: the HINSTANCE of its program; 0 for this one."""
 
     window: int
     module: int = 0
@@ -112,8 +117,9 @@ class Win32Window(NativeWindow):
 
     def creations(self, vk: Binding) -> list[Callable[[], Creation]]:
         def win32() -> Creation:
+            module = self.module or _this_program()
             info = vk.VkWin32SurfaceCreateInfoKHR(
-                hinstance=vk.ffi.cast("void*", self.module), hwnd=vk.ffi.cast("void*", self.window)
+                hinstance=vk.ffi.cast("void*", module), hwnd=vk.ffi.cast("void*", self.window)
             )
             return Creation("vkCreateWin32SurfaceKHR", info)
 
