@@ -39,6 +39,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .engines import provide_engine as _provide_engine
+from .figures import provide_figures as _provide_figures
 
 if TYPE_CHECKING:
     import dressi.render as render
@@ -165,4 +166,11 @@ def _default_engine() -> Any:
     return DressiAD(shared_device(), options=PlanOptions(adapt=False))
 
 
+def _figures() -> Any:
+    from .notebook import draw
+
+    return draw
+
+
 _provide_engine(_default_engine)
+_provide_figures(_figures)

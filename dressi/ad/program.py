@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..errors import GraphError
+from ..figures import Figures
 from .graph import Function, Variable
 from .traversal import topological_order
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class Program(Figures):
     """Named outputs, and updates: pairs (leaf, new value).
 
     A run computes outputs and new values from the leaves as they are. Then every updated leaf takes its new value, all at

@@ -15,6 +15,8 @@ from .traversal import leaves, topological_order
 from .types import Access
 
 Shown = Program | Sequence[Variable] | Variable
+Node = tuple[str, str, str]
+Edge = tuple[str, str, bool]
 
 
 def _parts(shown: Shown) -> tuple[list[Variable], dict[Variable, list[str]]]:
@@ -62,7 +64,10 @@ def _title(f: Function) -> str:
 
 
 def _value(value: object) -> str:
-    text = str(value)
+    return _short(str(value))
+
+
+def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -99,16 +104,17 @@ COLOURS = {
     "reduce": "#f8ecc8",
     "scatter": "#f8d8d0",
     "raster": "#d8f0d0",
+    "rest": "#ffffff",
 }
 
 
-def _nodes(shown: Shown) -> tuple[list[tuple[str, str, str, Variable]], list[tuple[str, str, bool]]]:
-    """([(name, kind, text, Variable)], [(from, to, fetched)]). Constants appear in the text of their consumers."""
+def _nodes(shown: Shown) -> tuple[list[Node], list[Edge]]:
+    """([(name, kind, text)], [(from, to, fetched)]), producers first. Constants appear in the text of their consumers."""
     roots, labels = _parts(shown)
     names = _numbers(roots)
     nodes, edges = [], []
     for v in leaves(roots):
-        nodes.append((names[v], "leaf", f"{v.name or 'leaf'}\n{v.vtype} {v.domain}", v))
+        nodes.append((names[v], "leaf", f"{v.name or 'leaf'}\n{v.vtype} {v.domain}"))
     shown_roots = set(roots)
     for f in topological_order(roots):
         if isinstance(f, Constant) and f.output not in shown_roots:
@@ -117,7 +123,7 @@ def _nodes(shown: Shown) -> tuple[list[tuple[str, str, str, Variable]], list[tup
         constants = [_number(x.creator) for x in f.inputs if isinstance(x.creator, Constant)]
         text += f"\nwith {', '.join(constants)}" if constants else ""
         text += f"\n{', '.join(labels[f.output])}" if f.output in labels else ""
-        nodes.append((names[f.output], _kind(f), text, f.output))
+        nodes.append((names[f.output], _kind(f), text))
         for x, a in zip(f.inputs, f.access, strict=True):
             if not isinstance(x.creator, Constant) or x in shown_roots:
                 edges.append((names[x], names[f.output], a is not Access.SAME_PIXEL))
@@ -126,35 +132,57 @@ def _nodes(shown: Shown) -> tuple[list[tuple[str, str, str, Variable]], list[tup
 
 def dot(shown: Shown) -> str:
     """The graph in the language of Graphviz. Dashed edges are reads of other texels; colours are kinds of Functions."""
-    nodes, edges = _nodes(shown)
+    return _dot(*_nodes(shown))
+
+
+def _dot(nodes: list[Node], edges: list[Edge]) -> str:
     lines = ["digraph {", '  node [shape=box, style="filled,rounded", fontname="monospace", fontsize=10]']
-    for name, kind, text, _ in nodes:
+    for name, kind, text in nodes:
         label = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         lines.append(f'  "{name}" [label="{label}", fillcolor="{COLOURS[kind]}"]')
     lines += [f'  "{a}" -> "{b}"' + (" [style=dashed]" if fetched else "") for a, b, fetched in edges]
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def svg(shown: Shown, graphviz: bool = True) -> str:
-    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers."""
+def svg(shown: Shown, graphviz: bool = True, most: int | None = None) -> str:
+    """The graph as SVG text, laid out by Graphviz if it is installed, else in plain layers.  most: how many boxes it has; those
+    farthest from the results are left out and counted."""
     nodes, edges = _nodes(shown)
-    return draw(dot(shown), nodes, edges, graphviz)
+    if most is not None and len(nodes) > most:
+        nodes, edges = _nearest(nodes, edges, most)
+    return draw(_dot(nodes, edges), nodes, edges, graphviz)
 
 
-def draw(
-    text: str, nodes: Sequence[Sequence], edges: list[tuple[str, str, bool]], graphviz: bool = True
-) -> str:
-    """An SVG of the Graphviz text; without Graphviz, of nodes (name, kind, text, ...) and edges in plain layers."""
+def _nearest(nodes: list[Node], edges: list[Edge], most: int) -> tuple[list[Node], list[Edge]]:
+    """The nodes with the fewest steps to a node that nothing reads, and one for the rest."""
+    readers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
+    for a, b, _ in edges:
+        readers[a].append(b)
+    steps: dict[str, int] = {}
+    for name, *_ in reversed(nodes):  # readers come after
+        steps[name] = min((steps[b] + 1 for b in readers[name]), default=0)
+    kept = set(sorted(steps, key=steps.__getitem__)[: most - 1])
+    rest = ("...", "rest", f"... {len(nodes) - len(kept)} more")
+    near = [e for e in edges if e[0] in kept and e[1] in kept]
+    from_rest = dict.fromkeys(b for a, b, _ in edges if a not in kept and b in kept)
+    return (
+        [rest, *(node for node in nodes if node[0] in kept)],
+        [*(("...", b, False) for b in from_rest), *near],
+    )
+
+
+def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True) -> str:
+    """An SVG of the Graphviz text; without Graphviz, of nodes (name, kind, text) and edges in plain layers."""
     program = shutil.which("dot") if graphviz else None
     if program:
         done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return done.stdout
-    return _layered([tuple(node[:3]) for node in nodes], edges)
+    return _layered(nodes, edges)
 
 
-def _layered(nodes: list[tuple[str, str, str]], edges: list[tuple[str, str, bool]]) -> str:
-    """An SVG in layers: each node one layer below its lowest producer, and near the mean position of its producers."""
+def _layered(nodes: list[Node], edges: list[Edge]) -> str:
+    """An SVG in layers: each node one layer below its lowest producer, leaves right above their first reader, and near the mean position of its producers."""
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         producers[b].append(a)
@@ -162,8 +190,11 @@ def _layered(nodes: list[tuple[str, str, str]], edges: list[tuple[str, str, bool
     layers: dict[int, list[str]] = {}
     for name, *_ in nodes:  # producers come first
         depth[name] = 1 + max((depth[p] for p in producers[name]), default=-1)
+    for name, *_ in nodes:  # what has no producers stands right above its first reader
+        if not producers[name]:
+            depth[name] = max(min((depth[b] for a, b, _ in edges if a == name), default=1) - 1, 0)
         layers.setdefault(depth[name], []).append(name)
-    texts = {name: text.split("\n") for name, _, text in nodes}
+    texts = {name: [_short(line) for line in text.split("\n")] for name, _, text in nodes}
     kinds = {name: kind for name, kind, _ in nodes}
     place: dict[str, tuple[float, float]] = {}
     box: dict[str, tuple[int, int]] = {
@@ -185,8 +216,8 @@ def _layered(nodes: list[tuple[str, str, str]], edges: list[tuple[str, str, bool
         right = max(right, left)
         top += max(box[name][1] for name in layer) + 36
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0f}" height="{top:.0f}" font-family="monospace"'
-        ' font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0f}" height="{top:.0f}"'
+        f' viewBox="0 0 {right:.0f} {top:.0f}" style="max-width:100%;height:auto" font-family="monospace" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for a, b, fetched in edges:

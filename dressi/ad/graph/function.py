@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...errors import GraphError
+from ...figures import Figures
 from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of
 from .arrays import ArrayShape, At, layout_of
 from .operators import Operators, builders
@@ -20,7 +21,7 @@ from .work import Work
 _serial = itertools.count()
 
 
-class Variable(ArrayShape, Operators):
+class Variable(ArrayShape, Operators, Figures):
     """An image value: ``vtype`` for each texel, ``size`` (W, H) of a tile, ``batch`` tiles.
 
     A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept as

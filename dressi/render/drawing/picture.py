@@ -13,6 +13,7 @@ from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError
+from ...figures import Figures
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
 from ..lists import list_leaf
@@ -20,7 +21,7 @@ from .point import Geometry, Shader, SurfacePoint
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Picture(Figures):
     """A differentiable picture: images as Variables, of size (W, H), N tiles (``render``).
 
     Each image is built on first use; unused ones cost nothing. Colours are linear. Read them with an engine:

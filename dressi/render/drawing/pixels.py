@@ -18,6 +18,7 @@ from ...ad import traversal
 from ...ad.graph import Variable
 from ...engines import default_engine
 from ...errors import InputError
+from ...figures import Figures
 from ..io.files import write_files
 from ..io.images import encode_png
 from ..surface.color import linear_to_srgb
@@ -79,7 +80,7 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
+class Pixels(Figures):
     """A picture as arrays: (H, W, ...) of one camera, (N, H, W, ...) of several (``render``).
 
     Colours are linear; ``srgb`` and ``save`` convert to sRGB. Images are computed on first use, those named in ``outputs``

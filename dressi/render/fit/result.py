@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...figures import Figures
 from ..cameras import Cameras
 from ..mesh import Mesh
 from ..shading.lights import LightSource
@@ -45,7 +46,7 @@ class Timing:
 
 
 @dataclass
-class FitResult:
+class FitResult(Figures):
     """mesh: in the world, with a texture once the second phase has begun."""
 
     mesh: Mesh

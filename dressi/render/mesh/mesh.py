@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dressi.errors import InputError
+from dressi.figures import Figures
 
 from .material import Material, wrapped
 from .rows import drop_unused, face_rows, midpoints, value_rows
@@ -55,7 +56,7 @@ class SeamSplit(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Mesh(Shape):
+class Mesh(Shape, Figures):
     """A triangle mesh whose positions are welded, and whose UVs, normals and colours live on face corners.
 
     positions: (V, 3) float64.  faces: (F, 3) int64, counter-clockwise seen from outside; integers of any kind are taken,

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ...ad.graph import Variable
 from ...ad.program import Program
+from ...figures import Figures
 from .analysis.dependencies import Leaves
 from .analysis.updates import OldValue
 from .glsl.fixed_point import accumulator_bytes
@@ -43,7 +44,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Figures):
     """``static`` runs when a leaf was sent, ``step`` in every step; ``images`` serve both.
 
     Of ``static``, and of those Stages of ``step`` that depend on ``changing`` leaves alone, only what depends on the
