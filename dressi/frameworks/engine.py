@@ -6,7 +6,8 @@ import atexit
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -160,11 +161,28 @@ class Engine:
         self._workspace.close()
 
 
+_chosen = threading.local()
 _engines: dict[tuple[int, int, str | int | None], Engine] = {}
 
 
+@contextmanager
+def using(device: Device) -> Iterator[Engine]:
+    """Inside of the block ``engine`` runs on this device, which stays open; its programs are released at the end."""
+    found, before = Engine(device), getattr(_chosen, "engine", None)
+    _chosen.engine = found
+    try:
+        yield found
+    finally:
+        _chosen.engine = before
+        found.close()
+
+
 def engine() -> Engine:
-    """The engine of this thread on the device of DRESSI_DEVICE, or on the best one. Raises DeviceErrors."""
+    """The engine of this thread: that of the block of ``using``, or one on the device of DRESSI_DEVICE, or on the best one.
+    Raises DeviceErrors."""
+    chosen = getattr(_chosen, "engine", None)
+    if chosen is not None:
+        return chosen
     key = (os.getpid(), threading.get_ident(), config.device)
     if key not in _engines or _engines[key].device.handle is None:
         _engines[key] = Engine(shared_device(config.device))

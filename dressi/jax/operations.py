@@ -136,7 +136,7 @@ def antialias(color: Array, rast: Array, pos: Array, tri: Array) -> Array:
     [1.0, 1.0, 0.2, 0.0]
     """
     arrays = floats("color", color), floats("rast", rast), floats("pos", pos), array_of("tri", tri)
-    return apply(Antialias(), *arrays)[0]
+    return apply(Antialias(arrays[2].ndim == 2), *arrays)[0]
 
 
 def wrap(

@@ -144,7 +144,7 @@ def antialias(color: Any, rast: Any, pos: Any, tri: Any) -> tuple[np.ndarray, Pu
     [1.0, 1.0, 0.2, 0.0]
     """
     arrays = floats("color", color), floats("rast", rast), floats("pos", pos), array_of("tri", tri)
-    (found,), pull = apply(Antialias(), *arrays)
+    (found,), pull = apply(Antialias(arrays[2].ndim == 2), *arrays)
     return found, pull
 
 

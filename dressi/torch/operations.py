@@ -165,7 +165,8 @@ def antialias(
         )
     if pos_gradient_boost != 1.0:
         pos = Boosted.apply(pos, float(pos_gradient_boost))
-    return apply(Antialias(), color, rast, pos, tri)[0]
+    ranged = len(array_of("pos", pos).shape) == 2
+    return apply(Antialias(ranged), color, rast, pos, tri)[0]
 
 
 def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ..checks import need, same
-from ..graphs.antialias import antialiased, edge_tables
+from ..graphs.antialias import antialiased, edge_tables, spans
 from ..layout import Layout, Parts, Spec, entries, image
 from ..operation import Operation
 
@@ -23,19 +23,24 @@ class Antialias(Operation):
     """Inputs: colours (N, H, W, C), rast (N, H, W, 4), positions (N, V, 4) or (V, 4), triangles (T, 3). Output: like the
     colours."""
 
+    ranged: bool = False
+    """Whether the images share the positions, and each shows a range of the triangles."""
+
     names = ("color", "rast", "pos", "tri")
 
     def outputs(self, *given: Spec) -> tuple[tuple[int, ...], ...]:
         color, rast, pos, tri = given
         axes = need("color", color, "float32", ("N", "H", "W", "C"))
         need("rast", rast, "float32", (axes["N"], axes["H"], axes["W"], 4))
-        batch = need("pos", pos, "float32", ("V", 4), ("N", "V", 4)).get("N", 1)
-        same("images", "color", axes["N"], "pos", batch, broadcasts=True)
+        shape = ("V", 4) if self.ranged else ("N", "V", 4)
+        batch = need("pos", pos, "float32", shape).get("N", 1)
+        same("images", "color", axes["N"], "pos", batch, broadcasts=self.ranged)
         need("tri", tri, "int32", ("T", 3))
         return (color.shape,)
 
     def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [*arrays, *edges_of(arrays[3])]
+        tables = edges_of(arrays[3])
+        return [*arrays, *tables, *([spans(arrays[3], len(arrays[2]))] if self.ranged else [])]
 
     def layouts(self, *given: Spec) -> tuple[Layout, ...]:
         color, rast, *lists = given
@@ -43,7 +48,8 @@ class Antialias(Operation):
 
     def graph(self, *inputs: Parts) -> tuple[Parts, ...]:
         colours, (rast,), (position,), *tables = inputs
-        return (antialiased(colours, rast, position, *(table for (table,) in tables)),)
+        lists = [table for (table,) in tables]
+        return (antialiased(colours, rast, position, *lists),)
 
 
 _kept: OrderedDict[bytes, tuple[np.ndarray, np.ndarray]] = OrderedDict()
