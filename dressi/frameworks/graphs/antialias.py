@@ -28,7 +28,7 @@ def spans(triangles: np.ndarray, count: int) -> np.ndarray:
     number = np.repeat(np.arange(len(triangles)), 3)
     inside = (triangles >= 0) & (triangles < count)
     vertex, number = triangles.reshape(-1)[inside.reshape(-1)], number[inside.reshape(-1)]
-    found = np.tile(np.int32((len(triangles), -1)), (count, 1))
+    found = np.tile(np.array([len(triangles), -1], np.int32), (count, 1))
     np.minimum.at(found[:, 0], vertex, number)
     np.maximum.at(found[:, 1], vertex, number)
     return found
