@@ -8,13 +8,15 @@ import typer
 
 from dressi.cli.bench.names import CASES
 from dressi.cli.interrupt import imports
+from dressi.errors import InputError
 
 
 def bench(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}; or `model`, which predicts a case and needs no device."
+            help=f"One of {', '.join(CASES)}; `all`, which measures every case and makes a page of them; or `model`, which"
+            " predicts a case and needs no device."
         ),
     ],
     predicted: Annotated[
@@ -83,15 +85,44 @@ def bench(
         bool, typer.Option("--cold", help="First build without any cache, the driver's own included.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the list of results here.")] = None,
-) -> None:
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With `all`: folder of the results and of report.html. Default: out/bench."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="With `all`: measure again what the folder has already.")
+    ] = False,
+) -> int:
     """Measure a case (20 warm-up steps, median of timed batches, first build apart), or predict it: `model CASE`."""
     if cold:
         # Mesa reads it when a device is made, so it has to be there before the first one.
         os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
     with imports():
-        from dressi.cli.bench.request import Request, check_model
+        from dressi.cli.bench.request import Request, check_all, check_model
         from dressi.cli.bench.run import run_bench
 
+    if case == "all":
+        check_all(
+            predicted,
+            peer=peer,
+            json=json_file,
+            cold=cold or None,
+            device_model=device_model,
+            measure=measure or None,
+        )
+        with imports():
+            from dressi.cli.bench.suite.run import run_suite
+
+        given = {
+            "views": views, "size": size, "texture_size": texture_size, "texture_gradient": texture_gradient, "peels": peels,
+            "form": form, "radius_px": radius_px, "target": target, "mesh": mesh, "profile": profile, "device": device,
+            "steps": steps, "batches": batches,
+        }  # fmt: skip
+        return run_suite(Path("out/bench") if out is None else out, given, fresh=fresh)
+    if out is not None or fresh:
+        raise InputError(
+            f"{'--fresh' if out is None else '--out'} belongs to `bench all`; --json FILE keeps the results of one"
+        )
     check_model(case, predicted, device_model, measure)
     request = Request.parse(
         case=case if predicted is None else predicted, views=views, size=size, texture_size=texture_size,
@@ -100,8 +131,9 @@ def bench(
     )  # fmt: skip
     if predicted is None:
         run_bench(request)
-        return
+        return 0
     with imports():
         from dressi.cli.bench.model.run import run_model
 
     run_model(request, record=device_model, measure=measure)
+    return 0

@@ -12,6 +12,7 @@ from dressi import __version__
 from dressi.cli.bench_command import bench
 from dressi.cli.devices import devices
 from dressi.cli.fit import fit
+from dressi.cli.report_command import report
 from dressi.cli.terminal import say
 from dressi.config import config
 from dressi.errors import DressiError, InputError
@@ -41,7 +42,7 @@ def _command(function: Callable[..., Any]) -> None:
     app.command()(run_it)
 
 
-for _function in (devices, fit, bench):
+for _function in (devices, fit, bench, report):
     _command(_function)
 
 

@@ -17,8 +17,8 @@ from dressi.config import config, shader_text
 from dressi.errors import DressiError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.options import BASELINE
-from dressi.vk.plan.predict.traffic import stage_bytes, step_bytes
-from dressi.vk.run.measure.timing import profile
+from dressi.vk.plan.predict.traffic import step_bytes
+from dressi.vk.run.measure.stages import stage_facts
 
 WARM_UP = 20
 BATCH_SECONDS = 0.02
@@ -90,7 +90,7 @@ def measure(
                 name: {**peer.facts, "step_ms": theirs[name], "ours_over_theirs": ours / theirs[name]}
                 for name, peer in peers.items()
             }
-            moved, stages = step_bytes(engine.plan), _stages(engine)
+            moved, stages = step_bytes(engine.plan), stage_facts(engine.executor)
             results[trial] = {
                 "plan": _counts(engine),
                 "baseline": _baseline(engine),
@@ -107,7 +107,7 @@ def measure(
                     "same_plan": _layout(engine) == _layout(engines[first][0]),
                 },
                 "step_and_read_loss_ms": _read_every_step(engine, ours, batches),
-                "device_ms": None if stages is None else sum(stage["ms"] for stage in stages),
+                "device_ms": _device_ms(stages),
                 "bytes": moved,
                 "bandwidth": moved / (1e-3 * ours),
                 "copy_bandwidth": copy,
@@ -207,15 +207,10 @@ def _read_every_step(engine: DressiAD, step_ms: float, batches: int) -> float:
     return 1e3 * float(np.median(seconds))
 
 
-def _stages(engine: DressiAD) -> list[dict[str, Any]] | None:
-    """Device time and bytes of each Stage, None where the device has no timestamps."""
-    if not engine.device.timestamp_bits:
-        return None
-    plan = engine.plan
-    return [
-        {"name": timed.name, "ms": timed.ms, "bytes": stage_bytes(plan, stage)}
-        for timed, stage in zip(profile(engine.executor, 5), plan.step.stages, strict=True)
-    ]
+def _device_ms(stages: Sequence[dict[str, Any]]) -> float | None:
+    """Of all Stages together; None where the device has no timestamps."""
+    times = [stage["ms"] for stage in stages if stage["ms"] is not None]
+    return sum(times) if times else None
 
 
 def _peer_quality(trial: Trial, device: Device, name: str, steps: int) -> dict[str, float | None] | None:

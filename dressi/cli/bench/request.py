@@ -183,10 +183,24 @@ def check_model(case: str, predicted: str | None, device_model: str | None, meas
             f"`bench {case}` takes no second case {predicted!r}; `bench model {case}` predicts it"
         )
     if case not in CASES:
-        raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)} and model")
+        raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)}, all and model")
     if device_model is not None or measure:
         option = "--measure" if measure else "--device-model"
         raise InputError(f"{option} belongs to `bench model`; leave it out, or use `bench model {case}`")
+
+
+def check_all(predicted: str | None, **options: Any) -> None:
+    """Whether the arguments go together with `bench all`. Raises InputError."""
+    if predicted is not None:
+        raise InputError(
+            f"`bench all` takes no second case {predicted!r}; `bench {predicted}` measures it alone"
+        )
+    for name, value in options.items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{option} does not belong to `bench all`, which writes into --out DIR; leave it out"
+            )
 
 
 def _check_file(path: Path) -> None:

@@ -37,6 +37,18 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
 
     A trial that fails is a result with an ``error``; the error is raised when nothing else is left.
     """
+    results, errors = measured(request)
+    errors += [result.pop("exception") for result in results if "exception" in result]
+    if not any("step_ms" in result for result in results):
+        raise errors[0]
+    _finish(request, results)
+    return results
+
+
+def measured(request: Request) -> tuple[list[dict[str, Any]], list[DressiError]]:
+    """The results of all trials on all devices that are asked for, and what devices failed with as a whole. A trial that
+    fails is a result with an ``error`` and its ``exception``. Raises DressiErrors where the one device that is asked for
+    cannot be used."""
     several = request.device == "all"
     wanted = [device.index for device in list_devices()] if several else [request.device]
     results: list[dict[str, Any]] = []
@@ -58,11 +70,7 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
                 raise
             errors.append(error)
             print(f"dressi: device {name}: {error}", file=sys.stderr)
-    errors += [result.pop("exception") for result in results if "exception" in result]
-    if not any("step_ms" in result for result in results):
-        raise errors[0]
-    _finish(request, results)
-    return results
+    return results, errors
 
 
 def _check(request: Request, device: Device) -> None:

@@ -1,0 +1,271 @@
+"""The page of benchmarks: what was measured where, the paper beside it, device against device, and the Stages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..page import Page
+from ..parts.markup import Markup, details, element, figures, number, section, size_text, table
+from ..parts.timeline import timeline
+from . import paper
+from .folder import BenchFolder, Measured
+from .tables import figure9, short, table2, table3, table4, table5
+
+ALONE = ("image_fitting", "silhouette", "texture", "shading", "material", "environment")
+"""Cases that belong to no table of the paper."""
+MOST_TIMELINES = 16
+
+
+def bench_page(bench: BenchFolder) -> Page:
+    """The whole page."""
+    devices = " and ".join(bench.devices) or "no device"
+    parts = [
+        _summary(bench),
+        figure9(bench),
+        table2(bench),
+        table3(bench),
+        table4(bench),
+        table5(bench),
+        _alone(bench),
+        _devices(bench),
+        _stages(bench),
+        _failures(bench),
+        _machine(bench),
+    ]
+    return Page("Benchmarks", f"dressi on {devices}.", [part for part in parts if part is not None])
+
+
+def _summary(bench: BenchFolder) -> Markup:
+    cells: list[tuple[str, str | None, str]] = [
+        (
+            "Results",
+            f"{len(bench.measured):,}",
+            f"{len(bench.failed)} failed" if bench.failed else "none failed",
+        ),
+    ]
+    for device in bench.devices:
+        fast = [
+            one for one in bench.of("silhouette", "table4") if one.device == device and max(one.size) == 256
+        ]
+        if fast:
+            best = min(fast, key=lambda one: one.step_ms)
+            what = f"silhouettes, 256x256, {int(best.settings.get('faces', 0)):,} faces"
+            cells.append((f"A step on {short(device)}", f"{number(best.step_ms)} ms", what))
+    ratios = [r for one in bench.measured for r in _ratios_to_peers(one)]
+    if ratios:
+        cells.append(
+            ("Time over deodr's", f"×{min(ratios):.2f} to ×{max(ratios):.2f}", "same run, by size and mesh")
+        )
+    middle = _middle_ratio(bench)
+    if middle is not None:
+        first, second = list(bench.devices)[:2]
+        cells.append(
+            ("Device against device", f"×{middle:.2f}", f"{short(second)} over {short(first)}, median")
+        )
+    return element("section", figures(cells), _contents(bench))
+
+
+def _contents(bench: BenchFolder) -> Markup:
+    places = {
+        "figure9": "Figure 9",
+        "table2": "Table 2",
+        "table3": "Table 3",
+        "table4": "Table 4",
+        "table5": "Table 5",
+    }
+    links = [element("a", said, href=f"#{case}") for case, said in places.items() if bench.of(case)]
+    links += [element("a", "Other cases", href="#other")] if bench.of(*ALONE) else []
+    links += [element("a", "Devices", href="#devices")] if len(bench.devices) > 1 else []
+    links.append(element("a", "Stages", href="#stages"))
+    return element("nav", links, aria_label="Parts of the page")
+
+
+def _ratios_to_peers(one: Measured) -> list[float]:
+    peers = one.facts.get("peers")
+    found = [
+        one.number("peers", name, "ours_over_theirs") for name in (peers if isinstance(peers, dict) else {})
+    ]
+    return [ratio for ratio in found if ratio is not None]
+
+
+def _pairs(bench: BenchFolder) -> list[dict[str, Measured]]:
+    """Works that more than one device has done; of table 3 the full plan alone, and not table 2, whose plans are for the
+    limits of other devices."""
+    cases = [case for case in dict.fromkeys(one.case for one in bench.measured) if case != "table2"]
+    groups = [group for group in bench.groups(*cases) if len(group) > 1]
+    return [group for group in groups if next(iter(group.values())).facts.get("ablation", "full") == "full"]
+
+
+def _middle_ratio(bench: BenchFolder) -> float | None:
+    if len(bench.devices) < 2:
+        return None
+    first, second = list(bench.devices)[:2]
+    ratios = sorted(
+        group[second].step_ms / group[first].step_ms
+        for group in _pairs(bench)
+        if first in group and second in group and group[first].step_ms > 0
+    )
+    return ratios[len(ratios) // 2] if ratios else None
+
+
+def _what(one: Measured) -> str:
+    """What was measured, in words, without the device."""
+    settings, parts = one.settings, [one.label] if one.label else []
+    parts.append(f"{one.size[0]}x{one.size[1]}")
+    if "faces" in settings:
+        parts.append(f"{number(settings['faces'])} faces")
+    if "texture_size" in settings:
+        parts.append(f"texture {settings['texture_size']}")
+    elif "form" in settings:
+        parts.append(f"{settings['form']} form")
+    if settings.get("views", 1) != 1:
+        parts.append(f"{settings['views']} views")
+    return ", ".join(parts)
+
+
+def _alone(bench: BenchFolder) -> Markup | None:
+    mine = bench.of(*ALONE)
+    if not mine:
+        return None
+    rows = [
+        [
+            [one.case, element("small", f" {_what(one)}")],
+            short(one.device),
+            number(one.step_ms),
+            number(one.number("device_ms")),
+            number(one.number("first_build_ms"), 2),
+            size_text(one.number("bytes")),
+            _share(one.number("bandwidth"), one.number("copy_bandwidth")),
+            _reached(one),
+        ]
+        for one in mine
+    ]
+    head = [
+        "Case",
+        "Device",
+        "ms a step",
+        "device ms",
+        "first build, ms",
+        "moved a step",
+        "of a copy's bandwidth",
+        "reached",
+    ]
+    note = (
+        "A step is forward, backward and update, the median of timed batches after 20 steps. Device time is with a barrier after"
+        " each Stage."
+    )
+    return section("Other cases", table(head, rows, text_columns=2), note=note, identity="other")
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return "–" if part is None or not whole else f"{100 * part / whole:.0f} %"
+
+
+def _reached(one: Measured) -> str:
+    quality = one.facts.get("quality")
+    if not isinstance(quality, dict):
+        return "–"
+    skipped = ("steps", "first_loss", "last_loss")
+    said = [f"{name} {number(value)}" for name, value in quality.items() if name not in skipped]
+    return ", ".join(said) or f"loss {number(quality.get('last_loss'))}"
+
+
+def _devices(bench: BenchFolder) -> Markup | None:
+    groups = _pairs(bench)
+    if not groups:
+        return None
+    names = list(bench.devices)
+    rows = []
+    for group in groups:
+        first = next(iter(group.values()))
+        reference = group.get(names[0], first)
+        row: list[Any] = [[first.case, element("small", f" {_what(first)}")]]
+        row += [number(group[name].step_ms) if name in group else "–" for name in names]
+        row += [_over(group.get(name), reference) for name in names[1:]]
+        last = group.get(names[-1], first).facts.get("agreement")
+        agreement = last if isinstance(last, dict) else {}
+        row += [_difference(agreement.get(part)) for part in ("image", "gradient", "last_loss")]
+        rows.append(row)
+    head = [
+        "Case",
+        *(f"{short(name)}, ms" for name in names),
+        *(f"{short(name)} over {short(names[0])}" for name in names[1:]),
+    ]
+    head += ["image differs", "gradient differs", "last loss differs"]
+    note = (
+        "The same graph with the same targets, planned for each device. Differences are the largest of the first image and"
+        " gradient, as parts of the largest value, and of the last loss."
+    )
+    return section("Device against device", table(head, rows), note=note, identity="devices")
+
+
+def _over(one: Measured | None, reference: Measured) -> str:
+    return "–" if one is None or reference.step_ms <= 0 else f"×{one.step_ms / reference.step_ms:.2f}"
+
+
+def _difference(value: Any) -> str:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return "–"
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def _stages(bench: BenchFolder) -> Markup | None:
+    """The timeline of one result of every case and label, on the first device that has one."""
+    chosen: dict[tuple[str, str], Measured] = {}
+    for one in bench.measured:
+        if one.stages and one.case != "table2":
+            chosen.setdefault((one.case, one.label), one)
+    shown = list(chosen.values())[:MOST_TIMELINES]
+    if not shown:
+        return None
+    parts = [
+        details(
+            [element("b", one.case), f" {_what(one)}, {short(one.device)}: {number(one.step_ms)} ms"],
+            timeline(one.stages),
+        )
+        for one in shown
+    ]
+    note = "A step is a list of Stages: render passes and dispatches, recorded once. Milliseconds are with a barrier after each."
+    return section("Stages", *parts, note=note, identity="stages")
+
+
+def _failures(bench: BenchFolder) -> Markup | None:
+    if not bench.failed:
+        return None
+    rows = [[one.case, one.what, short(one.device), one.sentence] for one in bench.failed]
+    grid = table(["Case", "What", "Device", "Why"], rows, text_columns=4, classes=["failed"] * len(rows))
+    return section("What failed", grid, identity="failed")
+
+
+def _machine(bench: BenchFolder) -> Markup:
+    facts = [one.facts for one in bench.measured]
+    machines = {
+        str(f["machine"].get("system")): f["machine"].get("cores")
+        for f in facts
+        if isinstance(f.get("machine"), dict)
+    }
+    listed: list[tuple[str, Any]] = [
+        (f"Device: {device}", driver) for device, driver in bench.devices.items()
+    ]
+    listed += [("Machine", f"{system}, {number(cores)} cores") for system, cores in machines.items()]
+    when = sorted(str(f["when"])[:16].replace("T", " ") for f in facts if f.get("when"))
+    if when:
+        listed.append(("Measured", when[0] if when[0] == when[-1] else f"from {when[0]} to {when[-1]}"))
+    others = sorted(float(f["others"]) for f in facts if isinstance(f.get("others"), int | float))
+    if others:
+        middle = others[len(others) // 2]
+        listed.append(
+            (
+                "Other programs",
+                f"used {100 * middle:.0f} % of the processor meanwhile (median), at most {100 * others[-1]:.0f} %",
+            )
+        )
+    commits = list(dict.fromkeys(str(f["commit"]) for f in facts if f.get("commit")))
+    if commits:
+        listed.append(("Commit", ", ".join(commits)))
+    if bench.ignored:
+        listed.append(("Left out", f"{', '.join(bench.ignored)}: no results of `dressi bench`"))
+    listed.append(("The paper", paper.CITATION))
+    rows = [[element("dt", name), element("dd", value)] for name, value in listed]
+    return section("Machine", element("dl", rows, class_="facts"))

@@ -1,0 +1,1 @@
+"""What pages are made of: markup, charts, pictures, the model, the timeline of Stages."""

@@ -1,0 +1,196 @@
+"""Line charts as SVG that stretches with the page, with labels in HTML, so that text keeps its size on any screen.
+
+No script is needed to read one; with the page's script a pointer or the arrow keys read values off the curves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .markup import Markup, element, joined, number
+
+MOST_POINTS = 500
+"""Of one curve: longer ones show the mean of each stretch."""
+Place = Callable[[float], float]
+COLOURS = 8
+"""Colours that the style sheet has for curves."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve. y: None where there is no value.  marked: whether its points are shown, for curves of few points."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    marked: bool = False
+
+
+def line_chart(
+    title: str, series: Sequence[Series], *, x_label: str, y_label: str, log: bool = False, zero: bool = False
+) -> Markup:
+    """A figure with the curves and a legend. log: a logarithmic y axis, which leaves out what is not positive.  zero: the
+    y axis begins at 0."""
+    curves = [_thinned(one, log) for one in series]
+    points = [(x, y) for one in curves for x, y in zip(one.x, one.y, strict=True) if y is not None]
+    if not points:
+        return element(
+            "figure", element("figcaption", title), element("p", "There are no values."), class_="chart"
+        )
+    x_range = _spread(min(x for x, _ in points), max(x for x, _ in points))
+    y_range = _spread(*_limits([y for _, y in points], log, zero))
+    place_x, place_y = _scale(x_range, False), _scale(y_range, log)
+    x_ticks, y_ticks = _ticks(*x_range, 6), (_decades if log else _ticks)(*y_range, 6)
+    lines = [
+        element(
+            "path", d=_path(one, place_x, place_y, dots), class_=f"s{k % COLOURS}{' dots' if dots else ''}"
+        )
+        for k, one in enumerate(curves)
+        for dots in ((False, True) if one.marked or len(one.x) == 1 else (False,))
+    ]
+    grid = [element("path", d=f"M0 {1000 - 1000 * place_y(y):.1f}H1000", class_="grid") for y in y_ticks]
+    drawing = element(
+        "svg",
+        element("g", grid, aria_hidden="true"),
+        lines,
+        viewBox="0 0 1000 1000",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=_said(title, curves, y_label),
+    )
+    labels_y = [element("span", _tick(y), style=f"bottom:{100 * place_y(y):.2f}%") for y in y_ticks]
+    labels_x = [element("span", _tick(x), style=f"left:{100 * place_x(x):.2f}%") for x in x_ticks]
+    legend = [
+        element("li", element("i", class_=f"s{k % COLOURS}"), one.name, element("output"))
+        for k, one in enumerate(curves)
+    ]
+    data = {
+        "x": list(x_range),
+        "y": list(y_range),
+        "log": log,
+        "label": x_label,
+        "series": [
+            [[_short(x), None if y is None else _short(y)] for x, y in zip(c.x, c.y, strict=True)]
+            for c in curves
+        ],
+    }
+    return element(
+        "figure",
+        element("figcaption", title),
+        element("ul", legend, class_="legend") if len(curves) > 1 or curves[0].name else None,
+        element(
+            "div",
+            element("div", labels_y, class_="y", aria_hidden="true"),
+            element("div", drawing, element("i", class_="hair"), class_="area", tabindex="0"),
+            element("div", labels_x, class_="x", aria_hidden="true"),
+            class_="plot",
+        ),
+        element("p", joined(x_label, element("span", "", class_="at")), class_="axis"),
+        class_="chart",
+        data_chart=json.dumps(data, separators=(",", ":")),
+    )
+
+
+def bar(value: float | None, largest: float, kind: str = "") -> Markup | None:
+    """A bar inside a cell of a table, as long as the value's part of the largest."""
+    if value is None or not largest > 0 or not math.isfinite(value):
+        return None
+    share = min(max(100 * value / largest, 0.0), 100.0)
+    return element("span", class_=f"bar {kind}".strip(), style=f"width:{share:.2f}%", aria_hidden="true")
+
+
+def _tick(value: float) -> str:
+    """As short as it can be: 0.0005, 1e-5, 20,000."""
+    if abs(value) >= 1e4:
+        return f"{value:,.0f}"
+    text = f"{value:.4g}"
+    return text if "e" not in text else text.replace("e-0", "e-").replace("e+0", "e")
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _thinned(one: Series, log: bool) -> Series:
+    """At most ``MOST_POINTS`` points, each the mean of a stretch; what is not finite, or not positive on a log axis, is a gap."""
+    y = [v if v is not None and math.isfinite(v) and (v > 0 or not log) else None for v in one.y]
+    if len(y) <= MOST_POINTS:
+        return Series(one.name, list(one.x), y, one.marked)
+    step, xs, ys = len(y) / MOST_POINTS, [], []
+    for k in range(MOST_POINTS):
+        low, high = int(k * step), max(int((k + 1) * step), int(k * step) + 1)
+        values = [v for v in y[low:high] if v is not None]
+        xs.append(sum(one.x[low:high]) / (high - low))
+        ys.append(sum(values) / len(values) if values else None)
+    return Series(one.name, xs, ys, one.marked)
+
+
+def _limits(values: Sequence[float], log: bool, zero: bool) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    if log:
+        return low * 0.9, high * 1.1
+    room = 0.05 * (high - low)
+    return (0.0 if zero else low - room), high + room
+
+
+def _spread(low: float, high: float) -> tuple[float, float]:
+    """A range with some extent."""
+    if high > low:
+        return low, high
+    room = 0.5 * abs(low) or 0.5
+    return low - room, high + room
+
+
+def _scale(limits: tuple[float, float], log: bool) -> Place:
+    """From a value to its place in [0, 1]."""
+    low, high = (math.log10(v) for v in limits) if log else limits
+    return lambda v: ((math.log10(v) if log else v) - low) / (high - low)
+
+
+def _ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers in a range."""
+    raw = (high - low) / count
+    base = 10 ** math.floor(math.log10(raw))
+    step = next(base * m for m in (1, 2, 5, 10) if base * m >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    found = []
+    while first * step <= high * (1 + 1e-12) + 1e-12 * step and len(found) < 20:
+        found.append(round(first * step, 12))
+        first += 1
+    return found
+
+
+def _decades(low: float, high: float, count: int) -> list[float]:
+    """Powers of ten, with their 2 and 5 where the range is short, fewer where it is long."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    parts = (1, 2, 5) if last - first <= 3 else (1,)
+    skip = max(1, math.ceil((last - first) / count))
+    found = [m * 10.0**k for k in range(first, last + 1, skip) for m in parts]
+    inside = [v for v in found if low <= v <= high]
+    return inside or _ticks(low, high, 4)
+
+
+def _path(one: Series, place_x: Place, place_y: Place, dots: bool) -> str:
+    """The curve in 1000 by 1000 units, or its points alone: lines without length, whose round ends show."""
+    parts, drawing = [], False
+    for x, y in zip(one.x, one.y, strict=True):
+        if y is None:
+            drawing = False
+            continue
+        at = f"{1000 * place_x(x):.1f} {1000 - 1000 * place_y(y):.1f}"
+        parts.append(f"L{at}" if drawing else f"M{at}h0")
+        drawing = not dots
+    return "".join(parts)
+
+
+def _said(title: str, curves: Sequence[Series], y_label: str) -> str:
+    """The chart in words, for those who do not see it."""
+    ends = []
+    for one in curves:
+        values = [v for v in one.y if v is not None]
+        if values:
+            ends.append(f"{one.name or y_label} from {number(values[0])} to {number(values[-1])}")
+    return f"{title}: {'; '.join(ends)}"
