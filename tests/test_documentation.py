@@ -13,6 +13,7 @@ import typer
 from command_line import run
 from pages import DOCS, PAGES, README, REPOSITORY, Block, anchors, blocks, commands, links, run_block
 
+import dressi
 from dressi.cli.commands import app
 from dressi.vk.run.device.device import Device
 
@@ -153,3 +154,11 @@ def test_blocks_are_found_with_their_lines(tmp_path: Path):
     first, _, last = blocks(page)
     assert first == Block("python", "print(1)\n", "One", 4, "1\n") and last.heading == "A `b` c"
     assert anchors(page) == {"one", "a-b-c"} and np.all([b.line for b in blocks(page)])
+
+
+def test_the_changelog_begins_with_this_version():
+    text = (DOCS / "changelog.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert versions[0] == dressi.__version__
+    numbers = [tuple(map(int, version.split("."))) for version in versions]
+    assert all(len(number) == 3 for number in numbers) and numbers == sorted(set(numbers), reverse=True)
