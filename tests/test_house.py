@@ -31,11 +31,9 @@ ALLOWED: dict[str, set[str]] = {
     "dressi.viewer": {"dressi", "dressi.ad", "dressi.render", "dressi.vk"},
     "dressi.docs": set(),
     "dressi.notebook": {"dressi.ad", "dressi.render", "dressi.vk"},
-    "dressi.cli": {"dressi", "dressi.ad", "dressi.render", "dressi.vk"},
-    "dressi": {"dressi.ad", "dressi.notebook", "dressi.render", "dressi.vk"},
     "dressi.report": {"dressi.render"},
-    "dressi.cli": {"dressi", "dressi.ad", "dressi.render", "dressi.report", "dressi.vk"},
-    "dressi": {"dressi.ad", "dressi.render", "dressi.vk"},
+    "dressi.cli": {"dressi", "dressi.ad", "dressi.render", "dressi.report", "dressi.viewer", "dressi.vk"},
+    "dressi": {"dressi.ad", "dressi.notebook", "dressi.render", "dressi.vk"},
 }
 # Packages from outside that only one part may import.
 OUTSIDE = {
