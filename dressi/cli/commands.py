@@ -14,6 +14,7 @@ from dressi.cli.devices import devices
 from dressi.cli.fit import fit
 from dressi.cli.report_command import report
 from dressi.cli.terminal import say
+from dressi.cli.view import view
 from dressi.config import config
 from dressi.errors import DressiError, InputError
 
@@ -42,7 +43,7 @@ def _command(function: Callable[..., Any]) -> None:
     app.command()(run_it)
 
 
-for _function in (devices, fit, bench, report):
+for _function in (devices, fit, bench, report, view):
     _command(_function)
 
 

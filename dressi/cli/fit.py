@@ -121,6 +121,13 @@ def fit(
         bool,
         typer.Option("--preview", help="Write preview.png into the folder of the results as the fit goes."),
     ] = False,
+    view: Annotated[
+        bool,
+        typer.Option(
+            "--view",
+            help="Watch and steer the fit in a window; closing it stops the fit, which --resume continues.",
+        ),
+    ] = False,
     plan: Annotated[
         bool,
         typer.Option(
@@ -153,7 +160,7 @@ def fit(
         target=target, photos=photos, masks=masks, depth=depth, depth_scale=depth_scale, start=start, init=init, out=out, size=size, views=views, steps=steps, seed=seed,
         radius=radius, form=form, colours=colours, peels=peels, texture_size=texture_size, texture_gradient=texture_gradient, target_samples=target_samples, refine_poses=refine_poses, batch=batch, exposure=exposure, optimize=optimize, light=light,
         spread=spread, remesh=remesh, device=device,
-        resume=resume, preview=preview, plan=plan, as_json=as_json,
+        resume=resume, preview=preview, view=view, plan=plan, as_json=as_json,
     )  # fmt: skip
     if many is not None:
         with imports():

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .viewer import Viewer
+from .canvas import Canvas
+from .orbit import Orbit
+from .pictures import Mode
+
+
+class Steered(Protocol):
+    """What keys steer: a Viewer."""
+
+    orbit: Orbit
+    canvas: Canvas
+    modes: Sequence[Mode]
+
+    def toggle(self) -> None: ...
+    def step(self) -> None: ...
+    def hide(self) -> None: ...
+    def act(self, name: str) -> None: ...
+    def choose(self, mode: str) -> None: ...
+
 
 TURN, ZOOM = 8.0, 1.15
 """Degrees and factor of one press."""
 
 
-def _mode(number: int) -> Callable[[Viewer], None]:
+def _mode(number: int) -> Callable[[Steered], None]:
     return lambda viewer: viewer.choose(viewer.modes[number].name) if number < len(viewer.modes) else None
 
 
-KEYS: dict[str, Callable[[Viewer], None]] = {
+KEYS: dict[str, Callable[[Steered], None]] = {
     " ": lambda viewer: viewer.toggle(),
     "n": lambda viewer: viewer.step(),
     "r": lambda viewer: viewer.act("rewind"),

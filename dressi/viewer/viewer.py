@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..ad.graph import Variable
+from ..ad.traversal import leaves
 from ..ad.types import VEC3
 from ..render.cameras import Cameras
 from ..render.cameras.units import send_matrices
@@ -56,7 +57,7 @@ class Viewer:
         self.paused = False
         views = session.views is not None
         subject = session.scene is None or session.scene.subject is not None
-        self.modes = [mode for mode in MODES if subject and (views or not mode.photograph)]
+        self.modes: Sequence[Mode] = [mode for mode in MODES if subject and (views or not mode.photograph)]
         self.mode: Mode | None = self.modes[0] if self.modes else None
         self.panel = Panel(session, [mode.name for mode in self.modes], self.choose, self.toggle, self.step)
         self.panel_shown = panel
@@ -195,9 +196,12 @@ class Viewer:
         self._look(engine, picture, views.matrices[nearest : nearest + 1])
         if self._sent != (photograph, nearest):
             self._sent = photograph, nearest
-            engine.send_many(
-                {photograph.codes: views.codes[nearest][None], photograph.mask: views.masks[nearest][None]}
-            )
+            values = {
+                photograph.codes: views.codes[nearest][None],
+                photograph.mask: views.masks[nearest][None],
+            }
+            read = set(leaves([picture]))
+            engine.send_many({leaf: value for leaf, value in values.items() if leaf in read})
         return Layer(picture, _inside(views.size, room))
 
     def _look(self, engine: DressiAD, picture: Variable, matrices: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from screen import MISSING, Screen
+from tiny_fits import TinyFits
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +30,8 @@ def screen(xvfb: Screen) -> Iterator[Screen]:
     """A screen without a window manager, unless the test asks for one."""
     yield xvfb
     xvfb.alone()
+
+
+@pytest.fixture(scope="session")
+def tiny_fits(device) -> TinyFits:
+    return TinyFits(device)

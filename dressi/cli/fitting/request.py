@@ -44,6 +44,7 @@ class Request:
     device: str | None
     resume: bool
     preview: bool
+    view: bool
     plan: bool
     as_json: bool
 

@@ -12,6 +12,7 @@ from dressi.cli.fitting.made_masks import MadeMasks
 from dressi.cli.fitting.material import MaterialRequest, material_request
 from dressi.cli.fitting.request import Request, check_options, options_of
 from dressi.cli.fitting.show import Bar, print_report
+from dressi.cli.fitting.window import FitWindow, NoWindow
 from dressi.cli.interrupt import Stop
 from dressi.cli.plan_for import device_or_record
 from dressi.cli.sizes import check_size, parse_size
@@ -60,7 +61,8 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
     if request.plan:
         _print_plan(request, source, options, init)
         return 0
-    with Device.open(request.device) as device:
+    window = FitWindow(f"{request.out.name} - dressi fit") if request.view else NoWindow()
+    with Device.open(request.device) as device, window:
         check_size(options.size, options.texture_size, device.limits.max_image_dimension)
 
         def make_engine() -> DressiAD:
@@ -76,9 +78,10 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             try:
                 with stop, bar:
                     preview = request.out / "preview.png" if request.preview else None
-                    result = job.run(resume=request.resume, progress=bar, stop=stop, preview=preview)
+                    result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
                     if material is not None and result.finished:
-                        result = material.recovered(dataset, result, make_engine, bar, stop, stages)
+                        told, asked = window.during(bar, stop)
+                        result = material.recovered(dataset, result, make_engine, told, asked, stages)
                 say("writing results ...")
                 report = _written(request, source, device, dataset, result, begin, stages)
             except KeyboardInterrupt:
@@ -88,6 +91,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             print_report(report, request.out)
             if result.finished:
                 job.forget()
+                window.stay(result.mesh, device)
                 return 0
         reached = f"what was reached is in '{request.out}'"
         if result.unsaved is None:

@@ -26,6 +26,8 @@ def run_many(path: Path, defaults: Request, workers: int | None, ray: bool) -> i
     """
     if defaults.plan or defaults.as_json:
         raise InputError("--plan and --json are for one object; leave out --many, or them")
+    if defaults.view:
+        raise InputError("--view shows one fit; leave out --many, or it")
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise InputError(f"--workers {workers} cannot be; give 1 to {MOST_WORKERS}")
     devices = [name.strip() for name in defaults.device.split(",")] if defaults.device else []

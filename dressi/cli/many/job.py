@@ -36,7 +36,7 @@ class Job:
     @property
     def key(self) -> str:
         """A hash of what the result depends on: a result with another key is of other options."""
-        free = {"out", "device", "resume", "preview"}
+        free = {"out", "device", "resume", "preview", "view"}
         facts = {name: value for name, value in asdict(self.request).items() if name not in free}
         return hashlib.sha256(json.dumps(facts, default=str, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -14,7 +14,7 @@ from dressi.cli.many.job import Job
 from dressi.errors import InputError
 
 NAME = "name"
-OF_THE_COMMAND = ("out", "resume", "plan", "as_json")
+OF_THE_COMMAND = ("out", "resume", "view", "plan", "as_json")
 """Fields of a Request that are about the whole list, not about one object."""
 MOST_BYTES, MOST_ROWS = 16 << 20, 100_000
 _FOLDER = re.compile(r"[\w][\w.+-]{0,99}")

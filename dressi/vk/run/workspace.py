@@ -47,7 +47,7 @@ class Workspace:
     def __init__(self, device: Device, limits: DeviceLimits):
         device.check_thread()
         close_deferred()
-        self.device, self.limits = device, limits
+        self.device, self.limits, self._closed = device, limits, False
         with device.undo_on_error():
             self.commands = Commands(device)
             self.transfers = Transfers(device, self.commands)
@@ -234,9 +234,11 @@ class Workspace:
 
     def close(self) -> None:
         """Release everything; values on their way to the host arrive first. If the work does not end after a ctrl-C,
-        the Device releases it."""
-        if not self.device.settle():
+        the Device releases it. Idempotent: the collector may end a generator, which closes its engine, after it has
+        registered that engine to be closed."""
+        if self._closed or not self.device.settle():
             return
+        self._closed = True
         self.transfers.destroy()
         self.pipelines.save()
         for pool in (*self._of.values(), *self._transient.values()):

@@ -31,6 +31,7 @@ def request(**given: Any) -> Request:
         "depth": False,
         "resume": False,
         "preview": False,
+        "view": False,
         "plan": False,
     }
     return Request(**{**own, **free, **rest, "as_json": False, **given})

@@ -176,3 +176,24 @@ def test_steps_sends_and_reads_allocate_nothing(device):
         tracemalloc.stop()
         assert device.live_objects() == objects and len(ad._workspace.transfers._slots) == slots
         assert grown < 300 * 16  # less than one small Python object a step
+
+
+def test_an_engine_that_its_generator_closes_after_the_collector_did(device):
+    """The collector registers the engine to be closed, and then ends the generator that holds it, which closes it."""
+
+    def steps():
+        with DressiAD(device) as ad:
+            ad.set_output("twice", Variable.of(2.0) * 2.0)
+            while True:
+                yield ad.recv("twice")
+
+    class Holder:
+        """Refers to itself: only the collector frees it."""
+
+    holder = Holder()
+    holder.self, holder.steps = holder, steps()
+    assert next(holder.steps).item() == 4.0
+    del holder
+    gc.collect()
+    with DressiAD(device) as ad:
+        assert ad.evaluate(Variable.of(3.0) * 1.0).item() == 3.0

@@ -1,0 +1,43 @@
+"""What `dressi view` does."""
+
+from pathlib import Path
+
+import numpy as np
+
+from dressi import Device, DressiAD
+from dressi.cli.sizes import parse_size
+from dressi.errors import InputError
+from dressi.render.fit import FILES
+from dressi.render.io import load_mesh, save_png
+from dressi.render.surface.color import srgb_to_linear
+from dressi.viewer import MeshSession, OffscreenPresenter, Viewer, open_canvas
+
+
+def run_view(path: Path, size: str, backend: str, device: str | None, picture: Path | None) -> None:
+    """Raises DressiErrors."""
+    window = parse_size(size)
+    mesh = load_mesh(_mesh_of(path))
+    if picture is not None:
+        backend = "offscreen"
+    elif backend == "offscreen":
+        raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
+    with Device.open(device) as opened, open_canvas(backend, window, f"{path.name} - dressi") as canvas:
+        with DressiAD(opened) as engine:
+            viewer = Viewer(MeshSession(mesh, engine, path.name), canvas)
+            viewer.choose("textured" if mesh.texture is not None or mesh.colors is not None else "shaded")
+            if picture is None:
+                viewer.run()
+                return
+            viewer.draw()
+        assert isinstance(canvas.presenter, OffscreenPresenter) and canvas.presenter.frame is not None
+        save_png(picture, srgb_to_linear(canvas.presenter.frame[..., :3].astype(np.float64) / 255))
+
+
+def _mesh_of(path: Path) -> Path:
+    """The file of a mesh, also of the folder of a fit. Raises InputError."""
+    if not path.is_dir():
+        return path
+    found = [path / name for name in FILES if name.endswith(".glb") and (path / name).is_file()]
+    if not found:
+        raise InputError(f"'{path}' holds no result of a fit; give a mesh, or the --out of a finished fit")
+    return found[0]

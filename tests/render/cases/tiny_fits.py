@@ -1,0 +1,30 @@
+"""A small scene, and fits to it that many tests look at."""
+
+from dataclasses import replace
+from functools import cache
+
+from dressi import DressiAD
+from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Progress, mesh_dataset
+from dressi.render.mesh.primitives import pear
+
+
+class TinyFits:
+    """A small scene on a device, and fits to it that many tests look at: nobody may change what they return."""
+
+    options = FitOptions(size=(24, 24), views=3, steps=30, texture_size=16, colours=False, joint=False)
+
+    def __init__(self, device):
+        self.device = device
+        self.scene: Dataset = mesh_dataset(
+            pear(16, 12, 32), self.options.views, self.options.size, self.make_engine
+        )
+        self.whole = cache(self._whole)
+
+    def make_engine(self) -> DressiAD:
+        return DressiAD(self.device)
+
+    def _whole(self, form: str = "outer") -> tuple[FitResult, list[Progress]]:
+        """The fit that nothing disturbs, and the progress it told."""
+        seen: list[Progress] = []
+        job = FitJob(self.scene, replace(self.options, form=form), self.make_engine)
+        return job.run(progress=seen.append), seen

@@ -1,0 +1,204 @@
+"""The viewer on a window that nobody sees: what it shows, and what its requests do to the optimisation."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dressi.render.fit.run.running as running
+from dressi import FLOAT, DressiAD, F, InputError, Variable, adam
+from dressi.render import primitives
+from dressi.render.fit import FitJob
+from dressi.render.io import load_mesh
+from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
+from dressi.viewer.panel.panel import WIDTH
+from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
+
+pytestmark = pytest.mark.vk
+
+SIZE = (WIDTH + 128, 128)
+
+
+def key(viewer: Viewer, *names: str) -> None:
+    for name in names:
+        viewer.canvas.submit({"event_type": "key_down", "key": name, "modifiers": ()})
+        viewer.canvas.process_events()
+
+
+def pointer(viewer: Viewer, kind: str, x: float, y: float, button: int = 1) -> None:
+    viewer.canvas.submit({"event_type": f"pointer_{kind}", "x": x, "y": y, "button": button, "modifiers": ()})
+    viewer.canvas.process_events()
+
+
+def press(viewer: Viewer, name: str) -> None:
+    x, y = viewer.panel.places[name]
+    pointer(viewer, "down", SIZE[0] - WIDTH + x, y)
+    pointer(viewer, "up", SIZE[0] - WIDTH + x, y)
+
+
+def frame(viewer: Viewer) -> np.ndarray:
+    """(128, 128, 3) codes of the picture beside the panel."""
+    assert viewer.draw()
+    return viewer.canvas.presenter.frame[:, : SIZE[0] - WIDTH, :3] / 255.0
+
+
+@pytest.fixture
+def canvas():
+    with open_canvas("offscreen", SIZE) as found:
+        yield found
+
+
+@pytest.fixture
+def fit(tiny_fits, canvas, tmp_path: Path):
+    job = FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine)
+    viewer = Viewer(FitSession(job, folder=tmp_path), canvas)
+    yield viewer
+    viewer.session.stop()
+
+
+def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
+    mesh = primitives.cube()
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(mesh, engine), canvas)
+        assert [mode.name for mode in viewer.modes] == [mode.name for mode in MODES if not mode.photograph]
+        pictures = []
+        for mode in viewer.modes:
+            viewer.choose(mode.name)
+            pictures.append(frame(viewer))
+            # The corners of the picture are background, the middle is not.
+            np.testing.assert_allclose(pictures[-1][0, 0], BACKGROUND, atol=1 / 255)
+            assert np.abs(pictures[-1][60, 74] - BACKGROUND).max() > 0.05
+        assert all(np.abs(a - b).max() > 0.1 for k, a in enumerate(pictures) for b in pictures[:k])
+        viewer.choose("normals")
+        viewer.orbit.elevation = viewer.orbit.azimuth = 0.0
+        # From +z the front face has the normal (0, 0, 1).
+        np.testing.assert_allclose(frame(viewer)[64, 64], (0.5, 0.5, 1.0), atol=0.35)
+        key(viewer, "ArrowRight", "ArrowRight", "+")
+        assert (viewer.orbit.azimuth, viewer.orbit.distance < 3.4) == (-16.0, True)
+        key(viewer, "Home", "h")
+        viewer.draw()
+        assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
+
+
+def test_the_mouse_turns_shifts_and_zooms(device, canvas):
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(primitives.cube(), engine), canvas)
+        frame(viewer)
+        pointer(viewer, "down", 40, 40)
+        pointer(viewer, "move", 72, 40)
+        pointer(viewer, "up", 72, 40)
+        pointer(viewer, "move", 10, 10)  # nothing is held any more
+        assert viewer.orbit.azimuth == pytest.approx(20 - 220 * 32 / 128) and viewer.orbit.elevation == 20
+        pointer(viewer, "down", 40, 40, button=2)
+        pointer(viewer, "move", 104, 40)
+        before = frame(viewer)
+        # The cube was shifted half of the picture to the right: the left half is empty.
+        np.testing.assert_allclose(before[:, :32], np.broadcast_to(BACKGROUND, (128, 32, 3)), atol=1 / 255)
+        canvas.submit({"event_type": "wheel", "dx": 0, "dy": -100, "modifiers": ()})
+        canvas.process_events()
+        assert viewer.orbit.distance == pytest.approx(Orbit().distance / 1.1)
+
+
+def test_a_watched_fit_finds_what_one_alone_does(fit, tiny_fits):
+    whole, _ = tiny_fits.whole()
+    while not fit.session.status.finished:
+        fit.tick()
+    result = fit.session.result()
+    assert result.finished and fit.frames > 0 and fit.session.status.done == len(whole.losses)
+    np.testing.assert_allclose([x for _, x in result.losses], [x for _, x in whole.losses], rtol=1e-3)
+    assert set(fit.session.status.curves) == {"loss", "IoU", "PSNR"}
+
+
+def test_pause_step_save_and_close(fit, tmp_path: Path):
+    for _ in range(2):
+        fit.tick()
+    fit.draw()
+    press(fit, "pause")
+    done = fit.session.status.done
+    fit.tick()
+    assert fit.paused and fit.session.status.done == done
+    press(fit, "step")
+    fit.tick()
+    assert fit.session.status.done == done + 1
+    press(fit, "save")
+    fit.tick()
+    saved = tmp_path / f"view-{done + 1:06d}.glb"
+    assert fit.session.status.note == f"saved {saved.name}"
+    job = fit.session.job
+    center = load_mesh(saved).positions.mean(0)
+    assert np.linalg.norm(center - job.dataset.center) < job.dataset.radius
+    key(fit, "q")
+    assert not fit.tick() and not fit.session.result().finished
+    assert fit.session.run.point.step % running.CHUNK in (0, 1)  # a resumed fit computes the same numbers
+
+
+def test_a_rewound_fit_goes_on_from_a_checkpoint(fit, monkeypatch):
+    monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
+    key(fit, "r")
+    fit.tick()
+    assert "no earlier checkpoint" in fit.session.status.note
+    while fit.session.status.done < 14:
+        fit.session.advance(0.0, steps=1)
+    done = fit.session.status.done
+    key(fit, "r")
+    fit.tick()
+    assert "rewound to step" in fit.session.status.note
+    assert int(fit.session.status.note.split()[-1]) < done
+    while not fit.session.status.finished:
+        fit.tick()
+    assert fit.session.result().finished
+
+
+def test_a_slider_moves_a_factor(fit):
+    fit.tick()
+    fit.draw()
+    x, y = fit.panel.places["rate"]
+    pointer(fit, "down", SIZE[0] - WIDTH + x + 60, y + 8)
+    pointer(fit, "move", SIZE[0] - WIDTH + x + 1000, y + 8)
+    pointer(fit, "up", 0, 0)
+    assert fit.session.controls.values["rate"] == pytest.approx(5.0)
+    assert [name for _, name, _ in fit.session.controls.changes] == ["rate", "rate"]
+
+
+def test_outlines_lie_over_the_nearest_photograph(fit):
+    fit.tick()
+    fit.choose("silhouettes")
+    picture = frame(fit)
+    for colour in (FIT, TRUTH):
+        assert (np.abs(picture - colour).max(-1) < 0.12).any()
+    fit.choose("difference")
+    fit.orbit.azimuth = 100.0
+    first = frame(fit)
+    fit.orbit.azimuth = -140.0
+    assert np.abs(first - frame(fit)).max() > 0.05
+
+
+def test_an_engine_of_ones_own_is_watched_and_steered(device, canvas):
+    image = Variable.of(np.zeros((2, 8, 8, 3)), name="image")
+    weight = Variable(FLOAT, name="weight", data=np.ones((1, 1, 1)))
+    with DressiAD(device) as ad:
+        ad.set_loss(F.mean(F.square(F.length(image - 1.0))) * weight)
+        ad.set_optimizer(adam(0.1), [image])
+        session = EngineSession(ad, image=image, tile=1, codes=True, sliders={weight: (0.1, 10.0)}, steps=40)
+        viewer = Viewer(session, canvas)
+        black = frame(viewer)
+        while not session.status.finished:
+            viewer.tick()
+        assert session.status.done == 40 and len(ad.losses()) == 40
+        assert black.max() == 0.0 and frame(viewer)[64, 64].min() > 0.8
+        session.sliders[0].set(2.0)
+        assert ad.recv(weight).item() == 2.0 == session.sliders[0].get()
+
+
+@pytest.mark.one_driver
+def test_what_cannot_be_shown_is_said(device):
+    image = Variable.of(np.zeros((4, 4, 3)), name="image")
+    with DressiAD(device) as ad:
+        for given, said in (
+            ({}, "either an image"),
+            ({"image": image, "tile": 1}, "tiles 0 to 0"),
+            ({"image": Variable.of(np.zeros((4, 4, 2)))}, "FLOAT, VEC3 or VEC4"),
+            ({"image": image, "sliders": {image: (0.1, 1.0)}}, "slider"),
+        ):
+            with pytest.raises(InputError, match=said):
+                EngineSession(ad, **given)
