@@ -48,6 +48,7 @@ class QtCanvas(_Base):
     _renew: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, parent: Any = None, size: tuple[int, int] = (640, 480), title: str = ""):
+        self._wanted = size
         super().__init__(parent, size=size, title=title)
         self._image: Any = None
         self.widget = self
@@ -77,6 +78,9 @@ class QtCanvas(_Base):
         QtWidgets.QWidget.update(self)
 
     # ---- what Qt calls
+    def sizeHint(self) -> Any:
+        return QtCore.QSize(*self._wanted)
+
     def paintEngine(self) -> Any:
         return None if self._direct else QtWidgets.QWidget.paintEngine(self)
 

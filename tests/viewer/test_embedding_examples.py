@@ -1,0 +1,95 @@
+"""The programs of apps/embedding: short, and with the picture in their windows until the user closes them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from screen import SIZE, Screen, until
+
+from dressi import Device
+
+FOLDER = Path(__file__).resolve().parents[2] / "apps" / "embedding"
+PROGRAMS = {"glfw_loop": "glfw", "own_vulkan": "glfw", "qt_pane": "PySide6"}
+"""Programs, and the library that each needs."""
+NOTEBOOK = FOLDER / "notebook.ipynb"
+
+
+def test_examples_are_short():
+    lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in FOLDER.glob("*.py")}
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    lengths[NOTEBOOK.name] = sum(len(cell["source"]) for cell in cells)
+    assert {*PROGRAMS, "shape"} == {Path(name).stem for name in lengths} - {"notebook"}
+    assert max(lengths.values()) <= 60
+
+
+def bright(picture: np.ndarray) -> int:
+    """Pixels of the shape: brighter than the background and the widgets' texts, less so than the widgets."""
+    grey = np.ptp(picture.astype(int), axis=-1) < 8
+    return int((grey & (picture[..., 0] > 140) & (picture[..., 0] < 235)).sum())
+
+
+@pytest.mark.vk
+@pytest.mark.slow
+@pytest.mark.one_driver
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_window_shows_the_shape_until_it_is_closed(device: Device, screen: Screen, program):
+    pytest.importorskip(PROGRAMS[program])
+    screen.managed()
+    watched = (
+        device.instance.validation and program == "own_vulkan"
+    )  # the others differ in nothing that it sees
+    layer = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"} if watched else {}
+    environment = {**os.environ, **layer, "DRESSI_DEVICE": device.name}
+    running = subprocess.Popen(
+        [sys.executable, str(FOLDER / f"{program}.py")],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def ended() -> bool:
+        return running.poll() is not None
+
+    try:
+        assert until(lambda: ended() or bright(screen.picture()) > 0.03 * SIZE[0] * SIZE[1], 90)
+        assert not ended(), running.communicate()
+
+        def closed() -> bool:
+            screen.user("key", "alt+F4")
+            return ended()
+
+        assert until(closed, 30)
+        said, errors = running.communicate()
+        assert running.returncode == 0, errors
+        assert "loss 0." in said and "Validation" not in said + errors
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.mark.vk
+@pytest.mark.slow
+@pytest.mark.one_driver
+def test_the_notebook_runs_from_top_to_bottom(device: Device, tmp_path: Path):
+    pytest.importorskip("jupyter_rfb")
+    pytest.importorskip("nbconvert")
+    pytest.importorskip("ipykernel")
+    options = ["--to", "notebook", "--execute", "--output-dir", str(tmp_path)]
+    result = subprocess.run(
+        [sys.executable, "-m", "nbconvert", *options, str(NOTEBOOK)],
+        env={**os.environ, "DRESSI_DEVICE": device.name},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    cells = json.loads((tmp_path / NOTEBOOK.name).read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert any("loss 0.00" in "".join(output.get("text", "")) for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)
