@@ -1,51 +1,49 @@
-"""A program of Qt with dressi in one pane, beside widgets of its own (PySide6 or PyQt6).
+"""A program of Qt with dressi in one pane, beside widgets of its own (PySide6; PyQt6 is the same).
 
-python apps/embedding/qt_pane.py [--device NAME] [--steps 200]
+python apps/embedding/qt_pane.py [--device NAME] [--steps 400]
 """
 
 from PySide6 import QtCore, QtWidgets
-from shape import Shape, centred, options
+from shape import fitting, options
 
-from dressi.viewer.presenter import Layer
-from dressi.viewer.windows.qt import QtCanvas
+from dressi.viewer import qt_pane
 
 given = options(__doc__)
 app = QtWidgets.QApplication([])
-window = QtWidgets.QWidget(windowTitle="dressi in a pane")
-row, column = QtWidgets.QHBoxLayout(window), QtWidgets.QVBoxLayout()
-pane = QtCanvas(window, (384, 384))
-run = QtWidgets.QPushButton("Run", checkable=True, checked=True)
-turn = QtWidgets.QSlider(QtCore.Qt.Orientation.Horizontal, minimum=-314, maximum=314)
-loss, list_of = QtWidgets.QLabel("loss"), QtWidgets.QListWidget()
-list_of.addItems(["pear.glb", "bunny.glb", "teapot.glb"])
-for widget in (QtWidgets.QLabel("Objects"), list_of, QtWidgets.QLabel("Turn"), turn, run, loss):
+engine, session = fitting(given.device, given.steps)
+
+window = QtWidgets.QMainWindow(windowTitle="dressi in a pane")
+pane = qt_pane(session, window, size=(400, 400), panel=False)
+window.setCentralWidget(pane)
+
+dock, box = QtWidgets.QDockWidget("Optimisation"), QtWidgets.QWidget()
+column = QtWidgets.QVBoxLayout(box)
+shown = QtWidgets.QComboBox()
+shown.addItems([mode.name for mode in pane.viewer.modes])
+shown.currentTextChanged.connect(pane.viewer.choose)
+pause, step = QtWidgets.QPushButton("Pause"), QtWidgets.QPushButton("Step")
+pause.clicked.connect(pane.viewer.toggle)
+step.clicked.connect(pane.viewer.step)
+done, loss = QtWidgets.QProgressBar(maximum=given.steps), QtWidgets.QLabel()
+for widget in (shown, pause, step, done, loss):
     column.addWidget(widget)
-row.addLayout(column)
-row.addWidget(pane, 1)
-
-shape = Shape(given.device, (384, 384))
-seen = steps = 0
+column.addStretch()
+dock.setWidget(box)
+window.addDockWidget(QtCore.Qt.DockWidgetArea.LeftDockWidgetArea, dock)
 
 
-def frame() -> None:
-    global seen, steps
-    pane.poll()
-    if run.isChecked():
-        shape.engine.step()
-        steps += 1
-        loss.setText(f"loss {shape.engine.losses()[-1]:.4f} after {steps} steps")
-    shape.turn(0.01 * (turn.value() - seen), 0)
-    seen = turn.value()
-    pane.presenter.present(shape.engine, [Layer("view", centred(pane.presenter.size))])
-    if steps >= given.steps:
-        window.close()
+def tell() -> None:
+    pause.setText("Go on" if pane.viewer.paused else "Pause")
+    done.setValue(session.status.done)
+    if session.status.done:
+        loss.setText(f"loss {engine.losses()[-1]:.4f}")
 
 
-timer = QtCore.QTimer(window)
-timer.timeout.connect(frame)
-timer.start(1000 // 30)
+clock = QtCore.QTimer(window)
+clock.timeout.connect(tell)
+clock.start(200)
 window.show()
 app.exec()
-print(loss.text())
 pane.close()
-shape.engine.close()
+print(f"closed with loss {engine.losses()[-1]:.4f}")
+engine.close()

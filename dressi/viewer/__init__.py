@@ -6,10 +6,12 @@
         Viewer(EngineSession(ad, positions=positions, faces=mesh.faces), canvas).run()
 
 ``Viewer`` drives a session: ``FitSession`` (a fit), ``EngineSession`` (any ``DressiAD``) or ``MeshSession`` (a mesh).
-``open_canvas`` opens a window of GLFW, Qt or Jupyter; a program with a loop of its own calls ``Viewer.tick``.
+``open_canvas`` opens a window of GLFW, Qt or Jupyter; a program with a loop of its own calls ``Viewer.tick``, a notebook
+starts ``Viewer.live``. ``qt_pane`` is the viewer as a widget, ``host_canvas`` a canvas in any window of the program.
 """
 
 from .canvas import Canvas, open_canvas
+from .embed import host_canvas, qt_pane
 from .orbit import Orbit
 from .presenter import Layer, OffscreenPresenter, Presenter
 from .sessions.engine import EngineSession
@@ -27,5 +29,7 @@ __all__ = [
     "Orbit",
     "Presenter",
     "Viewer",
+    "host_canvas",
     "open_canvas",
+    "qt_pane",
 ]

@@ -179,17 +179,20 @@ def missing(backend: str, error: ImportError) -> InputError:
     )
 
 
-class OffscreenWindow:
-    """No window: pictures go into ``presenter.frame``, events come from ``submit``."""
+class HostWindow:
+    """A window of the program that dressi is part of: pictures go to a presenter, events come from ``submit``."""
 
     widget = None
-    pixel_ratio = 1.0
 
-    def __init__(self, size: tuple[int, int]):
-        self.presenter = OffscreenPresenter(size)
+    def __init__(self, presenter: Presenter, pixel_ratio: float = 1.0):
+        self._presenter, self.pixel_ratio = presenter, pixel_ratio
         self.closed = False
         self._handlers: dict[str, list[Handler]] = {}
         self._events: list[Event] = []
+
+    @property
+    def presenter(self) -> Presenter:
+        return self._presenter
 
     def listen(self, kind: str, handler: Handler) -> None:
         self._handlers.setdefault(kind, []).append(handler)
@@ -203,16 +206,28 @@ class OffscreenWindow:
             for handler in self._handlers.get(event["event_type"], ()):
                 handler(event)
 
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.submit({"event_type": "close"})
+            self.poll()
+
+
+class OffscreenWindow(HostWindow):
+    """No window: pictures go into ``presenter.frame``."""
+
+    def __init__(self, size: tuple[int, int]):
+        super().__init__(OffscreenPresenter(size))
+
+    @property
+    def presenter(self) -> OffscreenPresenter:
+        assert isinstance(self._presenter, OffscreenPresenter)
+        return self._presenter
+
     def resize(self, size: tuple[int, int]) -> None:
         """What dragging a corner would do."""
         self.presenter.resize(size)
         self.submit({"event_type": "resize", "width": size[0], "height": size[1], "pixel_ratio": 1.0})
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            for handler in self._handlers.get("close", ()):
-                handler({"event_type": "close"})
 
 
 def open_window(size: tuple[int, int], title: str) -> OffscreenWindow:

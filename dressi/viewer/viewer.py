@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 
@@ -87,8 +88,23 @@ class Viewer:
                 self.draw()
                 return
 
-    def tick(self) -> bool:
-        """Take the events, advance until the next picture is due, draw it. Whether the window is still open."""
+    async def live(self, *, stay: bool = True) -> None:
+        """``run`` for notebooks and other programs with a loop of asyncio, which gets its turn after every tick:
+        ``task = asyncio.create_task(viewer.live())``."""
+        while self.tick(rest=False):
+            if not stay and self.session.status.finished:
+                self.draw()
+                return
+            await asyncio.sleep(INTERVALS[0] if self.resting else 0)
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is to do but to wait for the user."""
+        return self.paused or self.session.status.finished
+
+    def tick(self, *, rest: bool = True) -> bool:
+        """Take the events, advance until the next picture is due, draw it. Whether the window is still open. rest: sleep
+        while nothing is to do; a program with a loop of its own that waits for events says False."""
         self.canvas.process_events()
         for asked in self._take():
             asked()
@@ -97,8 +113,8 @@ class Viewer:
             return False
         due = self._last + self.interval
         left = max(due - time.perf_counter(), 0.0)
-        if self.paused or self.session.status.finished:
-            time.sleep(min(left, INTERVALS[0]))
+        if self.resting:
+            time.sleep(min(left, INTERVALS[0]) if rest else 0)
         else:
             self.session.advance(max(left, 0.002))
             self._dirty = True

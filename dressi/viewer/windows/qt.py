@@ -11,7 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from ...errors import InputError
+from ..canvas import Canvas
 from ..presenter import CopyPresenter, EitherPresenter, SwapchainPresenter
+from ..sessions.session import Session
+from ..viewer import INTERVALS, Viewer
 from .native import SurfaceContext
 
 BINDINGS = ("PySide6", "PyQt6")
@@ -125,6 +128,28 @@ class QtCanvas(_Base):
             QtWidgets.QApplication.processEvents()
         if not self.closed:
             self._process_events()
+
+
+class ViewerPane(QtCanvas):
+    """The viewer as a widget, driven by a timer of Qt's; see ``dressi.viewer.qt_pane``."""
+
+    def __init__(self, session: Session, parent: Any, size: tuple[int, int], *, panel: bool):
+        super().__init__(parent, size)
+        self.viewer = Viewer(session, Canvas(self), panel=panel)
+        self._timer = QtCore.QTimer(self)
+        self._timer.timeout.connect(self._tick)
+        self._timer.start(0)
+
+    def _tick(self) -> None:
+        going = False
+        try:
+            going = self.viewer.tick(rest=False)
+        finally:  # an error is shown once, not at every tick
+            if not going:
+                self._timer.stop()
+        wait = round(1000 * INTERVALS[0]) if self.viewer.resting else 0
+        if self._timer.interval() != wait:
+            self._timer.setInterval(wait)
 
 
 def open_window(size: tuple[int, int], title: str) -> QtCanvas:

@@ -51,10 +51,10 @@ class Viewer:
         supported = vk.vkGetPhysicalDeviceFeatures(self.physical)
         wanted = ("shaderStorageImageExtendedFormats", "fragmentStoresAndAtomics")
         self.features = [f for f in wanted if getattr(supported, f)] if features is None else [*features]
+        # Named, because the binding copies it without the numbers that it points to.
+        queues = [vk.VkDeviceQueueCreateInfo(queueFamilyIndex=0, queueCount=1, pQueuePriorities=[1.0])]
         info = vk.VkDeviceCreateInfo(
-            pQueueCreateInfos=[
-                vk.VkDeviceQueueCreateInfo(queueFamilyIndex=0, queueCount=1, pQueuePriorities=[1.0])
-            ],
+            pQueueCreateInfos=queues,
             ppEnabledExtensionNames=swapchain,
             pEnabledFeatures=vk.VkPhysicalDeviceFeatures(**dict.fromkeys(self.features, True)),
         )
