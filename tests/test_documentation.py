@@ -77,8 +77,8 @@ def parse(command: str) -> None:
         try:
             group.commands[words[0]].make_context(words[0], words[1:])  # type: ignore[attr-defined]
         except Exception as error:
-            # `dressi fit --photos` names an option without its value.
-            if not str(error).startswith(f"Option '{words[-1]}' requires an argument"):
+            # `dressi bench` names a command without its arguments, `dressi fit --photos` an option without its value.
+            if len(words) > 1 and not str(error).startswith(f"Option '{words[-1]}' requires an argument"):
                 raise
     elif words and not words[0].startswith("-"):
         raise ValueError(f"there is no command {words[0]}")
