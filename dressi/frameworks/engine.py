@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from ..ad.transform.simplify import simplify
 from ..config import config
 from ..vk.plan.options import PlanOptions
 from ..vk.run.device.device import Device
+from ..vk.run.device.exchange import Exchange
+from ..vk.run.device.memory import from_planes
 from ..vk.run.executor import VulkanExecutor
 from ..vk.run.measure.calibration import model_of
 from ..vk.run.values.evaluate import shared_device
@@ -36,8 +40,66 @@ Seeds = Sequence[np.ndarray | None]
 Choice = tuple[bool, ...]
 
 
+class Call:
+    """A program with what goes in and out of it in every call."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Variable],
+        inputs: Sequence[Parts],
+        seeds: Sequence[Parts],
+        workspace: Workspace,
+    ):
+        device, self._workspace = workspace.device, workspace
+        program = simplify(Program({str(k): v for k, v in enumerate(outputs)}))
+        self._executor = VulkanExecutor(
+            program, device, options=OPTIONS, cost=model_of(device), workspace=workspace
+        )
+        read = self._executor.leaves
+        self.inputs = [[k for k, leaf in enumerate(parts) if leaf in read] for parts in inputs]
+        self.seeds = [[k for k, leaf in enumerate(parts) if leaf in read] for parts in seeds]
+        self.leaves = _chosen_of(inputs, self.inputs)
+        with device.undo_on_error():
+            self._in = workspace.inlet(self.leaves)
+            self._of_seeds = workspace.inlet(_chosen_of(seeds, self.seeds))
+            self._outputs = [self._executor.program.outputs[str(k)] for k in range(len(outputs))]
+            self._images = [self._executor.images(v) for v in self._outputs]
+            flat = [image for images in self._images for image in images]
+            self._out = Exchange(workspace.commands, flat, upload=False)
+
+    def __call__(self, inputs: Sequence[np.ndarray] | None, seeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The values of the outputs. inputs: for ``leaves``; None: they hold them already."""
+        if inputs is not None:
+            self._in.send(inputs)
+        if seeds:
+            self._of_seeds.send(seeds)
+        self._executor.run()
+        self._out.submit()
+        self._out.wait()
+        texels, found = iter(self._out.texels), []
+        for v, images in zip(self._outputs, self._images, strict=True):
+            planes = [next(texels) for _ in images]
+            found.append(from_planes(v, planes, self._workspace.limits.tiling(v)))
+        return found
+
+    def close(self) -> None:
+        """Release everything on the device."""
+        self._workspace.commands.wait()
+        for exchange in (self._in, self._of_seeds, self._out):
+            exchange.destroy()
+        self._executor.close()
+
+
+def _chosen_of(parts: Sequence[Parts], numbers: Sequence[Sequence[int]]) -> list[Variable]:
+    return [leaves[k] for leaves, chosen in zip(parts, numbers, strict=True) for k in chosen]
+
+
 class Kept:
-    """An operation for one signature: the program of its outputs, and of each set of gradients that was asked for."""
+    """An operation for one signature: the program of its outputs, and of each set of gradients that was asked for.
+
+    Every forward call has a number. A backward call that names it, while the inputs of that call still lie on the device, does
+    not send them again.
+    """
 
     def __init__(self, operation: Operation, given: Sequence[Spec], workspace: Workspace):
         self._workspace = workspace
@@ -48,28 +110,44 @@ class Kept:
         shapes = operation.outputs(*given[: len(operation.names)])
         self._results = [computed(parts, shape) for parts, shape in zip(self._outputs, shapes, strict=True)]
         self._seeds = [layout.leaves("gradient") for layout in self._results]
-        self._forward: VulkanExecutor | None = None
-        self._backward: dict[tuple[Choice, Choice], VulkanExecutor] = {}
+        self._calls: dict[tuple[Choice, Choice] | None, Call] = {}
+        self._number, self._held = 0, dict[Variable, int]()
 
-    def forward(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs."""
-        if self._forward is None:
-            self._forward = self._made([v for parts in self._outputs for v in parts])
-        return self._run(self._forward, self._sent(self._inputs, self._layouts, arrays), self._results)
+    def forward(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
+        """The outputs, and the number of the call."""
+        if None not in self._calls:
+            outputs = [v for parts in self._outputs for v in parts]
+            self._calls[None] = Call(outputs, self._inputs, [], self._workspace)
+        self._number += 1
+        return self._joined(self._run(None, arrays, [], self._number), self._results), self._number
 
     def backward(
-        self, arrays: Sequence[np.ndarray], seeds: Seeds, wanted: Sequence[bool]
+        self, arrays: Sequence[np.ndarray], seeds: Seeds, wanted: Sequence[bool], number: int | None
     ) -> list[np.ndarray]:
-        """The gradients of sum(seed * output) by the wanted inputs."""
+        """The gradients of sum(seed * output) by the wanted inputs. number: of the call of forward with these arrays."""
         key = tuple(wanted), tuple(seed is not None for seed in seeds)
-        if key not in self._backward:
-            self._backward[key] = self._made(self._gradients(*key))
-        sent = self._sent(self._inputs, self._layouts, arrays)
-        given = [k for k, seed in enumerate(seeds) if seed is not None]
-        leaves, layouts = [self._seeds[k] for k in given], [self._results[k] for k in given]
-        sent |= self._sent(leaves, layouts, [seed for seed in seeds if seed is not None])
-        results = [layout for layout, want in zip(self._layouts, wanted) if want]
-        return self._run(self._backward[key], sent, results)
+        if key not in self._calls:
+            self._calls[key] = Call(self._gradients(*key), self._inputs, self._seeds, self._workspace)
+        if number is None:
+            number = self._number = self._number + 1
+        layouts = [layout for layout, want in zip(self._layouts, wanted) if want]
+        return self._joined(self._run(key, arrays, seeds, number), layouts)
+
+    def _run(
+        self, key: tuple[Choice, Choice] | None, arrays: Sequence[np.ndarray], seeds: Seeds, number: int
+    ) -> list[np.ndarray]:
+        call = self._calls[key]
+        inputs = None
+        if any(self._held.get(leaf) != number for leaf in call.leaves):
+            inputs = _split(self._layouts, arrays, call.inputs)
+        found = call(inputs, _split(self._results, seeds, call.seeds) if seeds else [])
+        self._held.update(dict.fromkeys(call.leaves, number))
+        return found
+
+    @staticmethod
+    def _joined(values: Sequence[np.ndarray], layouts: Sequence[Layout]) -> list[np.ndarray]:
+        parts = iter(values)
+        return [layout.join([next(parts) for _ in layout.vtypes]) for layout in layouts]
 
     def _gradients(self, wanted: Choice, seeded: Choice) -> list[Variable]:
         total = F.constant(0.0)
@@ -79,39 +157,23 @@ class Kept:
                     total = total + F.sum(F.sum_components(F.hadamard(seed, y)))
         return gradient(total, [v for parts, want in zip(self._inputs, wanted) if want for v in parts])
 
-    def _made(self, outputs: Sequence[Variable]) -> VulkanExecutor:
-        program = simplify(Program({str(k): v for k, v in enumerate(outputs)}))
-        device = self._workspace.device
-        return VulkanExecutor(
-            program, device, options=OPTIONS, cost=model_of(device), workspace=self._workspace
-        )
-
-    @staticmethod
-    def _sent(
-        leaves: Sequence[Parts], layouts: Sequence[Layout], arrays: Sequence[np.ndarray]
-    ) -> dict[Variable, np.ndarray]:
-        return {
-            leaf: values
-            for parts, layout, array in zip(leaves, layouts, arrays, strict=True)
-            for leaf, values in zip(parts, layout.split(array), strict=True)
-        }
-
-    def _run(
-        self, executor: VulkanExecutor, sent: Mapping[Variable, np.ndarray], results: Sequence[Layout]
-    ) -> list[np.ndarray]:
-        self._workspace.send_many({leaf: values for leaf, values in sent.items() if leaf in executor.leaves})
-        executor.run()
-        outputs = executor.program.outputs
-        readers = [executor.recv_async(outputs[str(k)]) for k in range(len(outputs))]
-        values = iter([reader.result() for reader in readers])
-        return [layout.join([next(values) for _ in layout.vtypes]) for layout in results]
-
     def close(self) -> None:
         """Release everything on the device."""
-        for executor in (self._forward, *self._backward.values()):
-            if executor is not None:
-                executor.close()
+        for call in self._calls.values():
+            call.close()
         self._workspace.release(v for parts in (*self._inputs, *self._seeds) for v in parts)
+
+
+def _split(
+    layouts: Sequence[Layout], arrays: Sequence[np.ndarray | None], numbers: Sequence[Sequence[int]]
+) -> list[np.ndarray]:
+    """The values of the leaves with these numbers, of each array."""
+    found = []
+    for layout, array, chosen in zip(layouts, arrays, numbers, strict=True):
+        if chosen and array is not None:
+            parts = layout.split(array)
+            found += [parts[k] for k in chosen]
+    return found
 
 
 def _whole(parts: Parts) -> Parts:
@@ -119,6 +181,13 @@ def _whole(parts: Parts) -> Parts:
     width, height = (max(v.size[k] for v in parts) for k in range(2))
     domain: Domain = domain_of((width, height), max(v.batch for v in parts))
     return tuple(v if v.domain == domain else F.expand(v, domain.batch, domain.size) for v in parts)
+
+
+class Ticket(NamedTuple):
+    """Names a call of forward."""
+
+    kept: weakref.ref[Kept]
+    number: int
 
 
 class Engine:
@@ -129,10 +198,12 @@ class Engine:
         self._workspace = Workspace(device, device.limits)
         self._kept: OrderedDict[tuple[Operation, tuple[Spec, ...]], Kept] = OrderedDict()
 
-    def forward(self, operation: Operation, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs of an operation. Raises InputError, DressiErrors."""
+    def forward(self, operation: Operation, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Ticket]:
+        """The outputs of an operation, and a ticket for ``backward``. Raises InputError, DressiErrors."""
         whole = operation.complete(arrays)
-        return self._program(operation, whole).forward(whole)
+        kept = self._program(operation, whole)
+        values, number = kept.forward(whole)
+        return values, Ticket(weakref.ref(kept), number)
 
     def backward(
         self,
@@ -140,10 +211,14 @@ class Engine:
         arrays: Sequence[np.ndarray],
         seeds: Seeds,
         wanted: Sequence[bool],
+        ticket: Ticket | None = None,
     ) -> list[np.ndarray]:
-        """The gradients of sum(seed * output) by the wanted inputs, with the shapes of these."""
+        """The gradients of sum(seed * output) by the wanted inputs, with the shapes of these. ticket: of the call of forward
+        with the same arrays; without it, or when other calls followed that one, they are sent again."""
         whole = operation.complete(arrays)
-        return self._program(operation, whole).backward(whole, seeds, wanted)
+        kept = self._program(operation, whole)
+        number = ticket.number if ticket is not None and ticket.kept() is kept else None
+        return kept.backward(whole, seeds, wanted, number)
 
     def _program(self, operation: Operation, arrays: Sequence[np.ndarray]) -> Kept:
         key = (operation, tuple(spec_of(array) for array in arrays))

@@ -56,7 +56,7 @@ def _function(operation: Operation) -> Any:
         given = [spec(array) for array in arrays]
         shapes, types = operation.outputs(*given), operation.output_types(*given)
         return _call(
-            lambda *values: tuple(engine().forward(operation, values)),
+            lambda *values: tuple(engine().forward(operation, values)[0]),
             tuple(jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, types)),
             arrays,
         )

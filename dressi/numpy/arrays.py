@@ -37,7 +37,7 @@ def apply(operation: Operation, *arrays: np.ndarray) -> tuple[list[np.ndarray], 
     """The outputs of an operation, and the function that pulls gradients back. Raises InputError."""
     specs = [spec_of(array) for array in arrays]
     shapes = operation.outputs(*specs)
-    values = engine().forward(operation, arrays)
+    values, ticket = engine().forward(operation, arrays)
     smooth = [spec.dtype == "float32" for spec in specs]
 
     def pull(*gradients: Any) -> dict[str, np.ndarray]:
@@ -53,6 +53,7 @@ def apply(operation: Operation, *arrays: np.ndarray) -> tuple[list[np.ndarray], 
         names = [name for name, is_smooth in zip(operation.names, smooth) if is_smooth]
         if all(seed is None for seed in seeds):
             return {name: np.zeros_like(a) for name, a in zip(operation.names, arrays) if name in names}
-        return dict(zip(names, engine().backward(operation, arrays, seeds, smooth), strict=True))
+        found = engine().backward(operation, arrays, seeds, smooth, ticket)
+        return dict(zip(names, found, strict=True))
 
     return values, pull

@@ -46,7 +46,8 @@ class Applied(torch.autograd.Function):
         ctx.operation = operation
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        found = tuple(torch.from_numpy(array) for array in engine().forward(operation, arrays))
+        values, ctx.ticket = engine().forward(operation, arrays)
+        found = tuple(torch.from_numpy(array) for array in values)
         ctx.mark_non_differentiable(*(t for t in found if not t.is_floating_point()))
         return found
 
@@ -58,7 +59,7 @@ class Applied(torch.autograd.Function):
         seeds = [None if g is None else g.numpy() for g in gradients]
         if not any(wanted) or all(seed is None for seed in seeds):
             return (None, *(None for _ in wanted))
-        found = iter(engine().backward(ctx.operation, arrays, seeds, wanted))
+        found = iter(engine().backward(ctx.operation, arrays, seeds, wanted, ctx.ticket))
         return (None, *(torch.from_numpy(next(found)) if want else None for want in wanted))
 
 

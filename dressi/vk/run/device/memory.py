@@ -139,6 +139,10 @@ def from_planes(variable: Variable, planes: list[np.ndarray], tiling: Tiling) ->
     """The inverse of ``to_planes``: an array of the Variable's shape."""
     n = variable.vtype.planes[0]
     (w, h), tiles = variable.size, []
+    if len(planes) == 1 and tiling.columns == 1 and not variable.vtype.is_matrix:
+        return (
+            planes[0][: variable.batch * h, :w, :n].copy().reshape(variable.shape)
+        )  # tiles below each other
     for tile in range(variable.batch):
         x, y = tiling.offset(tile)
         tiles.append(np.concatenate([p[y : y + h, x : x + w, :n] for p in planes], axis=-1))
