@@ -128,8 +128,10 @@ def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: It
     values = values.reshape(*values.shape[:3], -1)
     w, h = variable.size
     for k, texels in enumerate(planes):
-        if n < texels.shape[-1] or variable.batch < tiling.rows * tiling.columns:
+        if variable.batch < tiling.rows * tiling.columns:
             texels[:] = 0
+        elif n < texels.shape[-1]:
+            texels[..., n:] = 0
         for tile in range(variable.batch):
             x, y = tiling.offset(tile)
             texels[y : y + h, x : x + w, :n] = values[tile, ..., k * n : (k + 1) * n]
@@ -140,9 +142,8 @@ def from_planes(variable: Variable, planes: list[np.ndarray], tiling: Tiling) ->
     n = variable.vtype.planes[0]
     (w, h), tiles = variable.size, []
     if len(planes) == 1 and tiling.columns == 1 and not variable.vtype.is_matrix:
-        return (
-            planes[0][: variable.batch * h, :w, :n].copy().reshape(variable.shape)
-        )  # tiles below each other
+        texels = planes[0][: variable.batch * h, :w, :n]  # tiles stand below each other
+        return texels.copy().reshape(variable.shape)
     for tile in range(variable.batch):
         x, y = tiling.offset(tile)
         tiles.append(np.concatenate([p[y : y + h, x : x + w, :n] for p in planes], axis=-1))
