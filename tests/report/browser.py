@@ -41,7 +41,7 @@ class Browser:
         ]
         # The protocol speaks on the file descriptors 3 and 4.
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "sh", *words],
+            ["bash", "-c", f'exec "$@" 3<&{from_us} 4>&{to_us}', "bash", *words],
             pass_fds=(from_us, to_us), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(from_us)
@@ -95,15 +95,17 @@ class Browser:
             time.sleep(0.1)
 
     def key(self, key: str) -> None:
-        for kind in ("keyDown", "keyUp"):
-            self("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+        """Press one of the arrow keys."""
+        code = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}[key]
+        for kind in ("rawKeyDown", "keyUp"):
+            self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
-    def picture(self, path: Path, *, whole: bool = False, clip: dict[str, float] | None = None) -> None:
+    def picture(self, *, whole: bool = False, clip: dict[str, float] | None = None) -> bytes:
         """A PNG of the window, of the whole page, or of a part of it."""
-        options: dict[str, Any] = {"format": "png", "captureBeyondViewport": whole}
+        options: dict[str, Any] = {"format": "png", "captureBeyondViewport": whole or clip is not None}
         if clip is not None:
             options["clip"] = {**clip, "scale": 1}
-        path.write_bytes(base64.b64decode(self("Page.captureScreenshot", **options)["data"]))
+        return base64.b64decode(self("Page.captureScreenshot", **options)["data"])
 
     def complaints(self) -> list[str]:
         """Errors and warnings of the console, exceptions, and requests that left the page."""
@@ -115,7 +117,9 @@ class Browser:
             ):
                 found.append(json.dumps(said)[:500])
             elif method == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
-                found.append(said["entry"]["text"])
+                # Screenshots make the driver complain about their own reads.
+                if "ReadPixels" not in said["entry"]["text"]:
+                    found.append(said["entry"]["text"])
             elif method == "Network.requestWillBeSent":
                 url = said["request"]["url"]
                 if not url.startswith(("data:", "blob:", "file:", "about:")):

@@ -108,6 +108,11 @@ def test_devices_stand_against_each_other(tmp_path: Path):
     assert rows(html, "devices")[1][1:] == ["2.00", "5.00", "×2.50", "1.0e-05", "1.0e-03", "0"]
 
 
+def test_the_fastest_device_is_the_reference(tmp_path: Path):
+    html = page_of(tmp_path, [result("silhouette", "slow", 4.0), result("silhouette", "fast", 2.0)])
+    assert rows(html, "devices")[1][1:4] == ["2.00", "4.00", "×2.00"]
+
+
 def test_failures_are_rows_with_their_sentence(tmp_path: Path):
     bad = {
         "case": "table5",
