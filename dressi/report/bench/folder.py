@@ -38,6 +38,12 @@ class Measured:
         width, height = self.settings["size"]
         return int(width), int(height)
 
+    @property
+    def agreement(self) -> dict[str, Any]:
+        """How far it is from the result of another device; empty for that one."""
+        found = self.facts.get("agreement")
+        return found if isinstance(found, dict) else {}
+
     def number(self, *names: str) -> float | None:
         """A number deep in the facts; None where there is none."""
         found: Any = self.facts

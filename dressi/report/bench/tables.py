@@ -246,27 +246,25 @@ def figure9(bench: BenchFolder) -> Markup | None:
     if not mine:
         return None
     charts = []
-    for phase in dict.fromkeys(str(one.facts.get("phase") or one.label) for one in mine):
+    for phase in dict.fromkeys(map(_phase, mine)):
         series = [
             Series(short(one.device), list(range(len(one.facts["losses"]))), _values(one.facts["losses"]))
             for one in mine
-            if str(one.facts.get("phase") or one.label) == phase
+            if _phase(one) == phase
         ]
         charts.append(line_chart(phase.capitalize(), series, x_label="step", y_label="loss", log=True))
-    rows = []
-    for one in mine:
-        agreement = one.facts.get("agreement")
-        parts = agreement if isinstance(agreement, dict) else {}
-        rows.append(
-            [
-                str(one.facts.get("phase") or one.label),
-                short(one.device),
-                number(one.number("quality", "last_loss")),
-                _part(parts.get("last_loss")),
-                _part(parts.get("image")),
-                _part(parts.get("gradient")),
-            ]
-        )
+    rows = [
+        [
+            _phase(one),
+            short(one.device),
+            number(one.number("quality", "last_loss")),
+            *(
+                differs(one.agreement, part) if one.agreement else "reference"
+                for part in ("last_loss", "image", "gradient")
+            ),
+        ]
+        for one in sorted(mine, key=_phase)
+    ]
     head = ["Phase", "Device", "last loss", "loss differs by", "first image by", "first gradient by"]
     note = f"{paper.FIGURE9} Here the losses, on every device of this machine, from the same start with the same targets."
     return section(
@@ -283,8 +281,14 @@ def _values(losses: Sequence[Any]) -> list[float | None]:
     return [float(v) if isinstance(v, int | float) and not isinstance(v, bool) else None for v in losses]
 
 
-def _part(value: Any) -> str:
-    """A part of the largest value, or that it is the reference."""
+def _phase(one: Measured) -> str:
+    return str(one.facts.get("phase") or one.label)
+
+
+def differs(agreement: dict[str, Any], part: str) -> str:
+    """How far a part is from that of the reference, and in how many of its texels."""
+    value, share = agreement.get(part), agreement.get(f"{part}_share")
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return "reference"
-    return "0" if value == 0 else f"{value:.1e}"
+        return "–"
+    said = "0" if value == 0 else f"{value:.1e}"
+    return f"{said} ({100 * share:.2g} %)" if isinstance(share, float) and share > 0 else said

@@ -131,6 +131,8 @@ def number(value: Any, digits: int = 3) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return "–"
     size = abs(value)
+    if size == 0:
+        return "0"
     if size >= 10 ** (digits - 1):
         return f"{value:,.0f}"
     if 0 < size < 1e-4:
