@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dressi.vk.run.host.library import load_with_partner
 from dressi.vk.run.host.link import fingerprint
 from dressi.vk.run.shaders.errors import Shader as Shader
 from dressi.vk.run.shaders.errors import shader_error
@@ -100,36 +101,15 @@ _SIGNATURES = {
 }
 
 
-class _Parts:
-    """Two libraries as one: a function is looked for in both."""
-
-    def __init__(self, *libraries: ctypes.CDLL):
-        self._libraries = libraries
-
-    def __getattr__(self, name: str) -> Any:
-        for library in self._libraries[:-1]:
-            with suppress(AttributeError):
-                return getattr(library, name)
-        return getattr(self._libraries[-1], name)
-
-
-def _parts(path: Path) -> Any:
-    """glslang, and before release 14 the library beside it that writes SPIR-V, which may need glslang's names without saying
-    where they are. Raises OSError."""
-    library = ctypes.CDLL(str(path))
-    other = path.with_name(path.name.replace("glslang", "SPIRV", 1))
-    if hasattr(library, "glslang_program_SPIRV_generate") or not other.is_file():
-        return library
-    return _Parts(ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL), ctypes.CDLL(str(other)))
-
-
 class GlslangLibrary(Compiler):
-    """glslang's C interface in a shared library, or in two. OSError or AttributeError when `path` is not one."""
+    """glslang's C interface in a shared library, or, before release 14, in two: the other one writes SPIR-V. OSError or AttributeError when `path` is not one."""
 
     def __init__(self, path: Path, identity_files: Sequence[Path] | None = None):
         super().__init__("glslang", identity_files or [path])
         self.path = path
-        library = _parts(path)
+        library = load_with_partner(
+            path, path.name.replace("glslang", "SPIRV", 1), "glslang_program_SPIRV_generate"
+        )
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(library, f"glslang_{name}")
             function.restype, function.argtypes = result, arguments

@@ -288,6 +288,7 @@ def test_in_a_foreign_cache_the_library_is_linked_elsewhere(static, linked, plac
 def test_why_a_library_cannot_be_used_is_said(static, monkeypatch):
     monkeypatch.setattr(link.shutil, "which", lambda name, path=None: None)
     monkeypatch.setattr(pyglslang, "programs", lambda: iter(()))
+    monkeypatch.setattr(pyglslang, "packaged", list)
     monkeypatch.setattr(pyglslang, "_shared", lambda *stems: [])
     with pytest.raises(pyglslang.ShaderError, match=r"no GLSL compiler.*needs a C\+\+ compiler"):
         pyglslang.find_compiler()

@@ -99,6 +99,7 @@ def test_a_missing_driver_names_the_cure(system, monkeypatch, tmp_path):
 def test_a_missing_compiler_names_the_cure(system, monkeypatch):
     monkeypatch.setattr(pyglslang, "_library_folders", list)
     monkeypatch.setattr(pyglslang, "programs", lambda: iter(()))
+    monkeypatch.setattr(pyglslang, "packaged", list)
     with pytest.raises(ShaderError, match="no GLSL compiler was found; install ") as caught:
         pyglslang.find_compiler()
     assert WORDS[sys.platform][2] in str(caught.value)
@@ -123,6 +124,7 @@ def test_the_vulkan_sdk_is_searched_first_by_the_names_of_the_system(system, mon
     assert pyglslang._shared("shaderc_shared")[0] == files[1]
     failures: list[str] = []
     monkeypatch.setattr(pyglslang, "programs", lambda: iter(()))
+    monkeypatch.setattr(pyglslang, "packaged", list)
     monkeypatch.setattr(pyglslang, "_library_folders", lambda: [files[0].parent])
     with pytest.raises(ShaderError, match="cannot be used"):
         pyglslang.find_compiler(failures)

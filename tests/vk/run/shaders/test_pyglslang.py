@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import struct
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -217,3 +218,27 @@ def test_a_library_that_is_not_glslang_is_refused():
     for kind in (GlslangLibrary, ShadercLibrary):
         with pytest.raises(AttributeError):
             kind(other)
+
+
+def test_the_package_and_another_glslang_do_not_call_each_other(tmp_path: Path):
+    """In a process that loads the package first: names that all see would reach the library that is loaded later."""
+    files = [*pyglslang.packaged(), *(folder / "libglslang.a" for folder in pyglslang._library_folders())]
+    if len(files) < 2 or not any(file.suffix == ".a" and file.is_file() for file in files):
+        pytest.skip("there are no two libraries of glslang")
+    static = next(file for file in files if file.suffix == ".a" and file.is_file())
+    code = f"""
+from pathlib import Path
+from dressi.vk.run.host.link import link_static
+from dressi.vk.run.shaders.compilers import GlslangLibrary, Shader
+shader = Shader({VERTEX!r}, "vertex", "v")
+def load(first):
+    found = [GlslangLibrary(Path({str(files[0])!r}))] if first else []
+    return [GlslangLibrary(link_static(Path({str(static.parent)!r}))), *found][0]
+import sys
+sys.stdout.write(load(sys.argv[1] == "both").compile([shader])[0].hex())
+"""
+    outputs = {
+        subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True, check=True).stdout
+        for how in ("alone", "both")
+    }
+    assert len(outputs) == 1 and len(outputs.pop()) > 100
