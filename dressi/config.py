@@ -162,6 +162,10 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         self(**{name: value})
 
+    def names(self) -> list[str]:
+        """The names of all settings; the environment has them as DRESSI_ and the name in capitals."""
+        return list(self._readers)
+
     def __call__(self, **values: Any) -> _Override:
         """Override settings. As a `with` block they are restored at its end. Raises InputError on unknown names."""
         for name, value in values.items():

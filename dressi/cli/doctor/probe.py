@@ -1,0 +1,151 @@
+"""Looks at the Vulkan loader, its drivers and the GLSL compiler in a process of its own: any of them may crash.
+
+    python -m dressi.cli.doctor.probe devices | compiler | step INDEX
+
+The process prints one JSON object on its last line of stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PROBE = (sys.executable, "-m", "dressi.cli.doctor.probe")
+LONGEST = 120.0
+"""Seconds that a probe gets: a first step compiles shaders."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """facts: of the process.  failure: the end of a sentence about the process, where it did not answer."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    failure: str = ""
+
+
+Ask = Callable[..., Answer]
+"""``ask``, or what a test has in its place."""
+
+
+def ask(
+    *arguments: str, environment: Mapping[str, str] | None = None, command: Sequence[str] = PROBE
+) -> Answer:
+    """What a probe answers. environment: variables that are added."""
+    try:
+        result = subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, **(environment or {})},
+            timeout=LONGEST,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(failure=f"does not answer within {LONGEST:.0f} s")
+    except OSError as error:
+        return Answer(failure=f"cannot be started ({error})")
+    if result.returncode < 0:
+        return Answer(failure=f"crashes ({_name(-result.returncode)})")
+    try:
+        return Answer(json.loads(result.stdout.splitlines()[-1]))
+    except (ValueError, IndexError):
+        last = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
+        return Answer(failure=f"fails ({last[:300]})")
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+# ---------------------------------------------------------------------------- in the process of the probe
+
+
+def _devices() -> dict[str, Any]:
+    from dressi.errors import DressiError, NoDriverError
+    from dressi.vk.run.device.choose import choose, list_devices
+    from dressi.vk.run.device.instance import VALIDATION_LAYER, Instance, load_vulkan
+
+    try:
+        load_vulkan()
+    except NoDriverError as error:
+        return {"loader": str(error.__cause__ or error), "devices": []}
+    try:
+        found = list_devices()
+    except NoDriverError:
+        return {"devices": []}
+    chosen: dict[str, Any] = {"chosen": None}
+    try:
+        chosen = {"chosen": choose(found).index}
+    except DressiError as error:
+        chosen["refused"] = str(error)
+    layers = {layer.layerName for layer in Instance.shared().vk.vkEnumerateInstanceLayerProperties()}
+    return {
+        "devices": [device.as_dict() for device in found],
+        "validation": VALIDATION_LAYER in layers,
+        **chosen,
+    }
+
+
+def _compiler() -> dict[str, Any]:
+    from dressi.errors import ShaderError
+    from dressi.vk.run.shaders.pyglslang import find_compiler
+
+    failures: list[str] = []
+    try:
+        found = find_compiler(failures)
+    except ShaderError:
+        return {"compiler": None, "failures": failures}
+    return {"compiler": str(found), "in_process": found.in_process, "failures": failures}
+
+
+def _step(index: str) -> dict[str, Any]:
+    """One step of an optimisation and one rasterized cube, with what must come out of them."""
+    import numpy as np
+
+    from dressi import DressiAD, F, Variable, adam
+    from dressi.config import config
+    from dressi.render import primitives, render, ring
+
+    begin = time.perf_counter()
+    with config(device=int(index)), DressiAD() as ad:
+        image = Variable.of(np.full((8, 8), 0.5))
+        mask = np.asarray(render(primitives.cube(0.5), ring(np.zeros(3), 1.0, 1, (16, 16))).mask)
+        ad.set_loss(F.mean(F.square(image - 0.25)))
+        ad.set_optimizer(adam(0.1), [image])
+        ad.step(1)
+        loss, stepped = float(ad.losses()[0]), np.asarray(ad.recv(image))
+    right = abs(loss - 0.0625) < 1e-5 and np.allclose(stepped, 0.4, atol=1e-4) and 0 < mask.sum() < mask.size
+    return {"right": bool(right), "seconds": time.perf_counter() - begin}
+
+
+_PROBES: dict[str, Callable[..., dict[str, Any]]] = {
+    "devices": _devices,
+    "compiler": _compiler,
+    "step": _step,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    from dressi.errors import DressiError
+
+    try:
+        facts = _PROBES[arguments[0]](*arguments[1:])
+    except DressiError as error:
+        facts = {"error": str(error).splitlines()[0]}
+    print(json.dumps(facts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
