@@ -1,0 +1,117 @@
+"""The wheel, which is built from the sdist, in an empty environment on a machine without a compiler."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import dressi
+from dressi.render.io import load_mesh, save_mesh
+from dressi.render.mesh.primitives import pear
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+OFFLINE = (
+    "No matching distribution",
+    "Could not find a version",
+    "ConnectionError",
+    "Temporary failure",
+    "Max retries",
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="folders of Linux and macOS"),
+]
+
+
+def call(*words: str | Path, folder: Path, path: str) -> subprocess.CompletedProcess[str]:
+    """A program that finds others in ``path`` alone; skips where a package index cannot be reached."""
+    drop = ("PYTHONPATH", "VIRTUAL_ENV", "CC", "CXX")
+    environment = {name: value for name, value in os.environ.items() if name not in drop}
+    environment |= {"PATH": path, "DRESSI_CACHE": str(folder / "cache"), "HOME": str(folder)}
+    result = subprocess.run(
+        [str(word) for word in words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    said = result.stdout + result.stderr
+    if result.returncode and any(word in said for word in OFFLINE):
+        pytest.skip(f"no package index: {said.strip().splitlines()[-1]}")
+    return result
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the sdist and the wheel."""
+    if importlib.util.find_spec("build") is None:
+        pytest.skip("the package build is missing: pip install build")
+    folder = tmp_path_factory.mktemp("built")
+    # git is there for nothing but the list of ignored files.
+    result = call(sys.executable, "-m", "build", "-o", folder, REPOSITORY, folder=folder, path="/nonexistent")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def test_what_is_in_them(built: Path):
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    assert wheel.name == f"dressi-{dressi.__version__}-py3-none-any.whl"
+    names = zipfile.ZipFile(wheel).namelist()
+    kept = {
+        "dressi/py.typed",
+        "dressi/shaders/face.glsl",
+        "dressi/docs/changelog.md",
+        "dressi/cli/many/ray_pool.py",
+    }
+    assert kept <= set(names)
+    assert not [name for name in names if name.startswith(("tests", "apps")) or "__pycache__" in name]
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "pyproject.toml",
+        "LICENSE",
+        "Makefile",
+        ".ci/setup",
+        "tests/conftest.py",
+        "shaders/face.glsl",
+    } <= inside
+
+
+@pytest.mark.vk
+def test_it_runs_in_an_empty_environment(built: Path, tmp_path: Path):
+    home = tmp_path / "empty"
+    venv.create(home, with_pip=True, symlinks=True)
+    path = str(home / "bin")
+    (wheel,) = built.glob("*.whl")
+    result = call(
+        home / "bin" / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:", wheel, folder=tmp_path, path=path
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    result = call(home / "bin" / "dressi", "doctor", "--json", folder=tmp_path, path=path)
+    report = json.loads(result.stdout)
+    if any(
+        finding["topic"] in ("driver", "loader")
+        for finding in report["findings"]
+        if finding["level"] == "problem"
+    ):
+        pytest.skip("no Vulkan driver")
+    assert result.returncode == 0 and report["can_run"] and report["version"] == dressi.__version__, (
+        result.stdout
+    )
+    (fallback,) = [finding["text"] for finding in report["findings"] if finding["topic"] == "fallback"]
+    assert "c++" not in fallback
+    save_mesh(tmp_path / "pear.glb", pear(16, 12, 32))
+    options = ("--target", "pear.glb", "--size", "48", "--steps", "30", "--views", "4", "--out", "out")
+    result = call(home / "bin" / "dressi", "fit", *options, folder=tmp_path, path=path)
+    assert result.returncode == 0 and "heldout: IoU 0.9" in result.stdout, result
+    assert load_mesh(tmp_path / "out" / "result.glb").texture is not None
