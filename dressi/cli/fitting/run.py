@@ -72,6 +72,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
         with locked(request.out):
             if made is not None:
                 made.write(request.out / "masks")
+            window.say("pictures and the first shape are made ...", device)
             dataset = _dataset(source, options, make_engine, material)
             stages = RoundStages()
             job = FitJob(dataset, options, make_engine, init=init, folder=request.out, measure=stages)
@@ -80,9 +81,11 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                     preview = request.out / "preview.png" if request.preview else None
                     result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
                     if material is not None and result.finished:
+                        window.say("the material is recovered ...", device)
                         told, asked = window.during(bar, stop)
                         result = material.recovered(dataset, result, make_engine, told, asked, stages)
                 say("writing results ...")
+                window.say("results are written ...", device)
                 report = _written(request, source, device, dataset, result, begin, stages)
             except KeyboardInterrupt:
                 if not job.resumable:

@@ -24,6 +24,9 @@ class NoWindow:
         """What the job finds."""
         return job.run(resume=resume, progress=progress, stop=stop, preview=preview)
 
+    def say(self, text: str, device: Device) -> None:
+        """Something is done for which there is no picture."""
+
     def during(self, progress: Told, stop: Asked) -> tuple[Told, Asked]:
         """What a phase without pictures tells and asks."""
         return progress, stop
@@ -64,6 +67,13 @@ class FitWindow(NoWindow):
                 session.stop()
             raise
         return session.result()
+
+    def say(self, text: str, device: Device) -> None:
+        from dressi.viewer.notice import show_notice
+
+        if not self.canvas.closed:
+            with DressiAD(device) as engine:
+                show_notice(self.canvas, engine, text)
 
     def during(self, progress: Told, stop: Asked) -> tuple[Told, Asked]:
         def told(now: Progress) -> None:
