@@ -19,8 +19,8 @@ def show_notice(canvas: Canvas, engine: DressiAD, text: str) -> bool:
     >>> from dressi.viewer import open_canvas
     >>> from dressi.viewer.notice import show_notice
     >>> with DressiAD() as ad, open_canvas("offscreen", (64, 48)) as canvas:
-    ...     show_notice(canvas, ad, "preparing"), canvas.presenter.frame.std() > 1
-    (True, True)
+    ...     show_notice(canvas, ad, "preparing"), canvas.presenter.frame.shape
+    (True, (48, 64, 4))
     """
     canvas.process_events()
     size = canvas.presenter.size

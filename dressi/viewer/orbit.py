@@ -24,7 +24,7 @@ class Orbit:
     >>> orbit = Orbit()
     >>> orbit.turn(90.0, 0.0); orbit.zoom(2.0)
     >>> orbit.camera((64, 64)).center.round(3).tolist()
-    [1.522, 0.596, -0.554]
+    [-1.539, 0.596, 0.56]
     """
 
     azimuth: float = 20.0

@@ -46,9 +46,9 @@ class Viewer:
     ...     ad.set_loss(F.mean(F.square(F.length(image - 0.5))))
     ...     ad.set_optimizer(adam(0.05), [image])
     ...     viewer = Viewer(EngineSession(ad, image=image, steps=20), canvas, panel=False)
-    ...     while not viewer.session.status.finished:
-    ...         viewer.tick()
-    ...     viewer.draw()
+    ...     while viewer.tick() and not viewer.session.status.finished:
+    ...         pass
+    ...     shown = viewer.draw()
     ...     canvas.presenter.frame.shape
     (48, 64, 4)
     """

@@ -192,6 +192,9 @@ def write_results(
         report["material"] = {"light": type(result.light).__name__}
         if result.exposures is not None:
             report["material"]["exposures"] = result.exposures.tolist()
+    if result.steered:
+        keys = ("step", "factor", "value")
+        report["steered"] = [dict(zip(keys, change, strict=True)) for change in result.steered]
     if result.cameras is not None:
         report["poses"] = moves(result.cameras, given)
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}

@@ -67,5 +67,8 @@ class FitResult(Figures):
     """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
     exposures: np.ndarray | None = None
     """(N,) factors of the linear light of the training views, where exposures were recovered with the material."""
+    steered: list[tuple[int, str, float]] = field(default_factory=list)
+    """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``). Such a fit is
+    not found again from its options alone."""
     unsaved: str | None = None
     """Why the last checkpoint could not be written; None if it was written, or none was asked for."""

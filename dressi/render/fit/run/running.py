@@ -72,6 +72,7 @@ class FitRun:
             cameras,
             self._earlier,
             qualities(point, names),
+            steered=[] if job.controls is None else job.controls.changes,
             unsaved=job.keeper.unsaved,
         )
 
