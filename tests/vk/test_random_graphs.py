@@ -31,8 +31,9 @@ def test_what_vulkan_guarantees_is_enough(seed):
 
 
 @pytest.mark.vk
+@pytest.mark.one_driver
 def test_what_took_another_in_is_not_taken_in_itself(device):
-    """With few images a SubStage over one texel becomes a host, and could be fused itself."""
+    """The planner's choice, not the device's. With few images a SubStage over one texel becomes a host, and could be fused itself."""
     report = check(40015, device, count=40)
     assert report.failures == []
 
