@@ -8,6 +8,8 @@ from pages import README, blocks, run_block
 
 from dressi.vk.run.device.device import Device
 
+pytestmark = pytest.mark.one_driver
+
 EXAMPLES = {block.heading: block for block in blocks(README) if block.language == "python"}
 
 
