@@ -218,7 +218,9 @@ class Engine:
         whole = operation.complete(arrays)
         kept = self._program(operation, whole)
         number = ticket.number if ticket is not None and ticket.kept() is kept else None
-        return kept.backward(whole, seeds, wanted, number)
+        found = kept.backward(whole, seeds, wanted, number)
+        shapes = [array.shape for array, want in zip(arrays, wanted) if want]
+        return [values[tuple(map(slice, shape))] for values, shape in zip(found, shapes, strict=True)]
 
     def _program(self, operation: Operation, arrays: Sequence[np.ndarray]) -> Kept:
         key = (operation, tuple(spec_of(array) for array in arrays))

@@ -89,6 +89,22 @@ def entries(spec: Spec) -> Layout:
     return Layout(spec.shape, vtypes, list_size(count), batch[0] if batch else 1, count)
 
 
+STEPS = 8
+"""How many lengths of lists there are from one power of two to the next."""
+
+
+def with_room(values: np.ndarray) -> np.ndarray:
+    """A list (..., V, C) with zeros behind its entries up to one of few lengths, at most an eighth more, so that meshes of
+    similar size share a program: vertices at zero are not drawn, and triangles of one vertex three times neither."""
+    count = values.shape[-2]
+    step = max((1 << count.bit_length() - 1) // STEPS, 1)
+    more = -count % step
+    if not more:
+        return values
+    room = np.zeros((*values.shape[:-2], more, values.shape[-1]), values.dtype)
+    return np.concatenate([values, room], axis=-2)
+
+
 def computed(parts: Sequence[Variable], shape: tuple[int, ...]) -> Layout:
     """The layout of an array of this shape that a graph has computed, as Variables of one domain."""
     return Layout(shape, tuple(part.vtype for part in parts), parts[0].size, parts[0].batch, parts[0].count)

@@ -28,7 +28,8 @@ class Operation(ABC):
         return ("float32",) * len(self.outputs(*given))
 
     def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The inputs, and behind them what else the graph needs and is computed from their values on the host."""
+        """The inputs, lists ``with_room``, and behind them what else the graph needs and is computed from their values on the
+        host."""
         return list(arrays)
 
     @abstractmethod

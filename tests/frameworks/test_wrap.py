@@ -82,6 +82,28 @@ def test_one_program_serves_all_calls_of_a_signature(device):
 
 
 @pytest.mark.vk
+def test_meshes_of_similar_size_share_programs(device, random):
+    """As with remeshing: the rest of the lists is not drawn, and gradients have the shapes of the inputs."""
+    from dressi.frameworks import engine
+
+    points, triangles = octahedron()
+    with engine.using(device) as found:
+        pictures = []
+        for extra in (27, 28):
+            more = np.concatenate([points - [0, 0, 3], random.normal(size=(extra, 3))])
+            pos = perspective(more)[None]
+            unused = np.full((extra, 3), 3)  # points
+            faces = np.concatenate([triangles, unused])
+            (rast, _), pull = dn.rasterize(pos, faces, (16, 16))
+            mask = (rast[..., 3:] > 0).astype(float)
+            smooth, pull_smooth = dn.antialias(mask, rast, pos, faces)
+            pictures.append(smooth)
+            assert pull(rast)["pos"].shape == pos.shape == pull_smooth(mask)["pos"].shape
+        assert len(found._kept) == 2
+    assert all(np.array_equal(picture, pictures[0]) for picture in pictures)
+
+
+@pytest.mark.vk
 def test_programs_in_excess_are_dropped(device, monkeypatch):
     from dressi.frameworks import engine
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..checks import need, same
 from ..graphs.antialias import antialiased, edge_tables, spans
-from ..layout import Layout, Parts, Spec, entries, image
+from ..layout import Layout, Parts, Spec, entries, image, with_room
 from ..operation import Operation
 
 KEPT = 8
@@ -39,8 +39,13 @@ class Antialias(Operation):
         return (color.shape,)
 
     def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        tables = edges_of(arrays[3])
-        return [*arrays, *tables, *([spans(arrays[3], len(arrays[2]))] if self.ranged else [])]
+        color, rast, pos, tri = arrays
+        edges, neighbours = edges_of(tri)
+        room = with_room(edges)
+        if len(room) > len(edges):
+            room[len(edges) :, 2:] = -1  # no faces: never drawn
+        lists = [pos, tri, room, neighbours, *([spans(tri, len(pos))] if self.ranged else [])]
+        return [color, rast, *map(with_room, lists)]
 
     def layouts(self, *given: Spec) -> tuple[Layout, ...]:
         color, rast, *lists = given

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ...ad.types import whole
 from ...errors import GraphError, InputError
 from ..checks import need, one_of, same
 from ..graphs.interpolate import interpolated, slopes
-from ..layout import Layout, Parts, Spec, entries, image
+from ..layout import Layout, Parts, Spec, entries, image, with_room
 from ..operation import Operation
 
 
@@ -37,6 +40,10 @@ class Interpolate(Operation):
         if wrong:
             raise InputError(f"diff_attrs names attribute {wrong[0]}; there are {axes['A']}, counted from 0")
         return main, (*rast.shape[:3], 2 * len(self.chosen))
+
+    def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        attr, rast, tri, *rest = arrays
+        return [with_room(attr), rast, with_room(tri), *rest]
 
     def layouts(self, *given: Spec) -> tuple[Layout, ...]:
         attr, rast, tri, *rest = given

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ...ad import functional as F
 from ...ad.types import IVEC2, VEC4
 from ..checks import need
 from ..graphs.interpolate import face_of
 from ..graphs.rasterize import described, drawn
-from ..layout import Layout, Parts, Spec, entries, image
+from ..layout import Layout, Parts, Spec, entries, image, with_room
 from ..operation import Operation
 
 
@@ -43,6 +46,10 @@ class Rasterize(Operation):
         if self.peeled:
             need("the layer before", rest.pop(0), "float32", shape)
         return (shape, shape) if self.with_db else (shape,)
+
+    def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        pos, tri, *rest = arrays
+        return [with_room(pos), with_room(tri), *rest]
 
     def layouts(self, *given: Spec) -> tuple[Layout, ...]:
         pos, tri, *rest = given
