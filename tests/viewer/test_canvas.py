@@ -13,8 +13,8 @@ from screen import Screen, until
 import dressi
 from dressi import Device, DressiAD, Variable
 from dressi.errors import GraphError, InputError
+from dressi.viewer import EngineSession, presenter, qt_pane
 from dressi.viewer import canvas as canvases
-from dressi.viewer import presenter
 from dressi.viewer.canvas import BACKENDS, Canvas, OffscreenWindow, open_canvas
 from dressi.viewer.presenter import CopyPresenter, Layer, OffscreenPresenter
 
@@ -173,6 +173,9 @@ def test_a_missing_library_is_named_with_its_cure(backend, monkeypatch):
         InputError, match=r"windows of \w+ need a library that is missing .*pip install 'dressi\["
     ):
         open_canvas(backend)
+    if backend == "qt":
+        with DressiAD() as ad, pytest.raises(InputError, match=r"pip install 'dressi\[qt\]'"):
+            qt_pane(EngineSession(ad, image=picture()))
 
 
 def test_strange_windows_are_refused():

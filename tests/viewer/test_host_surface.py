@@ -1,5 +1,6 @@
 """A program with Vulkan of its own: dressi draws into the surface that it has already."""
 
+import asyncio
 import ctypes
 from collections.abc import Iterator
 
@@ -7,10 +8,11 @@ import numpy as np
 import pytest
 import vulkan as vk
 from screen import Screen, steady
-from viewer import Viewer
+from viewer import Viewer as Program
 
-from dressi import Device, DressiAD, F, Variable
+from dressi import Device, DressiAD, F, Variable, adam
 from dressi.errors import DeviceError
+from dressi.viewer import EngineSession, Viewer, host_canvas
 from dressi.viewer.presenter import Layer, SwapchainPresenter
 from dressi.vk.run.present.procedures import SURFACE_LOST, Procedures
 
@@ -20,7 +22,7 @@ SIZE = (64, 48)
 CODES = np.random.default_rng(2).integers(0, 256, (SIZE[1], SIZE[0], 3)).astype(np.uint8)
 
 
-class Host(Viewer):
+class Host(Program):
     """A Vulkan program with a window and its VkSurfaceKHR."""
 
     def __init__(self, device: Device, *, swapchain: tuple[str, ...] = SWAPCHAIN):
@@ -73,6 +75,30 @@ def test_pictures_come_into_the_surface_of_the_host(host, screen):
             assert right(steady(screen, right, lambda: window.present(ad, [layer])))  # noqa: B023
             window.close()
             assert "SurfaceKHR" not in own.live_objects()
+
+
+def test_the_viewer_runs_in_the_window_of_the_host(host, screen):
+    """Beside a loop of asyncio, with what the host's user does passed on."""
+    image = Variable.of(CODES / np.float32(255), name="image")
+    others = 0
+
+    async def program(viewer: Viewer) -> None:
+        nonlocal others
+        running = asyncio.create_task(viewer.live())
+        while not running.done():
+            await asyncio.sleep(0)
+            others += 1
+            if viewer.session.status.finished and viewer.frames and not canvas.closed:
+                canvas.submit({"event_type": "key_down", "key": "q", "modifiers": ()})
+
+    with Device.from_handles(*host.handles, features=host.features) as own, DressiAD(own) as ad:
+        ad.set_loss(F.mean(F.square(F.length(image - 0.5))))
+        ad.set_optimizer(adam(0.01), [image])
+        canvas = host_canvas(host.surface, lambda: SIZE)
+        viewer = Viewer(EngineSession(ad, image=image, codes=True, steps=6), canvas, panel=False)
+        asyncio.run(program(viewer))
+        assert canvas.closed and others > 1 and len(ad.losses()) == 6
+        canvas.close()
 
 
 def test_a_lost_surface_of_the_host_is_the_hosts_to_replace(host, monkeypatch):
