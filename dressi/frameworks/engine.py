@@ -21,8 +21,8 @@ from ..ad.transform.simplify import simplify
 from ..config import config
 from ..vk.plan.options import PlanOptions
 from ..vk.run.device.device import Device
-from ..vk.run.device.exchange import Exchange
 from ..vk.run.device.memory import from_planes
+from ..vk.run.device.transfer import Exchange
 from ..vk.run.executor import VulkanExecutor
 from ..vk.run.measure.calibration import model_of
 from ..vk.run.values.evaluate import shared_device

@@ -23,9 +23,8 @@ from ..plan.plan import Plan
 from .device.commands import Commands
 from .device.deferred import close_deferred
 from .device.device import Device
-from .device.exchange import Exchange
 from .device.memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
-from .device.transfer import Readback, Transfers
+from .device.transfer import Exchange, Readback, Transfers
 from .shaders.pipeline_cache import PipelineCache
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,14 +123,6 @@ class Transfers:
         slot.images, slot.reader = images, None
         return slot
 
-    def _region(self, image: DeviceImage, offset: int) -> Any:
-        vk = self.device.vk
-        return vk.VkBufferImageCopy(
-            bufferOffset=offset,
-            imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
-            imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
-        )
-
     def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
         """Write whole images in one submission. ``fill`` sets the texels that it is given, (height, width,
         components)."""
@@ -141,7 +133,7 @@ class Transfers:
         def write(buffer: Any) -> None:
             assert slot.staging is not None
             for image, offset, _ in slot.places():
-                region = self._region(image, offset)
+                region = region_of(vk, image, offset)
                 general = vk.VK_IMAGE_LAYOUT_GENERAL
                 vk.vkCmdCopyBufferToImage(buffer, slot.staging.handle, image.handle, general, 1, [region])
 
@@ -159,7 +151,7 @@ class Transfers:
         def write(buffer: Any) -> None:
             assert slot.staging is not None
             for image, offset, _ in slot.places():
-                region = self._region(image, offset)
+                region = region_of(vk, image, offset)
                 general = vk.VK_IMAGE_LAYOUT_GENERAL
                 vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, slot.staging.handle, 1, [region])
             self.commands.to_host(buffer)
@@ -177,6 +169,66 @@ class Transfers:
                 slot.unread.result()
             slot.destroy()
         self._slots.clear()
+
+
+class Exchange:
+    """Copies a fixed set of images from (``upload``) or to host memory, by commands that are recorded once: recording takes
+    longer than a small copy. ``texels``: of each image, (height, width, components).
+
+    What ``texels`` holds is valid after ``wait``, and is for the host to write or read until the next ``submit``.
+    """
+
+    def __init__(self, commands: Commands, images: Sequence[DeviceImage], *, upload: bool):
+        self._commands, self._ticket = commands, 0
+        self._vk = commands.device.vk
+        sizes = [_aligned(image.slot.bytes) for image in images]
+        offsets = [sum(sizes[:k]) for k in range(len(sizes))]
+        self._staging = DeviceBuffer(commands.device, max(sum(sizes), 16), "exchange", host=True)
+        self.texels = [self._view(image, offset) for image, offset in zip(images, offsets, strict=True)]
+
+        def write(buffer: Any) -> None:
+            for image, offset in zip(images, offsets, strict=True):
+                self._copy(buffer, image, offset, upload)
+            if not upload:
+                commands.to_host(buffer)
+
+        self._buffer = commands.record(write)
+
+    def _view(self, image: DeviceImage, offset: int) -> np.ndarray:
+        s = image.slot
+        values = self._staging.mapped[offset : offset + s.bytes].view(np.int32 if s.is_int else np.float32)
+        return values.reshape(s.height, s.width, s.components)
+
+    def _copy(self, buffer: Any, image: DeviceImage, offset: int, upload: bool) -> None:
+        vk, region = self._vk, region_of(self._vk, image, offset)
+        general = vk.VK_IMAGE_LAYOUT_GENERAL
+        if upload:
+            vk.vkCmdCopyBufferToImage(buffer, self._staging.handle, image.handle, general, 1, [region])
+        else:
+            vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, self._staging.handle, 1, [region])
+
+    def submit(self) -> None:
+        """Queue the copies behind all work so far."""
+        self._ticket = self._commands.submit(self._buffer)
+
+    def wait(self) -> None:
+        """Wait until the copies that were queued last are done."""
+        self._commands.wait(self._ticket)
+
+    def destroy(self) -> None:
+        """Release the memory and the commands. The copies must be done."""
+        self._commands.release(self._buffer)
+        self.texels = []
+        self._staging.destroy()
+
+
+def region_of(vk: Any, image: DeviceImage, offset: int) -> Any:
+    """The copy of a whole image from or to a buffer, at this offset."""
+    return vk.VkBufferImageCopy(
+        bufferOffset=offset,
+        imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
+        imageExtent=vk.VkExtent3D(image.slot.width, image.slot.height, 1),
+    )
 
 
 def _aligned(size: int) -> int:
