@@ -150,6 +150,10 @@ def antialias(
     topology_hash: from ``antialias_construct_topology_hash``; the edges of the last few tri are kept without it, too.
     pos_gradient_boost: the gradient of pos is multiplied by it.
 
+    Where an edge passes between two pixels, one takes some of the colour of the other, as a whole. The gradient is that of the
+    picture drawn again where shading changes little from pixel to pixel; ``wrap`` of
+    ``hard_soft_ras(form="antialias")`` takes the colour at the edge, and needs no such condition.
+
     Returns a tensor like color. Differentiable in color and pos. Raises InputError.
 
     >>> import torch, dressi.torch as dr
