@@ -113,6 +113,13 @@ def test_the_fastest_device_is_the_reference(tmp_path: Path):
     assert rows(html, "devices")[1][1:4] == ["2.00", "4.00", "×2.00"]
 
 
+@pytest.mark.parametrize(("share", "warned"), [(0.5, True), (0.01, False)])
+def test_a_machine_that_was_shared_is_said_at_the_top(share: float, warned: bool, tmp_path: Path):
+    html = page_of(tmp_path, [result("silhouette", "A", 2.0, others=share)])
+    assert (f"Other programs used {100 * share:.0f} %" in html[: html.index("<main")]) == warned
+    assert f"used {100 * share:.0f} % of the processor" in html[html.index(">Machine<") :]
+
+
 def test_failures_are_rows_with_their_sentence(tmp_path: Path):
     bad = {
         "case": "table5",

@@ -34,6 +34,11 @@ class Measured:
         return (self.case, self.label, *sorted((name, str(value)) for name, value in self.settings.items()))
 
     @property
+    def faces(self) -> int:
+        """Of its mesh; 0 without one."""
+        return int(self.settings.get("faces", 0))
+
+    @property
     def size(self) -> tuple[int, int]:
         width, height = self.settings["size"]
         return int(width), int(height)

@@ -57,7 +57,7 @@ def table2(bench: BenchFolder) -> Markup | None:
     head = [
         "Platform or profile",
         "Input attach\u00adments",
-        *(f"{phase}: SubStages / Stages" for phase in PHASES),
+        *(f"{phase}: Sub\u00adStages / Stages" for phase in PHASES),
     ]
     head += [f"{phase} ms, there" for phase in PHASES]
     head += [f"{phase} ms, {short(device)}" for device in devices for phase in PHASES]
@@ -150,7 +150,10 @@ def _slowdown(one: Measured | None, full: Measured | None) -> Any:
         return number(one.step_ms)
     against = one.facts.get("against")
     same = isinstance(against, dict) and against.get("same_plan")
-    return [*_times(one.step_ms, full.step_ms), element("small", " same plan") if same else None]
+    return [
+        *_times(one.step_ms, full.step_ms),
+        element("small", "same plan", class_="below") if same else None,
+    ]
 
 
 def table4(bench: BenchFolder) -> Markup | None:
@@ -203,10 +206,10 @@ def _against_sizes(
     devices = list(dict.fromkeys(one.device for one in mine))
     peers = list(dict.fromkeys(name for one in mine for name in (one.facts.get("peers") or {})))
     rows: list[list[Any]] = []
-    for faces in dict.fromkeys(int(one.settings.get("faces", 0)) for one in mine):
+    for faces in sorted({one.faces for one in mine}):
         near = min(theirs, key=lambda count: abs(count - faces))
         rows.append([f"{faces:,} triangles (the paper: {near:,})"])
-        of_mesh = [one for one in mine if int(one.settings.get("faces", 0)) == faces]
+        of_mesh = [one for one in mine if one.faces == faces]
         for length in sorted({side(one) for one in of_mesh}):
             here = {one.device: one for one in of_mesh if side(one) == length}
             first = next(iter(here.values()))
