@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from .markup import size_text
 
 MOST_BYTES = 4_500_000
 """Of the model as a file; in the page it takes a third more."""
-MOST_FACES = 60_000
+MOST_FACES = 120_000
 """Of a model that has to be reduced."""
 SIDES = (2048, 1024, 512, 256)
 """Texels along a side of the maps of a model that has to be reduced, the first that fits."""
@@ -103,7 +104,9 @@ def _coarser(mesh: Mesh, faces: int) -> Mesh:
     """About so many faces. UVs do not survive that: each vertex takes the albedo of the nearest vertex before it."""
     albedo = _vertex_albedo(mesh)
     bare = replace(mesh, uvs=None, uv_faces=None, texture=None, colors=None, color_faces=None, material=None)
-    coarse = decimate(bare.moved(mesh.positions), faces)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # faces that collapsed
+        coarse = decimate(bare.moved(mesh.positions), faces)
     _, nearest = KDTree(mesh.positions).query(coarse.positions)
     return replace(coarse, colors=albedo[nearest], color_faces=coarse.faces, color=(1.0, 1.0, 1.0))
 
