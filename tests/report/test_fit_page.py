@@ -179,7 +179,10 @@ def test_large_maps_are_reduced_before_faces(tmp_path: Path):
 def test_a_small_model_is_whole(tmp_path: Path):
     path = tmp_path / "small.glb"
     save_mesh(path, pear(9, 9, 32))
-    assert page_model(path).note is None
+    assert page_model(path).note is None and not page_model(path).lit
+    # Without colours it would be a white outline.
+    save_mesh(path, icosphere(1))
+    assert page_model(path).lit
 
 
 def test_sheets_are_cut_where_they_were_joined(tmp_path: Path):

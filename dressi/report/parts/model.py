@@ -27,7 +27,7 @@ SIDES = (2048, 1024, 512, 256)
 @dataclass(frozen=True)
 class Model:
     """A GLB that needs no other file.  faces: of the mesh in the folder.  note: what was reduced; None if nothing was.
-    lit: whether its material is meant to be lit."""
+    lit: whether it is shown under a light: its material has maps, or it has no colours."""
 
     data: bytes
     faces: int
@@ -39,7 +39,8 @@ def page_model(path: Path, most: int = MOST_BYTES) -> Model:
     """The mesh of a file, written again, with all that it needs inside; with smaller maps and fewer faces where it would
     have more than ``most`` bytes. Raises InputError."""
     mesh = load_mesh(path)
-    faces, lit = len(mesh.faces), mesh.material is not None and bool(mesh.material.maps())
+    faces, bare = len(mesh.faces), mesh.texture is None and mesh.colors is None
+    lit = bare or (mesh.material is not None and bool(mesh.material.maps()))
     notes: list[str] = []
     if len(mesh.faces) * 36 > most:
         mesh = _coarser(mesh, MOST_FACES)
