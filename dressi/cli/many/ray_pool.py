@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +27,8 @@ LOOK = 5.0
 """Seconds between two looks whether the cluster is there. It must be found gone before ray ends this process: after 60 s."""
 ANSWER = 20.0
 """Seconds after which a cluster that does not answer is gone."""
+GRACE = 10.0
+"""Seconds that the workers of a cluster that is gone get to save their checkpoints."""
 START = 300.0
 """Seconds that an actor gets to start: a cluster may have to start a machine first."""
 GONE = "the ray cluster is gone: it does not answer, or none of its machines is alive; start it again (`ray start --head`)"
@@ -207,6 +211,11 @@ class RayPool:
         self._looked = time.monotonic()
         if nodes is None or not any(node["Alive"] for node in nodes):
             self._gone = True
+            # The workers may live on for a while, without it.
+            self.stop()
+            running = [actor.running for actor in self._actors.values() if actor.running is not None]
+            if running:
+                self._ray.wait(running, num_returns=len(running), timeout=GRACE)
             raise DeviceError(GONE)
 
     def stop(self) -> None:
@@ -221,10 +230,18 @@ class RayPool:
             self._mark.unlink()
         self._actors = {}
         if self._gone:
-            # To say good-bye to a cluster that is gone takes a minute, and fails.
-            atexit.unregister(self._ray.shutdown)
+            # To say good-bye to a cluster that is gone takes a minute and ends in a crash of ray's threads.
+            atexit.register(_leave)
         else:
             _within(ANSWER, self._ray.shutdown)
+
+
+def _leave() -> None:
+    """End the process, which has nothing more to do, with the exit code of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(2)
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T | None:
