@@ -92,11 +92,11 @@ def main(arguments: list[str]) -> int:
     ]
     single = start(listed, out / "single", "--workers", "1", *options)
     print(single.communicate()[0].rpartition("\r")[2])
-    run = start(listed, out / "killed", "--workers", "2", *ray, *options)
-    killed = kill_worker(run, out / "killed", len(table(out / "single")) // 3, checkpoint=True)
+    run = start(listed, out / "disturbed", "--workers", "2", *ray, *options)
+    killed = kill_worker(run, out / "disturbed", len(table(out / "single")) // 3, checkpoint=True)
     print(run.communicate()[0].rpartition("\r")[2])
-    wrong = differences(out / "single", out / "killed")
-    runs = {name: list(table(out / name).values()) for name in ("single", "killed")}
+    wrong = differences(out / "single", out / "disturbed")
+    runs = {name: list(table(out / name).values()) for name in ("single", "disturbed")}
     write_json(
         out / "many.json",
         {"options": options, "ray": bool(ray), "killed": killed, "different": wrong, **runs},
