@@ -94,7 +94,7 @@ def shaded(shown: Shown) -> Variable:
 
 
 def textured(shown: Shown) -> Variable:
-    return shown.on_background(shown.codes)
+    return shaded(shown) if shown.subject.codes is None else shown.on_background(shown.codes)
 
 
 def wireframe(shown: Shown) -> Variable:
