@@ -26,8 +26,8 @@ def subclasses(kind: type) -> Iterator[type]:
 
 def own_classes() -> list[type[Function]]:
     """Classes of Functions of dressi that have a snippet, but for those that only others derive from."""
-    for module in pkgutil.walk_packages(dressi.__path__, "dressi."):
-        if module.name.startswith(("dressi.ad", "dressi.render")):
+    for package in (dressi.ad, dressi.render):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     found = {cls for cls in subclasses(Function) if cls.__module__.startswith("dressi.")}
     families = {base for cls in found for base in cls.__bases__}

@@ -24,6 +24,7 @@ from pathlib import Path
 from dressi.render.fit import FILES
 from dressi.render.fit.disk import NAME
 from dressi.render.fit.disk.checkpoint import OLD
+from dressi.render.fit.report import HELD_OUT, STAGES
 from dressi.render.io import save_mesh, write_json
 from dressi.render.mesh.primitives import pear
 
@@ -104,7 +105,7 @@ def disturbed(
     for name, content in results(folder).items():
         if content != expected[name]:
             outcome.wrong.append(f"{name} differs")
-    left = {entry.name for entry in folder.iterdir()} - set(FILES) - {OLD}
+    left = {entry.name for entry in folder.iterdir()} - {*FILES, HELD_OUT, STAGES, OLD}
     if left:
         outcome.wrong.append(f"left behind: {', '.join(sorted(left))}")
     return outcome

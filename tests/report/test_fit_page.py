@@ -155,7 +155,7 @@ def test_a_large_model_is_reduced_and_the_page_says_so(tmp_path: Path):
     assert found.note is not None and "of its 81,920 faces" in found.note
     (tmp_path / "small.glb").write_bytes(found.data)
     small = load_gltf(tmp_path / "small.glb")
-    assert 1000 < len(small.faces) < 20_000
+    assert 1000 < len(small.faces) < len(mesh.faces) / 2
     # Colours go with the shape: they were the positions.
     np.testing.assert_allclose(small.vertex_colors(), np.abs(small.positions), atol=0.05)
 

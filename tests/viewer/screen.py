@@ -41,11 +41,19 @@ class Screen:
         ).stdout.strip()
 
     def managed(self) -> None:
-        """Start a window manager, without which nothing is minimised. It needs a moment before it listens."""
-        if self._manager is None:
-            environment = {**os.environ, "DISPLAY": self.name}
-            quiet = subprocess.DEVNULL
-            self._manager = subprocess.Popen(["openbox"], env=environment, stdout=quiet, stderr=quiet)
+        """Start a window manager, without which nothing is minimised or closed by a key, and wait until it serves the
+        screen. One that is started just after another one has ended may find the screen still taken, and ends."""
+        environment, quiet = {**os.environ, "DISPLAY": self.name}, subprocess.DEVNULL
+
+        def serves() -> bool:
+            if self._manager is None or self._manager.poll() is not None:
+                self._manager = subprocess.Popen(["openbox"], env=environment, stdout=quiet, stderr=quiet)
+            time.sleep(0.1)
+            # Only window managers of the EWMH answer this, and they end what they say with their own process.
+            asked = subprocess.run(["xdotool", "get_num_desktops"], env=environment, capture_output=True)
+            return asked.returncode == 0 and self._manager.poll() is None
+
+        assert until(serves), "openbox did not start"
 
     def alone(self) -> None:
         """End the window manager."""
