@@ -68,9 +68,7 @@ def interpolate(
     (2.25, [0.5625, 1.125, 0.5625])
     """
     attr = floats("attr", attr)
-    chosen = chosen_attributes(diff_attrs, attr.shape[-1] if attr.ndim else 0)
-    if chosen and rast_db is None:
-        raise InputError("diff_attrs needs rast_db, the second output of rasterize")
+    chosen = chosen_attributes(diff_attrs, attr.shape[-1] if attr.ndim else 0, rast_db is not None)
     rest = [floats("rast_db", rast_db)] if chosen else []
     found, pull = apply(Interpolate(chosen), attr, floats("rast", rast), array_of("tri", tri), *rest)
     return (tuple(found) if chosen else found[0]), pull

@@ -35,9 +35,7 @@ def interpolate(
     >>> dr.interpolate(torch.tensor([[1.0], [2.0], [4.0]]), rast, tri)[0].item()
     2.25
     """
-    chosen = chosen_attributes(diff_attrs, length("attr", attr, -1))
-    if chosen and rast_db is None:
-        raise InputError("diff_attrs needs rast_db, the second output of rasterize")
+    chosen = chosen_attributes(diff_attrs, length("attr", attr, -1), rast_db is not None)
     main, *da = apply(Interpolate(chosen), attr, rast, tri, *([rast_db] if chosen else []))
     return main, da[0] if da else torch.empty((*main.shape[:3], 0))
 

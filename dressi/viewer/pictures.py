@@ -20,7 +20,6 @@ from ..render.surface.screen import DrawnMesh, barycentric, corners, covered, in
 
 BACKGROUND = (0.13, 0.14, 0.16)
 CLAY = (0.72, 0.70, 0.67)
-LINE = (0.05, 0.06, 0.08)
 FIT, TRUTH = (0.96, 0.55, 0.15), (0.20, 0.75, 0.95)
 """Colours of the outlines of the fit and of the photograph. All colours are sRGB codes."""
 
@@ -67,14 +66,19 @@ class Shown:
         return flat_normal(self.subject.position, self.corners)
 
     @cached_property
+    def clay(self) -> Variable:
+        """VEC3: the colour of a shape without colours."""
+        return F.vec3(self.mask) * 0.0 + CLAY
+
+    @cached_property
     def codes(self) -> Variable:
         """VEC3: colours as they were recovered; clay where there are none yet."""
         codes = self.subject.codes
-        return F.vec3(self.mask) * 0.0 + CLAY if codes is None else codes(self.drawn)
+        return self.clay if codes is None else codes(self.drawn)
 
     def lit(self, colour: Variable, normal: Variable) -> Variable:
         """A colour under a light at the camera; the backs of faces are as bright as their fronts."""
-        facing = F.abs(F.dot(normal, F.constant((0.0, 0.0, 0.0)) + self.toward))
+        facing = F.abs(F.dot(normal, self.toward))
         return colour * (0.25 + 0.75 * facing)
 
     @cached_property
@@ -89,8 +93,7 @@ class Shown:
 
 
 def shaded(shown: Shown) -> Variable:
-    clay = F.vec3(shown.mask) * 0.0 + CLAY
-    return shown.on_background(shown.lit(clay, shown.normal))
+    return shown.on_background(shown.lit(shown.clay, shown.normal))
 
 
 def textured(shown: Shown) -> Variable:
@@ -103,7 +106,7 @@ def wireframe(shown: Shown) -> Variable:
     away = shown.weights / F.maximum(F.sqrt(F.hadamard(across, across) + F.hadamard(down, down)), 1e-9)
     nearest = F.min(F.min(away.x, away.y), away.z)
     share = F.clamp(nearest - 0.25, 0.0, 1.0)
-    lit = shown.lit(F.vec3(shown.mask) * 0.0 + CLAY, shown.flat)
+    lit = shown.lit(shown.clay, shown.flat)
     return shown.on_background(lit * share + F.vec3(1.0 - share) * 0.12)
 
 

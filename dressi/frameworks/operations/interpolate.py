@@ -57,8 +57,16 @@ class Interpolate(Operation):
         return found, slopes(tables, at, rest[0][0], self.chosen)
 
 
-def chosen_attributes(diff_attrs: object, count: int) -> tuple[int, ...]:
-    """The attributes whose derivatives by pixels are wanted: "all", numbers, or None. Raises InputError."""
+def chosen_attributes(diff_attrs: object, count: int, has_db: bool) -> tuple[int, ...]:
+    """The attributes whose derivatives by pixels are wanted: "all", numbers, or None. has_db: whether there is what they
+    are made of, the second output of ``rasterize``. Raises InputError."""
+    chosen = _chosen(diff_attrs, count)
+    if chosen and not has_db:
+        raise InputError("diff_attrs needs rast_db, the second output of rasterize")
+    return chosen
+
+
+def _chosen(diff_attrs: object, count: int) -> tuple[int, ...]:
     if diff_attrs is None:
         return ()
     if isinstance(diff_attrs, str):
