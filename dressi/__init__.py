@@ -21,6 +21,7 @@ running them
 
 optimizers
     adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in optim
+    of a list of residuals: GaussNewton, LevenbergMarquardt; robust kernels and products with the Jacobian in least_squares
 
 meshes, cameras, pictures, losses, files
     render
@@ -30,8 +31,8 @@ errors
     NoDriverError, OutOfMemoryError, PlanError, ShaderError
 
 Every name has a docstring with an example, which runs after ``import numpy as np`` and ``from dressi import *``:
-``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``, ``help(dressi.optim)`` and
-``help(dressi.render)`` list what is in them by family. Names are imported when they are first used: ``import dressi``
+``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``, ``help(dressi.optim)``,
+``help(dressi.least_squares)`` and ``help(dressi.render)`` list what is in them by family. Names are imported when they are first used: ``import dressi``
 alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
 """
 
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
     import dressi.render as render
 
     from .ad import functional as F
+    from .ad import least_squares
     from .ad.graph import PixelFunction, ReduceFunction, Variable
+    from .ad.least_squares import GaussNewton, LevenbergMarquardt
     from .ad.optim import optimizers as optim
     from .ad.optim.optimizers import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
     from .ad.transform.gradient import gradient, hvp, jvp
@@ -78,6 +81,7 @@ _ERRORS = (
 )
 _NAMES = {
     "ad.functional": "",
+    "ad.least_squares": "GaussNewton LevenbergMarquardt",
     "ad.optim.optimizers": "adam adamw amsgrad adam_uniform sgd per_parameter",
     "ad.transform.gradient": "gradient hvp jvp",
     "ad.graph": "PixelFunction ReduceFunction Variable",
@@ -92,7 +96,12 @@ _NAMES = {
     "vk.run.values.evaluate": "evaluate",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_WHOLE = {"F": "ad.functional", "optim": "ad.optim.optimizers", "render": "render"}
+_WHOLE = {
+    "F": "ad.functional",
+    "least_squares": "ad.least_squares",
+    "optim": "ad.optim.optimizers",
+    "render": "render",
+}
 
 __all__ = [
     "FLOAT",
@@ -115,8 +124,10 @@ __all__ = [
     "DressiError",
     "ExportedImage",
     "F",
+    "GaussNewton",
     "GraphError",
     "InputError",
+    "LevenbergMarquardt",
     "NoDriverError",
     "OutOfMemoryError",
     "PixelFunction",
@@ -134,6 +145,7 @@ __all__ = [
     "gradient",
     "hvp",
     "jvp",
+    "least_squares",
     "list_devices",
     "optim",
     "per_parameter",

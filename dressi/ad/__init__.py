@@ -13,7 +13,9 @@ From the bottom up; each line imports only from the lines above it:
     ops.texture     sampling of textures; its derivatives are built with transform
     ops.custom      operations of a user's own
     functional      F, all operations by family
-    optim           optimizers, schedules, and the objective with the program of a step
+    optim           optimizers and schedules
+    least_squares   energies of residuals, Gauss-Newton and Levenberg-Marquardt
+    objective       loss, optimizer and parameters; the program, or the procedure, of a step
 """
 
 from . import functional as functional  # importing the families registers the operators of Variables

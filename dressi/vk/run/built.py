@@ -13,6 +13,7 @@ from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
 from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
+from .gate import Gate
 from .record import Prepared, Target, copy_images, record, record_nothing
 from .shaders.pipeline import PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
@@ -24,6 +25,16 @@ AfterStage = Callable[[Any, int], None]
 Stages = frozenset[int]
 
 
+class Gating(NamedTuple):
+    """gate: switches the whole program off. flags: the gates whose flag the program updates."""
+
+    gate: Gate | None
+    flags: tuple[Gate, ...]
+
+
+UNGATED = Gating(None, ())
+
+
 class _Recording(NamedTuple):
     buffer: Any
     ticket: int  # of its last submission
@@ -33,7 +44,7 @@ class BuiltPlan:
     """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: the Stages that do not run in every
     step and of which a leaf was sent since they last ran."""
 
-    def __init__(self, plan: Plan, store: Store):
+    def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED):
         device, commands = store.device, store.commands
         self.plan, self.device, self.commands = plan, device, commands
         images, self._depths, self._own = store.images_of(plan)
@@ -44,7 +55,12 @@ class BuiltPlan:
             for s in plan.shaders
             if (made := s.work.makes) is not None
         }
-        runs = [Target(device, commands, plan.limits, of, self._lists) for of in images]
+        self._gating = gating
+        gates = (None, gating.gate)  # static work runs only when it is out of date, so it has no gate
+        runs = [
+            Target(device, commands, plan.limits, of, self._lists, gate)
+            for of, gate in zip(images, gates, strict=True)
+        ]
         self._step = runs[1]
         self._pool = make_pool(device, list(plan.shaders.values()))
         self._maker = PipelineMaker(device, cache, self._pool)
@@ -76,19 +92,29 @@ class BuiltPlan:
     # ---- running
     def run(self, n: int) -> None:
         """Queue ``n`` steps. The first of them runs the stale Stages as well."""
+        for key, times in self.pending(n):
+            ticket = self.commands.submit(self.buffer(key), times=times)
+            self.submitted(key, ticket)
+
+    def pending(self, n: int) -> list[tuple[Stages, int]]:
+        """Recordings of ``n`` steps, and how often each runs. They count as run; the caller submits them."""
         stale, rest = frozenset(self.stale), self._always
-        if stale:
-            first = self._recorded(stale | rest)
-            self._submit(first, 1)
+        found: list[tuple[Stages, int]] = []
+        if stale and n:
+            found.append((self._recorded(stale | rest), 1))
             self.stale.clear()
             n -= 1
         if n and (rest or self.plan.step.copies):
-            self._submit(self._recorded(rest), n)
+            found.append((self._recorded(rest), n))
+        return found
 
-    def _submit(self, key: Stages, times: int) -> None:
-        recording = self._recordings[key]
-        ticket = self.commands.submit(recording.buffer, times=times)
-        self._recordings[key] = _Recording(recording.buffer, ticket)
+    def buffer(self, key: Stages) -> Any:
+        """The command buffer of a recording."""
+        return self._recordings[key].buffer
+
+    def submitted(self, key: Stages, ticket: int) -> None:
+        """A recording was submitted; it is not written again before that work is done."""
+        self._recordings[key] = _Recording(self._recordings[key].buffer, ticket)
 
     def _recorded(self, stages: Stages) -> Stages:
         """Record the commands for these Stages and the copies of a step, unless they are kept. Returns their key."""
@@ -105,6 +131,8 @@ class BuiltPlan:
                 self._write_barrier(buffer, level)
                 for command in level.commands:
                     self._write(buffer, command)
+            for gate in self._gating.flags:
+                gate.refresh(buffer)
 
         self._recordings[stages] = _Recording(self.commands.record(write, buffer), 0)
         return stages
@@ -152,7 +180,10 @@ class BuiltPlan:
         tiling = self.plan.limits.tiling(stage.sub_stages[0].domain)
         size = (tiling.width, tiling.height)
         if stage.draws:
-            target = make_target(self.device, stage, run.images, self._depths, passing, size, name)
+            gated = run.gate is not None
+            target = make_target(
+                self.device, stage, run.images, self._depths, passing, size, name, may_skip=gated
+            )
         elif isinstance(stage.sub_stages[0].work, ScatterDraw):
             target = make_scatter_target(self.device, self._depths[stage.sub_stages[0]], size, name)
         final, resolve = stage.sub_stages[0].final, None

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.optim.objective import Objective
+from ...ad.least_squares.energy import Energy, Residual
+from ...ad.least_squares.solver import LeastSquares
+from ...ad.objective import Objective
 from ...ad.optim.optimizer import Optimizer
 from ...ad.program import Program
-from ...ad.transform.verify import verify
 from ...ad.traversal import leaves
 from ...ad.types import whole
 from ...config import config
@@ -30,9 +31,8 @@ from .device.transfer import Readback
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
 from .measure.calibration import model_of
-from .measure.timing import print_times
+from .runner import Runner
 from .values.evaluations import Evaluations, in_form, named
-from .values.losses import Losses
 from .values.state import by_leaf, read_state
 from .workspace import Workspace
 
@@ -93,16 +93,14 @@ class DressiAD:
         self._evaluations = Evaluations(self._workspace, self._make)
         self._outputs = self._evaluations.outputs
         self._objective = Objective()
-        self._losses = Losses(self._objective, self._workspace)
-        self._executor: VulkanExecutor | None = None
-        self._program: Program | None = None
+        self._runner = Runner(self._objective, self._evaluations, self._workspace, self._make)
         self._known: set[Variable] | None = None  # leaves of everything that was described
         self.build_ms: float | None = None  # of the last build, up to the first step
 
     # ---- describing
-    def set_loss(self, loss: Variable, *, record: bool = True) -> None:
-        """Minimise ``loss``, a FLOAT of one texel. Raises GraphError for anything else, and for a loss that does not
-        depend on every parameter of the optimizer.
+    def set_loss(self, loss: Variable | Energy | Sequence[Residual], *, record: bool = True) -> None:
+        """Minimise ``loss``, a FLOAT of one texel, or half the sum of the squares of a list of residuals. Raises GraphError
+        for anything else, and for a loss that does not depend on every parameter of the optimizer.
 
         record: every step also computes the loss, for ``losses``; otherwise it computes only what the updates need.
         ``recv("loss")`` has the present value either way.
@@ -111,7 +109,11 @@ class DressiAD:
         self._forget()
 
     def set_optimizer(
-        self, optimizer: Optimizer | None, parameters: Sequence[Variable] = (), *, keep_state: bool = False
+        self,
+        optimizer: Optimizer | LeastSquares | None,
+        parameters: Sequence[Variable] = (),
+        *,
+        keep_state: bool = False,
     ) -> None:
         """Update the leaves ``parameters`` in every step; None: nothing. Raises GraphError for other Variables.
 
@@ -149,10 +151,8 @@ class DressiAD:
         self._known = None
 
     def _forget(self) -> None:
-        if self._executor is not None:
-            self.losses()
-            self._executor.close()
-        self._executor = self._program = self._known = None
+        self._runner.forget()
+        self._known = None
 
     @property
     def parameters(self) -> tuple[Variable, ...]:
@@ -162,37 +162,31 @@ class DressiAD:
     # ---- building
     def program(self) -> Program:
         """The simplified Program of a step: the updates of parameters and of the optimizer's state."""
-        if self._program is None:
-            self._program = self._objective.program()
-            if config.check:
-                verify(self._program)
-        return self._program
+        return self._runner.program()
 
-    def _make(self, program: Program) -> VulkanExecutor:
+    def _make(self, program: Program, **more: Any) -> VulkanExecutor:
         start = time.perf_counter()
-        executor = VulkanExecutor(
-            program,
-            self.device,
-            options=self._options,
-            cost=self._model or model_of(self.device),
-            workspace=self._workspace,
-        )
+        more = {"options": self._options, **more}
+        cost = self._model or model_of(self.device)
+        executor = VulkanExecutor(program, self.device, cost=cost, workspace=self._workspace, **more)
         self.build_ms = 1e3 * (time.perf_counter() - start)
         return executor
+
+    @property
+    def _optimises(self) -> bool:
+        return self._objective.loss is not None or self._objective.optimizer is not None
 
     @property
     def executor(self) -> VulkanExecutor:
         """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError
         when this is closed, GraphError when nothing was described."""
         self._check_open()
-        if self._objective.loss is None and self._objective.optimizer is None:
+        if not self._optimises:
             computed = self._evaluations.computed
             if not computed:
                 raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
             return self._evaluations.executor(computed)
-        if self._executor is None:
-            self._executor = self._make(self.program())
-        return self._executor
+        return next(iter(self._runner.executors.values()))
 
     @property
     def plan(self) -> Plan:
@@ -292,16 +286,16 @@ class DressiAD:
         Raises GraphError if n is no whole number of at least 0, or if nothing was described. After an interrupt
         (ctrl-C) some of the steps may not have run; values, moments and ``losses`` are those of the steps that did.
         """
-        self._losses.run(self.executor, whole(n, "a number of steps", 0))
+        count, executor = whole(n, "a number of steps", 0), self.executor
+        (self._runner if self._optimises else executor).run(count)
 
     def wait(self) -> None:
         """Wait until all steps are done."""
-        if self._executor is not None:
-            self._executor.wait()
+        self._runner.wait()
 
     def losses(self) -> list[float]:
         """The recorded loss of every step so far, each as it was before the step's update; also after ``close``."""
-        return self._losses.read(self._executor)
+        return self._runner.losses()
 
     # ---- state
     def state(self) -> dict[str, np.ndarray]:
@@ -335,11 +329,9 @@ class DressiAD:
             return  # closed already; or its work does not end after a ctrl-C, then the Device releases the rest
         with suppress(DeviceError):  # the device may be lost
             self.losses()
-        if self._executor is not None:
-            if config.debug >= 2:
-                print_times(self._executor)
-            self._executor.close()
-            self._executor = None
+        if config.debug >= 2:
+            self._runner.print_times()
+        self._runner.close()
         self._evaluations.close()
         self._workspace.close()
 

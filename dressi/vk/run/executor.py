@@ -24,10 +24,11 @@ from ..plan.model.records import record_of
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
 from ..plan.show import plan_dot
-from .built import BuiltPlan
+from .built import UNGATED, BuiltPlan, Gating
 from .device.device import Device
 from .device.memory import DeviceImage
 from .device.transfer import Readback
+from .gate import can_be_gated
 from .reactive import Reactive
 from .shaders.pyglslang import compile_glsl
 from .store import Store, check_memory
@@ -44,7 +45,7 @@ class VulkanExecutor:
     the sends stop; leaves and outputs stay in their images. workspace: holds the leaves and is shared with other
     executors; None: the executor has its own. cost: the device model to plan with, by default the record of the
     device's class. Raises PlanError when the program does not fit the limits, OutOfMemoryError when it does not fit
-    the memory.
+    the memory. changing: leaves that count as sent before every step from the beginning. gating: gates of the program.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class VulkanExecutor:
         limits: DeviceLimits | None = None,
         cost: DeviceModel | None = None,
         workspace: Workspace | None = None,
+        changing: frozenset[Variable] = frozenset(),
+        gating: Gating = UNGATED,
     ):
         device.check_thread()
         self.program, self.device = program, device
@@ -65,7 +68,8 @@ class VulkanExecutor:
         )
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
-        plan = self._plan(frozenset())
+        plan = self._plan(changing)
+        self._gating = gating if can_be_gated(plan) else gating._replace(gate=None)
         self.program = plan.program  # may differ: the planner splits scatters and copies leaves
         self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}
         self.leaves = frozenset(self.program.leaves)
@@ -78,7 +82,7 @@ class VulkanExecutor:
             self.workspace.hold(self.program.leaves)
             with self.workspace.undo_on_error():
                 self._store = Store(self.program, self.workspace)
-                self._built = BuiltPlan(plan, self._store)
+                self._built = BuiltPlan(plan, self._store, self._gating)
         except BaseException:
             if self._owns_workspace:
                 self.workspace.close()
@@ -153,6 +157,12 @@ class VulkanExecutor:
         finally:  # after a ctrl-C some of the steps may run
             self.workspace.note(self._updated, by=self)
 
+    def built(self) -> BuiltPlan:
+        """What ``run`` would submit, for callers that submit the work of several programs at once. Raises as ``run``."""
+        self._check_open()
+        self._check_sent()
+        return self._built
+
     def _check_sent(self) -> None:
         if self.missing:
             names = ", ".join(str(v) for v in sorted(self.missing, key=lambda v: v.id))
@@ -185,7 +195,7 @@ class VulkanExecutor:
                     raise PlanError("its scatters would have to be done in other parts")
                 check_memory(plan, self.workspace, self._store.of)
                 with self.workspace.undo_on_error():
-                    built = BuiltPlan(plan, self._store)
+                    built = BuiltPlan(plan, self._store, self._gating)
             except (PlanError, DeviceError) as error:
                 self._refused.add(changing)
                 if config.debug >= 1:

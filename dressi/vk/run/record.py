@@ -33,19 +33,29 @@ from ..plan.sync.commands import Command, Part
 from .device.commands import Commands
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage, to_planes
+from .gate import Gate
 from .shaders.pipeline import Pipelines
 from .shaders.render_pass import DrawTarget
 
 
 @dataclass(frozen=True)
 class Target:
-    """What recording needs of an executor: images of Variables, limits, and the lists made on the device."""
+    """What recording needs of an executor: images of Variables, limits, and the lists made on the device. gate: what
+    switches the work off, if anything does."""
 
     device: Device
     commands: Commands
     limits: DeviceLimits
     images: dict[Variable, list[DeviceImage]]
     lists: dict[WorkList, DeviceBuffer]
+    gate: Gate | None = None
+
+    def dispatch(self, buffer: Any, x: int, y: int, z: int) -> None:
+        """So many workgroups, or none if the gate is closed."""
+        if self.gate is None:
+            self.device.vk.vkCmdDispatch(buffer, x, y, z)
+        else:
+            self.gate.dispatch(buffer, x, y, z)
 
 
 class Prepared(NamedTuple):
@@ -156,7 +166,10 @@ def _choose_band(run: Target, buffer: Any, p: Pipelines, first: int) -> None:
 def _cover(run: Target, buffer: Any, target: DrawTarget) -> None:
     """One triangle over the whole framebuffer."""
     _viewport(run.device.vk, buffer, 0, 0, *target.size)
-    run.device.vk.vkCmdDraw(buffer, 3, 1, 0, 0)
+    if run.gate is None:
+        run.device.vk.vkCmdDraw(buffer, 3, 1, 0, 0)
+    else:
+        run.gate.draw(buffer, 3)
 
 
 def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nearest: float = 0.0) -> None:
@@ -185,7 +198,7 @@ def _draw_tiles(
 
 def _groups(run: Target, buffer: Any, domain: Domain) -> None:
     tiling = run.limits.tiling(domain)
-    run.device.vk.vkCmdDispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
+    run.dispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
 
 
 def _fill(run: Target, buffer: Any, sparse: Sparse) -> None:
@@ -288,7 +301,7 @@ def _(
     across, down = blocks_across(tiling.width), blocks_across(tiling.height)
     _bind_dispatch(run, buffer, p, "compute")
     groups = across if work.blocks.shared else -(-across // GROUP)
-    run.device.vk.vkCmdDispatch(buffer, groups, down, 1)
+    run.dispatch(buffer, groups, down, 1)
 
 
 @_record.register
@@ -296,7 +309,7 @@ def _(
     work: ListFaces, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
-    run.device.vk.vkCmdDispatch(buffer, work.faces.segments, s.domain.batch, 1)
+    run.dispatch(buffer, work.faces.segments, s.domain.batch, 1)
 
 
 @_record.register
@@ -305,7 +318,7 @@ def _(
 ) -> None:
     tiling = run.limits.tiling(s.domain)
     _bind_dispatch(run, buffer, p, "compute")
-    run.device.vk.vkCmdDispatch(buffer, tiling.width, tiling.height, 1)
+    run.dispatch(buffer, tiling.width, tiling.height, 1)
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from test_values import scene
 
 from dressi import F, GraphError, Variable, adam, gradient, jvp, sgd
-from dressi.ad.optim.objective import HISTORY
+from dressi.ad.objective import HISTORY
 from dressi.ad.optim.optimizers import Clocked, clock, exponential, per_parameter
 from dressi.ad.types import FLOAT, INT
 from dressi.errors import InputError

@@ -6,7 +6,7 @@ import pytest
 from dressi import adam
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
-from dressi.ad.optim.objective import Objective
+from dressi.ad.objective import Objective
 from dressi.ad.types import FLOAT, IVEC3, VEC3
 from dressi.config import shader_text
 from dressi.render.cameras.units import matrices_leaf

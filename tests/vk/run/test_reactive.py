@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.optim.objective import HISTORY
+from dressi.ad.objective import HISTORY
 from dressi.ad.optim.optimizers import adam
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from ....ad.graph import Variable
-from ....ad.optim.objective import Objective
+from ....ad.objective import Objective
 from ....ad.optim.optimizer import Optimizer
 from ....ad.program import Program
 from ....errors import InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +156,26 @@ class Commands:
             self._make_room(count)
             self._submit(count)
             left -= count
+        return self._ticket
+
+    def sequence(self, buffers: Sequence[Any]) -> Any:
+        """Command buffers to be submitted together, in the form that ``submit_sequence`` takes."""
+        return self.device.vk.ffi.new("VkCommandBuffer[]", list(buffers))
+
+    def submit_sequence(self, sequence: Any) -> int:
+        """Submit all command buffers of a sequence at once, however many they are. Waits for earlier submissions until at
+        most one such sequence is in flight. Returns the ticket."""
+        self.device.check_thread()
+        long = [s for s in self._under_way if s.buffers > _BUFFERS]
+        if len(long) > 1:
+            self.wait(long[-2].ticket)
+        if not self._free:
+            self.wait(self._under_way[0].ticket)
+        kept, self._info.pCommandBuffers = self._info.pCommandBuffers, sequence
+        try:
+            self._submit(len(sequence))
+        finally:
+            self._info.pCommandBuffers = kept
         return self._ticket
 
     def _make_room(self, count: int) -> None:

@@ -58,10 +58,13 @@ def make_target(
     passing: Collection[Variable],
     size: tuple[int, int],
     name: str,
+    *,
+    may_skip: bool = False,
 ) -> DrawTarget:
     """A render pass with a subpass for each SubStage. Rasters clear their colour to -1 and their depth to 1.
 
-    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later.
+    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later. may_skip:
+    the draws may be switched off, then stored attachments keep what they hold.
     """
     vk = device.vk
     table = _Attachments()
@@ -111,7 +114,7 @@ def make_target(
     attachments, clears = [], []
     for k, image in enumerate(table.images):
         load = vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE
-        if k in table.loaded:
+        if k in table.loaded or (may_skip and k in table.stored and k not in table.cleared):
             load = vk.VK_ATTACHMENT_LOAD_OP_LOAD
         elif k in table.cleared:
             load = vk.VK_ATTACHMENT_LOAD_OP_CLEAR

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ....ad.optim.objective import HISTORY, Objective
+from ....ad.objective import HISTORY, Objective
 from ..executor import VulkanExecutor
+from ..steps import Steps
 from ..workspace import Workspace
 
 
@@ -16,7 +17,7 @@ class Losses:
         self._count = 0  # steps whose loss was read, as the device counts them
         self._unread = 0  # steps since then, at most: an interrupt may leave some undone
 
-    def run(self, executor: VulkanExecutor, n: int) -> None:
+    def run(self, executor: VulkanExecutor | Steps, n: int) -> None:
         """``n`` steps, in parts that the ring buffer holds."""
         recorded = self._objective.recorded
         while n > 0:
@@ -29,7 +30,7 @@ class Losses:
             executor.run(now)
             n -= now
 
-    def read(self, executor: VulkanExecutor | None) -> list[float]:
+    def read(self, executor: VulkanExecutor | Steps | None) -> list[float]:
         """All losses so far; waits for the steps that are not done."""
         if self._unread and executor is not None:
             count = int(self._workspace.read(self._objective.counter).result().reshape(()))

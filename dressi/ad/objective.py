@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import GraphError
-from .. import functional as F
-from ..graph import Variable
-from ..program import Program
-from ..transform.gradient import gradient
-from ..transform.simplify import simplify
-from ..types import FLOAT, INT
-from .optimizer import Optimizer, names, owner
+from ..errors import GraphError
+from . import functional as F
+from .graph import Variable
+from .least_squares.energy import Energy, Residual
+from .least_squares.solver import LeastSquares
+from .optim.optimizer import Optimizer, names, owner
+from .procedure import Procedure
+from .program import Program
+from .transform.gradient import gradient
+from .transform.simplify import simplify
+from .types import FLOAT, INT
 
 HISTORY = 1024  # losses that the device keeps before the host has to read them
 
@@ -23,8 +26,9 @@ class Objective:
 
     def __init__(self) -> None:
         self.loss: Variable | None = None
+        self.energy: Energy | None = None  # of which the loss is the cost
         self.record = True
-        self.optimizer: Optimizer | None = None
+        self.optimizer: Optimizer | LeastSquares | None = None
         self.parameters: list[Variable] = []
         self.frozen: set[Variable] = set()
         self.state: dict[str, Variable] = {}
@@ -36,17 +40,21 @@ class Objective:
         """Whether each step records the value of the loss."""
         return self.loss is not None and self.record
 
-    def set_loss(self, loss: Variable, record: bool) -> None:
-        """loss: the FLOAT of one texel to minimise; it must depend on every parameter."""
+    def set_loss(self, loss: Variable | Energy | Sequence[Residual], record: bool) -> None:
+        """loss: the FLOAT of one texel to minimise, or residuals; it must depend on every parameter."""
+        energy = None
+        if isinstance(loss, Energy | list | tuple):
+            energy = loss if isinstance(loss, Energy) else Energy(loss)
+            loss = energy.cost()
         if not isinstance(loss, Variable):
             raise GraphError(f"the loss is a Variable computed from the parameters, not {loss!r}")
         if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
             raise GraphError(f"the loss must be one FLOAT, not {loss}; {reduced(loss)}")
         _check_used(loss, self.parameters)
-        self.loss, self.record = loss, bool(record)
+        self.loss, self.energy, self.record = loss, energy, bool(record)
 
     def set_optimizer(
-        self, optimizer: Optimizer | None, parameters: Sequence[Variable], keep_state: bool
+        self, optimizer: Optimizer | LeastSquares | None, parameters: Sequence[Variable], keep_state: bool
     ) -> None:
         """The optimizer of the given leaves, with new state. keep_state: states whose name, type and domain agree are kept."""
         if optimizer is None:
@@ -54,8 +62,10 @@ class Objective:
                 raise GraphError("parameters without an optimizer; give one, for example adam(0.01)")
             self.optimizer, self.parameters, self.state, self.frozen = None, [], {}, set()
             return
-        if not isinstance(optimizer, Optimizer):
-            raise GraphError(f"the optimizer is made by adam(rate), sgd(rate), ..., not {optimizer!r}")
+        if not isinstance(optimizer, Optimizer | LeastSquares):
+            raise GraphError(
+                f"the optimizer is made by adam(rate), sgd(rate), GaussNewton(), ..., not {optimizer!r}"
+            )
         parameters = list[Variable]([parameters] if isinstance(parameters, Variable) else parameters)
         self._check_parameters(parameters)
         state = optimizer.states(parameters)
@@ -89,16 +99,32 @@ class Objective:
 
     def program(self) -> Program:
         """All updates of a step, simplified: parameters, the optimizer's state, the history of losses."""
-        updates: list[tuple[Variable, Variable]] = []
-        if self.loss is not None and self.record:
-            slot = F.equal(F.linear_index((HISTORY, 1)), self.counter % HISTORY)
-            updates.append((self.history, F.select(slot, self.loss, self.history)))
-            updates.append((self.counter, self.counter + 1))
-        if self.optimizer is not None:
+        updates = self._recording()
+        if isinstance(self.optimizer, Optimizer):
             updates += self._moves(self.optimizer)
         program = Program({}, tuple(updates))
         program.check()
         return simplify(program)
+
+    def procedure(self) -> Procedure | None:
+        """The Programs of a step of a least-squares solver, simplified; None with another optimizer, or none."""
+        if not isinstance(self.optimizer, LeastSquares):
+            return None
+        if self.energy is None:
+            kind = type(self.optimizer).__name__
+            raise GraphError(f"{kind} minimises residuals; give set_loss a list of them, [r1, w * r2, ...]")
+        moving = [p for p in self.parameters if p not in self.frozen]
+        if not moving:
+            raise GraphError("all unknowns are frozen; release one of them before the next step")
+        return self.optimizer.procedure(self.energy, self.parameters, moving, self.state, self._recording())
+
+    def _recording(self) -> list[tuple[Variable, Variable]]:
+        """Updates that write the loss into the history."""
+        if self.loss is None or not self.record:
+            return []
+        slot = F.equal(F.linear_index((HISTORY, 1)), self.counter % HISTORY)
+        written = (self.history, F.select(slot, self.loss, self.history))
+        return [written, (self.counter, self.counter + 1)]
 
     def _moves(self, optimizer: Optimizer) -> list[tuple[Variable, Variable]]:
         """Updates of the parameters that are not frozen, and of all state but that of frozen parameters."""

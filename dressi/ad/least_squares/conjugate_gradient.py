@@ -1,0 +1,120 @@
+"""Preconditioned conjugate gradients for the normal equations (J^T J + D) d = -J^T r (Opt, figure 6), as two Programs.
+
+``start`` is part of the linearisation, ``iterate`` is run again and again. All of it stays on the device: step lengths and
+the decision to stop are Variables, one for each problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .. import functional as F
+from ..graph import Variable
+from ..optim.optimizer import State
+from .vectors import Updates, Vector, any_of, dot, flags, like, quotient, reciprocal, scalar, set_flag
+
+Operator = Callable[[Vector], list[Variable]]
+
+
+@dataclass
+class Normal:
+    """The system that is solved: what multiplies by J^T J, its diagonal, and the damping D of the diagonal, if any."""
+
+    product: Operator
+    diagonal: list[Variable]
+    damping: list[Variable] | None
+
+    def apply(self, p: Vector) -> list[Variable]:
+        """(J^T J + D) p."""
+        q = self.product(p)
+        if self.damping is None:
+            return q
+        return [a + F.hadamard(d, x) for a, d, x in zip(q, self.damping, p, strict=True)]
+
+    def precondition(self, r: Vector) -> list[Variable]:
+        """Jacobi: r over the diagonal of the system."""
+        damping = self.damping or [None] * len(self.diagonal)
+        scale = [m if d is None else m + d for m, d in zip(self.diagonal, damping, strict=True)]
+        return [F.hadamard(x, reciprocal(m)) for x, m in zip(r, scale, strict=True)]
+
+
+VECTORS = ("change", "residual", "direction", "diagonal")
+NUMBERS = ("residual_energy", "model_decrease", "inner_iterations")
+FACTORS = ("alpha", "beta")
+"""Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
+of the numbers that they follow from, and all of these are overwritten in place."""
+SOLVING = "solving"
+
+
+def states(parameters: Sequence[Variable], names: Sequence[str], problems: int, reset: int) -> State:
+    """The state leaves of the iterations by name: vectors for each unknown, and numbers for each problem."""
+    vectors = (*VECTORS, "gradient") if reset else VECTORS
+    made = [like(x, f"{n}.{v}") for x, n in zip(parameters, names, strict=True) for v in vectors]
+    made += [*(scalar(name, problems) for name in (*NUMBERS, *FACTORS)), *flags(SOLVING, problems)]
+    return {str(leaf.name): leaf for leaf in made}
+
+
+class ConjugateGradient:
+    """The updates of the state of the iterations.
+
+    change: the solution d so far. tolerance: the solve ends when an iteration lowers the quadratic model by less than
+    tolerance / k of what all k did (Nash and Sofer; Ceres, q_tolerance).
+    """
+
+    def __init__(self, state: State, names: Sequence[str], axes: str, tolerance: float):
+        self.axes, self.tolerance = axes, tolerance
+        self.change, self.residual, self.direction, self.diagonal = (
+            [state[f"{n}.{v}"] for n in names] for v in VECTORS
+        )
+        self.gradient = [state[key] for n in names if (key := f"{n}.gradient") in state]
+        self.energy, self.decrease, self.inner = (state[s] for s in NUMBERS)
+        self.active, self.any_active = state[SOLVING], any_of(state, SOLVING)
+        self._state = state
+
+    def start(self, system: Normal, gradient: Vector, allowed: Variable) -> Updates:
+        """Updates that begin the solve with d = 0. gradient: J^T r. allowed: FLOAT mask, the problems to solve."""
+        b = [-g for g in gradient]
+        z = system.precondition(b)
+        energy = dot(b, z, self.axes)
+        active = F.logical_and(allowed, F.greater(energy, 0.0))
+        return [
+            *((d, F.zeros_like(d)) for d in self.change),
+            *zip(self.residual, b, strict=True),
+            *zip(self.direction, z, strict=True),
+            *zip(self.gradient, gradient if self.gradient else (), strict=True),
+            (self.energy, energy),
+            (self.decrease, self.decrease * 0.0),
+            (self.inner, self.inner * 0.0),
+            *set_flag(self._state, SOLVING, active),
+        ]
+
+    def iterate(self, system: Normal, *, anew: bool = False) -> Updates:
+        """Updates of one iteration. anew: computes the residual from the solution, against drift of rounding."""
+        p = self.direction
+        q = system.apply(p)
+        curvature = dot(p, q, self.axes)
+        going = F.logical_and(self.active, F.greater(curvature, 0.0))
+        alpha = F.select(going, quotient(self.energy, curvature), 0.0)
+        change = [d + x * alpha for d, x in zip(self.change, p, strict=True)]
+        if anew:
+            residual = [-g - x for g, x in zip(self.gradient, system.apply(change), strict=True)]
+        else:
+            residual = [r - x * alpha for r, x in zip(self.residual, q, strict=True)]
+        z = system.precondition(residual)
+        energy = dot(residual, z, self.axes)
+        gain = 0.5 * alpha * self.energy
+        decrease, inner = self.decrease + gain, self.inner + going
+        enough = F.less(inner * gain, self.tolerance * decrease)
+        active = F.logical_and(going, F.logical_and(F.logical_not(enough), F.greater(energy, 0.0)))
+        beta = F.select(active, quotient(energy, self.energy), 0.0)
+        return [
+            *zip(self.change, change, strict=True),
+            *zip(self.residual, residual, strict=True),
+            *((x, y + x * beta) for x, y in zip(p, z, strict=True)),
+            (self.energy, energy),
+            (self.decrease, decrease),
+            (self.inner, inner),
+            *set_flag(self._state, SOLVING, active),
+            *((self._state[name], value) for name, value in zip(FACTORS, (alpha, beta), strict=True)),
+        ]

@@ -1,0 +1,125 @@
+"""Energies: half the sum of squared residuals, E(x) = 1/2 sum |r_k(x)|^2, and the products with their Jacobian J."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import GraphError
+from .. import functional as F
+from ..graph import Variable
+from ..transform.gradient import gradient, jvp
+from ..types import FLOAT
+from .robust import Kernel, Robust
+
+Residual = Variable | Robust
+
+
+class Energy:
+    """A list of residuals. ``cost()`` is what a least-squares solver minimises.
+
+    residuals: Variables of any float type, size and batch, or ``Robust`` ones. A weight is a factor of the residual: the root
+    of the weight of its square. What a mask or a border excludes is zero: ``F.select(valid, r, 0.0)``. Raises GraphError for
+    anything else.
+
+    >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
+    >>> energy = least_squares.Energy([F.crop(x, 1, 0, (4, 1)) - F.crop(x, 0, 0, (4, 1)), 0.5 * x])
+    >>> evaluate(energy.cost()).item()  # half of 1 + 4 + 9 + 16, and of a quarter of 191
+    38.875
+    """
+
+    def __init__(self, residuals: Sequence[Residual]):
+        if isinstance(residuals, Variable | Robust) or not isinstance(residuals, Sequence) or not residuals:
+            raise GraphError(f"an energy is a list of at least one residual, not {residuals!r}")
+        found = [r if isinstance(r, Robust) else (r, None) for r in residuals]
+        for r, kernel in found:
+            if not isinstance(r, Variable):
+                raise GraphError(
+                    f"a residual is a Variable, or Robust(Variable, kernel), not {r!r}; F makes one of numbers"
+                )
+            if r.vtype.is_int:
+                raise GraphError(f"the residual {r} holds integers; convert it with F.to_float")
+            if kernel is not None and not isinstance(kernel, Kernel):
+                raise GraphError(
+                    f"a robust kernel is huber(width), cauchy(width) or tukey(width), not {kernel!r}"
+                )
+        self.residuals: tuple[Variable, ...] = tuple(r for r, _ in found)
+        self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in found)
+
+    def cost(self, axes: str = "xyn") -> Variable:
+        """The cost, FLOAT of one texel; with axes "xy" that of every tile, FLOAT of one texel with the batch."""
+        return total([F.sum(0.5 * self._rho(r, k), axes) for r, k in zip(self.residuals, self.kernels)])
+
+    def _rho(self, r: Variable, kernel: Kernel | None) -> Variable:
+        s = squared_norm(r)
+        return s if kernel is None else kernel.rho(s)
+
+    def decrease(self, after: Energy, axes: str = "xyn") -> Variable:
+        """The cost of this minus that of ``after``, the same energy at other unknowns; exact where the two are nearly equal.
+
+        Squares are subtracted texel by texel: |a|^2 - |b|^2 = (a - b) . (a + b).
+        """
+        parts = []
+        for a, b, kernel in zip(self.residuals, after.residuals, self.kernels, strict=True):
+            if kernel is None:
+                difference = inner(a - b, a + b)
+            else:
+                difference = kernel.rho(squared_norm(a)) - kernel.rho(squared_norm(b))
+            parts.append(F.sum(0.5 * difference, axes))
+        return total(parts)
+
+    def with_residuals(self, residuals: Sequence[Variable]) -> Energy:
+        """The energy of other residuals with the same kernels."""
+        pairs = zip(residuals, self.kernels, strict=True)
+        return Energy([r if k is None else Robust(r, k) for r, k in pairs])
+
+    def linearized(self) -> list[Variable]:
+        """The residuals as the solver sees them: those with a kernel times sqrt(rho'), which is held constant."""
+        return [
+            r if k is None else r * F.stop_gradient(F.sqrt(k.weight(squared_norm(r))))
+            for r, k in zip(self.residuals, self.kernels)
+        ]
+
+
+class Jacobian:
+    """Products with the Jacobian J of residuals by unknowns, without the matrix: ``forward`` J p, ``reverse`` J^T s.
+
+    residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or each unknown.
+
+    >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
+    >>> jacobian = least_squares.Jacobian([F.square(x)], [x])
+    >>> evaluate(jacobian.forward([F.zeros_like(x) + 1.0])[0]).tolist()
+    [2.0, 4.0, 8.0, 14.0, 22.0]
+    >>> evaluate(jacobian.reverse([0.5 * x])[0]).tolist()
+    [1.0, 4.0, 16.0, 49.0, 121.0]
+    """
+
+    def __init__(self, residuals: Sequence[Variable], unknowns: Sequence[Variable]):
+        self.residuals, self.unknowns = list(residuals), list(unknowns)
+
+    def forward(self, p: Sequence[Variable]) -> list[Variable]:
+        """J p: the change of each residual when the unknowns change by p."""
+        return jvp(self.residuals, self.unknowns, list(p))
+
+    def reverse(self, s: Sequence[Variable]) -> list[Variable]:
+        """J^T s, of the types and domains of the unknowns. s: one Variable for each residual, taken as constant."""
+        products = [F.sum(inner(r, F.stop_gradient(v))) for r, v in zip(self.residuals, s, strict=True)]
+        return gradient(total(products), self.unknowns)
+
+
+def inner(a: Variable, b: Variable) -> Variable:
+    """The product of two values at each texel, summed over their components: FLOAT."""
+    product = F.hadamard(a, b)
+    return product if product.vtype is FLOAT else F.sum_components(product)
+
+
+def squared_norm(r: Variable) -> Variable:
+    """|r|^2 at each texel, over all components: FLOAT."""
+    return inner(r, r)
+
+
+def total(parts: Sequence[Variable]) -> Variable:
+    """The sum of one or more Variables."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = found + part
+    return found

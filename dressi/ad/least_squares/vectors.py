@@ -1,0 +1,64 @@
+"""Vectors of a solver: lists with a Variable for each unknown, and their products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import functional as F
+from ..graph import Variable
+from ..optim.optimizer import State
+from ..types import FLOAT
+from .energy import inner, total
+
+Vector = Sequence[Variable]
+Updates = list[tuple[Variable, Variable]]
+
+WHOLE, EACH = "xyn", "xy"
+"""Axes that a product sums over: those of one problem, and those of a problem for each tile."""
+
+
+def dot(a: Vector, b: Vector, axes: str) -> Variable:
+    """The inner product, FLOAT of one texel, with the batch if each tile is a problem."""
+    return total([F.sum(inner(x, y), axes) for x, y in zip(a, b, strict=True)])
+
+
+def flags(name: str, problems: int, value: float = 0.0) -> list[Variable]:
+    """State leaves of a flag: one by problem, and if there are several, one that is 1 where it holds for any."""
+    own = [scalar(name, problems, value)]
+    return own if problems == 1 else [*own, scalar(f"any_{name}", 1, value)]
+
+
+def any_of(state: State, name: str) -> Variable:
+    """The flag as one texel: 1 if it holds for any problem."""
+    return state.get(f"any_{name}", state[name])
+
+
+def set_flag(state: State, name: str, mask: Variable) -> Updates:
+    """Updates of the leaves of a flag to a FLOAT mask by problem."""
+    value = F.select(mask, 1.0, 0.0)
+    own: Updates = [(state[name], value)]
+    return own if f"any_{name}" not in state else [*own, (state[f"any_{name}"], F.max(value))]
+
+
+def like(leaf: Variable, name: str) -> Variable:
+    """A state leaf of the type and domain of another, zero at first."""
+    return Variable(leaf.vtype, leaf.size, leaf.batch, name=name, data=np.zeros(leaf.shape))
+
+
+def scalar(name: str, problems: int, value: float = 0.0) -> Variable:
+    """A state leaf with a FLOAT for each problem."""
+    return Variable(FLOAT, (1, 1), problems, name=name, data=np.full((problems, 1, 1), value))
+
+
+def quotient(a: Variable, b: Variable) -> Variable:
+    """a / b, and 0 where b is not above 0."""
+    positive = F.greater(b, 0.0)
+    return F.select(positive, a / F.select(positive, b, 1.0), 0.0)
+
+
+def reciprocal(diagonal: Variable) -> Variable:
+    """1 / x by components, and 0 where x is not above 0: unknowns that nothing determines stay where they are."""
+    positive = F.greater(diagonal, 0.0)
+    return F.select(positive, 1.0 / F.select(positive, diagonal, 1.0), 0.0)

@@ -1,0 +1,93 @@
+"""What runs the steps of an objective: one Program, or the several Programs of a least-squares solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ad.objective import Objective
+from ...ad.program import Program
+from ...ad.transform.verify import verify
+from ...config import config
+from .executor import VulkanExecutor
+from .measure.timing import print_times
+from .steps import Steps
+from .values.evaluations import Evaluations
+from .values.losses import Losses
+from .values.residuals import check_start
+from .workspace import Workspace
+
+
+class Runner:
+    """Builds what runs the steps when it is needed, and again after ``forget``.
+
+    make: makes the executor of a Program; it takes the keywords of ``VulkanExecutor`` as well.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        evaluations: Evaluations,
+        workspace: Workspace,
+        make: Callable[..., VulkanExecutor],
+    ):
+        self._objective, self._evaluations = objective, evaluations
+        self._workspace, self._make = workspace, make
+        self._losses = Losses(objective, workspace)
+        self._built: VulkanExecutor | Steps | None = None
+        self._program: Program | None = None
+
+    def program(self) -> Program:
+        """The simplified Program of a step. Of a least-squares solver only what records the losses."""
+        if self._program is None:
+            self._program = self._objective.program()
+            if config.check:
+                verify(self._program)
+        return self._program
+
+    def _build(self) -> VulkanExecutor | Steps:
+        if self._built is None:
+            procedure = self._objective.procedure()
+            if procedure is None:
+                self._built = self._make(self.program())
+            else:
+                check_start(self._objective, self._evaluations)
+                self._built = Steps(procedure, self._workspace, self._make)
+        return self._built
+
+    @property
+    def executors(self) -> dict[str, VulkanExecutor]:
+        """The executors of a step by name, the one that runs most often first."""
+        built = self._build()
+        return built.executors if isinstance(built, Steps) else {"step": built}
+
+    def run(self, n: int) -> None:
+        """Queue ``n`` steps."""
+        self._losses.run(self._build(), n)
+
+    def wait(self) -> None:
+        """Wait until all steps are done."""
+        if self._built is not None:
+            self._built.wait()
+
+    def losses(self) -> list[float]:
+        """The recorded loss of every step so far; also after ``close``."""
+        return self._losses.read(self._built)
+
+    def forget(self) -> None:
+        """Build anew before the next step. The losses stay."""
+        if self._built is not None:
+            self.losses()
+        self.close()
+        self._program = None
+
+    def close(self) -> None:
+        """Release what was built."""
+        if self._built is not None:
+            self._built.close()
+            self._built = None
+
+    def print_times(self) -> None:
+        """Print the times of the stages, if steps ran."""
+        if self._built is not None:
+            for executor in self.executors.values():
+                print_times(executor)

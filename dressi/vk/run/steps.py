@@ -1,0 +1,172 @@
+"""Steps of a Procedure: the work of all its Programs, submitted together.
+
+A nonlinear step of least squares consists of hundreds of runs of a few Programs. Each Program has its plan and its
+recorded commands as usual. A step is the sequence of these command buffers, and any number of steps is one submission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...ad.graph import Variable
+from ...ad.procedure import Procedure
+from ...ad.program import Program
+from .built import BuiltPlan, Gating, Stages
+from .executor import VulkanExecutor
+from .gate import Gate
+from .workspace import Workspace
+
+LONGEST = 8192  # command buffers of one submission
+
+
+class MakeExecutor(Protocol):
+    """Makes the executor of a part of a procedure."""
+
+    def __call__(
+        self, program: Program, *, changing: frozenset[Variable], gating: Gating
+    ) -> VulkanExecutor: ...
+
+
+class Steps:
+    """Runs a Procedure. It watches its leaves: when one is sent, the procedure's ``restart`` leaves become 1."""
+
+    def __init__(self, procedure: Procedure, workspace: Workspace, make: MakeExecutor):
+        self.procedure, self._workspace = procedure, workspace
+        self._commands = workspace.commands
+        self._gates: dict[Variable, Gate] = {}
+        self._refresh: Any = None  # commands that look at all flags
+        self._executors: dict[Program, VulkanExecutor] = {}
+        self._closed = False
+        try:
+            self._build(make)
+        except BaseException:
+            self.close()
+            raise
+        updated = set(procedure.updated)
+        read = {leaf for e in self._executors.values() for leaf in e.leaves}
+        self._own = frozenset(procedure.restart)
+        self.leaves = frozenset(read | updated)
+        self._fresh = True  # something was sent since the last step
+        self._noting = False
+        self._settled = False  # the last that happened was a step
+        self._again: Any = None  # command buffers of a step after a step
+        self._touched: list[tuple[BuiltPlan, Stages]] = []
+        workspace.watch(self)
+
+    def _build(self, make: MakeExecutor) -> None:
+        parts, workspace = self.procedure.parts, self._workspace
+        for flag in dict.fromkeys(part.gate for part in parts if part.gate is not None):
+            image = workspace.hold([flag])[flag][0]
+            self._gates[flag] = Gate(workspace.device, self._commands, workspace.pipelines, image)
+        workspace.pipelines.release_modules()
+        for part in parts:
+            if part.program in self._executors:
+                continue
+            others = (other.program for other in parts if other.program is not part.program)
+            changing = {leaf for program in others for leaf, _ in program.updates}
+            once = part.times > 1 or any(p is not part and p.program is part.program for p in parts)
+            own = [leaf for leaf, _ in part.program.updates]
+            gating = Gating(
+                self._gates[part.gate] if part.gate is not None else None,
+                tuple(gate for flag, gate in self._gates.items() if flag in own),
+            )
+            # What a repeated program computes from the values of the others is computed once, before the first run.
+            self._executors[part.program] = make(
+                part.program, changing=frozenset() if once else frozenset(changing), gating=gating
+            )
+        self._refresh = self._commands.record(self._write_refresh)
+
+    def _write_refresh(self, buffer: Any) -> None:
+        for gate in self._gates.values():
+            gate.refresh(buffer)
+
+    @property
+    def executors(self) -> dict[str, VulkanExecutor]:
+        """The executor of each part by its name, the one that runs most often first."""
+        runs: dict[str, int] = {}
+        for part in self.procedure.parts:
+            runs[part.name] = runs.get(part.name, 0) + part.times
+        programs = {part.name: part.program for part in self.procedure.parts}
+        names = sorted(runs, key=lambda name: -runs[name])
+        return {name: self._executors[programs[name]] for name in names}
+
+    # ---- what is out of date
+    def changed(self, leaf: Variable) -> None:
+        """A leaf was sent, or another program changed it."""
+        if not self._noting and leaf not in self._own:
+            self._fresh, self._settled, self._again = True, False, None
+
+    # ---- running
+    def run(self, n: int) -> None:
+        """Queue ``n`` steps."""
+        if n < 1:
+            return
+        if self._fresh:
+            self._workspace.send_many({leaf: np.ones(leaf.shape) for leaf in self.procedure.restart})
+            self._fresh = False
+        sequence: list[Any] = [self._refresh]
+        if not self._settled:
+            sequence += self._one_step()
+            self._settled = True
+            n -= 1
+        # A step after a step finds the same values out of date as the one before it: its commands stay the same.
+        if n and self._again is None:
+            self._again = self._one_step()
+        while n:
+            now = min(n, max((LONGEST - len(sequence)) // len(self._again), 1))
+            self._submit(sequence + self._again * now)
+            sequence, n = [], n - now
+        if sequence:
+            self._submit(sequence)
+        self._tell(self.procedure.updated, None)
+
+    def _submit(self, sequence: list[Any]) -> None:
+        ticket = self._commands.submit_sequence(self._commands.sequence(sequence))
+        for built, key in self._touched:
+            built.submitted(key, ticket)
+
+    def _one_step(self) -> list[Any]:
+        """The command buffers of one step from here. They count as run."""
+        found: list[Any] = []
+        for part in self.procedure.parts:
+            executor = self._executors[part.program]
+            built = executor.built()
+            for key, times in built.pending(part.times):
+                found += [built.buffer(key)] * times
+                self._touched.append((built, key))
+            self._tell((leaf for leaf, _ in part.program.updates), executor)
+        self._touched = list(dict.fromkeys(self._touched))
+        return found
+
+    def _tell(self, leaves: Iterable[Variable], by: VulkanExecutor | None) -> None:
+        self._noting = True
+        try:
+            self._workspace.note(leaves, by=by)
+        finally:
+            self._noting = False
+
+    def wait(self) -> None:
+        """Wait until all steps are done."""
+        for executor in self._executors.values():
+            executor.wait()
+            break
+        else:
+            self._commands.wait()
+
+    def close(self) -> None:
+        """Release everything. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._workspace.device.settle():
+            return
+        self._workspace.unwatch(self)
+        for executor in self._executors.values():
+            executor.close()
+        for gate in self._gates.values():
+            gate.destroy()
+        if self._refresh is not None:
+            self._commands.release(self._refresh)

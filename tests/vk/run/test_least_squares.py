@@ -1,0 +1,264 @@
+"""Least-squares solvers on devices: results, one submission, gates, and what happens between steps."""
+
+import numpy as np
+import pytest
+
+from dressi import (
+    DressiAD,
+    F,
+    GaussNewton,
+    GraphError,
+    InputError,
+    LevenbergMarquardt,
+    Variable,
+    adam,
+    least_squares,
+)
+
+SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), GaussNewton(reset=0)]
+
+
+def smoothing(size: int = 24, batch: int = 1) -> tuple[list, Variable, Variable]:
+    """Residuals that keep an image near another one and its differences small, the image, and that other one."""
+    y, x = np.mgrid[:size, :size]
+    values = np.stack([np.sin(0.37 * x + k) * np.cos(0.21 * y) for k in range(batch)])
+    data = Variable.of(values, batched=True, name="data")
+    image = Variable.of(0 * values, batched=True, name="image")
+    right = F.crop(image, 1, 0, (size - 1, size)) - F.crop(image, 0, 0, (size - 1, size))
+    down = F.crop(image, 0, 1, (size, size - 1)) - F.crop(image, 0, 0, (size, size - 1))
+    return [image - data, 2.0 * right, 2.0 * down], image, data
+
+
+def smoothed(values: np.ndarray) -> np.ndarray:
+    """The minimiser, by a dense solve."""
+    size = values.shape[-1]
+    one = np.eye(size)[1:] - np.eye(size)[:-1]
+    across, down = np.kron(np.eye(size), one), np.kron(one, np.eye(size))
+    system = np.eye(size**2) + 4.0 * (across.T @ across + down.T @ down)
+    return np.linalg.solve(system, values.reshape(-1, size**2).T).T.reshape(values.shape)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+def test_linear_residuals_are_solved(device, solver):
+    residuals, image, data = smoothing()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(solver, [image])
+        ad.step(3)
+        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
+
+
+def rosenbrock() -> tuple[list, Variable]:
+    """Ten independent copies of the function of Rosenbrock, with its minimum at (1, 1)."""
+    x = Variable.of(np.stack([np.linspace(-1.5, 1.5, 10), np.linspace(2.0, -1.0, 10)], axis=-1), name="x")
+    return [10.0 * (x.y - F.square(x.x)), 1.0 - x.x], x
+
+
+@pytest.mark.parametrize("solver", [GaussNewton(), LevenbergMarquardt()], ids=repr)
+def test_curved_residuals_are_solved(device, solver):
+    residuals, x = rosenbrock()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(solver, [x])
+        ad.step(60)
+        np.testing.assert_allclose(ad.recv(x), 1.0, atol=1e-4)
+        costs = ad.losses()
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_independent_problems_are_those_of_one(device):
+    batch, alone = [], []
+    solver = LevenbergMarquardt(independent=True)
+    residuals, image, data = smoothing(batch=3)
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(solver, [image])
+        ad.step(4)
+        batch = ad.recv(image)
+        passes = [len(ad.plan.stages)]
+    for k in range(3):
+        residuals, image, one = smoothing()
+        with DressiAD(device) as ad:
+            ad.set_loss(residuals)
+            ad.set_optimizer(solver, [image])
+            ad.send(one, data.data[k : k + 1])
+            ad.step(4)
+            alone.append(ad.recv(image)[0])
+            passes.append(len(ad.plan.stages))
+    np.testing.assert_allclose(batch, np.stack(alone), atol=1e-6)
+
+
+def test_a_converged_problem_waits_until_something_is_sent(device):
+    residuals, image, data = smoothing()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(LevenbergMarquardt(), [image])
+        ad.step(10)
+        steps, settled = len(ad.losses()), ad.recv(image)
+        assert steps < 10
+        ad.step(5)
+        assert len(ad.losses()) == steps
+        np.testing.assert_array_equal(ad.recv(image), settled)
+        ad.send(data, 2.0 * data.data)
+        ad.step(10)
+        np.testing.assert_allclose(ad.recv(image), smoothed(2.0 * data.data), atol=5e-5)
+        np.testing.assert_allclose(ad.recv("loss"), 4 * least(data.data), rtol=1e-4)
+
+
+def least(values: np.ndarray) -> float:
+    """The smallest cost of ``smoothing``."""
+    image = smoothed(values)
+    squares = [image - values, 2 * np.diff(image, axis=-1), 2 * np.diff(image, axis=-2)]
+    return 0.5 * sum(np.square(r).sum() for r in squares)
+
+
+def test_steps_in_one_submission_are_those_of_many(device):
+    found = []
+    for counts in ([6], [1] * 6, [2, 3, 1]):
+        residuals, x = rosenbrock()
+        with DressiAD(device) as ad:
+            ad.set_loss(residuals)
+            ad.set_optimizer(LevenbergMarquardt(iterations=3), [x])
+            for n in counts:
+                ad.step(n)
+            found.append((ad.recv(x), ad.losses()))
+    for x, losses in found[1:]:
+        np.testing.assert_array_equal(x, found[0][0])
+        assert losses == found[0][1]
+
+
+def test_many_iterations_are_one_submission(device):
+    residuals, image, _ = smoothing(8)
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0, function_tolerance=0.0), [image])
+        ad.step()
+        ad.wait()
+        submitted = []
+        submit = device.work.submit
+        device.work.submit = lambda info, fence: (
+            submitted.append(info.commandBufferCount) or submit(info, fence)
+        )
+        try:
+            ad.step(8)
+        finally:
+            device.work.submit = submit
+        assert len(submitted) == 1 and submitted[0] >= 8 * 400
+
+
+@pytest.mark.parametrize(
+    "kernel", [least_squares.huber(0.1), least_squares.cauchy(0.1), least_squares.tukey(0.5)]
+)
+def test_outliers_count_less(device, kernel):
+    values = np.full(40, 2.0)
+    values[::8] = 9.0
+    data, x = Variable.of(values), Variable.of(1.8, name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([least_squares.Robust(x - data, kernel)])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        ad.step(30)
+        assert abs(ad.recv(x).item() - 2.0) < 0.05
+        costs = ad.losses()
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_excluded_texels_stay_where_they_are(device):
+    residuals, image, data = smoothing()
+    inside = Variable.of((np.arange(24) < 12) * np.ones((24, 1)), name="inside")
+    with DressiAD(device) as ad:
+        ad.set_loss([F.select(inside, image - data, 0.0)])
+        ad.set_optimizer(GaussNewton(), [image])
+        ad.step(2)
+        found = ad.recv(image)[0]
+    np.testing.assert_allclose(found[:, :12], data.data[0][:, :12], atol=1e-6)
+    assert not found[:, 12:].any()
+
+
+def test_frozen_unknowns_stay(device):
+    x, y = Variable.of(1.0, name="x"), Variable.of(5.0, name="y")
+    with DressiAD(device) as ad:
+        ad.set_loss([x + y - 3.0, 0.1 * (x - y)])
+        ad.set_optimizer(LevenbergMarquardt(), [x, y])
+        ad.freeze(y)
+        ad.step(10)
+        assert ad.recv(y).item() == 5.0
+        assert abs(ad.recv(x).item() + 2.0) < 0.1
+        ad.release(y)
+        ad.step(10)
+        np.testing.assert_allclose([ad.recv(x).item(), ad.recv(y).item()], 1.5, atol=1e-3)
+
+
+def test_adam_minimises_the_same_energy(device):
+    residuals, image, data = smoothing()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(adam(0.1), [image])
+        ad.step(300)
+        assert ad.recv("loss").item() < 1.01 * least(data.data)
+
+
+# ---- bad input
+def test_residuals_that_are_not_finite_are_named(device):
+    x = Variable.of([1.0, 2.0, 0.0, 4.0, 5.0], name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 1.0, 1.0 / x])
+        ad.set_optimizer(GaussNewton(), [x])
+        with pytest.raises(InputError, match=r"residual 1 .* is inf at texel \(2, 0\)"):
+            ad.step()
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ([], "at least one residual"),
+        ([1.0], "a residual is a Variable"),
+        ([Variable.of(1)], "holds integers"),
+        ([least_squares.Robust(Variable.of(1.0), "huber")], "robust kernel is"),
+    ],
+)
+def test_other_energies_are_refused(device, loss, message):
+    with DressiAD(device) as ad, pytest.raises(GraphError, match=message):
+        ad.set_loss(loss)
+
+
+def test_unknowns_that_no_residual_reads_are_named(device):
+    x, y = Variable.of(1.0, name="x"), Variable.of(1.0, name="spare")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 2.0])
+        with pytest.raises(GraphError, match="spare"):
+            ad.set_optimizer(LevenbergMarquardt(), [x, y])
+
+
+def test_a_loss_of_one_value_has_no_residuals(device):
+    x = Variable.of(1.0, name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss(F.square(x))
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        with pytest.raises(GraphError, match="give set_loss a list"):
+            ad.step()
+
+
+def test_all_unknowns_frozen(device):
+    x = Variable.of(1.0, name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 2.0])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        ad.freeze(x)
+        with pytest.raises(GraphError, match="release one"):
+            ad.step()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LevenbergMarquardt(iterations=0),
+        lambda: LevenbergMarquardt(radius=0.0),
+        lambda: LevenbergMarquardt(diagonal=(1.0, 0.5)),
+        lambda: GaussNewton(tolerance=-1.0),
+        lambda: GaussNewton(line_search=-1),
+        lambda: least_squares.huber(0.0),
+    ],
+)
+def test_options_out_of_range(make):
+    with pytest.raises(GraphError):
+        make()
