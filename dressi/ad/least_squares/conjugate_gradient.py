@@ -39,7 +39,7 @@ class Normal:
         return [F.hadamard(x, reciprocal(m)) for x, m in zip(r, scale, strict=True)]
 
 
-VECTORS = ("change", "residual", "direction", "diagonal")
+VECTORS = ("change", "residual", "direction", "diagonal", "gradient")
 NUMBERS = ("residual_energy", "model_decrease", "inner_iterations")
 FACTORS = ("alpha", "beta")
 """Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
@@ -47,10 +47,9 @@ of the numbers that they follow from, and all of these are overwritten in place.
 SOLVING = "solving"
 
 
-def states(parameters: Sequence[Variable], names: Sequence[str], problems: int, reset: int) -> State:
+def states(parameters: Sequence[Variable], names: Sequence[str], problems: int) -> State:
     """The state leaves of the iterations by name: vectors for each unknown, and numbers for each problem."""
-    vectors = (*VECTORS, "gradient") if reset else VECTORS
-    made = [like(x, f"{n}.{v}") for x, n in zip(parameters, names, strict=True) for v in vectors]
+    made = [like(x, f"{n}.{v}") for x, n in zip(parameters, names, strict=True) for v in VECTORS]
     made += [*(scalar(name, problems) for name in (*NUMBERS, *FACTORS)), *flags(SOLVING, problems)]
     return {str(leaf.name): leaf for leaf in made}
 
@@ -64,10 +63,9 @@ class ConjugateGradient:
 
     def __init__(self, state: State, names: Sequence[str], axes: str, tolerance: float):
         self.axes, self.tolerance = axes, tolerance
-        self.change, self.residual, self.direction, self.diagonal = (
+        self.change, self.residual, self.direction, self.diagonal, self.gradient = (
             [state[f"{n}.{v}"] for n in names] for v in VECTORS
         )
-        self.gradient = [state[key] for n in names if (key := f"{n}.gradient") in state]
         self.energy, self.decrease, self.inner = (state[s] for s in NUMBERS)
         self.active, self.any_active = state[SOLVING], any_of(state, SOLVING)
         self._state = state
@@ -82,7 +80,6 @@ class ConjugateGradient:
             *((d, F.zeros_like(d)) for d in self.change),
             *zip(self.residual, b, strict=True),
             *zip(self.direction, z, strict=True),
-            *zip(self.gradient, gradient if self.gradient else (), strict=True),
             (self.energy, energy),
             (self.decrease, self.decrease * 0.0),
             (self.inner, self.inner * 0.0),

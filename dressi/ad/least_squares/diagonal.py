@@ -8,13 +8,12 @@ and the residual's share of the diagonal is exact:
 
 If one residual reads one texel by two accesses, as at a clamped border, the squares are added, not the sum squared.
 
-Residuals of another shape, such as rendered images, have no such form. ``Diagonal.estimate`` serves them: for seeds z of
-random signs, the mean of (J^T z)^2 is the diagonal.
+Residuals of another shape, such as rendered images, have no such form; ``probes`` serves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -95,21 +94,24 @@ def joined(parts: Sequence[Variable], vtype: VType) -> Variable:
     return total([part * unit for part, unit in zip(parts, units(vtype), strict=True)])
 
 
-def nonlocal_pairs(residuals: Iterable[Variable], unknowns: Sequence[Variable]) -> bool:
-    """Whether some residual reads some unknown in another way than by accesses."""
-    return any(accesses(r, x) is None for r in residuals for x in unknowns)
+class Diagonal(NamedTuple):
+    """values: diag(J^T J) of the residuals that are local, one Variable like each unknown. rest: the other residuals."""
+
+    values: list[Variable]
+    rest: list[Variable]
 
 
-def diagonal(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> list[Variable]:
-    """diag(J^T J), one Variable like each unknown. All residuals must read the unknowns by accesses."""
+def diagonal(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> Diagonal:
+    """diag(J^T J) of all residuals that read every unknown by accesses, and the residuals that do not."""
+    rest = [r for r in residuals if any(accesses(r, x) is None for x in unknowns)]
     sums = []
     for x in unknowns:
         shares = []
         for r in residuals:
             found = accesses(r, x)
-            assert found is not None
-            share = local_diagonal(r, x, found)
-            if share is not None:
-                shares.append(share)
+            if r not in rest and found is not None:
+                share = local_diagonal(r, x, found)
+                if share is not None:
+                    shares.append(share)
         sums.append(total(shares) if shares else F.zeros_like(x))
-    return sums
+    return Diagonal(sums, rest)

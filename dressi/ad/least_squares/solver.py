@@ -22,6 +22,7 @@ from ..types import whole
 from .conjugate_gradient import ConjugateGradient, Normal, states
 from .diagonal import diagonal
 from .energy import Energy, Jacobian
+from .probes import PROBE, Probes, counter
 from .vectors import EACH, WHOLE, Updates, any_of, flags, scalar, set_flag
 
 RUNNING, COST = "running", "cost"
@@ -56,9 +57,9 @@ class LeastSquares(ABC):
             if p.vtype.is_int:
                 raise GraphError(f"{p} holds integers and cannot be an unknown of least squares")
         problems = self._problems(parameters)
-        found = states(parameters, names(parameters), problems, self.reset)
+        found = states(parameters, names(parameters), problems)
         found |= {n: scalar(n, problems, value) for n, value in self._numbers().items()}
-        made = [*flags(RUNNING, problems, 1.0), *self._flags(problems), scalar(COST, problems)]
+        made = [*flags(RUNNING, problems, 1.0), *self._flags(problems), scalar(COST, problems), counter()]
         return {**found, **{str(leaf.name): leaf for leaf in made}, STEP: clock()}
 
     def _problems(self, parameters: Sequence[Variable]) -> int:
@@ -161,16 +162,21 @@ class Solve:
     def parts(self, record: Updates) -> list[Part]:
         """Linearize, and solve the linear system."""
         cg, j = self.cg, self.jacobian
-        squares = diagonal(j.residuals, self.moving)
+        squares, rest = diagonal(j.residuals, self.moving)
+        gradient = j.reverse(j.residuals)
         first: Updates = [
             *zip(cg.diagonal, squares, strict=True),
-            *cg.start(self.normal(squares), j.reverse(j.residuals), self.running),
+            *zip(cg.gradient, gradient, strict=True),
             (self.state[COST], self.energy.cost(self.axes)),
             *self.solver.begins(self),
             *record,
         ]
-        system = self.normal(cg.diagonal)
+        if not rest:
+            first += cg.start(self.normal(squares), gradient, self.running)
         found = [self.part("linearize", first, gate=self.any_running)]
+        if rest:
+            found += self._probing(rest)
+        system = self.normal(cg.diagonal)
         whole_periods, rest = divmod(self.solver.iterations, self.solver.reset or self.solver.iterations + 1)
         plain = lambda n: self.part("iterate", cg.iterate(system), n, cg.any_active)  # noqa: E731
         if whole_periods:
@@ -182,6 +188,16 @@ class Solve:
         if rest:
             found.append(plain(rest))
         return found
+
+    def _probing(self, residuals: Sequence[Variable]) -> list[Part]:
+        """The parts that add the diagonal of residuals that are not local, and then begin the linear solve."""
+        cg, number = self.cg, self.state[PROBE]
+        probes = Probes(Jacobian(residuals, self.moving), cg.diagonal, self.state, self.solver.independent)
+        begin = cg.start(self.normal(cg.diagonal), cg.gradient, self.running)
+        return [
+            self.part("probe", probes.updates(), probes.count, gate=self.any_running),
+            self.part("start", [*begin, (number, number * 0)], gate=self.any_running),
+        ]
 
     def part(self, name: str, updates: Updates, times: int = 1, gate: Variable | None = None) -> Part:
         """A simplified Program with a name."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,10 @@ class VulkanExecutor:
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
         plan = self._plan(changing)
+        if gating.gate is not None and not can_be_gated(plan):
+            # New values that another dispatch computes on the side are copied, which no gate can skip.
+            self._options = replace(self._options, fuse_horizontally=False)
+            plan = self._plan(changing)
         self._gating = gating if can_be_gated(plan) else gating._replace(gate=None)
         self.program = plan.program  # may differ: the planner splits scatters and copies leaves
         self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}

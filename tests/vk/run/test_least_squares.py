@@ -163,7 +163,7 @@ def test_outliers_count_less(device, kernel):
 
 
 def test_excluded_texels_stay_where_they_are(device):
-    residuals, image, data = smoothing()
+    _, image, data = smoothing()
     inside = Variable.of((np.arange(24) < 12) * np.ones((24, 1)), name="inside")
     with DressiAD(device) as ad:
         ad.set_loss([F.select(inside, image - data, 0.0)])
@@ -195,6 +195,23 @@ def test_adam_minimises_the_same_energy(device):
         ad.set_optimizer(adam(0.1), [image])
         ad.step(300)
         assert ad.recv("loss").item() < 1.01 * least(data.data)
+
+
+@pytest.mark.parametrize("count", [6, 80])
+def test_residuals_that_sum_over_an_image(device, count):
+    """r_i = sum_j M_ij x_j - b_i: the diagonal comes from unit vectors, or for many unknowns from random signs."""
+    rng = np.random.default_rng(0)
+    matrix, target = rng.normal(size=(150, count)), rng.normal(size=(150, 1))
+    m, b = Variable.of(matrix, name="m"), Variable.of(target[None], vtype=FLOAT, name="b")
+    x = Variable.of(np.zeros(count), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([F.sum(m * x, "x") - b])
+        ad.set_optimizer(LevenbergMarquardt(iterations=200), [x])
+        ad.step(5)
+        np.testing.assert_allclose(ad.recv(x), np.linalg.lstsq(matrix, target[:, 0])[0], atol=2e-3)
+        diagonal = ad.state()["x.diagonal"].ravel()
+    expected = np.square(matrix).sum(0)
+    np.testing.assert_allclose(diagonal, expected, rtol=1e-5 if count == 6 else 2.0)
 
 
 # ---- bad input

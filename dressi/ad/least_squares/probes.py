@@ -1,0 +1,97 @@
+"""The diagonal of J^T J for residuals that are not computed texel by texel, such as rendered images.
+
+A Program is run again and again, each time with the next probe. For a few unknowns the probes are the unit vectors:
+|J e_k|^2 is entry k of the diagonal, exactly. For many they are seeds z of random signs: the mean of (J^T z)^2 is the
+diagonal, and is never negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import functional as F
+from ..graph import Variable
+from ..optim.optimizer import State
+from ..types import FLOAT, INT
+from .diagonal import units
+from .energy import Jacobian, squared_norm, total
+from .vectors import Updates
+
+PROBE = "probe"
+FEW = 64
+"""Numbers among the unknowns up to which every unit vector is tried."""
+SEEDS = 16
+"""Random seeds for more unknowns. The relative deviation of an entry is about sqrt(2 / SEEDS)."""
+
+
+def counter() -> Variable:
+    """The state leaf that numbers the probes of a step."""
+    return Variable(INT, name=PROBE, data=np.zeros((1, 1, 1), np.int64))
+
+
+@dataclass
+class Probes:
+    """The Program of one probe. diagonal: state leaves that collect the entries. independent: a problem for each tile."""
+
+    jacobian: Jacobian
+    diagonal: Sequence[Variable]
+    state: State
+    independent: bool
+
+    @property
+    def count(self) -> int:
+        """How many probes there are."""
+        numbers = sum(self._numbers(x) for x in self.jacobian.unknowns)
+        return numbers if numbers <= FEW else SEEDS
+
+    def _numbers(self, x: Variable) -> int:
+        return x.vtype.components * math.prod(x.size) * (1 if self.independent else x.batch)
+
+    def updates(self) -> Updates:
+        """What one probe adds to the diagonal, and the counter."""
+        numbers = sum(self._numbers(x) for x in self.jacobian.unknowns)
+        shares = self._columns() if numbers <= FEW else self._seeds()
+        added = [(d, d + share) for d, share in zip(self.diagonal, shares, strict=True)]
+        return [*added, (self.state[PROBE], self.state[PROBE] + 1)]
+
+    def _columns(self) -> list[Variable]:
+        """e_k |J e_k|^2 for the probe k: nothing in all entries but one."""
+        places, first = [], 0
+        for x in self.jacobian.unknowns:
+            places.append(self._place(x, first))
+            first += self._numbers(x)
+        products = self.jacobian.forward(places)
+        axes = "xy" if self.independent else "xyn"
+        square = total([F.sum(squared_norm(p), axes) for p in products])
+        return [place * square for place in places]
+
+    def _place(self, x: Variable, first: int) -> Variable:
+        """The part of e_k in one unknown, whose numbers begin at ``first``."""
+        components = x.vtype.components
+        index = F.linear_index(x.size, x.batch)
+        if not self.independent:
+            index = index + F.tile_index(x.size, x.batch) * math.prod(x.size)
+        start = index * components + first
+        masks = [F.equal(start + c, self.state[PROBE]) for c in range(components)]
+        if x.vtype is FLOAT:
+            return masks[0]
+        return total([mask * unit for mask, unit in zip(masks, units(x.vtype), strict=True)])
+
+    def _seeds(self) -> list[Variable]:
+        """(J^T z)^2 over the number of seeds."""
+        seeds = []
+        for k, r in enumerate(self.jacobian.residuals):
+            parts = [
+                F.select(F.less(F.random(977 * k + c, self.state[PROBE], r.size, r.batch), 0.5), -1.0, 1.0)
+                for c in range(r.vtype.components)
+            ]
+            if r.vtype is FLOAT:
+                seeds += parts
+            else:
+                seeds.append(total([part * unit for part, unit in zip(parts, units(r.vtype), strict=True)]))
+        products = self.jacobian.reverse(seeds)
+        return [F.hadamard(p, p) * (1.0 / SEEDS) for p in products]
