@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dressi import (
+    FLOAT,
     DressiAD,
     F,
     GaussNewton,
