@@ -12,16 +12,20 @@ from .diagonal import diagonal
 from .energy import Energy, Jacobian
 from .gauss_newton import GaussNewton
 from .levenberg_marquardt import LevenbergMarquardt
+from .preconditioner import Jacobi, Multilevel, Preconditioner
 from .robust import Kernel, Robust, cauchy, huber, tukey
 from .solver import LeastSquares
 
 __all__ = [
     "Energy",
     "GaussNewton",
+    "Jacobi",
     "Jacobian",
     "Kernel",
     "LeastSquares",
     "LevenbergMarquardt",
+    "Multilevel",
+    "Preconditioner",
     "Robust",
     "cauchy",
     "diagonal",

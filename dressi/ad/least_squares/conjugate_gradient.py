@@ -6,24 +6,27 @@ the decision to stop are Variables, one for each problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import functional as F
 from ..graph import Variable
 from ..optim.optimizer import State
-from .vectors import Updates, Vector, any_of, dot, flags, like, quotient, reciprocal, scalar, set_flag
-
-Operator = Callable[[Vector], list[Variable]]
+from .preconditioner import Operator, Preconditioner, Values
+from .vectors import Updates, Vector, any_of, dot, flags, like, quotient, scalar, set_flag
 
 
 @dataclass
 class Normal:
-    """The system that is solved: what multiplies by J^T J, its diagonal, and the damping D of the diagonal, if any."""
+    """The system J^T J + D that is solved. product: multiplies by J^T J. diagonal: of J^T J. damping: D, if any. values:
+    what the preconditioner knows of the system."""
 
     product: Operator
     diagonal: list[Variable]
     damping: list[Variable] | None
+    preconditioner: Preconditioner
+    names: list[str]
+    values: Values
 
     def apply(self, p: Vector) -> list[Variable]:
         """(J^T J + D) p."""
@@ -32,15 +35,20 @@ class Normal:
             return q
         return [a + F.hadamard(d, x) for a, d, x in zip(q, self.damping, p, strict=True)]
 
+    @property
+    def whole(self) -> list[Variable]:
+        """The diagonal of the system."""
+        if self.damping is None:
+            return self.diagonal
+        return [m + d for m, d in zip(self.diagonal, self.damping, strict=True)]
+
     def precondition(self, r: Vector) -> list[Variable]:
-        """Jacobi: r over the diagonal of the system."""
-        damping = self.damping or [None] * len(self.diagonal)
-        scale = [m if d is None else m + d for m, d in zip(self.diagonal, damping, strict=True)]
-        return [F.hadamard(x, reciprocal(m)) for x, m in zip(r, scale, strict=True)]
+        """About (J^T J + D)^-1 r."""
+        return self.preconditioner.apply(r, self.whole, self.names, self.values)
 
 
 VECTORS = ("change", "residual", "direction", "diagonal", "gradient")
-NUMBERS = ("residual_energy", "model_decrease", "inner_iterations")
+NUMBERS = ("residual_energy", "model_decrease", "inner_iterations", "first_energy")
 FACTORS = ("alpha", "beta")
 """Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
 of the numbers that they follow from, and all of these are overwritten in place."""
@@ -58,15 +66,16 @@ class ConjugateGradient:
     """The updates of the state of the iterations.
 
     change: the solution d so far. tolerance: the solve ends when an iteration lowers the quadratic model by less than
-    tolerance / k of what all k did (Nash and Sofer; Ceres, q_tolerance).
+    tolerance / k of what all k did (Nash and Sofer; Ceres, q_tolerance). forcing: it also ends when the residual, in the
+    norm of the preconditioner, is below this part of what it was.
     """
 
-    def __init__(self, state: State, names: Sequence[str], axes: str, tolerance: float):
-        self.axes, self.tolerance = axes, tolerance
+    def __init__(self, state: State, names: Sequence[str], axes: str, tolerance: float, forcing: float):
+        self.axes, self.tolerance, self.forcing = axes, tolerance, forcing
         self.change, self.residual, self.direction, self.diagonal, self.gradient = (
             [state[f"{n}.{v}"] for n in names] for v in VECTORS
         )
-        self.energy, self.decrease, self.inner = (state[s] for s in NUMBERS)
+        self.energy, self.decrease, self.inner, self.first = (state[s] for s in NUMBERS)
         self.active, self.any_active = state[SOLVING], any_of(state, SOLVING)
         self._state = state
 
@@ -81,6 +90,7 @@ class ConjugateGradient:
             *zip(self.residual, b, strict=True),
             *zip(self.direction, z, strict=True),
             (self.energy, energy),
+            *([(self.first, energy * self.forcing**2)] if self.forcing else []),
             (self.decrease, self.decrease * 0.0),
             (self.inner, self.inner * 0.0),
             *set_flag(self._state, SOLVING, active),
@@ -103,7 +113,8 @@ class ConjugateGradient:
         gain = 0.5 * alpha * self.energy
         decrease, inner = self.decrease + gain, self.inner + going
         enough = F.less(inner * gain, self.tolerance * decrease)
-        active = F.logical_and(going, F.logical_and(F.logical_not(enough), F.greater(energy, 0.0)))
+        left = F.greater(energy, self.first if self.forcing else 0.0)
+        active = F.logical_and(going, F.logical_and(F.logical_not(enough), left))
         beta = F.select(active, quotient(energy, self.energy), 0.0)
         return [
             *zip(self.change, change, strict=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
 
@@ -22,6 +22,7 @@ from ..types import whole
 from .conjugate_gradient import ConjugateGradient, Normal, states
 from .diagonal import diagonal
 from .energy import Energy, Jacobian
+from .preconditioner import Multilevel, Preconditioner, Values, reads_neighbours
 from .probes import PROBE, Probes, counter
 from .vectors import EACH, WHOLE, Updates, any_of, flags, scalar, set_flag
 
@@ -37,11 +38,15 @@ class LeastSquares(ABC):
     function_tolerance: float = 1e-6
     independent: bool = False
     reset: int = 10
+    forcing: float = 0.0
+    preconditioner: Preconditioner = Multilevel()  # noqa: RUF009 - a frozen record
 
     def __post_init__(self) -> None:
         whole(self.iterations, "the number of iterations", 1)
         whole(self.reset, "the period of the residual's reset", 0)
-        for name in ("tolerance", "function_tolerance"):
+        if not isinstance(self.preconditioner, Preconditioner):
+            raise GraphError(f"a preconditioner is Jacobi() or Multilevel(), not {self.preconditioner!r}")
+        for name in ("tolerance", "function_tolerance", "forcing"):
             self._number(name, 0.0)
 
     def _number(self, name: str, least: float, *, above: bool = False) -> None:
@@ -57,7 +62,8 @@ class LeastSquares(ABC):
             if p.vtype.is_int:
                 raise GraphError(f"{p} holds integers and cannot be an unknown of least squares")
         problems = self._problems(parameters)
-        found = states(parameters, names(parameters), problems)
+        own = names(parameters)
+        found = {**states(parameters, own, problems), **self.preconditioner.states(parameters, own)}
         found |= {n: scalar(n, problems, value) for n, value in self._numbers().items()}
         made = [*flags(RUNNING, problems, 1.0), *self._flags(problems), scalar(COST, problems), counter()]
         return {**found, **{str(leaf.name): leaf for leaf in made}, STEP: clock()}
@@ -116,13 +122,20 @@ class Solve:
     parameters: Sequence[Variable]
     moving: Sequence[Variable]
     state: State
+    names: list[str] = field(init=False)
+    wide: list[str] = field(init=False)  # the unknowns whose neighbours some residual reads
     axes: str = field(init=False)
     cg: ConjugateGradient = field(init=False)
 
     def __post_init__(self) -> None:
         own = [n for p, n in zip(self.parameters, names(self.parameters)) if p in self.moving]
         self.axes = EACH if self.solver.independent else WHOLE
-        self.cg = ConjugateGradient(self.state, own, self.axes, self.solver.tolerance)
+        self.names = own
+        self.wide = [
+            n for x, n in zip(self.moving, own) if any(reads_neighbours(r, x) for r in self.energy.residuals)
+        ]
+        solver = self.solver
+        self.cg = ConjugateGradient(self.state, own, self.axes, solver.tolerance, solver.forcing)
         if self.solver.independent:
             self._check_independent()
 
@@ -154,10 +167,25 @@ class Solve:
     def jacobian(self) -> Jacobian:
         return Jacobian(self.energy.linearized(), self.moving)
 
-    def normal(self, diagonal: Sequence[Variable]) -> Normal:
-        """The system of this step over a diagonal of J^T J, as the leaves or as it is computed."""
+    def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
         product = lambda p: self.jacobian.reverse(self.jacobian.forward(p))  # noqa: E731
-        return Normal(product, list(diagonal), self.solver.damping(self, diagonal))
+        damping, kind = self.solver.damping(self, diagonal), self.solver.preconditioner
+        return Normal(product, list(diagonal), damping, kind, self.names, values)
+
+    def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable]) -> Updates:
+        """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
+        bare = self._normal(diagonal, {})
+        values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.wide)
+        start = self.cg.start(replace(bare, values=values), gradient, self.running)
+        return [*((self.state[name], value) for name, value in values.items()), *start]
+
+    @cached_property
+    def system(self) -> Normal:
+        """The system of this step, over the state leaves."""
+        kept = self.solver.preconditioner.states(
+            [x for x, n in zip(self.moving, self.names, strict=True) if n in self.wide], self.wide
+        )
+        return self._normal(self.cg.diagonal, {name: self.state[name] for name in kept})
 
     def parts(self, record: Updates) -> list[Part]:
         """Linearize, and solve the linear system."""
@@ -172,11 +200,11 @@ class Solve:
             *record,
         ]
         if not rest:
-            first += cg.start(self.normal(squares), gradient, self.running)
+            first += self.begin(squares, gradient)
         found = [self.part("linearize", first, gate=self.any_running)]
         if rest:
             found += self._probing(rest)
-        system = self.normal(cg.diagonal)
+        system = self.system
         whole_periods, rest = divmod(self.solver.iterations, self.solver.reset or self.solver.iterations + 1)
         plain = lambda n: self.part("iterate", cg.iterate(system), n, cg.any_active)  # noqa: E731
         if whole_periods:
@@ -193,7 +221,7 @@ class Solve:
         """The parts that add the diagonal of residuals that are not local, and then begin the linear solve."""
         cg, number = self.cg, self.state[PROBE]
         probes = Probes(Jacobian(residuals, self.moving), cg.diagonal, self.state, self.solver.independent)
-        begin = cg.start(self.normal(cg.diagonal), cg.gradient, self.running)
+        begin = self.begin(cg.diagonal, cg.gradient)
         return [
             self.part("probe", probes.updates(), probes.count, gate=self.any_running),
             self.part("start", [*begin, (number, number * 0)], gate=self.any_running),
