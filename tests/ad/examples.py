@@ -12,6 +12,7 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
+from dressi.ad.least_squares import pyramid
 from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segments, take, window
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
@@ -172,6 +173,10 @@ for d in ((1, 0), (-2, 1), (0, -3), (7, 5), (-6, -9), (0, 0)):
         image.ShiftTranspose, example(lambda x, d=d: image.ShiftTranspose(x, d).output, of(VEC2, SIZE, BATCH))
     )
 add(image.Shift, example(lambda x: F.shift(x, 1, 1), of(FLOAT, (1, 4))))
+for size in ((5, 4), (2, 7), (1, 1)):
+    nodes = pyramid.coarser(size)
+    add(pyramid.Restrict, example(lambda x: pyramid.Restrict(x).output, of(VEC2, size, BATCH)))
+    add(pyramid.Prolong, example(lambda x, to=size: pyramid.Prolong(x, to).output, of(VEC3, nodes, BATCH)))
 TILES = [2, 0, 0, 5, -1]
 
 
