@@ -1,0 +1,63 @@
+"""As-rigid-as-possible deformation of a mesh (Opt, section 7.1.2; Sorkine and Alexa 2007).
+
+    E = sum over markers of w_fit |x - target|^2  +  sum over edges (i, j), both ways, of w_reg |x_i - x_j - R_i (u_i - u_j)|^2
+
+x are the unknown positions, u those at rest, and R_i = Rz(gamma) Ry(beta) Rx(alpha) of the unknown angles at vertex i.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from mesh_inputs import half_edges, index_list
+from problem import Problem
+
+from dressi import F, Variable
+from dressi.ad.types import VEC3
+from dressi.render import Mesh
+
+W_FIT, W_REG = 3.0, 4.0
+"""Of the squares."""
+INITIAL, OPTIMUM = 6734.5268, 574.26198
+"""Costs of the small armadillo after one subdivision, half the sum of squares, by Ceres."""
+
+
+def rotation(angles: Variable) -> Variable:
+    """MAT3 Rz(gamma) Ry(beta) Rx(alpha) of VEC3 angles (alpha, beta, gamma) in radians."""
+    (ca, cb, cg), (sa, sb, sg) = F.cos(angles), F.sin(angles)
+    return F.mat3(
+        F.vec3(cg * cb, sg * cb, -sb),
+        F.vec3(cg * sb * sa - sg * ca, sg * sb * sa + cg * ca, cb * sa),
+        F.vec3(cg * sb * ca + sg * sa, sg * sb * ca - cg * sa, cb * ca),
+    )
+
+
+def energy(
+    positions: Variable,
+    angles: Variable,
+    rest: Variable,
+    edges: tuple[Variable, Variable],
+    markers: tuple[Variable, Variable],
+    w_fit: float = W_FIT,
+    w_reg: float = W_REG,
+) -> list[Variable]:
+    """positions, angles: VEC3 lists (V), the unknowns. rest: VEC3 list (V). edges: INT lists (E), from and to, each edge both
+    ways. markers: INT list (M) of vertices and VEC3 list (M) of their targets."""
+    start, end = edges
+    vertex, target = markers
+    fit = F.lookup(positions, vertex) - target
+    now = F.lookup(positions, start) - F.lookup(positions, end)
+    before = F.lookup(rest, start) - F.lookup(rest, end)
+    rigid = now - F.lookup(rotation(angles), start) @ before
+    return [float(np.sqrt(w_fit)) * fit, float(np.sqrt(w_reg)) * rigid]
+
+
+def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
+    """The energy from the mesh at rest, all angles 0. vertices: (M,) that are dragged to targets (M, 3)."""
+    rest = mesh.positions
+    positions = Variable.of(rest, VEC3, name="positions")
+    angles = Variable.of(np.zeros_like(rest), VEC3, name="angles")
+    start, end, _ = half_edges(mesh).T
+    edges = index_list("edge_starts", start), index_list("edge_ends", end)
+    markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
+    residuals = energy(positions, angles, Variable.of(rest, VEC3, name="rest"), edges, markers)
+    return Problem("arap_mesh", residuals, [positions, angles])

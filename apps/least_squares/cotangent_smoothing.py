@@ -1,0 +1,60 @@
+"""Cotangent-weighted smoothing of a mesh (Opt, section 7.3; Desbrun et al. 1999).
+
+    E = sum over vertices of w_fit |x - a|^2  +  sum over edges (i, j) of w_reg w_ij |x_j - x_i|^2
+    w_ij = (cot + cot) / 2 of the angles opposite to the edge, at least 1e-4
+
+x are the unknown positions, a the given ones. The weights follow the unknown, which is the variant of the paper, or are those
+of the given mesh.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from mesh_inputs import index_list, wedges
+from problem import Problem
+
+from dressi import F, Variable
+from dressi.ad.types import VEC3
+from dressi.render import Mesh
+
+W_FIT, W_REG = 1.0, 1.0
+"""Of the squares."""
+INITIAL, OPTIMUM = 11.66593170, 7.49838721
+"""Costs of the sphere of 42 vertices, half the sum of squares, by Ceres."""
+LEAST = 1e-4
+
+
+def cotangent(u: Variable, v: Variable) -> Variable:
+    """FLOAT: the cotangent of the angle between VEC3 u and v; of vectors along one line, their product is divided by 0.01."""
+    normal = F.cross(u, v)
+    square = F.dot(normal, normal)
+    return F.dot(u, v) / F.sqrt(F.select(square > 0.0, square, LEAST))
+
+
+def energy(
+    positions: Variable,
+    given: Variable,
+    edges: tuple[Variable, Variable, Variable, Variable],
+    w_fit: float = W_FIT,
+    w_reg: float = W_REG,
+    recompute: bool = True,
+) -> list[Variable]:
+    """positions: VEC3 list (V), the unknown. given: VEC3 list (V). edges: INT lists (E), the ends of each edge, and the third
+    vertices of the faces to its left and right; -1 for the right one of a face that ends there. recompute: whether the weights
+    follow the unknown."""
+    start, end, _, right = edges
+    shape = positions if recompute else given
+    i, j, k, m = (F.lookup(shape, index) for index in edges)
+    weight = 0.5 * (cotangent(i - k, j - k) + F.select(right >= 0, cotangent(i - m, j - m), 0.0))
+    weight = F.sqrt(F.select(weight > 0.0, weight, LEAST))
+    edge = F.lookup(positions, end) - F.lookup(positions, start)
+    return [float(np.sqrt(w_fit)) * (positions - given), float(np.sqrt(w_reg)) * weight * edge]
+
+
+def problem(mesh: Mesh, recompute: bool = True) -> Problem:
+    """The energy from the given mesh."""
+    positions = Variable.of(mesh.positions, VEC3, name="positions")
+    given = Variable.of(mesh.positions, VEC3, name="given")
+    start, end, left, right = (index_list("wedges", column) for column in wedges(mesh).T)
+    residuals = energy(positions, given, (start, end, left, right), recompute=recompute)
+    return Problem("cotangent_smoothing", residuals, [positions])

@@ -1,0 +1,57 @@
+"""Embedded deformation of a mesh (Opt, section 7.3; Sumner et al. 2007): an affine frame at each vertex, nearly rigid.
+
+    E = sum over markers of w_fit |x - target|^2  +  sum over edges (i, j), both ways, of w_reg |x_j - x_i - R_i (u_j - u_i)|^2
+      + sum over vertices of w_rot ((c0.c1)^2 + (c0.c2)^2 + (c1.c2)^2 + (c0.c0 - 1)^2 + (c1.c1 - 1)^2 + (c2.c2 - 1)^2)
+
+x are the unknown positions, u those at rest, and c0, c1, c2 the columns of the unknown matrix R_i at vertex i.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from mesh_inputs import half_edges, index_list
+from problem import Problem
+
+from dressi import F, Variable
+from dressi.ad.types import MAT3, VEC3
+from dressi.render import Mesh
+
+W_FIT, W_REG, W_ROT = 3.0, 12.0, 5.0
+"""Of the squares."""
+
+
+def energy(
+    positions: Variable,
+    frames: Variable,
+    rest: Variable,
+    edges: tuple[Variable, Variable],
+    markers: tuple[Variable, Variable],
+    w_fit: float = W_FIT,
+    w_reg: float = W_REG,
+    w_rot: float = W_ROT,
+) -> list[Variable]:
+    """positions: VEC3 list (V) and frames: MAT3 list (V), the unknowns. rest: VEC3 list (V). edges: INT lists (E), from and
+    to, each edge both ways. markers: INT list (M) of vertices and VEC3 list (M) of their targets."""
+    start, end = edges
+    vertex, target = markers
+    fit = F.lookup(positions, vertex) - target
+    now = F.lookup(positions, end) - F.lookup(positions, start)
+    before = F.lookup(rest, end) - F.lookup(rest, start)
+    affine = now - F.lookup(frames, start) @ before
+    a, b, c = (F.column(frames, k) for k in range(3))
+    angles = F.vec3(F.dot(a, b), F.dot(a, c), F.dot(b, c))
+    lengths = F.vec3(F.dot(a, a), F.dot(b, b), F.dot(c, c)) - 1.0
+    fit_root, reg_root, rot_root = (float(np.sqrt(w)) for w in (w_fit, w_reg, w_rot))
+    return [fit_root * fit, reg_root * affine, rot_root * angles, rot_root * lengths]
+
+
+def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
+    """The energy from the mesh at rest, all frames 1. vertices: (M,) that are dragged to targets (M, 3)."""
+    rest = mesh.positions
+    positions = Variable.of(rest, VEC3, name="positions")
+    frames = Variable.of(np.tile(np.eye(3), (len(rest), 1, 1)), MAT3, name="frames")
+    start, end, _ = half_edges(mesh).T
+    edges = index_list("edge_starts", start), index_list("edge_ends", end)
+    markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
+    residuals = energy(positions, frames, Variable.of(rest, VEC3, name="rest"), edges, markers)
+    return Problem("embedded_deformation", residuals, [positions, frames])

@@ -1,0 +1,90 @@
+"""Inputs of the mesh energies: meshes, their edges as lists of indices, markers, and sqrt(3) subdivision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dressi import Variable
+from dressi.ad.types import INT, list_size
+from dressi.errors import InputError
+from dressi.render import Mesh
+
+
+def half_edges(mesh: Mesh) -> np.ndarray:
+    """(H, 3) int64: every edge in both directions, (from, to, third vertex of the face to its left); -1 if there is no face.
+
+    Sorted by (from, to). Raises InputError if an edge runs the same way in two faces.
+    """
+    a, b, c = mesh.faces.T
+    inner = np.concatenate([np.stack(rows, 1) for rows in ((a, b, c), (b, c, a), (c, a, b))])
+    number = len(mesh.positions)
+    known = inner[:, 0] * number + inner[:, 1]
+    if len(np.unique(known)) < len(known):
+        raise InputError(
+            "an edge of the mesh runs the same way in two faces; orient the faces, and remove double ones"
+        )
+    outer = inner[~np.isin(inner[:, 1] * number + inner[:, 0], known)]
+    both = np.concatenate([inner, np.stack([outer[:, 1], outer[:, 0], np.full(len(outer), -1)], 1)])
+    return both[np.lexsort((both[:, 1], both[:, 0]))]
+
+
+def wedges(mesh: Mesh) -> np.ndarray:
+    """(E, 4) int64: every edge once, (from, to, third vertex of the face to its left, of the face to its right).
+
+    An edge of one face has it on its left, and -1 on its right. Raises InputError as ``half_edges``.
+    """
+    both = half_edges(mesh)
+    twin = both[np.lexsort((both[:, 0], both[:, 1]))]  # row k runs back along row k
+    found = np.concatenate([both, twin[:, 2:]], 1)[both[:, 0] < both[:, 1]]
+    return np.where(found[:, 2:3] < 0, found[:, [1, 0, 3, 2]], found)
+
+
+def sqrt3(mesh: Mesh, times: int = 1) -> Mesh:
+    """The mesh after sqrt(3) subdivisions (Kobbelt 2000), as Opt's example refines its armadillo.
+
+    Each face f gets a vertex V + f in its middle, the old edges are flipped, and an old vertex of valence n moves towards
+    the mean of its neighbours by alpha = (4 - 2 cos(2 pi / n)) / 9. Positions are rounded to float32, as in the example.
+    Raises InputError if the mesh is not closed.
+    """
+    for _ in range(times):
+        if not mesh.is_closed():
+            raise InputError("sqrt(3) subdivision takes a closed mesh; fill its holes first")
+        old, faces = mesh.positions, mesh.faces
+        valence = np.diff(mesh.neighbours()[0])
+        alpha = ((4 - 2 * np.cos(2 * np.pi / np.maximum(valence, 1))) / 9)[:, None]
+        relaxed = (1 - alpha) * old + alpha * (mesh.averaging() @ old)
+        positions = np.concatenate([relaxed, old[faces].mean(1)]).astype(np.float32).astype(np.float64)
+        # Across each half-edge lie the middles of its face and of the face beside it.
+        start, end = (np.roll(faces, -k, axis=1).ravel() for k in (0, 1))
+        face = len(old) + np.repeat(np.arange(len(faces)), 3)
+        here = np.argsort(start * len(old) + end)
+        there = np.argsort(end * len(old) + start)
+        beside = np.empty_like(face)
+        beside[here] = face[there]
+        mesh = Mesh(positions, np.stack([start, beside, face], 1))
+    return mesh
+
+
+def load_markers(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(M,) vertices and (M, 3) float32 targets of a marker file: a count, then a row "x y z radius vertex" for each.
+
+    Raises InputError if the file does not hold that.
+    """
+    try:
+        words = Path(path).read_text(encoding="ascii").split()
+        rows = np.array(words[1:], dtype=np.float64).reshape(int(words[0]), 5)
+    except (OSError, ValueError, IndexError) as error:
+        raise InputError(
+            f"'{path}' is no list of markers: a count, then x y z radius vertex for each ({error})"
+        ) from None
+    return rows[:, 4].astype(np.int64), rows[:, :3].astype(np.float32)
+
+
+def index_list(name: str, indices: np.ndarray) -> Variable:
+    """(E,) indices as an INT list. The rest of its last row is -1, where ``lookup`` gives 0 and its transpose adds nothing."""
+    width, height = list_size(len(indices))
+    image = np.full(width * height, -1, dtype=np.int64)
+    image[: len(indices)] = indices
+    return Variable(INT, (width, height), name=name, data=image.reshape(1, height, width))

@@ -1,0 +1,25 @@
+"""A least-squares problem as the programs of this folder hand it around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dressi import Variable
+from dressi.ad.evaluate import evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """energy: residuals of any float type; the cost is half the sum of their squares. unknowns: leaves whose data are the
+    start."""
+
+    name: str
+    energy: Sequence[Variable]
+    unknowns: Sequence[Variable]
+
+    def cost(self) -> float:
+        """The cost at the start, in float64."""
+        return sum(0.5 * float(np.square(values).sum()) for values in evaluate(self.energy))

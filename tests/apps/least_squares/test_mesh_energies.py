@@ -1,0 +1,148 @@
+"""The mesh energies: residuals and derivatives against NumPy, costs and optima against those of Ceres."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import arap_mesh
+import cotangent_smoothing
+import embedded_deformation
+import laplacian
+import mesh_numpy
+import numpy as np
+import pytest
+from mesh_inputs import half_edges, load_markers, sqrt3, wedges
+from problem import Problem
+from scipy_solver import Energy, Term, levenberg_marquardt
+
+from dressi import Variable, gradient, jvp
+from dressi.ad.evaluate import evaluate
+from dressi.errors import InputError
+from dressi.render import Mesh, load_mesh, primitives
+
+Case = tuple[Problem, list[Term]]
+
+
+def bumpy(faces: slice = slice(None)) -> Mesh:
+    """An icosahedron with moved vertices, or some of its faces."""
+    mesh = primitives.icosphere(0)
+    moved = mesh.positions + 0.1 * np.random.default_rng(0).normal(size=mesh.positions.shape)
+    return Mesh(moved, mesh.faces[faces])
+
+
+VERTICES = np.array([1, 5])
+TARGETS = np.array([[0.3, -0.2, 0.5], [-0.4, 0.1, 0.2]])
+
+
+def arap() -> Case:
+    mesh = bumpy()
+    terms = mesh_numpy.arap_mesh(mesh.positions, half_edges(mesh)[:, :2], VERTICES, TARGETS)
+    return arap_mesh.problem(mesh, VERTICES, TARGETS), terms
+
+
+def embedded() -> Case:
+    mesh = bumpy()
+    terms = mesh_numpy.embedded_deformation(mesh.positions, half_edges(mesh)[:, :2], VERTICES, TARGETS)
+    return embedded_deformation.problem(mesh, VERTICES, TARGETS), terms
+
+
+def cotangent(faces: slice, recompute: bool) -> Case:
+    mesh = bumpy(faces)
+    terms = mesh_numpy.cotangent_smoothing(mesh.positions, wedges(mesh), recompute=recompute)
+    return cotangent_smoothing.problem(mesh, recompute), terms
+
+
+def smoothing() -> Case:
+    image = laplacian.image(64)[:5, :7]
+    return laplacian.problem(image), mesh_numpy.laplacian(image)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "arap_mesh": arap,
+    "embedded_deformation": embedded,
+    "cotangent": lambda: cotangent(slice(None), True),
+    "cotangent, fixed weights": lambda: cotangent(slice(None), False),
+    "cotangent, open mesh": lambda: cotangent(slice(2, None), True),
+    "laplacian": smoothing,
+}
+
+
+def flat(values: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([v.ravel() for v in values])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_residuals_and_their_products_are_those_of_numpy(name: str):
+    problem, terms = CASES[name]()
+    random = np.random.default_rng(2)
+    at = {x: x.data + 0.05 * random.normal(size=x.shape) for x in problem.unknowns if x.data is not None}
+    energy = Energy(terms, [v.reshape(v.shape[1] * v.shape[2], -1) for v in at.values()])
+    here = flat(list(at.values()))
+    expected, jacobian = energy.residuals(here), energy.jacobian(here).toarray()
+    residuals = evaluate(problem.energy, at)
+    assert flat(order_of(name, residuals)) == pytest.approx(expected, abs=1e-12)
+
+    p = {x: random.normal(size=x.shape) for x in at}
+    forward = evaluate(jvp(problem.energy, list(at), [p[x] for x in at]), at)
+    assert flat(order_of(name, forward)) == pytest.approx(jacobian @ flat(list(p.values())), abs=1e-10)
+
+    seeds = [Variable.of(random.normal(size=r.shape), r.vtype) for r in problem.energy]
+    back = [gradient(r, list(at), seed) for r, seed in zip(problem.energy, seeds, strict=True)]
+    found = sum(flat(evaluate(g, at)) for g in back)
+    weights = flat(order_of(name, evaluate(seeds)))
+    assert found == pytest.approx(jacobian.T @ weights, abs=1e-10)
+
+
+def order_of(name: str, residuals: list[np.ndarray]) -> list[np.ndarray]:
+    """Residuals of the graph as NumPy lists them: those of the frames are vectors of six."""
+    if name != "embedded_deformation":
+        return residuals
+    *rest, angles, lengths = residuals
+    return [*rest, np.concatenate([angles, lengths], -1)]
+
+
+def test_the_laplacian_of_the_paper():
+    image = laplacian.image()
+    assert laplacian.problem(image).cost() == pytest.approx(laplacian.INITIAL, rel=1e-9)
+    found = levenberg_marquardt(mesh_numpy.laplacian(image), [image.reshape(-1, 1)])
+    assert found.costs[-1] == pytest.approx(laplacian.OPTIMUM, rel=1e-9)
+
+
+def test_the_sphere_is_smoothed_as_by_ceres(data: Path):
+    mesh = load_mesh(data / "least_squares" / "sphere.ply")
+    assert cotangent_smoothing.problem(mesh).cost() == pytest.approx(cotangent_smoothing.INITIAL, rel=1e-9)
+    found = levenberg_marquardt(
+        mesh_numpy.cotangent_smoothing(mesh.positions, wedges(mesh)), [mesh.positions]
+    )
+    assert found.costs[-1] == pytest.approx(cotangent_smoothing.OPTIMUM, rel=1e-9)
+
+
+def test_the_armadillo_is_deformed_as_by_ceres(data: Path):
+    mesh = sqrt3(load_mesh(data / "least_squares" / "small_armadillo.ply"))
+    vertices, targets = load_markers(data / "least_squares" / "small_armadillo.mrk")
+    problem = arap_mesh.problem(mesh, vertices, targets)
+    assert problem.cost() == pytest.approx(arap_mesh.INITIAL, rel=1e-7)
+    terms = mesh_numpy.arap_mesh(mesh.positions, half_edges(mesh)[:, :2], vertices, targets)
+    found = levenberg_marquardt(terms, [mesh.positions, np.zeros_like(mesh.positions)])
+    assert found.costs[-1] == pytest.approx(arap_mesh.OPTIMUM, rel=1e-7)
+
+
+def test_edges_of_open_meshes_have_no_face_on_their_right():
+    found = wedges(bumpy(slice(1, None)))
+    assert len(found) == 30 and (found[:, :3] >= 0).all() and (found[:, 3] < 0).sum() == 3
+
+
+def test_subdivision_keeps_a_mesh_closed_and_oriented():
+    mesh = sqrt3(primitives.icosphere(1), 2)
+    assert mesh.is_closed() and len(mesh.faces) == 9 * 80 and len(mesh.positions) == 9 * 40 + 2
+    assert 0.8 < mesh.signed_volume() / primitives.icosphere(1).signed_volume() < 1
+
+
+def test_bad_inputs_are_named(tmp_path: Path):
+    file = tmp_path / "few.mrk"
+    file.write_text("2\n0 0 0 1 3\n")
+    with pytest.raises(InputError, match="no list of markers"):
+        load_markers(file)
+    with pytest.raises(InputError, match="closed"):
+        sqrt3(bumpy(slice(1, None)))
+    with pytest.raises(InputError, match="same way"):
+        half_edges(Mesh(np.eye(3), [[0, 1, 2], [0, 1, 2]]))
