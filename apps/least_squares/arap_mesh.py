@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from mesh_inputs import half_edges, index_list
 from problem import Problem
+from scipy_solver import Term
 
 from dressi import F, Variable
 from dressi.ad.types import VEC3
@@ -60,4 +61,33 @@ def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
     edges = index_list("edge_starts", start), index_list("edge_ends", end)
     markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
     residuals = energy(positions, angles, Variable.of(rest, VEC3, name="rest"), edges, markers)
-    return Problem("arap_mesh", residuals, [positions, angles])
+    return Problem(
+        "arap_mesh", residuals, [positions, angles], terms(rest, np.stack([start, end], 1), vertices, targets)
+    )
+
+
+def terms(
+    rest: np.ndarray,
+    edges: np.ndarray,
+    vertices: np.ndarray,
+    targets: np.ndarray,
+    w_fit: float = W_FIT,
+    w_reg: float = W_REG,
+) -> list[Term]:
+    """The energy in NumPy. edges: (E, 2), both ways."""
+    i, j = edges.T
+    before = rest[i] - rest[j]
+    return [
+        Term(lambda x: np.sqrt(w_fit) * (x - targets), [(0, vertices)]),
+        Term(lambda xi, xj, a: np.sqrt(w_reg) * (xi - xj - rotated(a, before)), [(0, i), (0, j), (1, i)]),
+    ]
+
+
+def rotated(angles: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Rz(gamma) Ry(beta) Rx(alpha) v of rows (alpha, beta, gamma) and v."""
+    (ca, cb, cg), (sa, sb, sg) = np.cos(angles).T, np.sin(angles).T
+    x, y, z = v.T
+    y, z = ca * y - sa * z, sa * y + ca * z
+    x, z = cb * x + sb * z, -sb * x + cb * z
+    x, y = cg * x - sg * y, sg * x + cg * y
+    return np.stack([x, y, z], 1)

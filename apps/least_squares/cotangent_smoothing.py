@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from mesh_inputs import index_list, wedges
 from problem import Problem
+from scipy_solver import Term
 
 from dressi import F, Variable
 from dressi.ad.types import VEC3
@@ -55,6 +56,40 @@ def problem(mesh: Mesh, recompute: bool = True) -> Problem:
     """The energy from the given mesh."""
     positions = Variable.of(mesh.positions, VEC3, name="positions")
     given = Variable.of(mesh.positions, VEC3, name="given")
-    start, end, left, right = (index_list("wedges", column) for column in wedges(mesh).T)
+    found = wedges(mesh)
+    start, end, left, right = (index_list("wedges", column) for column in found.T)
     residuals = energy(positions, given, (start, end, left, right), recompute=recompute)
-    return Problem("cotangent_smoothing", residuals, [positions])
+    return Problem(
+        "cotangent_smoothing", residuals, [positions], terms(mesh.positions, found, recompute=recompute)
+    )
+
+
+def terms(
+    given: np.ndarray,
+    edges: np.ndarray,
+    w_fit: float = W_FIT,
+    w_reg: float = W_REG,
+    recompute: bool = True,
+) -> list[Term]:
+    """The energy in NumPy. edges: (E, 4) of ``wedges``."""
+    i, j, k, m = edges.T
+
+    def cot(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        n = np.cross(u, v)
+        square = (n * n).sum(1)
+        return (u * v).sum(1) / np.sqrt(np.where(square.real > 0, square, LEAST))
+
+    def weights(xi: np.ndarray, xj: np.ndarray, xk: np.ndarray, xm: np.ndarray) -> np.ndarray:
+        other = np.where(m >= 0, cot(xi - xm, xj - xm), 0.0)
+        w = 0.5 * (cot(xi - xk, xj - xk) + other)
+        return np.sqrt(np.where(w.real > 0, w, LEAST))[:, None]
+
+    fixed = weights(*(given[index] for index in edges.T))
+
+    def smooth(xi: np.ndarray, xj: np.ndarray, xk: np.ndarray, xm: np.ndarray) -> np.ndarray:
+        return np.sqrt(w_reg) * (weights(xi, xj, xk, xm) if recompute else fixed) * (xj - xi)
+
+    return [
+        Term(lambda x: np.sqrt(w_fit) * (x - given), [(0, np.arange(len(given)))]),
+        Term(smooth, [(0, i), (0, j), (0, k), (0, m % len(given))]),
+    ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from mesh_inputs import half_edges, index_list
 from problem import Problem
+from scipy_solver import Term
 
 from dressi import F, Variable
 from dressi.ad.types import MAT3, VEC3
@@ -54,4 +55,37 @@ def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
     edges = index_list("edge_starts", start), index_list("edge_ends", end)
     markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
     residuals = energy(positions, frames, Variable.of(rest, VEC3, name="rest"), edges, markers)
-    return Problem("embedded_deformation", residuals, [positions, frames])
+    return Problem(
+        "embedded_deformation",
+        residuals,
+        [positions, frames],
+        terms(rest, np.stack([start, end], 1), vertices, targets),
+    )
+
+
+def terms(
+    rest: np.ndarray,
+    edges: np.ndarray,
+    vertices: np.ndarray,
+    targets: np.ndarray,
+    w_fit: float = W_FIT,
+    w_reg: float = W_REG,
+    w_rot: float = W_ROT,
+) -> list[Term]:
+    """The energy in NumPy. edges: (E, 2), both ways. Frames are rows of nine."""
+    i, j = edges.T
+    before = rest[j] - rest[i]
+
+    def affine(xi: np.ndarray, xj: np.ndarray, frame: np.ndarray) -> np.ndarray:
+        return np.sqrt(w_reg) * (xj - xi - np.einsum("eij,ej->ei", frame.reshape(-1, 3, 3), before))
+
+    def rigid(frame: np.ndarray) -> np.ndarray:
+        c = frame.reshape(-1, 3, 3)
+        gram = np.einsum("eki,ekj->eij", c, c) - np.eye(3)
+        return np.sqrt(w_rot) * gram[:, [0, 0, 1, 0, 1, 2], [1, 2, 2, 0, 1, 2]]
+
+    return [
+        Term(lambda x: np.sqrt(w_fit) * (x - targets), [(0, vertices)]),
+        Term(affine, [(0, i), (0, j), (1, i)]),
+        Term(rigid, [(1, np.arange(len(rest)))]),
+    ]

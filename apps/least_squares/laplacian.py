@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from problem import Problem
+from scipy_solver import Term
 
 from dressi import F, Variable
 
@@ -32,4 +33,14 @@ def energy(x: Variable, a: Variable, w_fit: float = W_FIT, w_reg: float = W_REG)
 def problem(given: np.ndarray) -> Problem:
     """The energy from the given image (H, W)."""
     x, a = (Variable.of(given, name=name) for name in ("X", "A"))
-    return Problem("laplacian", energy(x, a), [x])
+    return Problem("laplacian", energy(x, a), [x], terms(given))
+
+
+def terms(given: np.ndarray, w_fit: float = W_FIT, w_reg: float = W_REG) -> list[Term]:
+    """The energy in NumPy."""
+    number = np.arange(given.size).reshape(given.shape)
+    pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
+    return [
+        Term(lambda x: w_fit * (x - given.reshape(-1, 1)), [(0, number.ravel())]),
+        *(Term(lambda x, y: w_reg * (x - y), [(0, p.ravel()), (0, q.ravel())]) for p, q in pairs),
+    ]

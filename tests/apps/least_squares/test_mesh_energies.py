@@ -7,19 +7,16 @@ import arap_mesh
 import cotangent_smoothing
 import embedded_deformation
 import laplacian
-import mesh_numpy
 import numpy as np
 import pytest
 from mesh_inputs import half_edges, load_markers, sqrt3, wedges
 from problem import Problem
-from scipy_solver import Energy, Term, levenberg_marquardt
+from scipy_solver import Energy, levenberg_marquardt
 
 from dressi import Variable, gradient, jvp
 from dressi.ad.evaluate import evaluate
 from dressi.errors import InputError
 from dressi.render import Mesh, load_mesh, primitives
-
-Case = tuple[Problem, list[Term]]
 
 
 def bumpy(faces: slice = slice(None)) -> Mesh:
@@ -33,36 +30,17 @@ VERTICES = np.array([1, 5])
 TARGETS = np.array([[0.3, -0.2, 0.5], [-0.4, 0.1, 0.2]])
 
 
-def arap() -> Case:
-    mesh = bumpy()
-    terms = mesh_numpy.arap_mesh(mesh.positions, half_edges(mesh)[:, :2], VERTICES, TARGETS)
-    return arap_mesh.problem(mesh, VERTICES, TARGETS), terms
+def cotangent(faces: slice, recompute: bool) -> Problem:
+    return cotangent_smoothing.problem(bumpy(faces), recompute)
 
 
-def embedded() -> Case:
-    mesh = bumpy()
-    terms = mesh_numpy.embedded_deformation(mesh.positions, half_edges(mesh)[:, :2], VERTICES, TARGETS)
-    return embedded_deformation.problem(mesh, VERTICES, TARGETS), terms
-
-
-def cotangent(faces: slice, recompute: bool) -> Case:
-    mesh = bumpy(faces)
-    terms = mesh_numpy.cotangent_smoothing(mesh.positions, wedges(mesh), recompute=recompute)
-    return cotangent_smoothing.problem(mesh, recompute), terms
-
-
-def smoothing() -> Case:
-    image = laplacian.image(64)[:5, :7]
-    return laplacian.problem(image), mesh_numpy.laplacian(image)
-
-
-CASES: dict[str, Callable[[], Case]] = {
-    "arap_mesh": arap,
-    "embedded_deformation": embedded,
+CASES: dict[str, Callable[[], Problem]] = {
+    "arap_mesh": lambda: arap_mesh.problem(bumpy(), VERTICES, TARGETS),
+    "embedded_deformation": lambda: embedded_deformation.problem(bumpy(), VERTICES, TARGETS),
     "cotangent": lambda: cotangent(slice(None), True),
     "cotangent, fixed weights": lambda: cotangent(slice(None), False),
     "cotangent, open mesh": lambda: cotangent(slice(2, None), True),
-    "laplacian": smoothing,
+    "laplacian": lambda: laplacian.problem(laplacian.image()[:5, :7]),
 }
 
 
@@ -72,10 +50,10 @@ def flat(values: list[np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("name", CASES)
 def test_residuals_and_their_products_are_those_of_numpy(name: str):
-    problem, terms = CASES[name]()
+    problem = CASES[name]()
     random = np.random.default_rng(2)
     at = {x: x.data + 0.05 * random.normal(size=x.shape) for x in problem.unknowns if x.data is not None}
-    energy = Energy(terms, [v.reshape(v.shape[1] * v.shape[2], -1) for v in at.values()])
+    energy = Energy(problem.terms, problem.start())
     here = flat(list(at.values()))
     expected, jacobian = energy.residuals(here), energy.jacobian(here).toarray()
     residuals = evaluate(problem.energy, at)
@@ -101,18 +79,17 @@ def order_of(name: str, residuals: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def test_the_laplacian_of_the_paper():
-    image = laplacian.image()
-    assert laplacian.problem(image).cost() == pytest.approx(laplacian.INITIAL, rel=1e-9)
-    found = levenberg_marquardt(mesh_numpy.laplacian(image), [image.reshape(-1, 1)])
+    problem = laplacian.problem(laplacian.image())
+    assert problem.cost() == pytest.approx(laplacian.INITIAL, rel=1e-9)
+    found = levenberg_marquardt(problem.terms, problem.start())
     assert found.costs[-1] == pytest.approx(laplacian.OPTIMUM, rel=1e-9)
 
 
 def test_the_sphere_is_smoothed_as_by_ceres(data: Path):
     mesh = load_mesh(data / "least_squares" / "sphere.ply")
-    assert cotangent_smoothing.problem(mesh).cost() == pytest.approx(cotangent_smoothing.INITIAL, rel=1e-9)
-    found = levenberg_marquardt(
-        mesh_numpy.cotangent_smoothing(mesh.positions, wedges(mesh)), [mesh.positions]
-    )
+    problem = cotangent_smoothing.problem(mesh)
+    assert problem.cost() == pytest.approx(cotangent_smoothing.INITIAL, rel=1e-9)
+    found = levenberg_marquardt(problem.terms, problem.start())
     assert found.costs[-1] == pytest.approx(cotangent_smoothing.OPTIMUM, rel=1e-9)
 
 
@@ -121,8 +98,7 @@ def test_the_armadillo_is_deformed_as_by_ceres(data: Path):
     vertices, targets = load_markers(data / "least_squares" / "small_armadillo.mrk")
     problem = arap_mesh.problem(mesh, vertices, targets)
     assert problem.cost() == pytest.approx(arap_mesh.INITIAL, rel=1e-7)
-    terms = mesh_numpy.arap_mesh(mesh.positions, half_edges(mesh)[:, :2], vertices, targets)
-    found = levenberg_marquardt(terms, [mesh.positions, np.zeros_like(mesh.positions)])
+    found = levenberg_marquardt(problem.terms, problem.start())
     assert found.costs[-1] == pytest.approx(arap_mesh.OPTIMUM, rel=1e-7)
 
 
