@@ -3,13 +3,17 @@
     E = sum over markers of w_fit |x - target|^2  +  sum over edges (i, j), both ways, of w_reg |x_i - x_j - R_i (u_i - u_j)|^2
 
 x are the unknown positions, u those at rest, and R_i = Rz(gamma) Ry(beta) Rx(alpha) of the unknown angles at vertex i.
+
+    python apps/least_squares/arap_mesh.py --out out/arap_mesh
+
+Writes arap_mesh.json (costs and times of every step, and of SciPy), arap_mesh.ply and arap_mesh.png.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import half_edges, index_list
-from problem import Problem
+from mesh_inputs import armadillo, half_edges, index_list, save_result
+from problem import Problem, options, run_program
 from scipy_solver import Term
 
 from dressi import F, Variable
@@ -91,3 +95,16 @@ def rotated(angles: np.ndarray, v: np.ndarray) -> np.ndarray:
     x, z = cb * x + sb * z, -sb * x + cb * z
     x, y = cg * x - sg * y, sg * x + cg * y
     return np.stack([x, y, z], 1)
+
+
+def main() -> None:
+    parser = options(__doc__ or "", "arap_mesh", method="gn", steps=20, iterations=1000)
+    parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
+    given = parser.parse_args()
+    mesh, vertices, targets = armadillo(given.subdivisions)
+    run = run_program(problem(mesh, vertices, targets), given)
+    save_result(given.out, "arap_mesh", mesh, mesh.moved(run.unknowns[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,18 +5,26 @@
 
 x are the unknown positions, a the given ones. The weights follow the unknown, which is the variant of the paper, or are those
 of the given mesh.
+
+    python apps/least_squares/cotangent_smoothing.py --out out/cotangent_smoothing
+
+Writes cotangent_smoothing.json (costs and times of every step, and of SciPy), cotangent_smoothing.ply and
+cotangent_smoothing.png.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-from mesh_inputs import index_list, wedges
-from problem import Problem
+from mesh_inputs import index_list, save_result, wedges
+from problem import Problem, options, run_program
 from scipy_solver import Term
 
 from dressi import F, Variable
 from dressi.ad.types import VEC3
-from dressi.render import Mesh
+from dressi.render import Mesh, load_mesh
+from dressi.render.io.files import data_file
 
 W_FIT, W_REG = 1.0, 1.0
 """Of the squares."""
@@ -93,3 +101,17 @@ def terms(
         Term(lambda x: np.sqrt(w_fit) * (x - given), [(0, np.arange(len(given)))]),
         Term(smooth, [(0, i), (0, j), (0, k), (0, m % len(given))]),
     ]
+
+
+def main() -> None:
+    parser = options(__doc__ or "", "cotangent_smoothing", method="gn", steps=8, iterations=25)
+    parser.add_argument("--mesh", type=Path, help="a file; the sphere of DRESSI_DATA without it")
+    parser.add_argument("--fixed", action="store_true", help="take the weights of the given mesh")
+    given = parser.parse_args()
+    mesh = load_mesh(given.mesh or data_file("least_squares", "sphere.ply"))
+    run = run_program(problem(mesh, recompute=not given.fixed), given)
+    save_result(given.out, "cotangent_smoothing", mesh, mesh.moved(run.unknowns[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,13 +4,18 @@
       + sum over vertices of w_rot ((c0.c1)^2 + (c0.c2)^2 + (c1.c2)^2 + (c0.c0 - 1)^2 + (c1.c1 - 1)^2 + (c2.c2 - 1)^2)
 
 x are the unknown positions, u those at rest, and c0, c1, c2 the columns of the unknown matrix R_i at vertex i.
+
+    python apps/least_squares/embedded_deformation.py --out out/embedded_deformation
+
+Writes embedded_deformation.json (costs and times of every step, and of SciPy), embedded_deformation.ply and
+embedded_deformation.png.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import half_edges, index_list
-from problem import Problem
+from mesh_inputs import armadillo, half_edges, index_list, save_result
+from problem import Problem, options, run_program
 from scipy_solver import Term
 
 from dressi import F, Variable
@@ -89,3 +94,16 @@ def terms(
         Term(affine, [(0, i), (0, j), (1, i)]),
         Term(rigid, [(1, np.arange(len(rest)))]),
     ]
+
+
+def main() -> None:
+    parser = options(__doc__ or "", "embedded_deformation", method="lm", steps=31 * 5, iterations=125)
+    parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
+    given = parser.parse_args()
+    mesh, vertices, targets = armadillo(given.subdivisions)
+    run = run_program(problem(mesh, vertices, targets), given)
+    save_result(given.out, "embedded_deformation", mesh, mesh.moved(run.unknowns[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,15 +1,21 @@
 """Laplacian smoothing of an image: the first example of the Opt paper (section 3).
 
-E = sum of (w_fit (X - A))^2 + (w_reg (X(x, y) - X(x + 1, y)))^2 + (w_reg (X(x, y) - X(x, y + 1)))^2
+    E = sum of (w_fit (X - A))^2 + (w_reg (X(x, y) - X(x + 1, y)))^2 + (w_reg (X(x, y) - X(x, y + 1)))^2
+
+    python apps/least_squares/laplacian.py --out out/laplacian
+
+Writes laplacian.json (costs and times of every step, and of SciPy) and laplacian.png, before and after.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from problem import Problem
+from problem import Problem, options, run_program
 from scipy_solver import Term
 
 from dressi import F, Variable
+from dressi.render.io.files import write_files
+from dressi.render.io.images import encode_png
 
 W_FIT, W_REG = 0.2, 1.0
 INITIAL, OPTIMUM = 335.103787930, 18.621117842
@@ -44,3 +50,18 @@ def terms(given: np.ndarray, w_fit: float = W_FIT, w_reg: float = W_REG) -> list
         Term(lambda x: w_fit * (x - given.reshape(-1, 1)), [(0, number.ravel())]),
         *(Term(lambda x, y: w_reg * (x - y), [(0, p.ravel()), (0, q.ravel())]) for p, q in pairs),
     ]
+
+
+def main() -> None:
+    parser = options(__doc__ or "", "laplacian", method="gn", steps=4, iterations=100)
+    parser.add_argument("--size", type=int, default=64)
+    given = parser.parse_args()
+    before = image(given.size)
+    run = run_program(problem(before), given)
+    both = np.concatenate([before, run.unknowns[0].reshape(before.shape)], 1)
+    grey = (both - both.min()) / (both.max() - both.min())
+    write_files({given.out / "laplacian.png": encode_png(np.repeat(grey[..., None], 3, 2))})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Inputs of the mesh energies: meshes, their edges as lists of indices, markers, and sqrt(3) subdivision."""
+"""Inputs of the mesh energies: meshes, their edges as lists of indices, markers, sqrt(3) subdivision; and their pictures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from dressi import Variable
 from dressi.ad.types import INT, list_size
 from dressi.errors import InputError
-from dressi.render import Mesh
+from dressi.render import Mesh, frame, load_mesh, render, save_mesh
+from dressi.render.io.files import data_file, write_files
+from dressi.render.io.images import encode_png
 
 
 def half_edges(mesh: Mesh) -> np.ndarray:
@@ -88,3 +90,30 @@ def index_list(name: str, indices: np.ndarray) -> Variable:
     image = np.full(width * height, -1, dtype=np.int64)
     image[: len(indices)] = indices
     return Variable(INT, (width, height), name=name, data=image.reshape(1, height, width))
+
+
+def armadillo(times: int = 1) -> tuple[Mesh, np.ndarray, np.ndarray]:
+    """The mesh of Opt's deformation, subdivided so many times, vertices (M,) that are dragged, and their targets (M, 3).
+
+    One subdivision makes the mesh of the example. Raises InputError if DRESSI_DATA does not have it.
+    """
+    mesh = sqrt3(load_mesh(data_file("least_squares", "small_armadillo.ply")), times)
+    vertices, targets = load_markers(data_file("least_squares", "small_armadillo.mrk"))
+    if vertices.max() >= len(mesh.positions):
+        raise InputError(
+            f"marker {vertices.max()} is no vertex of the armadillo; subdivide it once or more often"
+        )
+    return mesh, vertices, targets
+
+
+def save_result(folder: Path, name: str, before: Mesh, after: Mesh, size: int = 480) -> None:
+    """Writes <name>.ply, and <name>.png: before and after from the front, then from the side, by the same cameras."""
+    save_mesh(folder / f"{name}.ply", after)
+    both = np.concatenate([before.positions, after.positions])
+    pictures = []
+    for azimuth in (200.0, 290.0):
+        camera = frame(both.min(0), both.max(0), (size, size), azimuth=azimuth)
+        pictures += [
+            render(mesh, camera, samples=4, background=(1.0, 1.0, 1.0)).colour for mesh in (before, after)
+        ]
+    write_files({folder / f"{name}.png": encode_png(np.concatenate(pictures, 1))})

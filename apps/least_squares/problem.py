@@ -1,15 +1,21 @@
-"""A least-squares problem as the programs of this folder hand it around."""
+"""A least-squares problem as the programs of this folder hand it around, and a run of a solver on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy_solver import Term
+from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
+from scipy_solver import Term, levenberg_marquardt
 
-from dressi import Variable
+from dressi import Device, DressiAD, Variable
 from dressi.ad.evaluate import evaluate
+from dressi.render.io import write_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +28,131 @@ class Problem:
     unknowns: Sequence[Variable]
     terms: Sequence[Term] = ()
 
-    def cost(self) -> float:
-        """The cost at the start, in float64."""
-        return sum(0.5 * float(np.square(values).sum()) for values in evaluate(self.energy))
+    def cost(self, at: Mapping[Variable, np.ndarray] | None = None) -> float:
+        """The cost in float64, at the start or at other values of the unknowns."""
+        return sum(0.5 * float(np.square(values).sum()) for values in evaluate(self.energy, at))
 
     def start(self) -> list[np.ndarray]:
         """The unknowns at the start, (count, components) each, as ``levenberg_marquardt`` takes them."""
         return [np.reshape(x.data, (-1, x.vtype.components)) for x in self.unknowns]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a solver did on a device. costs, seconds and wall: before the first step, and after each of them. seconds: CPU time
+    of the process, in which drivers without a GPU compute; wall: time on the clock. build: seconds until the first step began,
+    with all shaders.
+
+    unknowns: as ``recv`` gives them.
+    """
+
+    unknowns: list[np.ndarray]
+    costs: list[float]
+    seconds: list[float]
+    wall: list[float]
+    build: float
+    device: str
+
+    def within(self, relative: float, optimum: float) -> tuple[float, float] | None:
+        """(CPU, wall) seconds until the cost was at most (1 + relative) times the optimum; None if it never was."""
+        for cost, seconds, wall in zip(self.costs, self.seconds, self.wall, strict=True):
+            if cost <= (1 + relative) * optimum:
+                return seconds, wall
+        return None
+
+
+def solve(
+    problem: Problem,
+    optimizer: LeastSquares,
+    steps: int,
+    device: Device | None = None,
+    before: Callable[[DressiAD, int], None] | None = None,
+) -> Run:
+    """Runs at most so many nonlinear steps, one at a time, and ends with the first that does not change the cost.
+
+    before: is called before each step with the engine and the number of the step, and may send what follows a schedule; then
+    all steps are run. The times are those of a second run, after one step that builds everything.
+    """
+    begun = time.perf_counter()
+    with DressiAD(device) as ad:
+        ad.set_loss(problem.energy)
+        ad.set_optimizer(optimizer, problem.unknowns)
+        start, state = {x: x.data for x in problem.unknowns}, ad.state()
+        ad.step()
+        ad.wait()
+        build = time.perf_counter() - begun
+        ad.restore(state)
+        ad.send_many(start)
+        costs, seconds, wall = [problem.cost()], [0.0], [0.0]
+        for k in range(steps):
+            cpu, clock = time.process_time(), time.perf_counter()
+            if before is not None:
+                before(ad, k)
+            ad.step()
+            ad.wait()
+            seconds.append(seconds[-1] + time.process_time() - cpu)
+            wall.append(wall[-1] + time.perf_counter() - clock)
+            found = {x: ad.recv(x) for x in problem.unknowns}
+            costs.append(problem.cost(found))
+            if before is None and costs[-1] == costs[-2]:
+                break
+        return Run(list(found.values()), costs, seconds, wall, build, ad.device.name)
+
+
+def compare(problem: Problem, run: Run) -> dict[str, Any]:
+    """A row of JSON: costs and times of a run, and of the reference in SciPy if the problem has terms."""
+    row: dict[str, Any] = {
+        "problem": problem.name, "device": run.device, "build_seconds": run.build, "initial": run.costs[0], "final": run.costs[-1],
+        "costs": run.costs, "cpu_seconds": run.seconds, "wall_seconds": run.wall,
+    }  # fmt: skip
+    best = min(run.costs)
+    if problem.terms:
+        found = levenberg_marquardt(problem.terms, problem.start())
+        best = min(found.costs)
+        row["scipy"] = {
+            "final": best, "costs": found.costs, "cpu_seconds": found.seconds,
+            "cpu_to_1e-3": found.seconds_within(1e-3, best),
+        }  # fmt: skip
+    near = run.within(1e-3, best)
+    row |= {"optimum": best, "excess": run.costs[-1] / best - 1}
+    row |= {"cpu_to_1e-3": near and near[0], "wall_to_1e-3": near and near[1]}
+    return row
+
+
+def summary(row: Mapping[str, Any]) -> str:
+    """The row as a line to read."""
+    near = row["cpu_to_1e-3"]
+    text = f"{row['problem']}: cost {row['initial']:.9g} -> {row['final']:.9g} ({row['excess']:+.1e} of the optimum), "
+    text += "not within 1e-3" if near is None else f"within 1e-3 after {near:.3g} CPU s"
+    scipy = row.get("scipy")
+    return text if scipy is None else f"{text}; SciPy {scipy['final']:.9g}, {scipy['cpu_to_1e-3']:.3g} CPU s"
+
+
+METHODS: dict[str, type[LeastSquares]] = {"gn": GaussNewton, "lm": LevenbergMarquardt}
+
+
+def options(text: str, out: str, *, method: str, steps: int, iterations: int) -> argparse.ArgumentParser:
+    """The options that all programs of the folder have. text: the docstring of the program. Defaults are the paper's."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--method", choices=list(METHODS), default=method, help="Gauss-Newton or Levenberg-Marquardt"
+    )
+    parser.add_argument("--steps", type=int, default=steps, help="nonlinear steps at most")
+    parser.add_argument(
+        "--iterations", type=int, default=iterations, help="of conjugate gradients a step, at most"
+    )
+    parser.add_argument("--device", default=None, help="Vulkan device, by name or index")
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
+    parser.add_argument("--out", type=Path, default=Path("out") / out)
+    return parser
+
+
+def run_program(problem: Problem, given: argparse.Namespace) -> Run:
+    """Solves the problem as the options say, prints the summary, and writes <problem>.json."""
+    given.out.mkdir(parents=True, exist_ok=True)
+    with Device.open(given.device) as device:
+        run = solve(problem, METHODS[given.method](iterations=given.iterations), given.steps, device)
+    row = {"method": given.method, "iterations": given.iterations, **compare(problem, run)}
+    write_json(given.out / f"{problem.name}.json", row)
+    print(summary(row))
+    return run

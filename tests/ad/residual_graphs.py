@@ -164,3 +164,8 @@ def depends(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> set[
     """The unknowns that some residual reads."""
     inputs = {x for f in topological_order(residuals) for x in f.inputs} | set(residuals)
     return inputs & set(unknowns)
+
+
+def leaves(x: np.ndarray, like: Sequence[Variable]) -> list[Variable]:
+    """A vector as leaves of the types and domains of ``like``."""
+    return [Variable(v.vtype, v.size, v.batch, data=a) for v, a in zip(like, unflat(x, like), strict=True)]

@@ -1,0 +1,61 @@
+"""Random residual graphs: J p, J^T s and diag(J^T J) against the dense matrix, in the oracle."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from residual_graphs import Dense, Drawn, draw, flat, leaves, start
+
+from dressi.ad.evaluate import evaluate
+from dressi.ad.least_squares import Energy, Jacobian, diagonal
+
+randoms = st.randoms(use_true_random=False)
+
+
+def dense(drawn: Drawn) -> np.ndarray:
+    return Dense(drawn).jacobian(start(drawn))
+
+
+@settings(max_examples=60)
+@given(randoms, st.booleans(), st.booleans())
+def test_products_are_those_of_the_dense_matrix(random: Random, computed: bool, reduced: bool):
+    drawn = draw(random, computed=computed, reduced=reduced)
+    matrix = dense(drawn)
+    numbers = np.random.default_rng(0)
+    p, s = (numbers.normal(size=n) for n in matrix.T.shape)
+    product = Jacobian(drawn.residuals, drawn.unknowns)
+    bound = 1e-6 * max(1.0, np.abs(matrix).max()) * max(matrix.shape)
+    forward = flat(evaluate(product.forward(leaves(p, drawn.unknowns))))
+    assert forward == pytest.approx(matrix @ p, rel=0, abs=bound)
+    reverse = flat(evaluate(product.reverse(leaves(s, drawn.residuals))))
+    assert reverse == pytest.approx(matrix.T @ s, rel=0, abs=bound)
+
+
+@settings(max_examples=60)
+@given(randoms, st.booleans())
+def test_the_diagonal_is_exact_where_a_residual_reads_an_unknown_in_one_way(random: Random, computed: bool):
+    drawn = draw(random, ways=1, computed=computed)
+    expected = (dense(drawn) ** 2).sum(0)
+    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns)))
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-7 * max(1.0, expected.max()))
+
+
+@settings(max_examples=60)
+@given(randoms, st.booleans())
+def test_the_diagonal_is_positive_where_an_unknown_counts(random: Random, computed: bool):
+    """Squares of several readings of one texel are added, so only a bound is known."""
+    drawn = draw(random, computed=computed)
+    expected = (dense(drawn) ** 2).sum(0)
+    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns)))
+    assert np.isfinite(found).all() and (found >= 0).all()
+    assert (found[expected > 1e-6 * max(1.0, expected.max())] > 0).all()
+
+
+@settings(max_examples=30)
+@given(randoms)
+def test_the_cost_is_half_the_sum_of_squares(random: Random):
+    drawn = draw(random, computed=True, reduced=True)
+    (cost,) = evaluate([Energy(drawn.residuals).cost()])
+    assert cost.item() == pytest.approx(0.5 * np.square(Dense(drawn).residuals(start(drawn))).sum())
