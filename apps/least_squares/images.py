@@ -31,6 +31,12 @@ def in_bounds(size: tuple[int, int], dx: int, dy: int) -> Variable:
     return F.to_float((x >= 0) * (x < size[0]) * (y >= 0) * (y < size[1]))
 
 
+def box(active: np.ndarray) -> tuple[slice, slice]:
+    """Rows and columns of the active pixels and of their neighbours."""
+    rows, columns = (slice(max(int(at.min()) - 1, 0), int(at.max()) + 2) for at in np.nonzero(active))
+    return rows, columns
+
+
 @dataclass(frozen=True)
 class Splice:
     """A picture that is pasted into another one, colours in 0..255.
@@ -42,19 +48,15 @@ class Splice:
     inserted: np.ndarray
     active: np.ndarray
 
-    def box(self) -> tuple[slice, slice]:
-        """Rows and columns of the active pixels and of their neighbours: what the energy reads."""
-        return tuple(slice(max(int(at.min()) - 1, 0), int(at.max()) + 2) for at in np.nonzero(self.active))  # type: ignore[return-value]
-
     def cropped(self) -> "Splice":
-        """The same energy on the ``box`` alone."""
-        box = self.box()
-        return Splice(self.base[box], self.inserted[box], self.active[box])
+        """The same energy on the ``box`` of the mask alone."""
+        at = box(self.active)
+        return Splice(self.base[at], self.inserted[at], self.active[at])
 
     def pasted(self, picture: np.ndarray) -> np.ndarray:
-        """(H, W, 3) the base with the active pixels of a solution on the ``box``."""
-        box, out = self.box(), self.base.copy()
-        out[box] = np.where(self.active[box][..., None] > 0, picture, out[box])
+        """(H, W, 3) the base with the active pixels of a solution of ``cropped``."""
+        at, out = box(self.active), self.base.copy()
+        out[at] = np.where(self.active[at][..., None] > 0, picture, out[at])
         return out
 
 
@@ -76,6 +78,11 @@ class Warp:
     active: np.ndarray
     goal: np.ndarray
     handle: np.ndarray
+
+    def cropped(self) -> "Warp":
+        """The same energy on the ``box`` of the cut-out alone."""
+        at = box(self.active)
+        return Warp(self.picture[at], self.active[at], self.goal[at], self.handle[at])
 
 
 def warp(every: int = 1) -> Warp:

@@ -13,12 +13,13 @@ neighbouring depths are those of D, which float32 computes exactly, and of d, wh
 shape_from_shading.json (costs and times), and the normals before and after as shape_from_shading.png.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from images import NEIGHBOURS, Shaded, in_bounds, neighbour
 
-from dressi import F, Variable
+from dressi import F, Variable, jvp
 
 TINY = 1e-20
 """Keeps the length of a normal above 0 at the border of the image, where neighbours have depth 0."""
@@ -62,37 +63,48 @@ class Surface:
 
     def __init__(self, scene: Scene, correction: Variable):
         self.scene, self.correction = scene, correction
-
-    def at(self, dx: int, dy: int) -> Variable:
-        """FLOAT: the depth of a neighbour."""
-        return neighbour(self.scene.depth, dx, dy) + neighbour(self.correction, dx, dy)
+        self.depth = scene.depth + correction
 
     def step(self, dx: int, dy: int) -> Variable:
         """FLOAT: how much deeper each pixel is than a neighbour."""
         before, d = self.scene.depth, self.correction
         return (before - neighbour(before, dx, dy)) + (d - neighbour(d, dx, dy))
 
-    def normal(self) -> Variable:
-        """VEC3 of length 1, from the depths of a pixel, of its left and of its upper neighbour (Wu 2014, equation 10)."""
-        (fx, fy), ray, left, above = self.scene.focal, self.scene.ray, self.at(-1, 0), self.at(0, -1)
-        nx, ny = fx * above * self.step(-1, 0), fy * left * self.step(0, -1)
+    def normal(self, depth: Variable, from_left: Variable, from_above: Variable) -> Variable:
+        """VEC3 of length 1, from the depth and the steps to the left and upper neighbour (Wu 2014, equation 10)."""
+        (fx, fy), ray, left, above = self.scene.focal, self.scene.ray, depth - from_left, depth - from_above
+        nx, ny = fx * above * from_left, fy * left * from_above
         n = F.vec3(nx, ny, -(nx * ray.x + ny * ray.y + left * above))
         return n * F.inversesqrt(F.dot(n, n) + TINY)
 
+    def corner(self) -> tuple[Variable, Variable, Variable]:
+        """What ``normal`` takes."""
+        return self.depth, self.step(-1, 0), self.step(0, -1)
+
     def shading(self) -> Variable:
         """FLOAT: what the light makes of the normals."""
-        x, y, z = self.normal()
+        corner = self.corner()
+        x, y, z = self.normal(*corner)
         harmonics = (1.0, y, z, x, x * y, y * z, 2.0 * z * z - x * x - y * y, z * x, x * x - y * y)
-        return sum(
-            (float(c) * h for c, h in zip(self.scene.light, harmonics, strict=True)), start=F.constant(0.0)
-        )
+        return linear(sum(float(c) * h for c, h in zip(self.scene.light, harmonics, strict=True)), corner)
 
     def laplacian(self) -> Variable:
         """VEC3: 4 P - the four neighbours of P. As P = X ray, it is ray (4 X - ...) and differences of X across."""
         (fx, fy), ray, step = self.scene.focal, self.scene.ray, self.step
-        z = sum((step(*to) for to in NEIGHBOURS), start=F.constant(0.0))
+        z = sum(step(*to) for to in NEIGHBOURS)
         across = F.vec2((step(1, 0) - step(-1, 0)) / fx, (step(0, 1) - step(0, -1)) / fy)
         return F.vec3(ray * z + across, z)
+
+
+def linear(y: Variable, inputs: Sequence[Variable]) -> Variable:
+    """y, a FLOAT computed texel by texel from FLOAT ``inputs``, with its derivatives by them as images of their own.
+
+    They are computed once, for all products with the Jacobian. No second derivatives.
+    """
+    moved = F.stop_gradient(y)
+    for x, slope in zip(inputs, (jvp(y, x, 1.0)[0] for x in inputs), strict=True):
+        moved = moved + F.stop_gradient(slope) * (x - F.stop_gradient(x))
+    return moved
 
 
 def inner(x: Variable) -> Variable:
