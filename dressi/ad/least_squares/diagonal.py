@@ -1,19 +1,20 @@
 """The diagonal of J^T J, from squared partial derivatives.
 
-A residual of a stencil or of a graph reads each unknown through *accesses*: shifts, crops, lookups, or the texel itself.
-Behind its accesses it is computed texel by texel. Each access u = A x selects texels, so A is a matrix of zeros and ones,
-and the residual's share of the diagonal is exact:
+A residual of a stencil or of a graph reads each unknown along *paths*: chains of shifts, crops and lookups, the empty one
+too. All else is computed texel by texel, in front of a selection or behind it. A path A selects texels, so it is a matrix of
+zeros and ones, and the residual's share of the diagonal is exact:
 
-    r = f(u_1, u_2, ...),  u_a = A_a x:    diag(J^T J) = sum_a A_a^T (df / du_a)^2
+    r = f(A_1 x, A_2 x, ...):    diag(J^T J) = sum_a A_a^T (df / d(A_a x))^2
 
-If one residual reads one texel by two accesses, as at a clamped border, the squares are added, not the sum squared.
+If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). If one residual reads one
+texel along two paths, as at a clamped border, the squares are added, not the sum squared.
 
 Residuals of another shape, such as rendered images, have no such form; ``probes`` serves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,51 +34,96 @@ from .energy import inner, squared_norm, total
 SELECTIONS: tuple[type[Function], ...] = (Window, Shift, Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero."""
 
+Path = tuple[Hashable, ...]
+"""The selections on the way from an unknown, in their order."""
+Flow = dict[Path, list[Variable]]
+"""The derivative of a value along each path, by each component of the unknown."""
 
-class Accesses(NamedTuple):
-    """How a residual reads one unknown. through: the values it reads, selections of the unknown's texels."""
 
-    through: tuple[Variable, ...]
-
-
-def accesses(residual: Variable, unknown: Variable) -> Accesses | None:
-    """The accesses of a residual to an unknown. None: behind them the residual is not computed texel by texel."""
-    selected, computed = {unknown}, set()
-    found: dict[Variable, None] = {unknown: None} if residual is unknown else {}
+def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
+    """The selections between an unknown and a residual, in topological order. None: the rest is not computed texel by texel."""
+    depending, found = {unknown}, []
     for function in topological_order([residual]):
-        if function.output.vtype.is_int or function.zero_derivative:
+        read = [i for i, x in enumerate(function.inputs) if x in depending]
+        if not read or function.output.vtype.is_int or function.zero_derivative:
             continue
-        read = [i for i, x in enumerate(function.inputs) if x in selected or x in computed]
-        if not read:
-            continue
-        if isinstance(function, SELECTIONS) and read == [0] and function.inputs[0] in selected:
-            selected.add(function.output)
-            continue
-        if not isinstance(function, PixelFunction) or any(
+        if isinstance(function, SELECTIONS) and read == [0]:
+            found.append(function)
+        elif not isinstance(function, PixelFunction) or any(
             function.access[i] is not Access.SAME_PIXEL for i in read
         ):
             return None
-        found.update((x, None) for i in read if (x := function.inputs[i]) in selected)
-        computed.add(function.output)
-    if residual in selected:
-        found[residual] = None
-    return Accesses(tuple(found))
+        depending.add(function.output)
+    return found
 
 
-def local_diagonal(residual: Variable, unknown: Variable, found: Accesses) -> Variable | None:
-    """The share of one residual in the diagonal for one unknown, like the unknown; None if it does not read it."""
+class Paths:
+    """The paths from an unknown along selections: what is read there, and the derivatives of all that follows."""
+
+    def __init__(self, unknown: Variable, functions: Sequence[Function]):
+        self.unknown = unknown
+        self.read: dict[Path, Variable] = {(): unknown}
+        self._flows: dict[Variable, Flow] = {unknown: {(): units(unknown.vtype)}}
+        for function in functions:
+            flow: Flow = {}
+            for path, tangents in self.flow(function.inputs[0]).items():
+                further = (*path, name_of(function))
+                if further not in self.read:
+                    self.read[further] = selected(function, self.read[path])
+                flow[further] = [selected(function, t) for t in tangents]
+            self._flows[function.output] = flow
+
+    def flow(self, value: Variable) -> Flow:
+        """The derivatives of a value that is computed texel by texel from the unknown and what is selected."""
+        if value in self._flows:
+            return self._flows[value]
+        flows = {x: self._flows[x] for x in self._cut(value)}
+        still = {x: [F.zeros_like(x)] * self.unknown.vtype.components for x in flows}
+        found: Flow = {}
+        for path in dict.fromkeys(path for flow in flows.values() for path in flow):
+            parts = zip(*(flow.get(path, still[x]) for x, flow in flows.items()), strict=True)
+            found[path] = [jvp([value], list(flows), part)[0] for part in parts]
+        return found
+
+    def _cut(self, value: Variable) -> list[Variable]:
+        """The unknown and the selected values that a value reads, without those that are behind another of them."""
+        seen, waiting, found = {value}, [value], []
+        while waiting:
+            x = waiting.pop()
+            if x in self._flows:
+                found.append(x)
+            elif x.creator is not None:
+                further = [v for v in x.creator.inputs if v not in seen]
+                seen.update(further)
+                waiting += further
+        return found
+
+
+def name_of(function: Function) -> Hashable:
+    """Equal for Functions that select the same texels of images of one size."""
+    return type(function), tuple(getattr(function, f) for f in function.fields), function.inputs[1:]
+
+
+def selected(function: Function, x: Variable) -> Variable:
+    """The selection that a Function makes, of x instead of its first input. x may have extent 1 where that has more."""
+    table = function.inputs[0]
+    x = x if x.domain == table.domain else F.expand(x, table.batch, table.size)
+    found = function.jvp((x, *(None for _ in function.inputs[1:])))  # selections are linear
+    assert found is not None
+    return found
+
+
+def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Function]) -> list[Variable]:
+    """The shares of one residual in the diagonal for one unknown, like the unknown; none if it does not read it. functions:
+    the ``selections`` between them."""
+    paths = Paths(unknown, functions)
     shares = []
-    for read in found.through:
-        others = [v for v in found.through if v is not read]
-        still = [F.zeros_like(v) for v in others]
-        squares = [
-            squared_norm(jvp([residual], [read, *others], [tangent, *still])[0])
-            for tangent in units(read.vtype)
-        ]
-        seed = F.stop_gradient(joined(squares, read.vtype))
-        # The gradient of a linear function of the unknown is the transpose of the selection.
-        shares += gradient(F.sum(inner(read, seed)), [unknown])
-    return total(shares) if shares else None
+    for path, tangents in paths.flow(residual).items():
+        squares = [squared_norm(F.fit(t, residual)) for t in tangents]
+        seed = F.stop_gradient(joined(squares, unknown.vtype))
+        # The gradient of a linear function of the unknown is the transpose of the path.
+        shares += gradient(F.sum(inner(paths.read[path], seed)), [unknown])
+    return shares
 
 
 def units(vtype: VType) -> list[Variable]:
@@ -102,16 +148,13 @@ class Diagonal(NamedTuple):
 
 
 def diagonal(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> Diagonal:
-    """diag(J^T J) of all residuals that read every unknown by accesses, and the residuals that do not."""
-    rest = [r for r in residuals if any(accesses(r, x) is None for x in unknowns)]
+    """diag(J^T J) of all residuals that read every unknown along paths, and the residuals that do not."""
+    found = {r: [selections(r, x) for x in unknowns] for r in residuals}
+    rest = [r for r in residuals if None in found[r]]
     sums = []
-    for x in unknowns:
-        shares = []
-        for r in residuals:
-            found = accesses(r, x)
-            if r not in rest and found is not None:
-                share = local_diagonal(r, x, found)
-                if share is not None:
-                    shares.append(share)
+    for k, x in enumerate(unknowns):
+        shares = [
+            share for r in residuals if r not in rest for share in local_diagonal(r, x, found[r][k] or [])
+        ]
         sums.append(total(shares) if shares else F.zeros_like(x))
     return Diagonal(sums, rest)

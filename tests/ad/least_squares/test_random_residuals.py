@@ -1,5 +1,6 @@
 """Random residual graphs: J p, J^T s and diag(J^T J) against the dense matrix, in the oracle."""
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -8,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from residual_graphs import Dense, Drawn, draw, flat, leaves, start
 
+from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
 from dressi.ad.least_squares import Energy, Jacobian, diagonal
 
 randoms = st.randoms(use_true_random=False)
@@ -34,11 +37,11 @@ def test_products_are_those_of_the_dense_matrix(random: Random, computed: bool, 
 
 
 @settings(max_examples=60)
-@given(randoms, st.booleans())
-def test_the_diagonal_is_exact_where_a_residual_reads_an_unknown_in_one_way(random: Random, computed: bool):
-    drawn = draw(random, ways=1, computed=computed)
+@given(randoms)
+def test_the_diagonal_is_exact_where_a_residual_reads_an_unknown_in_one_way(random: Random):
+    drawn = draw(random, ways=1)
     expected = (dense(drawn) ** 2).sum(0)
-    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns)))
+    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns).values))
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-7 * max(1.0, expected.max()))
 
 
@@ -48,9 +51,29 @@ def test_the_diagonal_is_positive_where_an_unknown_counts(random: Random, comput
     """Squares of several readings of one texel are added, so only a bound is known."""
     drawn = draw(random, computed=computed)
     expected = (dense(drawn) ** 2).sum(0)
-    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns)))
+    found = flat(evaluate(diagonal(drawn.residuals, drawn.unknowns).values))
     assert np.isfinite(found).all() and (found >= 0).all()
     assert (found[expected > 1e-6 * max(1.0, expected.max())] > 0).all()
+
+
+INDEX = Variable.of([2, 0, 5, -1, 1])
+PLACED: dict[str, Callable[[Variable], Variable]] = {
+    "shift": lambda x: F.shift(x, 1, 0),
+    "lookup": lambda x: F.lookup(x, INDEX),
+    "both": lambda x: F.shift(F.lookup(x, INDEX), -1, 0, "zero"),
+}
+
+
+@pytest.mark.parametrize("placed", PLACED.values(), ids=PLACED)
+def test_the_diagonal_reaches_through_values_that_are_computed_first(placed):
+    """As rotations at vertices are, which each of several edges reads."""
+    x = Variable.of(np.linspace(0.3, 1.2, 12).reshape(6, 2), name="x")
+    turned = F.vec2(F.sin(x.x) * x.y, F.square(x.y))
+    drawn = Drawn((placed(turned) * placed(x.x),), (x,))
+    expected = (dense(drawn) ** 2).sum(0)
+    found = diagonal(drawn.residuals, drawn.unknowns)
+    assert not found.rest
+    assert flat(evaluate(found.values)) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 @settings(max_examples=30)
