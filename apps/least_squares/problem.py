@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
 from scipy_solver import Term, levenberg_marquardt
 
 from dressi import Device, DressiAD, Variable
 from dressi.ad.evaluate import evaluate
+from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
 from dressi.render.io import write_json
 
 
