@@ -23,7 +23,8 @@ class GaussNewton(LeastSquares):
     for which the cost falls by at least 1e-4 t of what the slope promises (Armijo). For linear residuals one step with
     enough iterations is the solution.
 
-    iterations, tolerance, function_tolerance, independent, reset: as for ``LevenbergMarquardt``. line_search: halvings at
+    iterations, tolerance, function_tolerance, independent, reset, forcing, preconditioner, counter: as for
+    ``LevenbergMarquardt``. line_search: halvings at
     most; if none helps, the unknowns stay where they are and the problem ends. 0: t = 1 without a look at the cost. Unknowns
     that no residual determines stay where they are. Raises GraphError.
 

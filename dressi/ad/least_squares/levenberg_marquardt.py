@@ -27,8 +27,11 @@ class LevenbergMarquardt(LeastSquares):
     iterations: of conjugate gradients at most. tolerance: they end when one lowers the model by less than tolerance / k of
     what all k did. function_tolerance: a problem has converged when a step changes its cost by less than this part; further
     steps do nothing until a leaf is sent. radius: at first, > 0. independent: each tile of the batch is a problem of its
-    own, with its own radius and end. reset: every so many iterations the residual is computed anew; 0: never. Raises
-    GraphError.
+    own, with its own radius and end. reset: every so many iterations the residual is computed anew; 0: never. forcing: a
+    linear solve also ends when its residual, in the norm of the preconditioner, is below this part of what it was; 0: never.
+    preconditioner: ``least_squares.Multilevel()`` for images, which is Jacobi for lists, or ``least_squares.Jacobi()``.
+    counter: of the steps, from ``optim.clock()``, for residuals whose weights follow a schedule; then set function_tolerance
+    to 0, since a converged problem does not look at its weights again. Raises GraphError.
 
     >>> x = Variable.of([0.0, 0.0, 0.0, 0.0, 0.0], name="x")
     >>> with DressiAD() as ad:

@@ -18,7 +18,7 @@ from ..procedure import Part, Procedure
 from ..program import Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
-from ..types import whole
+from ..types import INT, whole
 from .conjugate_gradient import ConjugateGradient, Normal, states
 from .diagonal import diagonal
 from .energy import Energy, Jacobian
@@ -40,10 +40,13 @@ class LeastSquares(ABC):
     reset: int = 10
     forcing: float = 0.0
     preconditioner: Preconditioner = Multilevel()  # noqa: RUF009 - a frozen record
+    counter: Variable | None = None
 
     def __post_init__(self) -> None:
         whole(self.iterations, "the number of iterations", 1)
         whole(self.reset, "the period of the residual's reset", 0)
+        if self.counter is not None and (self.counter.vtype, self.counter.domain) != (INT, clock().domain):
+            raise GraphError(f"the counter of steps is made by optim.clock(), not {self.counter}")
         if not isinstance(self.preconditioner, Preconditioner):
             raise GraphError(f"a preconditioner is Jacobi() or Multilevel(), not {self.preconditioner!r}")
         for name in ("tolerance", "function_tolerance", "forcing"):
@@ -66,7 +69,11 @@ class LeastSquares(ABC):
         found = {**states(parameters, own, problems), **self.preconditioner.states(parameters, own)}
         found |= {n: scalar(n, problems, value) for n, value in self._numbers().items()}
         made = [*flags(RUNNING, problems, 1.0), *self._flags(problems), scalar(COST, problems), counter()]
-        return {**found, **{str(leaf.name): leaf for leaf in made}, STEP: clock()}
+        return {
+            **found,
+            **{str(leaf.name): leaf for leaf in made},
+            STEP: self.counter if self.counter is not None else clock(),
+        }
 
     def _problems(self, parameters: Sequence[Variable]) -> int:
         if not self.independent:

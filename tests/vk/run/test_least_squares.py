@@ -14,6 +14,7 @@ from dressi import (
     Variable,
     adam,
     least_squares,
+    optim,
 )
 
 SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), GaussNewton(reset=0)]
@@ -187,6 +188,31 @@ def test_frozen_unknowns_stay(device):
         ad.release(y)
         ad.step(10)
         np.testing.assert_allclose([ad.recv(x).item(), ad.recv(y).item()], 1.5, atol=1e-3)
+
+
+def test_weights_follow_a_schedule(device):
+    """The weight of a residual doubles with every step, so the unknown moves towards its goal."""
+    step, x = optim.clock(), Variable.of(0.0, name="x")
+    weight = optim.rate_at(optim.exponential(1.0, 2.0), F.to_float(step))
+    with DressiAD(device) as ad:
+        ad.set_loss([x, weight * (x - 3.0)])
+        ad.set_optimizer(GaussNewton(counter=step, function_tolerance=0.0), [x])
+        found = []
+        for _ in range(3):
+            ad.step()
+            found.append(ad.recv(x).item())
+    np.testing.assert_allclose(found, [3.0 * w * w / (1 + w * w) for w in (1.0, 2.0, 4.0)], rtol=1e-5)
+
+
+def test_values_may_be_sent_between_steps(device):
+    residuals, image, data = smoothing()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(GaussNewton(), [image])
+        for k in range(1, 4):
+            ad.send(data, k * data.data)
+            ad.step(2)
+            np.testing.assert_allclose(ad.recv(image), k * smoothed(data.data), atol=5e-5)
 
 
 def test_adam_minimises_the_same_energy(device):
