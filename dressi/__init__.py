@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .vk.run.export import ExportedImage
     from .vk.run.values.evaluate import evaluate
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _TYPES = "FLOAT VEC2 VEC3 VEC4 MAT2 MAT3 MAT4 INT IVEC2 IVEC3 IVEC4"
 _ERRORS = (
