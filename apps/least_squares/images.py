@@ -5,6 +5,7 @@ The files are those of Opt's examples, of RubberWhale and of a depth camera, in 
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from dressi import F, Variable
 from dressi.errors import InputError
-from dressi.render.io import load_image
+from dressi.render.io import load_image, save_image
 from dressi.render.io.files import data_file, read_bytes, read_json, usable
 
 NEIGHBOURS = ((1, 0), (-1, 0), (0, 1), (0, -1))
@@ -184,3 +185,11 @@ def depth_frames() -> tuple[list[DepthFrame], tuple[float, float], tuple[float, 
 def codes(*names: str) -> np.ndarray:
     """(H, W, 3) the code values of a file of DRESSI_DATA, in 0..255."""
     return np.rint(load_image(Path(data_file(*names)), linear=False)[..., :3].astype(float) * 255)
+
+
+def save_pictures(path: Path, pictures: Sequence[np.ndarray]) -> None:
+    """Writes (H, W, 3) or (H, W) pictures in 0..1 beside each other."""
+    height = max(len(p) for p in pictures)
+    rows = [p if p.ndim == 3 else np.repeat(p[..., None], 3, axis=2) for p in pictures]
+    padded = [np.pad(p, ((0, height - len(p)), (0, 4), (0, 0)), constant_values=1) for p in rows]
+    save_image(path, np.concatenate(padded, axis=1)[:, :-4], linear=False)

@@ -7,14 +7,29 @@ The unknown X is where each pixel p goes, in pixels. Both frames, grey, agree al
     E(X) = w_fit/2 sum over p: |I(p) - J(p + X(p))|^2  +  w_smooth/2 sum over p, over neighbours n of p: |X(p) - X(n)|^2
 
 J is read between its pixels, bilinearly. Both frames are blurred, first much and then little, and w_fit rises from solve
-to solve. Writes optical_flow.json (costs, times, the differences of the frames before and after) and optical_flow.png.
+to solve. --robust takes robust norms (Huber) of both parts, so that edges of the motion stay sharp. Writes optical_flow.json
+(costs and times of every step, the differences of the frames) and optical_flow.png: the first frame, the flow
+(direction as hue, length as saturation), the second frame moved back, and the differences of the frames, fourfold, without and
+with the flow.
 """
 
-from images import in_bounds, neighbour
+import colorsys
+
+import numpy as np
+from images import GREY, flow_frames, in_bounds, neighbour, save_pictures
+from problem import Problem, options, run_program
+from scipy.ndimage import gaussian_filter
 
 from dressi import F, Variable
+from dressi.ad.evaluate import evaluate
+from dressi.ad.least_squares import Robust, huber
 
-SMOOTH = 0.1
+FIT, SMOOTH = (10.0, 50.0), 0.1
+"""Weights: w_fit before the first and at the last solve, and w_smooth."""
+BLURS = (5.0, 1.0)
+"""Standard deviations in pixels, from coarse to fine."""
+WIDTHS = (0.1, 0.05)
+"""Beyond which residuals are outliers: weighted differences of grey, and weighted steps of the flow."""
 
 
 def energy(
@@ -37,3 +52,67 @@ def warped(image: Variable, flow: Variable) -> Variable:
     place = F.vec2(F.to_float(x) + 0.5, F.to_float(y) + 0.5) + flow
     extent = (1.0 / image.size[0], 1.0 / image.size[1])
     return F.sample(image, place * extent, wrap="clamp", tolerance=0)
+
+
+def robust(residuals: list[Variable]) -> list[Robust]:
+    """The energy with Huber's norm."""
+    data, *steps = residuals
+    return [Robust(data, huber(WIDTHS[0])), *(Robust(step, huber(WIDTHS[1])) for step in steps)]
+
+
+class Pyramid:
+    """The flow between two grey frames (H, W) in 0..1 from coarse to fine: the problem, and what each step is sent."""
+
+    def __init__(self, first: np.ndarray, second: np.ndarray, *, steps: int, kernels: bool = False):
+        self.levels = [
+            [gaussian_filter(frame, blur, mode="nearest") for frame in (first, second)] for blur in BLURS
+        ]
+        self.steps = steps
+        self.flow = Variable.of(np.zeros((*first.shape, 2)), name="flow")
+        self.frames = [
+            Variable.of(v, name=name) for v, name in zip(self.levels[0], ("first", "second"), strict=True)
+        ]
+        self.fit = Variable.of(self.weight(0), name="fit")
+        residuals = energy(self.flow, *self.frames, self.fit)
+        self.problem = Problem("optical_flow", robust(residuals) if kernels else residuals, [self.flow])
+
+    def weight(self, step: int) -> float:
+        """w_fit of a step."""
+        return FIT[0] + (FIT[1] - FIT[0]) * (step + 1) / (self.steps * len(BLURS))
+
+    def sent(self, step: int) -> dict[Variable, np.ndarray]:
+        """Frames and weight of a step."""
+        level = self.levels[step // self.steps]
+        return {**dict(zip(self.frames, level, strict=True)), self.fit: np.array(self.weight(step))}
+
+
+def moved_back(image: np.ndarray, flow: np.ndarray) -> np.ndarray:
+    """(H, W, 3): a second frame at the places of the first one."""
+    return evaluate([warped(Variable.of(image), Variable.of(flow))])[0][0]
+
+
+def colours(flow: np.ndarray) -> np.ndarray:
+    """(H, W, 3) in 0..1: direction as hue, length as saturation; white is no motion, the longest one is full."""
+    length = np.hypot(flow[..., 0], flow[..., 1])
+    hue = np.arctan2(flow[..., 1], flow[..., 0]) / (2 * np.pi) % 1
+    bins = np.array([colorsys.hsv_to_rgb(h, 1, 1) for h in np.arange(360) / 360])
+    full = bins[(360 * hue).astype(int) % 360]
+    return 1 - (1 - full) * np.clip(length / np.percentile(length, 99.5), 0, 1)[..., None]
+
+
+def main() -> None:
+    parser = options(__doc__ or "", "optical_flow", method="gn", steps=3, iterations=50)
+    parser.add_argument("--robust", action="store_true", help="Huber's norm instead of squares")
+    given = parser.parse_args()
+    first, second = flow_frames()
+    pyramid = Pyramid(first @ GREY, second @ GREY, steps=given.steps, kernels=given.robust)
+    given.steps *= len(BLURS)
+    run = run_program(pyramid.problem, given, pyramid.sent, tolerance=0.0)
+    flow = run.unknowns[0][0]
+    back = moved_back(second, flow)
+    without, within = (4 * np.abs(frame - first) for frame in (second, back))
+    save_pictures(given.out / "optical_flow.png", [first, colours(flow), back, without, within])
+
+
+if __name__ == "__main__":
+    main()

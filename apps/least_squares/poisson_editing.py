@@ -6,12 +6,18 @@ The new colours X have the differences of the inserted picture T, and those of t
 
     E(X) = 1/2 sum over active p, over neighbours n of p:  |(X(p) - X(n)) - (T(p) - T(n))|^2
 
-An edge of the pixel grid is in the sum once for each active end. It is linear, so one Gauss-Newton step solves it. Writes poisson_editing.json (costs and times) and poisson_editing.png.
+An edge of the pixel grid is in the sum once for each active end. It is linear, so one Gauss-Newton step solves it. Writes poisson_editing.json (costs and times of every
+step) and poisson_editing.png: the base, the picture pasted as it is, and the result.
 """
 
-from images import in_bounds, neighbour
+import numpy as np
+from images import Splice, in_bounds, neighbour, save_pictures, splice
+from problem import Problem, options, run_program
 
 from dressi import F, Variable
+
+INITIAL, OPTIMUM = 40484780.0, 133511.06658635
+"""Costs, half the sum of squares, as by Ceres."""
 
 
 def energy(colours: Variable, inserted: Variable, base: Variable, active: Variable) -> list[Variable]:
@@ -22,3 +28,26 @@ def energy(colours: Variable, inserted: Variable, base: Variable, active: Variab
         ends = F.select(in_bounds(x.size, *to), active + neighbour(active, *to), 0.0)
         residuals.append(F.sqrt(ends) * ((x - neighbour(x, *to)) - (t - neighbour(t, *to))))
     return residuals
+
+
+def problem(given: Splice) -> Problem:
+    """The energy from the base, on the box of the mask alone."""
+    part = given.cropped()
+    colours = Variable.of(part.base, name="colours")
+    fixed = (part.inserted, part.base, part.active)
+    names = ("inserted", "base", "active")
+    inputs = [Variable.of(values, name=name) for values, name in zip(fixed, names, strict=True)]
+    return Problem("poisson_editing", energy(colours, *inputs), [colours], optimum=OPTIMUM)
+
+
+def main() -> None:
+    given = options(__doc__ or "", "poisson_editing", method="gn", steps=4, iterations=400).parse_args()
+    pair = splice()
+    run = run_program(problem(pair), given)
+    mask = pair.active[..., None] > 0
+    pictures = (pair.base, np.where(mask, pair.inserted, pair.base), pair.pasted(run.unknowns[0][0]))
+    save_pictures(given.out / "poisson_editing.png", [p / 255 for p in pictures])
+
+
+if __name__ == "__main__":
+    main()

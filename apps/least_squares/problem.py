@@ -14,23 +14,25 @@ from scipy_solver import Term, levenberg_marquardt
 
 from dressi import Device, DressiAD, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
+from dressi.ad.least_squares import Energy, GaussNewton, LeastSquares, LevenbergMarquardt, Robust
 from dressi.render.io import write_json
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """energy: residuals of any float type; the cost is half the sum of their squares. unknowns: leaves whose data are the
-    start. terms: the same energy in NumPy, for the reference; none where there is no such form."""
+    start. terms: the same energy in NumPy, for the reference; none where there is no such form. optimum: the least cost, where
+    it is known."""
 
     name: str
-    energy: Sequence[Variable]
+    energy: Sequence[Variable | Robust]
     unknowns: Sequence[Variable]
     terms: Sequence[Term] = ()
+    optimum: float | None = None
 
     def cost(self, at: Mapping[Variable, np.ndarray] | None = None) -> float:
         """The cost in float64, at the start or at other values of the unknowns."""
-        return sum(0.5 * float(np.square(values).sum()) for values in evaluate(self.energy, at))
+        return evaluate([Energy(self.energy).cost()], at)[0].item()
 
     def start(self) -> list[np.ndarray]:
         """The unknowns at the start, (count, components) each, as ``levenberg_marquardt`` takes them."""
@@ -41,7 +43,7 @@ class Problem:
 class Run:
     """What a solver did on a device. costs, seconds and wall: before the first step, and after each of them. seconds: CPU time
     of the process, in which drivers without a GPU compute; wall: time on the clock. build: seconds until the first step began,
-    with all shaders.
+    with all shaders. inner: iterations of conjugate gradients of each step.
 
     unknowns: as ``recv`` gives them.
     """
@@ -51,6 +53,7 @@ class Run:
     seconds: list[float]
     wall: list[float]
     build: float
+    inner: list[int]
     device: str
 
     def within(self, relative: float, optimum: float) -> tuple[float, float] | None:
@@ -66,12 +69,12 @@ def solve(
     optimizer: LeastSquares,
     steps: int,
     device: Device | None = None,
-    before: Callable[[DressiAD, int], None] | None = None,
+    before: Callable[[int], Mapping[Variable, np.ndarray]] | None = None,
 ) -> Run:
     """Runs at most so many nonlinear steps, one at a time, and ends with the first that does not change the cost.
 
-    before: is called before each step with the engine and the number of the step, and may send what follows a schedule; then
-    all steps are run. The times are those of a second run, after one step that builds everything.
+    before: is called before each step with its number and gives what is sent, as a schedule says; then all steps are run,
+    and the costs are those with the values sent last. The times are those of a second run, after one step that builds everything.
     """
     begun = time.perf_counter()
     with DressiAD(device) as ad:
@@ -83,29 +86,32 @@ def solve(
         build = time.perf_counter() - begun
         ad.restore(state)
         ad.send_many(start)
-        costs, seconds, wall = [problem.cost()], [0.0], [0.0]
+        sent: dict[Variable, np.ndarray] = {}
+        costs, seconds, wall, inner = [problem.cost()], [0.0], [0.0], []
         for k in range(steps):
             cpu, clock = time.process_time(), time.perf_counter()
             if before is not None:
-                before(ad, k)
+                sent.update(before(k))
+                ad.send_many(sent)
             ad.step()
             ad.wait()
             seconds.append(seconds[-1] + time.process_time() - cpu)
             wall.append(wall[-1] + time.perf_counter() - clock)
+            inner.append(round(ad.state()["inner_iterations"].max().item()))
             found = {x: ad.recv(x) for x in problem.unknowns}
-            costs.append(problem.cost(found))
+            costs.append(problem.cost({**found, **sent}))
             if before is None and costs[-1] == costs[-2]:
                 break
-        return Run(list(found.values()), costs, seconds, wall, build, ad.device.name)
+        return Run(list(found.values()), costs, seconds, wall, build, inner, ad.device.name)
 
 
 def compare(problem: Problem, run: Run) -> dict[str, Any]:
     """A row of JSON: costs and times of a run, and of the reference in SciPy if the problem has terms."""
     row: dict[str, Any] = {
         "problem": problem.name, "device": run.device, "build_seconds": run.build, "initial": run.costs[0], "final": run.costs[-1],
-        "costs": run.costs, "cpu_seconds": run.seconds, "wall_seconds": run.wall,
+        "costs": run.costs, "cpu_seconds": run.seconds, "wall_seconds": run.wall, "inner_iterations": run.inner,
     }  # fmt: skip
-    best = min(run.costs)
+    best = run.costs[-1] if problem.optimum is None else problem.optimum
     if problem.terms:
         found = levenberg_marquardt(problem.terms, problem.start())
         best = min(found.costs)
@@ -147,11 +153,18 @@ def options(text: str, out: str, *, method: str, steps: int, iterations: int) ->
     return parser
 
 
-def run_program(problem: Problem, given: argparse.Namespace) -> Run:
-    """Solves the problem as the options say, prints the summary, and writes <problem>.json."""
+def run_program(
+    problem: Problem,
+    given: argparse.Namespace,
+    before: Callable[[int], Mapping[Variable, np.ndarray]] | None = None,
+    **more: object,
+) -> Run:
+    """Solves the problem as the options say, prints the summary, and writes <problem>.json. before: as ``solve`` takes it.
+    more: further options of the solver."""
     given.out.mkdir(parents=True, exist_ok=True)
     with Device.open(given.device) as device:
-        run = solve(problem, METHODS[given.method](iterations=given.iterations), given.steps, device)
+        solver = METHODS[given.method](iterations=given.iterations, **more)  # type: ignore[arg-type]
+        run = solve(problem, solver, given.steps, device, before)
     row = {"method": given.method, "iterations": given.iterations, **compare(problem, run)}
     write_json(given.out / f"{problem.name}.json", row)
     print(summary(row))

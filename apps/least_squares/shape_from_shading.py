@@ -10,16 +10,19 @@ normals n come from three neighbouring depths, and its shading is B = H(n) . lig
 
 I is the picture at the place of the normal. Where the picture has an edge, shading is not compared. Differences of
 neighbouring depths are those of D, which float32 computes exactly, and of d, which is small. Writes
-shape_from_shading.json (costs and times), and the normals before and after as shape_from_shading.png.
+shape_from_shading.json (costs and times of every step), and shape_from_shading.png: the picture, and the normals of the
+depth before and after (x to the right is red, y up is green, towards the camera is blue).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from images import NEIGHBOURS, Shaded, in_bounds, neighbour
+from images import NEIGHBOURS, Shaded, in_bounds, neighbour, save_pictures, shaded
+from problem import Problem, options, run_program
 
 from dressi import F, Variable, jvp
+from dressi.ad.evaluate import evaluate
 
 TINY = 1e-20
 """Keeps the length of a normal above 0 at the border of the image, where neighbours have depth 0."""
@@ -130,3 +133,31 @@ def energy(correction: Variable, scene: Scene) -> list[Variable]:
         F.select(compared, shade * scene.edges[0] * (off - neighbour(off, 1, 0)), 0.0),
         F.select(compared, shade * scene.edges[1] * (off - neighbour(off, 0, 1)), 0.0),
     ]
+
+
+def problem(given: Shaded) -> tuple[Problem, Surface]:
+    """The energy from the input depth; and its surface."""
+    correction = Variable.of(np.zeros_like(given.depth), name="correction")
+    scene = Scene.of(given)
+    return Problem("shape_from_shading", energy(correction, scene), [correction]), Surface(scene, correction)
+
+
+def normals(surface: Surface, correction: np.ndarray) -> np.ndarray:
+    """(H, W, 3) in 0..1: the normals as colours, black where the depth of one of the three pixels is unknown."""
+    valid, (x, y, z) = surface.scene.valid, surface.normal(*surface.corner())
+    three = valid * neighbour(valid, -1, 0) * neighbour(valid, 0, -1)
+    colours = F.select(three, 0.5 + 0.5 * F.vec3(x, -y, -z), 0.0)
+    return evaluate([colours], {surface.correction: correction})[0][0]
+
+
+def main() -> None:
+    given = options(__doc__ or "", "shape_from_shading", method="gn", steps=34, iterations=10).parse_args()
+    frame = shaded()
+    posed, surface = problem(frame)
+    run = run_program(posed, given, tolerance=0.0)
+    before, after = (normals(surface, d) for d in (0 * run.unknowns[0], run.unknowns[0]))
+    save_pictures(given.out / "shape_from_shading.png", [frame.grey, before, after])
+
+
+if __name__ == "__main__":
+    main()
