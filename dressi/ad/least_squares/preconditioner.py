@@ -77,13 +77,13 @@ class Multilevel(Preconditioner):
     smallest: an axis with fewer nodes ends the pyramid. Unknowns whose neighbours no residual reads, and lists, get
     Jacobi alone. In a system of J^T J of 512x512 texels an iteration takes about 16 short passes more.
 
-    >>> GaussNewton(preconditioner=least_squares.Multilevel(smallest=8)).preconditioner.smallest
-    8
+    >>> GaussNewton(preconditioner=least_squares.Multilevel(smallest=16)).preconditioner.smallest
+    16
     """
 
     theta: float = 0.5
     sigma: float = 1.3
-    smallest: int = 4
+    smallest: int = 8
 
     def _sizes(self, size: Size) -> list[Size]:
         found: list[Size] = []

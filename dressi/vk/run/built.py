@@ -108,6 +108,11 @@ class BuiltPlan:
             found.append((self._recorded(rest), n))
         return found
 
+    def invalidate(self) -> None:
+        """What was pending may not have run: everything is out of date."""
+        for own in self._follow.values():
+            self.stale.update(own)
+
     def buffer(self, key: Stages) -> Any:
         """The command buffer of a recording."""
         return self._recordings[key].buffer

@@ -65,6 +65,8 @@ class DressiAD:
     >>> ad.set_output("error", F.max(F.abs(image - target)))
     >>> ad.recv_async("error").result().item() > 0.5, ad.parameters
     (True, (FLOAT image (6x4),))
+    >>> list(ad.plans)  # the programs of a step
+    ['step']
     >>> ad.remove_output("error"); ad.send_many({target: np.ones((4, 6))}); ad.wait(); ad.close()
     """
 
@@ -192,6 +194,12 @@ class DressiAD:
     def plan(self) -> Plan:
         """How a step is packed: stages, subpasses, images; ``print`` shows it. Built when needed, as ``executor``."""
         return self.executor.plan
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The plan of each program of a step by name: "step", or those of a least-squares solver."""
+        self._check_open()
+        return {name: executor.plan for name, executor in self._runner.executors.items()}
 
     # ---- values
     def send(self, variable: Variable, values: Any) -> None:

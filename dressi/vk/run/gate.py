@@ -110,9 +110,14 @@ class Gate:
                 raise PlanError(
                     f"more than {COMMANDS} different dispatches behind one gate; split the program"
                 )
-            k = self._numbers[key] = len(self._numbers)
-            self._whole.mapped.view(np.uint32)[WORDS * k : WORDS * (k + 1)] = key
+            self._numbers[key] = len(self._numbers)
+            self._write()
         return self._numbers[key]
+
+    def _write(self) -> None:
+        words = self._whole.mapped.view(np.uint32)
+        for key, k in self._numbers.items():
+            words[WORDS * k : WORDS * (k + 1)] = key
 
     def dispatch(self, buffer: Any, x: int, y: int, z: int) -> None:
         """A dispatch of so many workgroups if the gate is open, else of none."""
@@ -132,6 +137,14 @@ class Gate:
         vk.vkCmdBindPipeline(buffer, point, self._pipeline)
         vk.vkCmdBindDescriptorSets(buffer, point, self._layout, 0, 1, [self._set], 0, None)
         vk.vkCmdDispatch(buffer, WORDS * COMMANDS // GROUP, 1, 1)
+
+    def shut(self) -> None:
+        """Close the gate for work under way too, whatever its flag says: the next ``refresh`` on the device sees it."""
+        self._whole.mapped[:] = 0
+
+    def unshut(self) -> None:
+        """Obey the flag again. No work may be under way that should end."""
+        self._write()
 
     def destroy(self) -> None:
         """Release everything. The work behind the gate must have ended."""

@@ -51,6 +51,9 @@ class Runner:
                 self._built = self._make(self.program())
             else:
                 check_start(self._objective, self._evaluations)
+                if config.check:
+                    for part in procedure.parts:
+                        verify(part.program)
                 self._built = Steps(procedure, self._workspace, self._make)
         return self._built
 

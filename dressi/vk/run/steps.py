@@ -49,6 +49,8 @@ class Steps:
         read = {leaf for e in self._executors.values() for leaf in e.leaves}
         self._own = frozenset(procedure.restart)
         self.leaves = frozenset(read | updated)
+        self._shut = False  # by an interrupt
+        workspace.device.work.on_interrupt[self._end_early] = None
         self._fresh = True  # something was sent since the last step
         self._noting = False
         self._settled = False  # the last that happened was a step
@@ -101,9 +103,29 @@ class Steps:
 
     # ---- running
     def run(self, n: int) -> None:
-        """Queue ``n`` steps."""
+        """Queue ``n`` steps. After a ctrl-C what is left of them ends without results."""
+        try:
+            self._run(n)
+        except BaseException:
+            self._settled, self._again = False, None
+            for executor in self._executors.values():
+                executor.built().invalidate()
+            raise
+
+    def _end_early(self) -> None:
+        """Close all gates: a submission may hold minutes of work, and the process wants to go on or to exit."""
+        self._shut = True
+        for gate in self._gates.values():
+            gate.shut()
+
+    def _run(self, n: int) -> None:
         if n < 1:
             return
+        if self._shut:
+            self._commands.wait()
+            for gate in self._gates.values():
+                gate.unshut()
+            self._shut = False
         if self._fresh:
             self._workspace.send_many({leaf: np.ones(leaf.shape) for leaf in self.procedure.restart})
             self._fresh = False
@@ -163,6 +185,7 @@ class Steps:
         self._closed = True
         if not self._workspace.device.settle():
             return
+        self._workspace.device.work.on_interrupt.pop(self._end_early, None)
         self._workspace.unwatch(self)
         for executor in self._executors.values():
             executor.close()

@@ -1,5 +1,8 @@
 """Least-squares solvers on devices: results, one submission, gates, and what happens between steps."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -162,6 +165,28 @@ def test_outliers_count_less(device, kernel):
         assert abs(ad.recv(x).item() - 2.0) < 0.05
         costs = ad.losses()
     assert costs == sorted(costs, reverse=True)
+
+
+def test_an_interrupt_ends_the_work_under_way(device):
+    """Work of hours is asked for. After a ctrl-C what is queued ends soon, and the next steps go on from there."""
+    residuals, image, data = smoothing()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(GaussNewton(function_tolerance=0.0, line_search=0), [image])
+        ad.step()
+        ad.wait()
+        main = threading.main_thread().ident
+        assert main is not None
+        timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            ad.step(1_000_000)
+        timer.join()
+        ad.wait()
+        assert len(ad.losses()) < 1_000_000
+        ad.send(data, -data.data)
+        ad.step(3)
+        np.testing.assert_allclose(ad.recv(image), -smoothed(data.data), atol=1e-4)
 
 
 def test_excluded_texels_stay_where_they_are(device):

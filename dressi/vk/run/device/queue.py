@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -29,7 +29,8 @@ class Queue:
 
     lock: held during submissions, because only one thread at a time may use a queue and another program may submit to
     it too. lost: why nothing can be submitted any more, or None. abandoned: the device was given up while it worked,
-    so none of its objects may be destroyed. exiting: the process is about to exit.
+    so none of its objects may be destroyed. exiting: the process is about to exit. on_interrupt: called when a ctrl-C
+    ends a wait; they may make the work that is left end sooner.
     """
 
     def __init__(self, vk: Binding, device: Any, queue: Any, name: str, lock: AbstractContextManager[Any]):
@@ -37,6 +38,7 @@ class Queue:
         self.lost: str | None = None
         self.abandoned = False
         self.exiting = False
+        self.on_interrupt: dict[Callable[[], None], None] = {}
         self._interrupted = False  # ctrl-C ended the last wait
         self._in_vain = False  # the last ``settle`` ran out of time
         self._fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)  # of wait_idle
@@ -71,6 +73,8 @@ class Queue:
                     return False
         except KeyboardInterrupt:
             self._interrupted = True
+            for call in self.on_interrupt:
+                call()
             raise
 
     def wait_idle(self, patience: float | None = None) -> bool:
