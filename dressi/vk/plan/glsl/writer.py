@@ -148,7 +148,7 @@ class Writer:
         name = self.samplings[key] = f"sample{len(self.samplings)}"
         if v in self.s.channels:
             whole, first = self.s.channels[v]
-            body = f"{self.sampled(whole, sampler)}(uv).{_channels(v, first)}"
+            body = f"{self.sampled(whole, sampler)}(uv){_channels(v, whole, first)}"
         else:
             self.loaded.add(v)
             swizzle = "xyzw"[: v.vtype.planes[0]]
@@ -166,7 +166,7 @@ class Writer:
             return self.names[v]
         if v in self.s.channels:
             whole, first = self.s.channels[v]
-            name = self.names[v] = f"{self.value(whole)}.{_channels(v, first)}"
+            name = self.names[v] = f"{self.value(whole)}{_channels(v, whole, first)}"
             return name
         wide, high = v.size
         x = "0" if wide == 1 else "pixel.x"
@@ -190,7 +190,7 @@ class Writer:
         """A GLSL function that reads some channels of an image."""
         whole, first = self.s.channels[v]
         name = self.fetches[v] = f"part{len(self.fetches)}"
-        body = f"{self.fetch(whole)}(texel, tile).{_channels(v, first)}"
+        body = f"{self.fetch(whole)}(texel, tile){_channels(v, whole, first)}"
         self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return name
 
@@ -317,8 +317,9 @@ def component(name: str, vtype: VType, k: int) -> str:
     return name if vtype.is_scalar else f"{name}[{k}]"
 
 
-def _channels(v: Variable, first: int) -> str:
-    return "xyzw"[first : first + v.vtype.components]
+def _channels(v: Variable, whole: Variable, first: int) -> str:
+    """What follows a value to take out of it a Variable that shares its channels, or is a copy of it (matrices, too)."""
+    return "" if v.vtype is whole.vtype else "." + "xyzw"[first : first + v.vtype.components]
 
 
 def ivec2_text(size: tuple[int, int]) -> str:
