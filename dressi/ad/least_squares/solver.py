@@ -21,6 +21,7 @@ from ..transform.simplify import simplify
 from ..types import INT, whole
 from .conjugate_gradient import ConjugateGradient, Normal, states
 from .diagonal import diagonal
+from .direct import MOST, numbers_of, solved
 from .energy import Energy, Jacobian
 from .preconditioner import Multilevel, Preconditioner, Values, reads_neighbours
 from .probes import PROBE, Probes, counter
@@ -198,6 +199,8 @@ class Solve:
         """Linearize, and solve the linear system."""
         cg, j = self.cg, self.jacobian
         squares, rest = diagonal(j.residuals, self.moving)
+        if rest and sum(numbers_of(x, self.solver.independent) for x in self.moving) <= MOST:
+            return [self._direct(record)]
         gradient = j.reverse(j.residuals)
         first: Updates = [
             *zip(cg.diagonal, squares, strict=True),
@@ -223,6 +226,20 @@ class Solve:
         if rest:
             found.append(plain(rest))
         return found
+
+    def _direct(self, record: Updates) -> Part:
+        """The part that linearizes and solves the linear system of few unknowns as a matrix."""
+        cg = self.cg
+        found = solved(self.jacobian, self.axes, lambda squares: self.solver.damping(self, squares))
+        updates: Updates = [
+            *zip(cg.diagonal, found.diagonal, strict=True),
+            *zip(cg.change, found.change, strict=True),
+            (cg.decrease, found.decrease),
+            (self.state[COST], self.energy.cost(self.axes)),
+            *self.solver.begins(self),
+            *record,
+        ]
+        return self.part("linearize", updates, gate=self.any_running)
 
     def _probing(self, residuals: Sequence[Variable]) -> list[Part]:
         """The parts that add the diagonal of residuals that are not local, and then begin the linear solve."""
