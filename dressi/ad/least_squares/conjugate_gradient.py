@@ -48,11 +48,13 @@ class Normal:
 
 
 VECTORS = ("change", "residual", "direction", "diagonal", "gradient")
-NUMBERS = ("residual_energy", "model_decrease", "inner_iterations", "first_energy")
+NUMBERS = ("residual_energy", "model_decrease", "inner_iterations", "enough_energy")
 FACTORS = ("alpha", "beta")
 """Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
 of the numbers that they follow from, and all of these are overwritten in place."""
 SOLVING = "solving"
+FLOOR = 1e-14
+"""The part of the squared residual at which rounding to 32 bits leaves nothing to gain."""
 
 
 def states(parameters: Sequence[Variable], names: Sequence[str], problems: int) -> State:
@@ -75,7 +77,7 @@ class ConjugateGradient:
         self.change, self.residual, self.direction, self.diagonal, self.gradient = (
             [state[f"{n}.{v}"] for n in names] for v in VECTORS
         )
-        self.energy, self.decrease, self.inner, self.first = (state[s] for s in NUMBERS)
+        self.energy, self.decrease, self.inner, self.enough = (state[s] for s in NUMBERS)
         self.active, self.any_active = state[SOLVING], any_of(state, SOLVING)
         self._state = state
 
@@ -90,7 +92,7 @@ class ConjugateGradient:
             *zip(self.residual, b, strict=True),
             *zip(self.direction, z, strict=True),
             (self.energy, energy),
-            *([(self.first, energy * self.forcing**2)] if self.forcing else []),
+            (self.enough, energy * max(self.forcing**2, FLOOR)),
             (self.decrease, self.decrease * 0.0),
             (self.inner, self.inner * 0.0),
             *set_flag(self._state, SOLVING, active),
@@ -113,7 +115,7 @@ class ConjugateGradient:
         gain = 0.5 * alpha * self.energy
         decrease, inner = self.decrease + gain, self.inner + going
         enough = F.less(inner * gain, self.tolerance * decrease)
-        left = F.greater(energy, self.first if self.forcing else 0.0)
+        left = F.greater(energy, self.enough)
         active = F.logical_and(going, F.logical_and(F.logical_not(enough), left))
         beta = F.select(active, quotient(energy, self.energy), 0.0)
         return [

@@ -26,7 +26,7 @@ from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand
 from ..ops.image.take import Take
 from ..ops.pixel.constant import constant
-from ..transform.gradient import gradient, jvp
+from ..transform.gradient import blocks_derivatives, gradient, jvp
 from ..traversal import topological_order
 from ..types import FLOAT, Access, VType
 from .energy import inner, squared_norm, total
@@ -45,7 +45,7 @@ def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
     depending, found = {unknown}, []
     for function in topological_order([residual]):
         read = [i for i, x in enumerate(function.inputs) if x in depending]
-        if not read or function.output.vtype.is_int or function.zero_derivative:
+        if not read or blocks_derivatives(function):
             continue
         if isinstance(function, SELECTIONS) and read == [0]:
             found.append(function)
@@ -86,13 +86,14 @@ class Paths:
         return found
 
     def _cut(self, value: Variable) -> list[Variable]:
-        """The unknown and the selected values that a value reads, without those that are behind another of them."""
+        """The unknown and the selected values that the derivative of a value follows from, without those that are behind
+        another of them."""
         seen, waiting, found = {value}, [value], []
         while waiting:
             x = waiting.pop()
             if x in self._flows:
                 found.append(x)
-            elif x.creator is not None:
+            elif x.creator is not None and not blocks_derivatives(x.creator):
                 further = [v for v in x.creator.inputs if v not in seen]
                 seen.update(further)
                 waiting += further

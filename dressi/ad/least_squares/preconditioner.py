@@ -10,6 +10,7 @@ from .. import functional as F
 from ..graph import Variable
 from ..ops.image.image import Shift, Window
 from ..optim.optimizer import State
+from ..transform.gradient import blocks_derivatives
 from ..traversal import topological_order
 from ..types import FLOAT, Size
 from .diagonal import units
@@ -166,7 +167,7 @@ def reads_neighbours(residual: Variable, unknown: Variable) -> bool:
     """Whether a residual reads texels of an image at a fixed distance, as stencils do."""
     active = {unknown}
     for function in topological_order([residual]):
-        if active.isdisjoint(function.inputs) or function.output.vtype.is_int or function.zero_derivative:
+        if active.isdisjoint(function.inputs) or blocks_derivatives(function):
             continue
         if isinstance(function, Window | Shift):
             return True

@@ -123,7 +123,7 @@ def jvp(
             or known.keys().isdisjoint(function.inputs)
         ):
             continue
-        if _is_constant(function):
+        if blocks_derivatives(function):
             continue
         local = [known.get(x) for x in function.inputs]
         if not _is_local(function):
@@ -162,7 +162,7 @@ def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]
     return found
 
 
-def _is_constant(function: Function) -> bool:
+def blocks_derivatives(function: Function) -> bool:
     """Whether no derivative passes through the Function: its output is integer, or its derivative is declared zero."""
     return function.output.vtype.is_int or function.zero_derivative
 
@@ -171,7 +171,7 @@ def _needed(order: Sequence[Function], outputs: Sequence[Variable]) -> set[Varia
     """The Variables through which a derivative reaches the outputs."""
     needed = set(outputs)
     for function in reversed(order):
-        if function.output in needed and not _is_constant(function):
+        if function.output in needed and not blocks_derivatives(function):
             needed.update(function.inputs)
     return needed
 
@@ -180,7 +180,7 @@ def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variab
     """The Variables through which a gradient has to flow to reach ``wrt``."""
     active = set(wrt)
     for function in order:
-        if not _is_constant(function) and not active.isdisjoint(function.inputs):
+        if not blocks_derivatives(function) and not active.isdisjoint(function.inputs):
             active.add(function.output)
     return active
 
