@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .. import functional as F
 from ..graph import Variable
 from ..ops.image.image import Shift, Window
-from ..optim.optimizer import State
+from ..optim.optimizer import VANISHED, State
 from ..transform.gradient import blocks_derivatives
 from ..traversal import topological_order
 from ..types import FLOAT, Size
@@ -111,10 +111,11 @@ class Multilevel(Preconditioner):
             sizes = self._sizes(d.size)
             if not sizes or n not in wide:
                 continue
-            free = F.greater(d, 0.0)
+            free = F.greater(d, VANISHED)
             mass, ell = self._split(apply, diagonal, k, free)
             free = F.hadamard(
-                free, F.minimum(1.0, self.theta * F.hadamard(ell, reciprocal(mass)) + F.less_equal(mass, 0.0))
+                free,
+                F.minimum(1.0, self.theta * F.hadamard(ell, reciprocal(mass)) + F.less_equal(mass, VANISHED)),
             )
             mass, ell = self._split(apply, diagonal, k, free)
             values[f"{n}.free"] = free
@@ -124,7 +125,7 @@ class Multilevel(Preconditioner):
                 h = 2.0 ** (level + 1) / 3.0 + 1.0 / (3.0 * 2.0**level)
                 a, b = ell * (self.sigma * h / 2.0**level), mass * (h * h)
                 inverse = reciprocal(a + b)
-                values[f"{n}.level{level}"] = F.hadamard(a, F.hadamard(inverse, inverse))
+                values[f"{n}.level{level}"] = F.hadamard(F.hadamard(a, inverse), inverse)
         return values
 
     def _split(self, apply: Operator, diagonal: Vector, k: int, free: Variable) -> tuple[Variable, Variable]:

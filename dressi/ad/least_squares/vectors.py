@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import functional as F
 from ..graph import Variable
-from ..optim.optimizer import State
+from ..optim.optimizer import VANISHED, State
 from ..types import FLOAT
 from .energy import inner, total
 
@@ -53,12 +53,13 @@ def scalar(name: str, problems: int, value: float = 0.0) -> Variable:
 
 
 def quotient(a: Variable, b: Variable) -> Variable:
-    """a / b, and 0 where b is not above 0."""
-    positive = F.greater(b, 0.0)
+    """a / b, and 0 where b is not above 0, or so small that its reciprocal overflows."""
+    positive = F.greater(b, VANISHED)
     return F.select(positive, a / F.select(positive, b, 1.0), 0.0)
 
 
 def reciprocal(diagonal: Variable) -> Variable:
-    """1 / x by components, and 0 where x is not above 0: unknowns that nothing determines stay where they are."""
-    positive = F.greater(diagonal, 0.0)
+    """1 / x by components, and 0 where x is not above 0, or so small that 1 / x overflows: unknowns that nothing determines
+    stay where they are."""
+    positive = F.greater(diagonal, VANISHED)
     return F.select(positive, 1.0 / F.select(positive, diagonal, 1.0), 0.0)

@@ -53,6 +53,17 @@ def test_linear_residuals_are_solved(device, solver):
         np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_the_scale_of_an_energy_does_not_matter(device, scale):
+    """Squares of residuals that are nearly too small, or too large, for 32 bits."""
+    residuals, image, data = smoothing()
+    with DressiAD(device) as ad:
+        ad.set_loss([scale * r for r in residuals])
+        ad.set_optimizer(GaussNewton(), [image])
+        ad.step(3)
+        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
+
+
 def rosenbrock() -> tuple[list, Variable]:
     """Ten independent copies of the function of Rosenbrock, with its minimum at (1, 1)."""
     x = Variable.of(np.stack([np.linspace(-1.5, 1.5, 10), np.linspace(2.0, -1.0, 10)], axis=-1), name="x")
