@@ -14,14 +14,13 @@ shape_from_shading.json (costs and times of every step), and shape_from_shading.
 depth before and after (x to the right is red, y up is green, towards the camera is blue).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from images import NEIGHBOURS, Shaded, in_bounds, neighbour, save_pictures, shaded
 from problem import Problem, options, run_program
 
-from dressi import F, Variable, jvp
+from dressi import F, Variable, least_squares
 from dressi.ad.evaluate import evaluate
 
 TINY = 1e-20
@@ -89,7 +88,9 @@ class Surface:
         corner = self.corner()
         x, y, z = self.normal(*corner)
         harmonics = (1.0, y, z, x, x * y, y * z, 2.0 * z * z - x * x - y * y, z * x, x * x - y * y)
-        return linear(sum(float(c) * h for c, h in zip(self.scene.light, harmonics, strict=True)), corner)
+        return least_squares.linearized(
+            sum(float(c) * h for c, h in zip(self.scene.light, harmonics, strict=True)), corner
+        )
 
     def laplacian(self) -> Variable:
         """VEC3: 4 P - the four neighbours of P. As P = X ray, it is ray (4 X - ...) and differences of X across."""
@@ -97,17 +98,6 @@ class Surface:
         z = sum(step(*to) for to in NEIGHBOURS)
         across = F.vec2((step(1, 0) - step(-1, 0)) / fx, (step(0, 1) - step(0, -1)) / fy)
         return F.vec3(ray * z + across, z)
-
-
-def linear(y: Variable, inputs: Sequence[Variable]) -> Variable:
-    """y, a FLOAT computed texel by texel from FLOAT ``inputs``, with its derivatives by them as images of their own.
-
-    They are computed once, for all products with the Jacobian. No second derivatives.
-    """
-    moved = F.stop_gradient(y)
-    for x, slope in zip(inputs, (jvp(y, x, 1.0)[0] for x in inputs), strict=True):
-        moved = moved + F.stop_gradient(slope) * (x - F.stop_gradient(x))
-    return moved
 
 
 def inner(x: Variable) -> Variable:

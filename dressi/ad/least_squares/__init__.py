@@ -8,6 +8,7 @@
 ``Energy`` is the list with its cost, ``Jacobian`` multiplies by J and its transpose, ``diagonal`` gives diag(J^T J).
 """
 
+from .computed import linearized
 from .diagonal import diagonal
 from .energy import Energy, Jacobian
 from .gauss_newton import GaussNewton
@@ -30,5 +31,6 @@ __all__ = [
     "cauchy",
     "diagonal",
     "huber",
+    "linearized",
     "tukey",
 ]
