@@ -6,7 +6,7 @@ The files are those of Opt's examples, of RubberWhale and of a depth camera, in 
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ def in_bounds(size: tuple[int, int], dx: int, dy: int) -> Variable:
 
 
 def box(active: np.ndarray) -> tuple[slice, slice]:
-    """Rows and columns of the active pixels and of their neighbours."""
+    """Rows and columns of the pixels that are not 0 and of their neighbours."""
     rows, columns = (slice(max(int(at.min()) - 1, 0), int(at.max()) + 2) for at in np.nonzero(active))
     return rows, columns
 
@@ -131,6 +131,13 @@ class Shaded:
     centre: tuple[float, float]
     light: np.ndarray
     weights: tuple[float, float, float]
+
+    def cropped(self) -> "Shaded":
+        """The same energy on the ``box`` of the known depths alone."""
+        at = box(self.depth)
+        right, below = (mask[at] for mask in self.edges)
+        centre = (self.centre[0] - at[1].start, self.centre[1] - at[0].start)
+        return replace(self, depth=self.depth[at], grey=self.grey[at], edges=(right, below), centre=centre)
 
 
 def shaded() -> Shaded:

@@ -142,7 +142,7 @@ def normals(surface: Surface, correction: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     given = options(__doc__ or "", "shape_from_shading", method="gn", steps=34, iterations=10).parse_args()
-    frame = shaded()
+    frame = shaded().cropped()
     posed, surface = problem(frame)
     run = run_program(posed, given, tolerance=0.0)
     before, after = (normals(surface, d) for d in (0 * run.unknowns[0], run.unknowns[0]))
