@@ -12,7 +12,7 @@ Writes arap_mesh.json (costs and times of every step, and of SciPy), arap_mesh.p
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import armadillo, half_edges, index_list, save_result
+from mesh_inputs import armadillo, half_edges, index_list, neighbour_list, save_result
 from problem import Problem, options, run_program
 from scipy_solver import Term
 
@@ -40,19 +40,18 @@ def energy(
     positions: Variable,
     angles: Variable,
     rest: Variable,
-    edges: tuple[Variable, Variable],
+    neighbours: Variable,
     markers: tuple[Variable, Variable],
     w_fit: float = W_FIT,
     w_reg: float = W_REG,
 ) -> list[Variable]:
-    """positions, angles: VEC3 lists (V), the unknowns. rest: VEC3 list (V). edges: INT lists (E), from and to, each edge both
-    ways. markers: INT list (M) of vertices and VEC3 list (M) of their targets."""
-    start, end = edges
+    """positions, angles: VEC3 lists (V), the unknowns. rest: VEC3 list (V). neighbours: INT list
+    (V), a tile for each of the neighbours, -1 where a vertex has fewer. markers: INT list (M) of vertices and VEC3 list (M) of their targets."""
     vertex, target = markers
     fit = F.lookup(positions, vertex) - target
-    now = F.lookup(positions, start) - F.lookup(positions, end)
-    before = F.lookup(rest, start) - F.lookup(rest, end)
-    rigid = now - F.lookup(rotation(angles), start) @ before
+    now = positions - F.lookup(positions, neighbours)
+    before = rest - F.lookup(rest, neighbours)
+    rigid = F.select(neighbours >= 0, now - rotation(angles) @ before, 0.0)
     return [float(np.sqrt(w_fit)) * fit, float(np.sqrt(w_reg)) * rigid]
 
 
@@ -61,12 +60,10 @@ def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
     rest = mesh.positions
     positions = Variable.of(rest, VEC3, name="positions")
     angles = Variable.of(np.zeros_like(rest), VEC3, name="angles")
-    start, end, _ = half_edges(mesh).T
-    edges = index_list("edge_starts", start), index_list("edge_ends", end)
     markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
-    residuals = energy(positions, angles, Variable.of(rest, VEC3, name="rest"), edges, markers)
+    residuals = energy(positions, angles, Variable.of(rest, VEC3, name="rest"), neighbour_list(mesh), markers)
     return Problem(
-        "arap_mesh", residuals, [positions, angles], terms(rest, np.stack([start, end], 1), vertices, targets)
+        "arap_mesh", residuals, [positions, angles], terms(rest, half_edges(mesh)[:, :2], vertices, targets)
     )
 
 

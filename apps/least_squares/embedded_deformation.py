@@ -14,7 +14,7 @@ embedded_deformation.png.
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import armadillo, half_edges, index_list, save_result
+from mesh_inputs import armadillo, half_edges, index_list, neighbour_list, save_result
 from problem import Problem, options, run_program
 from scipy_solver import Term
 
@@ -30,20 +30,19 @@ def energy(
     positions: Variable,
     frames: Variable,
     rest: Variable,
-    edges: tuple[Variable, Variable],
+    neighbours: Variable,
     markers: tuple[Variable, Variable],
     w_fit: float = W_FIT,
     w_reg: float = W_REG,
     w_rot: float = W_ROT,
 ) -> list[Variable]:
-    """positions: VEC3 list (V) and frames: MAT3 list (V), the unknowns. rest: VEC3 list (V). edges: INT lists (E), from and
-    to, each edge both ways. markers: INT list (M) of vertices and VEC3 list (M) of their targets."""
-    start, end = edges
+    """positions: VEC3 list (V) and frames: MAT3 list (V), the unknowns. rest: VEC3 list (V). neighbours: INT
+    list (V), a tile for each of the neighbours, -1 where a vertex has fewer. markers: INT list (M) of vertices and VEC3 list (M) of their targets."""
     vertex, target = markers
     fit = F.lookup(positions, vertex) - target
-    now = F.lookup(positions, end) - F.lookup(positions, start)
-    before = F.lookup(rest, end) - F.lookup(rest, start)
-    affine = now - F.lookup(frames, start) @ before
+    now = F.lookup(positions, neighbours) - positions
+    before = F.lookup(rest, neighbours) - rest
+    affine = F.select(neighbours >= 0, now - frames @ before, 0.0)
     a, b, c = (F.column(frames, k) for k in range(3))
     angles = F.vec3(F.dot(a, b), F.dot(a, c), F.dot(b, c))
     lengths = F.vec3(F.dot(a, a), F.dot(b, b), F.dot(c, c)) - 1.0
@@ -56,15 +55,13 @@ def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
     rest = mesh.positions
     positions = Variable.of(rest, VEC3, name="positions")
     frames = Variable.of(np.tile(np.eye(3), (len(rest), 1, 1)), MAT3, name="frames")
-    start, end, _ = half_edges(mesh).T
-    edges = index_list("edge_starts", start), index_list("edge_ends", end)
     markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
-    residuals = energy(positions, frames, Variable.of(rest, VEC3, name="rest"), edges, markers)
+    residuals = energy(positions, frames, Variable.of(rest, VEC3, name="rest"), neighbour_list(mesh), markers)
     return Problem(
         "embedded_deformation",
         residuals,
         [positions, frames],
-        terms(rest, np.stack([start, end], 1), vertices, targets),
+        terms(rest, half_edges(mesh)[:, :2], vertices, targets),
     )
 
 

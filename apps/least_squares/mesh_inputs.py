@@ -92,6 +92,20 @@ def index_list(name: str, indices: np.ndarray) -> Variable:
     return Variable(INT, (width, height), name=name, data=image.reshape(1, height, width))
 
 
+def neighbour_list(mesh: Mesh) -> Variable:
+    """The neighbours of all vertices as an INT list (V) with as many tiles as a vertex has neighbours at most, in ascending
+    order; -1 where there are fewer. So a vertex and its edges are at the same texel, and only the other ends are looked up."""
+    offsets, ends = mesh.neighbours()
+    counts = np.diff(offsets)
+    width, height = list_size(len(counts))
+    tiles = np.full((counts.max(), width * height), -1, dtype=np.int64)
+    start = np.repeat(np.arange(len(counts)), counts)
+    tiles[np.arange(len(ends)) - offsets[start], start] = ends
+    return Variable(
+        INT, (width, height), len(tiles), name="neighbours", data=tiles.reshape(-1, height, width)
+    )
+
+
 def armadillo(times: int = 1) -> tuple[Mesh, np.ndarray, np.ndarray]:
     """The mesh of Opt's deformation, subdivided so many times, vertices (M,) that are dragged, and their targets (M, 3).
 

@@ -71,7 +71,7 @@ def solve(
     device: Device | None = None,
     before: Callable[[int], Mapping[Variable, np.ndarray]] | None = None,
 ) -> Run:
-    """Runs at most so many nonlinear steps, one at a time, and ends with the first that does not change the cost.
+    """Runs at most so many nonlinear steps, one at a time, and ends when the solver has converged.
 
     before: is called before each step with its number and gives what is sent, as a schedule says; then all steps are run,
     and the costs are those with the values sent last. The times are those of a second run, after one step that builds everything.
@@ -97,10 +97,11 @@ def solve(
             ad.wait()
             seconds.append(seconds[-1] + time.process_time() - cpu)
             wall.append(wall[-1] + time.perf_counter() - clock)
-            inner.append(round(ad.state()["inner_iterations"].max().item()))
+            state = ad.state()
+            inner.append(round(state["inner_iterations"].max().item()))
             found = {x: ad.recv(x) for x in problem.unknowns}
             costs.append(problem.cost({**found, **sent}))
-            if before is None and costs[-1] == costs[-2]:
+            if before is None and not state["running"].any():
                 break
         return Run(list(found.values()), costs, seconds, wall, build, inner, ad.device.name)
 
@@ -147,6 +148,9 @@ def options(text: str, out: str, *, method: str, steps: int, iterations: int) ->
     parser.add_argument(
         "--iterations", type=int, default=iterations, help="of conjugate gradients a step, at most"
     )
+    parser.add_argument(
+        "--forcing", type=float, default=0.0, help="end a linear solve when its residual is below this part"
+    )
     parser.add_argument("--device", default=None, help="Vulkan device, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out") / out)
@@ -163,7 +167,7 @@ def run_program(
     more: further options of the solver."""
     given.out.mkdir(parents=True, exist_ok=True)
     with Device.open(given.device) as device:
-        solver = METHODS[given.method](iterations=given.iterations, **more)  # type: ignore[arg-type]
+        solver = METHODS[given.method](iterations=given.iterations, forcing=given.forcing, **more)  # type: ignore[arg-type]
         run = solve(problem, solver, given.steps, device, before)
     row = {"method": given.method, "iterations": given.iterations, **compare(problem, run)}
     write_json(given.out / f"{problem.name}.json", row)

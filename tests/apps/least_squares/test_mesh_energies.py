@@ -71,11 +71,13 @@ def test_residuals_and_their_products_are_those_of_numpy(name: str):
 
 
 def order_of(name: str, residuals: list[np.ndarray]) -> list[np.ndarray]:
-    """Residuals of the graph as NumPy lists them: those of the frames are vectors of six."""
-    if name != "embedded_deformation":
+    """Residuals of the graph as NumPy lists them: edges vertex by vertex, and those of a frame as vectors of six."""
+    if name not in ("arap_mesh", "embedded_deformation"):
         return residuals
-    *rest, angles, lengths = residuals
-    return [*rest, np.concatenate([angles, lengths], -1)]
+    fit, edges, *frames = residuals
+    there = np.arange(len(edges))[:, None] < np.diff(bumpy().neighbours()[0])
+    listed = np.swapaxes(edges[:, 0], 0, 1)[there.T]
+    return [fit, listed, np.concatenate(frames, -1)] if frames else [fit, listed]
 
 
 def test_the_laplacian_of_the_paper():
