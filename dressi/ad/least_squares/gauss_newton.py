@@ -61,7 +61,7 @@ class GaussNewton(LeastSquares):
             return [solve.part("move", move, gate=solve.any_running)]
         state = solve.state
         length, searching = state[LENGTH], state[SEARCHING]
-        gain = solve.energy.decrease(solve.at(length), solve.axes)
+        gain = solve.present.decrease(solve.at(length), solve.axes)
         promised = length * (2.0 * ARMIJO) * solve.cg.decrease
         better = F.logical_and(finite(gain), F.greater_equal(gain, promised))
         accepted = F.logical_and(searching, better)

@@ -68,7 +68,7 @@ class LevenbergMarquardt(LeastSquares):
         radius, divisor = state[RADIUS], state[SHRINK]
         damped = [F.hadamard(d, x) for d, x in zip(self.damping(solve, cg.diagonal), cg.change, strict=True)]
         model = cg.decrease + 0.5 * dot(cg.change, damped, solve.axes)
-        gain = solve.energy.decrease(solve.at(), solve.axes)
+        gain = solve.present.decrease(solve.at(), solve.axes)
         ratio = quotient(gain, model)
         better = F.logical_and(finite(gain), F.greater(ratio, self.min_relative_decrease))
         accepted = F.logical_and(solve.running, better)

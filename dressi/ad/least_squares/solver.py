@@ -12,19 +12,20 @@ import numpy as np
 
 from ...errors import GraphError
 from .. import functional as F
-from ..graph import Variable
+from ..graph import RasterFunction, Variable
 from ..optim.optimizer import STEP, State, clock, names
 from ..procedure import Part, Procedure
 from ..program import Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
+from ..traversal import topological_order
 from ..types import INT, whole
 from .conjugate_gradient import ConjugateGradient, Normal, states
 from .diagonal import diagonal
 from .direct import MOST, numbers_of, solved
 from .energy import Energy, Jacobian
 from .preconditioner import Multilevel, Preconditioner, Values, reads_neighbours
-from .probes import PROBE, Probes, counter
+from .probes import FEW, PROBE, Probes, counter
 from .vectors import EACH, WHOLE, Updates, any_of, flags, scalar, set_flag
 
 RUNNING, COST = "running", "cost"
@@ -175,8 +176,33 @@ class Solve:
     def jacobian(self) -> Jacobian:
         return Jacobian(self.energy.linearized(), self.moving)
 
+    @cached_property
+    def drawn(self) -> dict[Variable, Variable]:
+        """Leaves for what the residuals rasterize at the present unknowns. Rasterizing has no derivative, so that products
+        with J read these leaves and draw nothing."""
+        return {
+            f.output: Variable(
+                f.output.vtype,
+                f.output.size,
+                f.output.batch,
+                name=f"drawn {k}",
+                data=np.zeros(f.output.shape, int),
+            )
+            for k, f in enumerate(rasters(self.jacobian.residuals))
+        }
+
+    @property
+    def present(self) -> Energy:
+        """The energy at the present unknowns, over the leaves ``drawn``."""
+        return self.energy.with_residuals(substitute(self.energy.residuals, self.drawn))
+
+    def over_drawn(self, residuals: Sequence[Variable]) -> Jacobian:
+        """The Jacobian of residuals over the leaves ``drawn``."""
+        return Jacobian(substitute(residuals, self.drawn), self.moving)
+
     def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
-        product = lambda p: self.jacobian.reverse(self.jacobian.forward(p))  # noqa: E731
+        j = self.over_drawn(self.jacobian.residuals)
+        product = lambda p: j.reverse(j.forward(p))  # noqa: E731
         damping, kind = self.solver.damping(self, diagonal), self.solver.preconditioner
         return Normal(product, list(diagonal), damping, kind, self.names, values)
 
@@ -198,22 +224,33 @@ class Solve:
     def parts(self, record: Updates) -> list[Part]:
         """Linearize, and solve the linear system."""
         cg, j = self.cg, self.jacobian
-        squares, rest = diagonal(j.residuals, self.moving)
-        if rest and sum(numbers_of(x, self.solver.independent) for x in self.moving) <= MOST:
+        numbers = sum(numbers_of(x, self.solver.independent) for x in self.moving)
+        if self.drawn and numbers <= MOST:
             return [self._direct(record)]
+        # Many pixels read the few numbers along many paths, whose squares do not add up.
+        tried = [r for r in j.residuals if numbers <= FEW and rasters([r])]
+        squares, rest = diagonal([r for r in j.residuals if r not in tried], self.moving)
+        rest = [*tried, *rest]
         gradient = j.reverse(j.residuals)
         first: Updates = [
             *zip(cg.diagonal, squares, strict=True),
             *zip(cg.gradient, gradient, strict=True),
             (self.state[COST], self.energy.cost(self.axes)),
+            *((leaf, drawn) for drawn, leaf in self.drawn.items()),
             *self.solver.begins(self),
             *record,
         ]
-        if not rest:
+        # What sets up the solve may read leaves that the first part updates.
+        apart = bool(rest or self.drawn)
+        if not apart:
             first += self.begin(squares, gradient)
         found = [self.part("linearize", first, gate=self.any_running)]
         if rest:
-            found += self._probing(rest)
+            found.append(self._probing(rest))
+        if apart:
+            number = self.state[PROBE]
+            begin = [*self.begin(cg.diagonal, cg.gradient), (number, number * 0)]
+            found.append(self.part("start", begin, gate=self.any_running))
         system = self.system
         whole_periods, rest = divmod(self.solver.iterations, self.solver.reset or self.solver.iterations + 1)
         plain = lambda n: self.part("iterate", cg.iterate(system), n, cg.any_active)  # noqa: E731
@@ -236,20 +273,17 @@ class Solve:
             *zip(cg.change, found.change, strict=True),
             (cg.decrease, found.decrease),
             (self.state[COST], self.energy.cost(self.axes)),
+            *((leaf, drawn) for drawn, leaf in self.drawn.items()),
             *self.solver.begins(self),
             *record,
         ]
         return self.part("linearize", updates, gate=self.any_running)
 
-    def _probing(self, residuals: Sequence[Variable]) -> list[Part]:
-        """The parts that add the diagonal of residuals that are not local, and then begin the linear solve."""
-        cg, number = self.cg, self.state[PROBE]
-        probes = Probes(Jacobian(residuals, self.moving), cg.diagonal, self.state, self.solver.independent)
-        begin = self.begin(cg.diagonal, cg.gradient)
-        return [
-            self.part("probe", probes.updates(), probes.count, gate=self.any_running),
-            self.part("start", [*begin, (number, number * 0)], gate=self.any_running),
-        ]
+    def _probing(self, residuals: Sequence[Variable]) -> Part:
+        """The part that adds the diagonal of residuals that are not local."""
+        jacobian = self.over_drawn(residuals)
+        probes = Probes(jacobian, self.cg.diagonal, self.state, self.solver.independent)
+        return self.part("probe", probes.updates(), probes.count, gate=self.any_running)
 
     def part(self, name: str, updates: Updates, times: int = 1, gate: Variable | None = None) -> Part:
         """A simplified Program with a name."""
@@ -285,6 +319,11 @@ class Solve:
     def settled(self, gain: Variable) -> Variable:
         """Whether a decrease of the cost is below the function tolerance."""
         return F.less_equal(F.abs(gain), self.solver.function_tolerance * self.state[COST])
+
+
+def rasters(residuals: Sequence[Variable]) -> list[RasterFunction]:
+    """What the residuals rasterize, in topological order."""
+    return [f for f in topological_order(residuals) if isinstance(f, RasterFunction)]
 
 
 def finite(x: Variable) -> Variable:
