@@ -12,7 +12,7 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
-from dressi.ad.least_squares import pyramid
+from dressi.ad.least_squares.linear import pyramid
 from dressi.ad.ops.image import extremes, image, lookup, reduce, resize, segments, take, window
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector

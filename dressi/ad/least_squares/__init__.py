@@ -9,11 +9,12 @@
 """
 
 from .computed import linearized
-from .diagonal import diagonal
-from .energy import Energy, Jacobian
+from .energy import Energy
 from .gauss_newton import GaussNewton
 from .levenberg_marquardt import LevenbergMarquardt
-from .preconditioner import Jacobi, Multilevel, Preconditioner
+from .linear.diagonal import diagonal
+from .linear.jacobian import Jacobian
+from .linear.preconditioner import Jacobi, Multilevel, Preconditioner
 from .robust import Kernel, Robust, cauchy, huber, tukey
 from .solver import LeastSquares
 

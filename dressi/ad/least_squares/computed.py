@@ -11,8 +11,8 @@ from ..ops.pixel.shortcut import shortcut
 from ..transform.gradient import jvp
 from ..traversal import topological_order
 from ..types import Access
-from .diagonal import units
-from .energy import inner, total
+from .linear.diagonal import units
+from .linear.vectors import inner, total
 
 
 def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:

@@ -1,4 +1,4 @@
-"""Energies: half the sum of squared residuals, E(x) = 1/2 sum |r_k(x)|^2, and the products with their Jacobian J."""
+"""Energies: half the sum of squared residuals, E(x) = 1/2 sum |r_k(x)|^2."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
-from ..transform.gradient import gradient, jvp
-from ..types import FLOAT
+from .linear.vectors import inner, squared_norm, total
 from .robust import Kernel, Robust
 
 Residual = Variable | Robust
@@ -78,48 +77,3 @@ class Energy:
             r if k is None else r * F.stop_gradient(F.sqrt(k.weight(squared_norm(r))))
             for r, k in zip(self.residuals, self.kernels)
         ]
-
-
-class Jacobian:
-    """Products with the Jacobian J of residuals by unknowns, without the matrix: ``forward`` J p, ``reverse`` J^T s.
-
-    residuals, unknowns: Variables of float types. Vectors are lists with a Variable for each residual, or each unknown.
-
-    >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
-    >>> jacobian = least_squares.Jacobian([F.square(x)], [x])
-    >>> evaluate(jacobian.forward([F.zeros_like(x) + 1.0])[0]).tolist()
-    [2.0, 4.0, 8.0, 14.0, 22.0]
-    >>> evaluate(jacobian.reverse([0.5 * x])[0]).tolist()
-    [1.0, 4.0, 16.0, 49.0, 121.0]
-    """
-
-    def __init__(self, residuals: Sequence[Variable], unknowns: Sequence[Variable]):
-        self.residuals, self.unknowns = list(residuals), list(unknowns)
-
-    def forward(self, p: Sequence[Variable]) -> list[Variable]:
-        """J p: the change of each residual when the unknowns change by p."""
-        return jvp(self.residuals, self.unknowns, list(p))
-
-    def reverse(self, s: Sequence[Variable]) -> list[Variable]:
-        """J^T s, of the types and domains of the unknowns. s: one Variable for each residual, taken as constant."""
-        products = [F.sum(inner(r, F.stop_gradient(v))) for r, v in zip(self.residuals, s, strict=True)]
-        return gradient(total(products), self.unknowns)
-
-
-def inner(a: Variable, b: Variable) -> Variable:
-    """The product of two values at each texel, summed over their components: FLOAT."""
-    product = F.hadamard(a, b)
-    return product if product.vtype is FLOAT else F.sum_components(product)
-
-
-def squared_norm(r: Variable) -> Variable:
-    """|r|^2 at each texel, over all components: FLOAT."""
-    return inner(r, r)
-
-
-def total(parts: Sequence[Variable]) -> Variable:
-    """The sum of one or more Variables."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = found + part
-    return found

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from .. import functional as F
 from ..procedure import Part
 from ..types import whole
-from .solver import LeastSquares, Solve, finite
-from .vectors import Updates, any_of, flags, set_flag
+from .linear.vectors import Updates, any_of, flags, set_flag
+from .solver import LeastSquares
+from .step import Solve, finite
 
 LENGTH, SEARCHING = "step_length", "searching"
 ARMIJO = 1e-4

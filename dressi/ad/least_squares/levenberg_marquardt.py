@@ -9,8 +9,9 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
 from ..procedure import Part
-from .solver import LeastSquares, Solve, finite
-from .vectors import Updates, dot, quotient
+from .linear.vectors import Updates, dot, quotient
+from .solver import LeastSquares
+from .step import Solve, finite
 
 RADIUS, SHRINK = "radius", "radius_divisor"
 

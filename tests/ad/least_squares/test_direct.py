@@ -6,7 +6,7 @@ import pytest
 from dressi import F, Variable
 from dressi.ad.evaluate import evaluate
 from dressi.ad.least_squares import Jacobian
-from dressi.ad.least_squares.direct import solved
+from dressi.ad.least_squares.linear.direct import solved
 from dressi.ad.types import FLOAT, INT, VEC3
 
 WEIGHT = 0.3

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import functional as F
-from ..graph import Variable
-from ..optim.optimizer import State
-from ..types import FLOAT, INT
+from ... import functional as F
+from ...graph import Variable
+from ...optim.optimizer import State
+from ...types import FLOAT, INT
 from .diagonal import units
-from .energy import Jacobian, squared_norm, total
-from .vectors import Updates
+from .jacobian import Jacobian
+from .vectors import Updates, squared_norm, total
 
 PROBE = "probe"
 FEW = 64

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import functional as F
-from ..graph import Variable
-from ..optim.optimizer import State
+from ... import functional as F
+from ...graph import Variable
+from ...optim.optimizer import State
 from .preconditioner import Operator, Preconditioner, Values
 from .vectors import Updates, Vector, any_of, dot, flags, like, quotient, scalar, set_flag
 

@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import functional as F
-from ..graph import Function, PixelFunction, Variable
-from ..ops.image.image import Shift, Window
-from ..ops.image.lookup import Lookup
-from ..ops.image.reduce import Expand
-from ..ops.image.take import Take
-from ..ops.pixel.constant import constant
-from ..transform.gradient import blocks_derivatives, gradient, jvp
-from ..traversal import topological_order
-from ..types import FLOAT, Access, VType
-from .energy import inner, squared_norm, total
+from ... import functional as F
+from ...graph import Function, PixelFunction, Variable
+from ...ops.image.image import Shift, Window
+from ...ops.image.lookup import Lookup
+from ...ops.image.reduce import Expand
+from ...ops.image.take import Take
+from ...ops.pixel.constant import constant
+from ...transform.gradient import blocks_derivatives, gradient, jvp
+from ...traversal import topological_order
+from ...types import FLOAT, Access, VType
+from .vectors import inner, squared_norm, total
 
 SELECTIONS: tuple[type[Function], ...] = (Window, Shift, Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero."""

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import functional as F
-from ..graph import Variable
-from ..optim.optimizer import VANISHED, State
-from ..types import FLOAT
-from .energy import inner, total
+from ... import functional as F
+from ...graph import Variable
+from ...optim.optimizer import VANISHED, State
+from ...types import FLOAT
 
 Vector = Sequence[Variable]
 Updates = list[tuple[Variable, Variable]]
@@ -63,3 +62,22 @@ def reciprocal(diagonal: Variable) -> Variable:
     stay where they are."""
     positive = F.greater(diagonal, VANISHED)
     return F.select(positive, 1.0 / F.select(positive, diagonal, 1.0), 0.0)
+
+
+def inner(a: Variable, b: Variable) -> Variable:
+    """The product of two values at each texel, summed over their components: FLOAT."""
+    product = F.hadamard(a, b)
+    return product if product.vtype is FLOAT else F.sum_components(product)
+
+
+def squared_norm(r: Variable) -> Variable:
+    """|r|^2 at each texel, over all components: FLOAT."""
+    return inner(r, r)
+
+
+def total(parts: Sequence[Variable]) -> Variable:
+    """The sum of one or more Variables."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = found + part
+    return found

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Domain, Variable
-from ..ops.image.image import Fetching
-from ..ops.image.reduce import fetch
-from ..types import Size
+from ...graph import Domain, Variable
+from ...ops.image.image import Fetching
+from ...ops.image.reduce import fetch
+from ...types import Size
 
 
 def coarser(size: Size) -> Size:

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
-from .. import functional as F
-from ..graph import Variable
-from ..ops.image.image import Shift, Window
-from ..optim.optimizer import VANISHED, State
-from ..transform.gradient import blocks_derivatives
-from ..traversal import topological_order
-from ..types import FLOAT, Size
+from ... import functional as F
+from ...graph import Variable
+from ...ops.image.image import Shift, Window
+from ...optim.optimizer import VANISHED, State
+from ...transform.gradient import blocks_derivatives
+from ...traversal import topological_order
+from ...types import FLOAT, Size
 from .diagonal import units
 from .pyramid import Prolong, Restrict, coarser
 from .vectors import Vector, like, reciprocal

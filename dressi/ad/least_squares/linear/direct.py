@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .. import functional as F
-from ..graph import Variable
-from ..types import FLOAT, Domain
+from ... import functional as F
+from ...graph import Variable
+from ...types import FLOAT, Domain
 from .diagonal import units
-from .energy import Jacobian, inner, total
-from .vectors import reciprocal
+from .jacobian import Jacobian
+from .vectors import inner, reciprocal, total
 
 MOST = 8
 """Numbers among the unknowns of a problem up to which the matrix is made."""
