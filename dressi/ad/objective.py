@@ -14,8 +14,9 @@ from .least_squares.solver import LeastSquares
 from .optim.optimizer import Optimizer, names, owner
 from .procedure import Procedure
 from .program import Program
-from .transform.gradient import gradient
+from .transform.gradient import depending, gradient
 from .transform.simplify import simplify
+from .traversal import topological_order
 from .types import FLOAT, INT
 
 HISTORY = 1024  # losses that the device keeps before the host has to read them
@@ -47,10 +48,12 @@ class Objective:
             energy = loss if isinstance(loss, Energy) else Energy(loss)
             loss = energy.cost()
         if not isinstance(loss, Variable):
-            raise GraphError(f"the loss is a Variable computed from the parameters, not {loss!r}")
+            raise GraphError(
+                f"the loss is a Variable computed from the parameters, or a list of residuals, not {loss!r}"
+            )
         if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
             raise GraphError(f"the loss must be one FLOAT, not {loss}; {reduced(loss)}")
-        _check_used(loss, self.parameters)
+        _check_used(loss, energy, self.parameters)
         self.loss, self.energy, self.record = loss, energy, bool(record)
 
     def set_optimizer(
@@ -88,7 +91,7 @@ class Objective:
         if len(set(parameters)) < len(parameters):
             raise GraphError("a parameter is given twice; give each once")
         if self.loss is not None:
-            _check_used(self.loss, parameters)
+            _check_used(self.loss, self.energy, parameters)
 
     def optimised(self, parameters: Sequence[Variable]) -> set[Variable]:
         """The parameters, as a set. Raises GraphError if the optimizer does not have one of them."""
@@ -161,7 +164,14 @@ def reduced(loss: Variable) -> str:
     return "F.sum and F.mean keep the components; reduce those first, for example F.mean(F.sum_components(x))"
 
 
-def _check_used(loss: Variable, parameters: Sequence[Variable]) -> None:
-    """Raises GraphError if the loss does not depend on a parameter."""
+def _check_used(loss: Variable, energy: Energy | None, parameters: Sequence[Variable]) -> None:
+    """Raises GraphError if the loss, or the residuals of an energy, do not depend on a parameter."""
+    residuals = () if energy is None else energy.residuals
+    for p in parameters if residuals else ():
+        if depending(topological_order(residuals), [p]).isdisjoint(residuals):
+            raise GraphError(
+                f"no residual of the energy depends on {p}; leave it out, and look for integers, comparisons or"
+                " F.stop_gradient on the way"
+            )
     if parameters:
         gradient(loss, parameters, allow_unused=False)

@@ -64,7 +64,7 @@ def gradient(
         if x.vtype.is_int:
             raise GraphError(f"{x} holds integers: there is no gradient by it")
     order = topological_order([loss])
-    active = _depending(order, wrt)
+    active = depending(order, wrt)
     parts: dict[Variable, list[Variable]] = {loss: [seed]} if loss in active else {}
     totals: dict[Variable, Variable] = {}
     for function in reversed(order):
@@ -176,7 +176,7 @@ def _needed(order: Sequence[Function], outputs: Sequence[Variable]) -> set[Varia
     return needed
 
 
-def _depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variable]:
+def depending(order: Sequence[Function], wrt: Sequence[Variable]) -> set[Variable]:
     """The Variables through which a gradient has to flow to reach ``wrt``."""
     active = set(wrt)
     for function in order:

@@ -13,7 +13,7 @@ from .measure.timing import print_times
 from .steps import Steps
 from .values.evaluations import Evaluations
 from .values.losses import Losses
-from .values.residuals import check_start
+from .values.residuals import check_start, warn_of_idle, warn_of_losses
 from .workspace import Workspace
 
 
@@ -51,6 +51,7 @@ class Runner:
                 self._built = self._make(self.program())
             else:
                 check_start(self._objective, self._evaluations)
+                warn_of_idle(self._objective, self._evaluations)
                 if config.check:
                     for part in procedure.parts:
                         verify(part.program)
@@ -74,7 +75,11 @@ class Runner:
 
     def losses(self) -> list[float]:
         """The recorded loss of every step so far; also after ``close``."""
-        return self._losses.read(self._built)
+        known = len(self._losses.found)
+        losses = self._losses.read(self._built)
+        if isinstance(self._built, Steps):
+            warn_of_losses(losses[known:])
+        return losses
 
     def forget(self) -> None:
         """Build anew before the next step. The losses stay."""

@@ -287,6 +287,43 @@ def test_residuals_that_are_not_finite_are_named(device):
             ad.step()
 
 
+def test_values_sent_later_that_are_not_finite_are_said(device):
+    residuals, image, data = smoothing(8)
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(LevenbergMarquardt(), [image])
+        ad.step(3)
+        found = ad.recv(image)
+        ad.send(data, np.nan * data.data)
+        ad.step(2)
+        with pytest.warns(RuntimeWarning, match="the unknowns stay where they are"):
+            ad.losses()
+        np.testing.assert_array_equal(ad.recv(image), found)
+        ad.send(data, data.data)
+        ad.step(3)
+        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=5e-5)
+
+
+def test_squares_that_vanish_are_said(device):
+    x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([1e-25 * (x - 7.0)])
+        ad.set_optimizer(GaussNewton(), [x])
+        with pytest.raises(InputError, match="vanish in 32 bits: the largest value of residual 0"):
+            ad.step()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_singular_system_is_said(device):
+    x = Variable.of(np.arange(8.0), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([F.crop(x, 0, 0, (5, 1)) - 1.0])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        with pytest.warns(RuntimeWarning, match="3 of the 8 numbers of FLOAT x .* the system is singular"):
+            ad.step(3)
+        np.testing.assert_allclose(ad.recv(x), [1, 1, 1, 1, 1, 5, 6, 7], atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
@@ -305,7 +342,7 @@ def test_unknowns_that_no_residual_reads_are_named(device):
     x, y = Variable.of(1.0, name="x"), Variable.of(1.0, name="spare")
     with DressiAD(device) as ad:
         ad.set_loss([x - 2.0])
-        with pytest.raises(GraphError, match="spare"):
+        with pytest.raises(GraphError, match="no residual of the energy depends on FLOAT spare"):
             ad.set_optimizer(LevenbergMarquardt(), [x, y])
 
 

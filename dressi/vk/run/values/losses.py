@@ -9,11 +9,11 @@ from ..workspace import Workspace
 
 
 class Losses:
-    """Runs steps and keeps their recorded losses, each as it was before the update of its step."""
+    """Runs steps and keeps their recorded losses, each as it was before the update of its step. found: those read so far."""
 
     def __init__(self, objective: Objective, workspace: Workspace):
         self._objective, self._workspace = objective, workspace
-        self._found: list[float] = []
+        self.found: list[float] = []
         self._count = 0  # steps whose loss was read, as the device counts them
         self._unread = 0  # steps since then, at most: an interrupt may leave some undone
 
@@ -35,7 +35,7 @@ class Losses:
         if self._unread and executor is not None:
             count = int(self._workspace.read(self._objective.counter).result().reshape(()))
             ring = self._workspace.read(self._objective.history).result().reshape(-1)
-            self._found += [float(ring[k % HISTORY]) for k in range(self._count, count)]
+            self.found += [float(ring[k % HISTORY]) for k in range(self._count, count)]
             self._count, self._unread = count, 0
             executor.wait()
-        return self._found
+        return self.found
