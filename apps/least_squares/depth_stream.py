@@ -8,8 +8,10 @@ bends little where the grey picture has no edge. Robust norms h leave outliers a
     E(X) = 1/2 sum over known D: h((X - D) / s)  +  1/2 sum over p: h(w (X(left) - 2 X + X(right)) / s), and the same down
 
 Energy and solver are described once. A frame is sent, takes --steps Gauss-Newton steps and is read. It begins with the
-result of the frame before, unless the camera has moved. The frames of ``rgbd`` are played --rounds times, each of them --hold times in a row. Writes depth_stream.json (milliseconds and costs of every frame, from the frame before and from
-its own measured depth) and depth_stream.png: the last picture, and the slopes of the depth measured and found.
+result of the frame before, unless the camera has moved. The frames of ``rgbd`` are
+played --rounds times, each of them --hold times in a row. Writes depth_stream.json (milliseconds and costs of every frame,
+also from its own measured depth alone) and depth_stream.png: the last picture, and the slopes of the depth measured and
+found.
 """
 
 import time

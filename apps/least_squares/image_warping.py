@@ -23,6 +23,8 @@ from dressi.render import render
 
 FIT, RIGID = 100.0, 0.01
 """Weights of the handles and of the rigidity."""
+FORCING = 0.1
+"""Where a linear solve ends; the next nonlinear step goes on."""
 POSES = 19
 """Of a drag: in pose k the goals are k / POSES of the way."""
 OPTIMA = {1: 0.07848697178707, 4: 0.00510145407135}
@@ -97,7 +99,7 @@ def main() -> None:
     per_pose, whole = given.steps, cat.cropped().goal
     given.steps *= given.poses
     schedule = None if given.poses == 1 else lambda k: {goal: whole * (k // per_pose + 1) / POSES}
-    run = run_program(posed, given, schedule)
+    run = run_program(posed, given, schedule, tolerance=0.0, forcing=FORCING)
     moved = np.zeros_like(cat.goal)
     moved[box(cat.active)] = run.unknowns[0][0]
     save_pictures(given.out / f"{posed.name}.png", [drawn(cat, 0 * moved), drawn(cat, moved)])

@@ -7,7 +7,7 @@ The unknown X is where each pixel p goes, in pixels. Both frames, grey, agree al
     E(X) = w_fit/2 sum over p: |I(p) - J(p + X(p))|^2  +  w_smooth/2 sum over p, over neighbours n of p: |X(p) - X(n)|^2
 
 J is read between its pixels, bilinearly. Both frames are blurred, first much and then little, and w_fit rises from solve
-to solve. --robust takes robust norms (Huber) of both parts, so that edges of the motion stay sharp. Writes optical_flow.json
+to solve. --robust takes robust norms (Huber) of both parts, so that edges of the motion stay sharp; it needs some more --steps. Writes optical_flow.json
 (costs and times of every step, the differences of the frames) and optical_flow.png: the first frame, the flow
 (direction as hue, length as saturation), the second frame moved back, and the differences of the frames, fourfold, without and
 with the flow.
@@ -17,18 +17,19 @@ import colorsys
 
 import numpy as np
 from images import GREY, flow_frames, in_bounds, neighbour, save_pictures
-from problem import Problem, options, run_program
+from problem import Problem, Run, options, run_program, solve
 from scipy.ndimage import gaussian_filter
 
 from dressi import F, Variable
 from dressi.ad.evaluate import evaluate
-from dressi.ad.least_squares import Robust, huber
+from dressi.ad.least_squares import GaussNewton, Robust, huber
 
 FIT, SMOOTH = (10.0, 50.0), 0.1
 """Weights: w_fit before the first and at the last solve, and w_smooth."""
 BLURS = (5.0, 1.0)
 """Standard deviations in pixels, from coarse to fine."""
-WIDTHS = (0.1, 0.05)
+BORDER = 10
+WIDTHS = (0.05, 0.01)
 """Beyond which residuals are outliers: weighted differences of grey, and weighted steps of the flow."""
 
 
@@ -100,14 +101,50 @@ def colours(flow: np.ndarray) -> np.ndarray:
     return 1 - (1 - full) * np.clip(length / np.percentile(length, 99.5), 0, 1)[..., None]
 
 
+def difference(first: np.ndarray, second: np.ndarray) -> float:
+    """Root of the mean squared difference of grey, in 0..255, without a margin of BORDER pixels."""
+    grey = (255 * (second - first) @ GREY)[BORDER:-BORDER, BORDER:-BORDER]
+    return float(np.sqrt(np.mean(grey**2)))
+
+
+def there_and_back(flow: np.ndarray, returned: np.ndarray) -> dict[str, float]:
+    """How far pixels are from where they began after the flow and then the flow between the frames in the other order, in
+    pixels. It is small where both are right, but also where both are wrong alike."""
+    third = np.dstack([returned, np.zeros(returned.shape[:2])])
+    away = np.linalg.norm(flow + moved_back(third, flow)[..., :2], axis=-1)[BORDER:-BORDER, BORDER:-BORDER]
+    return {"there_and_back_median": float(np.median(away)), "there_and_back_mean": float(away.mean())}
+
+
 def main() -> None:
     parser = options(__doc__ or "", "optical_flow", method="gn", steps=3, iterations=50)
     parser.add_argument("--robust", action="store_true", help="Huber's norm instead of squares")
+    parser.add_argument(
+        "--both-ways", action="store_true", help="compare with the flow from the second frame to the first"
+    )
     given = parser.parse_args()
     first, second = flow_frames()
     pyramid = Pyramid(first @ GREY, second @ GREY, steps=given.steps, kernels=given.robust)
     given.steps *= len(BLURS)
-    run = run_program(pyramid.problem, given, pyramid.sent, tolerance=0.0)
+
+    def figures(run: Run) -> dict[str, float]:
+        flow = run.unknowns[0][0]
+        found = {
+            "difference_before": difference(first, second),
+            "difference_after": difference(first, moved_back(second, flow)),
+        }
+        if given.both_ways:
+            other = Pyramid(second @ GREY, first @ GREY, steps=pyramid.steps, kernels=given.robust)
+            returned = solve(
+                other.problem,
+                GaussNewton(iterations=given.iterations, tolerance=0.0),
+                given.steps,
+                given.device,
+                other.sent,
+            )
+            found |= there_and_back(flow, returned.unknowns[0][0])
+        return found
+
+    run = run_program(pyramid.problem, given, pyramid.sent, figures, tolerance=0.0)
     flow = run.unknowns[0][0]
     back = moved_back(second, flow)
     without, within = (4 * np.abs(frame - first) for frame in (second, back))

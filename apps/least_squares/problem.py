@@ -161,15 +161,17 @@ def run_program(
     problem: Problem,
     given: argparse.Namespace,
     before: Callable[[int], Mapping[Variable, np.ndarray]] | None = None,
+    figures: Callable[[Run], Mapping[str, float]] | None = None,
     **more: object,
 ) -> Run:
     """Solves the problem as the options say, prints the summary, and writes <problem>.json. before: as ``solve`` takes it.
-    more: further options of the solver."""
+    figures: of the result, for the file. more: further options of the solver."""
     given.out.mkdir(parents=True, exist_ok=True)
     with Device.open(given.device) as device:
         solver = METHODS[given.method](iterations=given.iterations, forcing=given.forcing, **more)  # type: ignore[arg-type]
         run = solve(problem, solver, given.steps, device, before)
     row = {"method": given.method, "iterations": given.iterations, **compare(problem, run)}
+    row |= figures(run) if figures is not None else {}
     write_json(given.out / f"{problem.name}.json", row)
     print(summary(row))
     return run
