@@ -88,7 +88,7 @@ def drawn(given: Warp, moved: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = options(__doc__ or "", "image_warping", method="gn", steps=8, iterations=400)
+    parser = options(__doc__ or "", "image_warping", method="gn", steps=8, iterations=400, forcing=FORCING)
     parser.add_argument("--every", type=int, default=1, help="take every so manieth pixel of the cat")
     parser.add_argument("--poses", type=int, default=1, help=f"of {POSES} on the way of the handles")
     given = parser.parse_args()
@@ -99,7 +99,7 @@ def main() -> None:
     per_pose, whole = given.steps, cat.cropped().goal
     given.steps *= given.poses
     schedule = None if given.poses == 1 else lambda k: {goal: whole * (k // per_pose + 1) / POSES}
-    run = run_program(posed, given, schedule, tolerance=0.0, forcing=FORCING)
+    run = run_program(posed, given, schedule, tolerance=0.0)
     moved = np.zeros_like(cat.goal)
     moved[box(cat.active)] = run.unknowns[0][0]
     save_pictures(given.out / f"{posed.name}.png", [drawn(cat, 0 * moved), drawn(cat, moved)])

@@ -43,9 +43,11 @@ def problem(given: Splice) -> Problem:
 
 
 def main() -> None:
-    given = options(__doc__ or "", "poisson_editing", method="gn", steps=1, iterations=100).parse_args()
+    given = options(
+        __doc__ or "", "poisson_editing", method="gn", steps=1, iterations=100, forcing=FORCING
+    ).parse_args()
     pair = splice()
-    run = run_program(problem(pair), given, tolerance=0.0, forcing=FORCING)
+    run = run_program(problem(pair), given, tolerance=0.0)
     mask = pair.active[..., None] > 0
     pictures = (pair.base, np.where(mask, pair.inserted, pair.base), pair.pasted(run.unknowns[0][0]))
     save_pictures(given.out / "poisson_editing.png", [p / 255 for p in pictures])

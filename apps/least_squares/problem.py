@@ -135,10 +135,18 @@ def summary(row: Mapping[str, Any]) -> str:
     return text if scipy is None else f"{text}; SciPy {scipy['final']:.9g}, {scipy['cpu_to_1e-3']:.3g} CPU s"
 
 
+def scheduled(row: Mapping[str, Any]) -> str:
+    """The row as a line to read, where the energy changed between the steps."""
+    spent = f"{sum(row['inner_iterations'])} iterations, {row['cpu_seconds'][-1]:.3g} CPU s"
+    return f"{row['problem']}: {len(row['inner_iterations'])} steps, cost of the last {row['final']:.9g}, {spent}"
+
+
 METHODS: dict[str, type[LeastSquares]] = {"gn": GaussNewton, "lm": LevenbergMarquardt}
 
 
-def options(text: str, out: str, *, method: str, steps: int, iterations: int) -> argparse.ArgumentParser:
+def options(
+    text: str, out: str, *, method: str, steps: int, iterations: int, forcing: float = 0.0
+) -> argparse.ArgumentParser:
     """The options that all programs of the folder have. text: the docstring of the program. Defaults are the paper's."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -149,7 +157,10 @@ def options(text: str, out: str, *, method: str, steps: int, iterations: int) ->
         "--iterations", type=int, default=iterations, help="of conjugate gradients a step, at most"
     )
     parser.add_argument(
-        "--forcing", type=float, default=0.0, help="end a linear solve when its residual is below this part"
+        "--forcing",
+        type=float,
+        default=forcing,
+        help="end a linear solve when its residual is below this part",
     )
     parser.add_argument("--device", default=None, help="Vulkan device, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
@@ -173,5 +184,5 @@ def run_program(
     row = {"method": given.method, "iterations": given.iterations, **compare(problem, run)}
     row |= figures(run) if figures is not None else {}
     write_json(given.out / f"{problem.name}.json", row)
-    print(summary(row))
+    print(summary(row) if before is None else scheduled(row))
     return run
