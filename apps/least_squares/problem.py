@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy_solver import Term, levenberg_marquardt
+from scipy_solver import Solution, Term, levenberg_marquardt
 
 from dressi import Device, DressiAD, Variable
 from dressi.ad.evaluate import evaluate
@@ -106,24 +106,27 @@ def solve(
         return Run(list(found.values()), costs, seconds, wall, build, inner, ad.device.name)
 
 
-def compare(problem: Problem, run: Run) -> dict[str, Any]:
-    """A row of JSON: costs and times of a run, and of the reference in SciPy if the problem has terms."""
-    row: dict[str, Any] = {
-        "problem": problem.name, "device": run.device, "build_seconds": run.build, "initial": run.costs[0], "final": run.costs[-1],
-        "costs": run.costs, "cpu_seconds": run.seconds, "wall_seconds": run.wall, "inner_iterations": run.inner,
+def reference_row(found: Solution) -> dict[str, Any]:
+    """Costs and times of a reference, for JSON."""
+    best = min(found.costs)
+    return {
+        "final": best, "costs": found.costs, "cpu_seconds": found.seconds,
+        "cpu_to_1e-3": found.seconds_within(1e-3, best),
     }  # fmt: skip
+
+
+def row_of(problem: Problem, run: Run, scipy: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Costs and times of a run for JSON, and of the reference, if there is one."""
     best = run.costs[-1] if problem.optimum is None else problem.optimum
-    if problem.terms:
-        found = levenberg_marquardt(problem.terms, problem.start())
-        best = min(found.costs)
-        row["scipy"] = {
-            "final": best, "costs": found.costs, "cpu_seconds": found.seconds,
-            "cpu_to_1e-3": found.seconds_within(1e-3, best),
-        }  # fmt: skip
+    best = best if scipy is None else scipy["final"]
     near = run.within(1e-3, best)
-    row |= {"optimum": best, "excess": run.costs[-1] / best - 1}
-    row |= {"cpu_to_1e-3": near and near[0], "wall_to_1e-3": near and near[1]}
-    return row
+    return {
+        "problem": problem.name, "device": run.device, "build_seconds": run.build,
+        "initial": run.costs[0], "final": run.costs[-1], "optimum": best, "excess": run.costs[-1] / best - 1,
+        "cpu_to_1e-3": near and near[0], "wall_to_1e-3": near and near[1],
+        "costs": run.costs, "cpu_seconds": run.seconds, "wall_seconds": run.wall, "inner_iterations": run.inner,
+        "scipy": scipy,
+    }  # fmt: skip
 
 
 def summary(row: Mapping[str, Any]) -> str:
@@ -131,7 +134,7 @@ def summary(row: Mapping[str, Any]) -> str:
     near = row["cpu_to_1e-3"]
     text = f"{row['problem']}: cost {row['initial']:.9g} -> {row['final']:.9g} ({row['excess']:+.1e} of the optimum), "
     text += "not within 1e-3" if near is None else f"within 1e-3 after {near:.3g} CPU s"
-    scipy = row.get("scipy")
+    scipy = row["scipy"]
     return text if scipy is None else f"{text}; SciPy {scipy['final']:.9g}, {scipy['cpu_to_1e-3']:.3g} CPU s"
 
 
@@ -181,7 +184,9 @@ def run_program(
     with Device.open(given.device) as device:
         solver = METHODS[given.method](iterations=given.iterations, forcing=given.forcing, **more)  # type: ignore[arg-type]
         run = solve(problem, solver, given.steps, device, before)
-    row = {"method": given.method, "iterations": given.iterations, **compare(problem, run)}
+    terms, start = problem.terms, problem.start()
+    scipy = reference_row(levenberg_marquardt(terms, start)) if terms else None
+    row = {"method": given.method, "iterations": given.iterations, **row_of(problem, run, scipy)}
     row |= figures(run) if figures is not None else {}
     write_json(given.out / f"{problem.name}.json", row)
     print(summary(row) if before is None else scheduled(row))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import splu
 
 STEP = 1e-30
 """Of the complex differences: so small that squares of it vanish."""
@@ -37,6 +37,14 @@ class Solution(NamedTuple):
         """CPU seconds until the cost is at most (1 + relative) times the optimum; None if it never is."""
         enough = (s for s, c in zip(self.seconds, self.costs, strict=True) if c <= (1 + relative) * optimum)
         return next(enough, None)
+
+
+class SparseEnergy(Protocol):
+    """Residuals as a vector function of the unknowns, and their sparse Jacobian."""
+
+    def residuals(self, x: np.ndarray) -> np.ndarray: ...
+
+    def jacobian(self, x: np.ndarray) -> sparse.csr_array: ...
 
 
 class Energy:
@@ -75,13 +83,17 @@ class Energy:
 
 
 def levenberg_marquardt(
-    terms: Sequence[Term], start: Sequence[np.ndarray], *, steps: int = 200, tolerance: float = 1e-14
+    terms: Sequence[Term] | SparseEnergy,
+    start: Sequence[np.ndarray],
+    *,
+    steps: int = 200,
+    tolerance: float = 1e-14,
 ) -> Solution:
     """Minimises half the sum of squares with Ceres's rules: radius 1e4, least decrease 1e-3, diagonal in 1e-6 .. 1e32.
 
-    steps: the largest number of accepted ones. tolerance: relative decrease of the cost at which it ends.
+    terms: or an energy of another kind. steps: the largest number of accepted ones. tolerance: relative decrease of the cost at which it ends.
     """
-    energy = Energy(terms, start)
+    energy = Energy(terms, start) if isinstance(terms, Sequence) else terms
     begun = time.process_time()
     x = np.concatenate([np.asarray(v, dtype=np.float64).ravel() for v in start])
     r = energy.residuals(x)
@@ -92,7 +104,7 @@ def levenberg_marquardt(
         normal, slope = (jacobian.T @ jacobian).tocsc(), jacobian.T @ r
         damping = sparse.diags_array(np.clip(normal.diagonal(), 1e-6, 1e32), format="csc")
         while radius > 1e-32:
-            move = -spsolve(normal + damping / radius, slope)
+            move = -solve(normal + damping / radius, slope)
             found = energy.residuals(x + move)
             cost = 0.5 * float(found @ found)
             expected = -float(slope @ move + 0.5 * move @ (normal @ move))
@@ -110,5 +122,12 @@ def levenberg_marquardt(
         seconds.append(time.process_time() - begun)
         if costs[-2] - cost <= tolerance * cost:
             break
-    parts = [x[a:b].reshape(s) for a, b, s in zip(energy.offsets, energy.offsets[1:], energy.shapes)]
+    ends = np.cumsum([np.size(v) for v in start])[:-1]
+    parts = [part.reshape(np.shape(v)) for part, v in zip(np.split(x, ends), start, strict=True)]
     return Solution(parts, costs, seconds)
+
+
+def solve(matrix: sparse.csc_array, b: np.ndarray) -> np.ndarray:
+    """The solution of a symmetric positive definite system."""
+    symmetric = {"SymmetricMode": True}
+    return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric).solve(b)

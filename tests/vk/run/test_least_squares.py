@@ -5,14 +5,13 @@ import threading
 
 import numpy as np
 import pytest
+from smoothing import smoothed, smoothing
 
 from dressi import (
     FLOAT,
     DressiAD,
     F,
     GaussNewton,
-    GraphError,
-    InputError,
     LevenbergMarquardt,
     Variable,
     adam,
@@ -21,26 +20,6 @@ from dressi import (
 )
 
 SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), GaussNewton(reset=0)]
-
-
-def smoothing(size: int = 24, batch: int = 1) -> tuple[list, Variable, Variable]:
-    """Residuals that keep an image near another one and its differences small, the image, and that other one."""
-    y, x = np.mgrid[:size, :size]
-    values = np.stack([np.sin(0.37 * x + k) * np.cos(0.21 * y) for k in range(batch)])
-    data = Variable.of(values, batched=True, name="data")
-    image = Variable.of(0 * values, batched=True, name="image")
-    right = F.crop(image, 1, 0, (size - 1, size)) - F.crop(image, 0, 0, (size - 1, size))
-    down = F.crop(image, 0, 1, (size, size - 1)) - F.crop(image, 0, 0, (size, size - 1))
-    return [image - data, 2.0 * right, 2.0 * down], image, data
-
-
-def smoothed(values: np.ndarray) -> np.ndarray:
-    """The minimiser, by a dense solve."""
-    size = values.shape[-1]
-    one = np.eye(size)[1:] - np.eye(size)[:-1]
-    across, down = np.kron(np.eye(size), one), np.kron(one, np.eye(size))
-    system = np.eye(size**2) + 4.0 * (across.T @ across + down.T @ down)
-    return np.linalg.solve(system, values.reshape(-1, size**2).T).T.reshape(values.shape)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
@@ -275,107 +254,3 @@ def test_residuals_that_sum_over_an_image(device, count):
         diagonal = ad.state()["x.diagonal"].ravel()
     expected = np.square(matrix).sum(0)
     np.testing.assert_allclose(diagonal, expected, rtol=1e-5 if count == 6 else 2.0)
-
-
-# ---- bad input
-def test_residuals_that_are_not_finite_are_named(device):
-    x = Variable.of([1.0, 2.0, 0.0, 4.0, 5.0], name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([x - 1.0, 1.0 / x])
-        ad.set_optimizer(GaussNewton(), [x])
-        with pytest.raises(InputError, match=r"residual 1 .* is inf at texel \(2, 0\)"):
-            ad.step()
-
-
-def test_values_sent_later_that_are_not_finite_are_said(device):
-    residuals, image, data = smoothing(8)
-    with DressiAD(device) as ad:
-        ad.set_loss(residuals)
-        ad.set_optimizer(LevenbergMarquardt(), [image])
-        ad.step(3)
-        found = ad.recv(image)
-        ad.send(data, np.nan * data.data)
-        ad.step(2)
-        with pytest.warns(RuntimeWarning, match="the unknowns stay where they are"):
-            ad.losses()
-        np.testing.assert_array_equal(ad.recv(image), found)
-        ad.send(data, data.data)
-        ad.step(3)
-        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=5e-5)
-
-
-def test_squares_that_vanish_are_said(device):
-    x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([1e-25 * (x - 7.0)])
-        ad.set_optimizer(GaussNewton(), [x])
-        with pytest.raises(InputError, match="vanish in 32 bits: the largest value of residual 0"):
-            ad.step()
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_singular_system_is_said(device):
-    x = Variable.of(np.arange(8.0), name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([F.crop(x, 0, 0, (5, 1)) - 1.0])
-        ad.set_optimizer(LevenbergMarquardt(), [x])
-        with pytest.warns(RuntimeWarning, match="3 of the 8 numbers of FLOAT x .* the system is singular"):
-            ad.step(3)
-        np.testing.assert_allclose(ad.recv(x), [1, 1, 1, 1, 1, 5, 6, 7], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        ([], "at least one residual"),
-        ([1.0], "a residual is a Variable"),
-        ([Variable.of(1)], "holds integers"),
-        ([least_squares.Robust(Variable.of(1.0), "huber")], "robust kernel is"),
-    ],
-)
-def test_other_energies_are_refused(device, loss, message):
-    with DressiAD(device) as ad, pytest.raises(GraphError, match=message):
-        ad.set_loss(loss)
-
-
-def test_unknowns_that_no_residual_reads_are_named(device):
-    x, y = Variable.of(1.0, name="x"), Variable.of(1.0, name="spare")
-    with DressiAD(device) as ad:
-        ad.set_loss([x - 2.0])
-        with pytest.raises(GraphError, match="no residual of the energy depends on FLOAT spare"):
-            ad.set_optimizer(LevenbergMarquardt(), [x, y])
-
-
-def test_a_loss_of_one_value_has_no_residuals(device):
-    x = Variable.of(1.0, name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss(F.square(x))
-        ad.set_optimizer(LevenbergMarquardt(), [x])
-        with pytest.raises(GraphError, match="give set_loss a list"):
-            ad.step()
-
-
-def test_all_unknowns_frozen(device):
-    x = Variable.of(1.0, name="x")
-    with DressiAD(device) as ad:
-        ad.set_loss([x - 2.0])
-        ad.set_optimizer(LevenbergMarquardt(), [x])
-        ad.freeze(x)
-        with pytest.raises(GraphError, match="release one"):
-            ad.step()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: LevenbergMarquardt(iterations=0),
-        lambda: LevenbergMarquardt(radius=0.0),
-        lambda: LevenbergMarquardt(diagonal=(1.0, 0.5)),
-        lambda: GaussNewton(tolerance=-1.0),
-        lambda: GaussNewton(line_search=-1),
-        lambda: least_squares.huber(0.0),
-    ],
-)
-def test_options_out_of_range(make):
-    with pytest.raises(GraphError):
-        make()

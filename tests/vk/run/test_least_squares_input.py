@@ -1,0 +1,119 @@
+"""Bad input of least-squares solvers: one sentence that names it."""
+
+import numpy as np
+import pytest
+from smoothing import smoothed, smoothing
+
+from dressi import (
+    DressiAD,
+    F,
+    GaussNewton,
+    GraphError,
+    InputError,
+    LevenbergMarquardt,
+    Variable,
+    least_squares,
+)
+
+
+def test_residuals_that_are_not_finite_are_named(device):
+    x = Variable.of([1.0, 2.0, 0.0, 4.0, 5.0], name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 1.0, 1.0 / x])
+        ad.set_optimizer(GaussNewton(), [x])
+        with pytest.raises(InputError, match=r"residual 1 .* is inf at texel \(2, 0\)"):
+            ad.step()
+
+
+def test_values_sent_later_that_are_not_finite_are_said(device):
+    residuals, image, data = smoothing(8)
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(LevenbergMarquardt(), [image])
+        ad.step(3)
+        found = ad.recv(image)
+        ad.send(data, np.nan * data.data)
+        ad.step(2)
+        with pytest.warns(RuntimeWarning, match="the unknowns stay where they are"):
+            ad.losses()
+        np.testing.assert_array_equal(ad.recv(image), found)
+        ad.send(data, data.data)
+        ad.step(3)
+        np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=5e-5)
+
+
+def test_squares_that_vanish_are_said(device):
+    x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([1e-25 * (x - 7.0)])
+        ad.set_optimizer(GaussNewton(), [x])
+        with pytest.raises(InputError, match="vanish in 32 bits: the largest value of residual 0"):
+            ad.step()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_singular_system_is_said(device):
+    x = Variable.of(np.arange(8.0), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([F.crop(x, 0, 0, (5, 1)) - 1.0])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        with pytest.warns(RuntimeWarning, match="3 of the 8 numbers of FLOAT x .* the system is singular"):
+            ad.step(3)
+        np.testing.assert_allclose(ad.recv(x), [1, 1, 1, 1, 1, 5, 6, 7], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ([], "at least one residual"),
+        ([1.0], "a residual is a Variable"),
+        ([Variable.of(1)], "holds integers"),
+        ([least_squares.Robust(Variable.of(1.0), "huber")], "robust kernel is"),
+    ],
+)
+def test_other_energies_are_refused(device, loss, message):
+    with DressiAD(device) as ad, pytest.raises(GraphError, match=message):
+        ad.set_loss(loss)
+
+
+def test_unknowns_that_no_residual_reads_are_named(device):
+    x, y = Variable.of(1.0, name="x"), Variable.of(1.0, name="spare")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 2.0])
+        with pytest.raises(GraphError, match="no residual of the energy depends on FLOAT spare"):
+            ad.set_optimizer(LevenbergMarquardt(), [x, y])
+
+
+def test_a_loss_of_one_value_has_no_residuals(device):
+    x = Variable.of(1.0, name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss(F.square(x))
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        with pytest.raises(GraphError, match="give set_loss a list"):
+            ad.step()
+
+
+def test_all_unknowns_frozen(device):
+    x = Variable.of(1.0, name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 2.0])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        ad.freeze(x)
+        with pytest.raises(GraphError, match="release one"):
+            ad.step()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LevenbergMarquardt(iterations=0),
+        lambda: LevenbergMarquardt(radius=0.0),
+        lambda: LevenbergMarquardt(diagonal=(1.0, 0.5)),
+        lambda: GaussNewton(tolerance=-1.0),
+        lambda: GaussNewton(line_search=-1),
+        lambda: least_squares.huber(0.0),
+    ],
+)
+def test_options_out_of_range(make):
+    with pytest.raises(GraphError):
+        make()
