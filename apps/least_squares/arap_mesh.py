@@ -12,7 +12,7 @@ Writes arap_mesh.json (costs and times of every step, and of SciPy), arap_mesh.p
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import armadillo, half_edges, index_list, neighbour_list, save_result
+from mesh_inputs import armadillo, dragged, half_edges, index_list, neighbour_list, save_result
 from problem import Problem, options, run_program
 from scipy_solver import Term
 
@@ -55,16 +55,23 @@ def energy(
     return [float(np.sqrt(w_fit)) * fit, float(np.sqrt(w_reg)) * rigid]
 
 
-def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
-    """The energy from the mesh at rest, all angles 0. vertices: (M,) that are dragged to targets (M, 3)."""
+def posed(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> tuple[Problem, Variable]:
+    """The energy from the mesh at rest, all angles 0. vertices: (M,) that are dragged to targets (M, 3), which are the second value, a leaf."""
     rest = mesh.positions
     positions = Variable.of(rest, VEC3, name="positions")
     angles = Variable.of(np.zeros_like(rest), VEC3, name="angles")
-    markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
+    goal = Variable.of(targets, VEC3, name="targets")
+    markers = index_list("marked", vertices), goal
     residuals = energy(positions, angles, Variable.of(rest, VEC3, name="rest"), neighbour_list(mesh), markers)
-    return Problem(
+    found = Problem(
         "arap_mesh", residuals, [positions, angles], terms(rest, half_edges(mesh)[:, :2], vertices, targets)
     )
+    return found, goal
+
+
+def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
+    """The problem of ``posed``."""
+    return posed(mesh, vertices, targets)[0]
 
 
 def terms(
@@ -97,9 +104,15 @@ def rotated(angles: np.ndarray, v: np.ndarray) -> np.ndarray:
 def main() -> None:
     parser = options(__doc__ or "", "arap_mesh", method="gn", steps=20, iterations=1000)
     parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
+    parser.add_argument(
+        "--frames", type=int, default=1, help="parts of the way of the markers; the example has 96"
+    )
     given = parser.parse_args()
     mesh, vertices, targets = armadillo(given.subdivisions)
-    run = run_program(problem(mesh, vertices, targets), given)
+    found, goal = posed(mesh, vertices, targets)
+    path = dragged(goal, mesh.positions[vertices], targets, given.frames, given.steps)
+    given.steps *= given.frames
+    run = run_program(found, given, path)
     save_result(given.out, "arap_mesh", mesh, mesh.moved(run.unknowns[0]))
 
 

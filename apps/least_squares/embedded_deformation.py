@@ -14,7 +14,7 @@ embedded_deformation.png.
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import armadillo, half_edges, index_list, neighbour_list, save_result
+from mesh_inputs import armadillo, dragged, half_edges, index_list, neighbour_list, save_result
 from problem import Problem, options, run_program
 from scipy_solver import Term
 
@@ -50,19 +50,26 @@ def energy(
     return [fit_root * fit, reg_root * affine, rot_root * angles, rot_root * lengths]
 
 
-def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
-    """The energy from the mesh at rest, all frames 1. vertices: (M,) that are dragged to targets (M, 3)."""
+def posed(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> tuple[Problem, Variable]:
+    """The energy from the mesh at rest, all frames 1. vertices: (M,) that are dragged to targets (M, 3), which are the second value, a leaf."""
     rest = mesh.positions
     positions = Variable.of(rest, VEC3, name="positions")
     frames = Variable.of(np.tile(np.eye(3), (len(rest), 1, 1)), MAT3, name="frames")
-    markers = index_list("marked", vertices), Variable.of(targets, VEC3, name="targets")
+    goal = Variable.of(targets, VEC3, name="targets")
+    markers = index_list("marked", vertices), goal
     residuals = energy(positions, frames, Variable.of(rest, VEC3, name="rest"), neighbour_list(mesh), markers)
-    return Problem(
+    found = Problem(
         "embedded_deformation",
         residuals,
         [positions, frames],
         terms(rest, half_edges(mesh)[:, :2], vertices, targets),
     )
+    return found, goal
+
+
+def problem(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> Problem:
+    """The problem of ``posed``."""
+    return posed(mesh, vertices, targets)[0]
 
 
 def terms(
@@ -94,11 +101,17 @@ def terms(
 
 
 def main() -> None:
-    parser = options(__doc__ or "", "embedded_deformation", method="lm", steps=31 * 5, iterations=125)
+    parser = options(__doc__ or "", "embedded_deformation", method="lm", steps=40, iterations=125)
     parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
+    parser.add_argument(
+        "--frames", type=int, default=1, help="parts of the way of the markers; the example has 31"
+    )
     given = parser.parse_args()
     mesh, vertices, targets = armadillo(given.subdivisions)
-    run = run_program(problem(mesh, vertices, targets), given)
+    found, goal = posed(mesh, vertices, targets)
+    path = dragged(goal, mesh.positions[vertices], targets, given.frames, given.steps)
+    given.steps *= given.frames
+    run = run_program(found, given, path)
     save_result(given.out, "embedded_deformation", mesh, mesh.moved(run.unknowns[0]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,16 @@ def armadillo(times: int = 1) -> tuple[Mesh, np.ndarray, np.ndarray]:
             f"marker {vertices.max()} is no vertex of the armadillo; subdivide it once or more often"
         )
     return mesh, vertices, targets
+
+
+def dragged(
+    goal: Variable, start: np.ndarray, end: np.ndarray, frames: int, steps: int
+) -> Callable[[int], dict[Variable, np.ndarray]] | None:
+    """What is sent before each step, as ``solve`` takes it: markers go from start to end (M, 3) in equal parts, with so many
+    steps for each. None for one frame: the markers are at the end from the beginning."""
+    if frames == 1:
+        return None
+    return lambda k: {goal: start + (k // steps + 1) / frames * (end - start)}
 
 
 def save_result(folder: Path, name: str, before: Mesh, after: Mesh, size: int = 480) -> None:

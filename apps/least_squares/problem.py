@@ -57,11 +57,10 @@ class Run:
     device: str
 
     def within(self, relative: float, optimum: float) -> tuple[float, float] | None:
-        """(CPU, wall) seconds until the cost was at most (1 + relative) times the optimum; None if it never was."""
-        for cost, seconds, wall in zip(self.costs, self.seconds, self.wall, strict=True):
-            if cost <= (1 + relative) * optimum:
-                return seconds, wall
-        return None
+        """(CPU, wall) seconds from when on the cost was at most (1 + relative) times the optimum; None if it is not at the end."""
+        above = [k for k, cost in enumerate(self.costs) if cost > (1 + relative) * optimum]
+        first = above[-1] + 1 if above else 0
+        return None if first == len(self.costs) else (self.seconds[first], self.wall[first])
 
 
 def solve(
