@@ -23,6 +23,7 @@ from .linear.conjugate_gradient import ConjugateGradient, Normal
 from .linear.diagonal import diagonal
 from .linear.direct import MOST, numbers_of, solved
 from .linear.jacobian import Jacobian
+from .linear.matrix import Columns
 from .linear.preconditioner import Preconditioner, Values, reads_neighbours
 from .linear.probes import FEW, PROBE, Probes
 from .linear.vectors import EACH, WHOLE, Updates, any_of, set_flag
@@ -112,15 +113,11 @@ class Solve:
     def drawn(self) -> dict[Variable, Variable]:
         """Leaves for what the residuals rasterize at the present unknowns. Rasterizing has no derivative, so that products
         with J read these leaves and draw nothing."""
+        values = [f.output for f in rasters(self.jacobian.residuals)]
+        zeros = [np.zeros(v.shape, int) for v in values]
         return {
-            f.output: Variable(
-                f.output.vtype,
-                f.output.size,
-                f.output.batch,
-                name=f"drawn {k}",
-                data=np.zeros(f.output.shape, int),
-            )
-            for k, f in enumerate(rasters(self.jacobian.residuals))
+            v: Variable(v.vtype, v.size, v.batch, name=f"drawn {k}", data=zero)
+            for k, (v, zero) in enumerate(zip(values, zeros, strict=True))
         }
 
     @property
@@ -132,9 +129,17 @@ class Solve:
         """The Jacobian of residuals over the leaves ``drawn``."""
         return Jacobian(substitute(residuals, self.drawn), self.moving)
 
+    @cached_property
+    def columns(self) -> Columns | None:
+        """J^T J as a matrix, for rendered residuals of few numbers."""
+        few = sum(numbers_of(x, self.solver.independent) for x in self.moving) <= FEW
+        if not (self.drawn and few and Columns.fits(self.moving)):
+            return None
+        return Columns(self.over_drawn(self.jacobian.residuals), self.state[PROBE], self.solver.independent)
+
     def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
         j = self.over_drawn(self.jacobian.residuals)
-        product = lambda p: j.reverse(j.forward(p))  # noqa: E731
+        product = self.columns or (lambda p: j.reverse(j.forward(p)))
         damping, kind = self.solver.damping(self, diagonal), self.solver.preconditioner
         return Normal(product, list(diagonal), damping, kind, self.names, values)
 
@@ -160,7 +165,7 @@ class Solve:
         if self.drawn and numbers <= MOST:
             return [self._direct(record)]
         # Many pixels read the few numbers along many paths, whose squares do not add up.
-        tried = [r for r in j.residuals if numbers <= FEW and rasters([r])]
+        tried = [r for r in j.residuals if numbers <= FEW and (self.columns or rasters([r]))]
         squares, rest = diagonal([r for r in j.residuals if r not in tried], self.moving)
         rest = [*tried, *rest]
         gradient = j.reverse(j.residuals)
@@ -212,7 +217,10 @@ class Solve:
         return self.part("linearize", updates, gate=self.any_running)
 
     def _probing(self, residuals: Sequence[Variable]) -> Part:
-        """The part that adds the diagonal of residuals that are not local."""
+        """The part that adds the diagonal of residuals that are not local, or makes the matrix."""
+        if self.columns:
+            updates = self.columns.updates(self.cg.diagonal)
+            return self.part("probe", updates, self.columns.count, gate=self.any_running)
         jacobian = self.over_drawn(residuals)
         probes = Probes(jacobian, self.cg.diagonal, self.state, self.solver.independent)
         return self.part("probe", probes.updates(), probes.count, gate=self.any_running)
