@@ -8,11 +8,11 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import Function, PixelFunction, Variable
 from ..ops.pixel.shortcut import shortcut
-from ..transform.gradient import jvp
+from ..transform.gradient import jvp, total
 from ..traversal import topological_order
 from ..types import Access
 from .linear.diagonal import units
-from .linear.vectors import inner, total
+from .linear.vectors import inner
 
 
 def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:

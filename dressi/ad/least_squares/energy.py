@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
-from .linear.vectors import inner, squared_norm, total
+from ..transform.gradient import total
+from .linear.vectors import inner, squared_norm
 from .robust import Kernel, Robust
 
 Residual = Variable | Robust

@@ -69,10 +69,10 @@ def gradient(
     totals: dict[Variable, Variable] = {}
     for function in reversed(order):
         if function.output in parts:
-            gy = totals[function.output] = _total(parts.pop(function.output))
+            gy = totals[function.output] = total(parts.pop(function.output))
             for x, g in _pull(function, gy, active):
                 parts.setdefault(x, []).append(g)
-    totals.update((x, _total(g)) for x, g in parts.items())
+    totals.update((x, total(g)) for x, g in parts.items())
     unused = [x for x in wrt if x not in totals]
     if unused and not allow_unused:
         raise GraphError(
@@ -217,7 +217,7 @@ def _push(function: Function, tangents: Sequence[Variable | None]) -> Variable |
         return function.jvp(tangents)
     partials = function.partials(*function.inputs)
     pairs = [(t, p) for t, p in zip(tangents, partials, strict=True) if t is not None and p is not None]
-    return _total([_scaled(t, p) for t, p in pairs]) if pairs else None
+    return total([_scaled(t, p) for t, p in pairs]) if pairs else None
 
 
 def _scaled(x: Variable, partial: Variable) -> Variable:
@@ -265,8 +265,9 @@ def _widen(g: Variable, vtype: VType) -> Variable:
     return fill(g, vtype)
 
 
-def _total(parts: Sequence[Variable]) -> Variable:
-    total = parts[0]
+def total(parts: Sequence[Variable]) -> Variable:
+    """The sum of one or more Variables."""
+    found = parts[0]
     for part in parts[1:]:
-        total = total + part
-    return total
+        found = found + part
+    return found

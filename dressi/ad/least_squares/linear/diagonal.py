@@ -26,10 +26,10 @@ from ...ops.image.lookup import Lookup
 from ...ops.image.reduce import Expand
 from ...ops.image.take import Take
 from ...ops.pixel.constant import constant
-from ...transform.gradient import blocks_derivatives, gradient, jvp
+from ...transform.gradient import blocks_derivatives, gradient, jvp, total
 from ...traversal import topological_order
 from ...types import FLOAT, Access, VType
-from .vectors import inner, squared_norm, total
+from .vectors import inner, squared_norm
 
 SELECTIONS: tuple[type[Function], ...] = (Window, Shift, Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero."""

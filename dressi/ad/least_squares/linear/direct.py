@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from ... import functional as F
 from ...graph import Variable
+from ...transform.gradient import total
 from ...types import FLOAT, Domain
 from .diagonal import units
 from .jacobian import Jacobian
-from .vectors import inner, reciprocal, total
+from .vectors import inner, reciprocal
 
 MOST = 8
 """Numbers among the unknowns of a problem up to which the matrix is made."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ... import functional as F
 from ...graph import Variable
-from ...transform.gradient import gradient, jvp
-from .vectors import inner, total
+from ...transform.gradient import gradient, jvp, total
+from .vectors import inner
 
 
 class Jacobian:

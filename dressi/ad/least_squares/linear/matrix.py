@@ -17,10 +17,11 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import Variable
+from ...transform.gradient import total
 from .diagonal import units
 from .direct import numbers_of
 from .jacobian import Jacobian
-from .vectors import Updates, inner, total
+from .vectors import Updates, inner
 
 
 @dataclass

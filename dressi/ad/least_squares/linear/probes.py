@@ -16,10 +16,11 @@ import numpy as np
 from ... import functional as F
 from ...graph import Variable
 from ...optim.optimizer import State
+from ...transform.gradient import total
 from ...types import FLOAT, INT
 from .diagonal import units
 from .jacobian import Jacobian
-from .vectors import Updates, squared_norm, total
+from .vectors import Updates, squared_norm
 
 PROBE = "probe"
 FEW = 64

@@ -9,6 +9,7 @@ import numpy as np
 from ... import functional as F
 from ...graph import Variable
 from ...optim.optimizer import VANISHED, State
+from ...transform.gradient import total
 from ...types import FLOAT
 
 Vector = Sequence[Variable]
@@ -73,11 +74,3 @@ def inner(a: Variable, b: Variable) -> Variable:
 def squared_norm(r: Variable) -> Variable:
     """|r|^2 at each texel, over all components: FLOAT."""
     return inner(r, r)
-
-
-def total(parts: Sequence[Variable]) -> Variable:
-    """The sum of one or more Variables."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = found + part
-    return found
