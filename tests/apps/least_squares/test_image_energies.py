@@ -7,7 +7,7 @@ import poisson_editing
 import pytest
 from energies import CASES, Case, pairs
 
-from dressi import F, Variable, gradient, jvp
+from dressi import F, Variable, gradient, jvp, least_squares
 from dressi.ad.evaluate import evaluate
 from dressi.errors import InputError
 
@@ -82,6 +82,32 @@ def test_the_transpose_of_a_product(case: Case):
         total = total + F.sum(r * t if r.vtype.is_scalar else F.dot(r, t))
     found = joined(evaluate(gradient(total, case.unknowns)))
     np.testing.assert_allclose(found, dense.T @ (dense @ joined(p)), rtol=1e-9, atol=1e-11)
+
+
+def test_the_diagonal(case: Case):
+    dense = jacobian(case)
+    found = least_squares.diagonal(case.residuals, case.unknowns)
+    assert not found.rest
+    np.testing.assert_allclose(
+        joined(evaluate(found.values)), np.sum(dense**2, axis=0), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.vk
+def test_products_on_devices(case: Case, device):
+    from dressi import DressiAD
+
+    dense, p = jacobian(case), directions(case, 3)
+    product = least_squares.Jacobian(case.residuals, case.unknowns)
+    squares = least_squares.diagonal(case.residuals, case.unknowns).values
+    tangents = [Variable.of(t, x.vtype) for t, x in zip(p, case.unknowns, strict=True)]
+    with DressiAD(device) as ad:
+        for images, right in (
+            (product.reverse(product.forward(tangents)), dense.T @ (dense @ joined(p))),
+            (squares, np.sum(dense**2, axis=0)),
+        ):
+            found = joined([ad.evaluate(image) for image in images])
+            np.testing.assert_allclose(found, right, rtol=1e-3, atol=1e-5 * np.abs(right).max())
 
 
 @pytest.mark.vk

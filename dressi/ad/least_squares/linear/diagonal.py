@@ -6,8 +6,9 @@ zeros and ones, and the residual's share of the diagonal is exact:
 
     r = f(A_1 x, A_2 x, ...):    diag(J^T J) = sum_a A_a^T (df / d(A_a x))^2
 
-If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). If one residual reads one
-texel along two paths, as at a clamped border, the squares are added, not the sum squared.
+If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). Shifts with zeros after
+each other are one, so that there and back is no path of its own. If one residual still reads one texel along two paths, as at
+a clamped border, the squares are added, not the sum squared.
 
 Residuals of another shape, such as rendered images, have no such form; ``probes`` serves them.
 """
@@ -15,7 +16,7 @@ Residuals of another shape, such as rendered images, have no such form; ``probes
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -67,11 +68,25 @@ class Paths:
         for function in functions:
             flow: Flow = {}
             for path, tangents in self.flow(function.inputs[0]).items():
-                further = (*path, name_of(function))
-                if further not in self.read:
-                    self.read[further] = selected(function, self.read[path])
-                flow[further] = [selected(function, t) for t in tangents]
+                further, moved = self._extended(path, function), [selected(function, t) for t in tangents]
+                known = flow.get(further)
+                flow[further] = moved if known is None else [a + b for a, b in zip(known, moved, strict=True)]
             self._flows[function.output] = flow
+
+    def _extended(self, path: Path, function: Function) -> Path:
+        """The path with one more selection. Shifts with zeros after each other are one: there and back is no shift, and what
+        is shifted out on the way is zero in the derivatives."""
+        if path and is_shift(function) and isinstance(last := path[-1], ZeroShift):
+            path, by = path[:-1], (last.x + function.origin[0], last.y + function.origin[1])
+            further = (*path, ZeroShift(*by)) if any(by) else path
+            if further not in self.read:
+                self.read[further] = Window(self.read[path], by, function.size).output
+            return further
+        name = ZeroShift(*function.origin) if is_shift(function) else name_of(function)
+        further = (*path, name)
+        if further not in self.read:
+            self.read[further] = selected(function, self.read[path])
+        return further
 
     def flow(self, value: Variable) -> Flow:
         """The derivatives of a value that is computed texel by texel from the unknown and what is selected."""
@@ -98,6 +113,18 @@ class Paths:
                 seen.update(further)
                 waiting += further
         return found
+
+
+class ZeroShift(NamedTuple):
+    """The name of a shift with zeros: the offset of the texels that are read."""
+
+    x: int
+    y: int
+
+
+def is_shift(function: Function) -> TypeGuard[Window]:
+    """Whether a Function shifts an image and fills it up with zeros."""
+    return isinstance(function, Window) and function.size == function.inputs[0].size
 
 
 def name_of(function: Function) -> Hashable:
