@@ -12,6 +12,7 @@ from .computed import linearized
 from .energy import Energy
 from .gauss_newton import GaussNewton
 from .levenberg_marquardt import LevenbergMarquardt
+from .linear.blocks import BlockJacobi
 from .linear.diagonal import diagonal
 from .linear.jacobian import Jacobian
 from .linear.preconditioner import Jacobi, Multilevel, Preconditioner
@@ -19,6 +20,7 @@ from .robust import Kernel, Robust, cauchy, huber, tukey
 from .solver import LeastSquares
 
 __all__ = [
+    "BlockJacobi",
     "Energy",
     "GaussNewton",
     "Jacobi",

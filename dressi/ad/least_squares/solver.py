@@ -41,7 +41,9 @@ class LeastSquares(Method):
         if self.counter is not None and (self.counter.vtype, self.counter.domain) != (INT, clock().domain):
             raise GraphError(f"the counter of steps is made by optim.clock(), not {self.counter}")
         if not isinstance(self.preconditioner, Preconditioner):
-            raise GraphError(f"a preconditioner is Jacobi() or Multilevel(), not {self.preconditioner!r}")
+            raise GraphError(
+                f"a preconditioner is Jacobi(), BlockJacobi() or Multilevel(), not {self.preconditioner!r}"
+            )
         for name in ("tolerance", "function_tolerance", "forcing"):
             self._number(name, 0.0)
 

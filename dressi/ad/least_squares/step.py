@@ -24,7 +24,7 @@ from .linear.diagonal import diagonal
 from .linear.direct import MOST, numbers_of, solved
 from .linear.jacobian import Jacobian
 from .linear.matrix import Columns
-from .linear.preconditioner import Preconditioner, Values, reads_neighbours
+from .linear.preconditioner import Preconditioner, Values
 from .linear.probes import FEW, PROBE, Probes
 from .linear.vectors import EACH, WHOLE, Updates, any_of, set_flag
 
@@ -65,7 +65,9 @@ class Solve:
     moving: Sequence[Variable]
     state: State
     names: list[str] = field(init=False)
-    wide: list[str] = field(init=False)  # the unknowns whose neighbours some residual reads
+    kept: list[str] = field(
+        default_factory=list, init=False
+    )  # state leaves of the preconditioner that are used
     axes: str = field(init=False)
     cg: ConjugateGradient = field(init=False)
 
@@ -73,9 +75,6 @@ class Solve:
         own = [n for p, n in zip(self.parameters, names(self.parameters)) if p in self.moving]
         self.axes = EACH if self.solver.independent else WHOLE
         self.names = own
-        self.wide = [
-            n for x, n in zip(self.moving, own) if any(reads_neighbours(r, x) for r in self.energy.residuals)
-        ]
         solver = self.solver
         self.cg = ConjugateGradient(self.state, own, self.axes, solver.tolerance, solver.forcing)
         if self.solver.independent:
@@ -146,17 +145,16 @@ class Solve:
     def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable]) -> Updates:
         """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
         bare = self._normal(diagonal, {})
-        values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.wide)
+        jacobian = self.over_drawn(self.jacobian.residuals)
+        values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, jacobian)
+        self.kept = list(values)
         start = self.cg.start(replace(bare, values=values), gradient, self.running)
         return [*((self.state[name], value) for name, value in values.items()), *start]
 
     @cached_property
     def system(self) -> Normal:
         """The system of this step, over the state leaves."""
-        kept = self.solver.preconditioner.states(
-            [x for x, n in zip(self.moving, self.names, strict=True) if n in self.wide], self.wide
-        )
-        return self._normal(self.cg.diagonal, {name: self.state[name] for name in kept})
+        return self._normal(self.cg.diagonal, {name: self.state[name] for name in self.kept})
 
     def parts(self, record: Updates) -> list[Part]:
         """Linearize, and solve the linear system."""

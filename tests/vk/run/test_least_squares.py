@@ -32,6 +32,32 @@ def test_linear_residuals_are_solved(device, solver):
         np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    "preconditioner",
+    [least_squares.Jacobi(), least_squares.BlockJacobi(), least_squares.Multilevel()],
+    ids=repr,
+)
+def test_preconditioners_do_not_change_the_solution(device, preconditioner):
+    """Planes through noisy points in small groups: coordinates that depend on each other strongly."""
+    rng = np.random.default_rng(0)
+    points, heights = rng.normal(size=(300, 3)) + 4.0, rng.normal(size=(300, 1, 1))[:, 0, 0]
+    group = np.arange(300) // 30
+    plane = Variable.of(np.zeros((10, 3)), name="plane")
+    seen = F.dot(F.lookup(plane, Variable.of(group)), Variable.of(points))
+    with DressiAD(device) as ad:
+        ad.set_loss([seen - Variable.of(heights)])
+        ad.set_optimizer(
+            GaussNewton(preconditioner=preconditioner, function_tolerance=0.0, tolerance=0.0), [plane]
+        )
+        ad.step(2)
+        found, iterations = ad.recv(plane), ad.state()["inner_iterations"].item()
+    for k in range(10):
+        expected = np.linalg.lstsq(points[group == k], heights[group == k])[0]
+        np.testing.assert_allclose(found[k], expected, atol=2e-4)
+    if isinstance(preconditioner, least_squares.BlockJacobi):
+        assert iterations <= 3  # the blocks are the whole system
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
 def test_the_scale_of_an_energy_does_not_matter(device, scale):
     """Squares of residuals that are nearly too small, or too large, for 32 bits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ... import functional as F
@@ -14,6 +14,7 @@ from ...transform.gradient import blocks_derivatives
 from ...traversal import topological_order
 from ...types import FLOAT, Size
 from .diagonal import units
+from .jacobian import Jacobian
 from .pyramid import Prolong, Restrict, coarser
 from .vectors import Vector, like, reciprocal
 
@@ -30,9 +31,9 @@ class Preconditioner(ABC):
         """State leaves for what ``setup`` finds."""
 
     @abstractmethod
-    def setup(self, apply: Operator, diagonal: Vector, names: Sequence[str], wide: Container[str]) -> Values:
-        """The values of the state leaves. apply: multiplies by the system; diagonal: of the system. wide: the names of the
-        unknowns whose neighbours some residual reads."""
+    def setup(self, apply: Operator, diagonal: Vector, names: Sequence[str], jacobian: Jacobian) -> Values:
+        """The values of the state leaves. apply: multiplies by the system; diagonal: of the system. jacobian: of the residuals by
+        the unknowns."""
 
     @abstractmethod
     def apply(self, r: Vector, diagonal: Vector, names: Sequence[str], values: Values) -> list[Variable]:
@@ -50,7 +51,7 @@ class Jacobi(Preconditioner):
     def states(self, unknowns, names):
         return {}
 
-    def setup(self, apply, diagonal, names, wide):
+    def setup(self, apply, diagonal, names, jacobian):
         return {}
 
     def apply(self, r, diagonal, names, values):
@@ -104,12 +105,13 @@ class Multilevel(Preconditioner):
                 found[name] = like(Variable(x.vtype, size, x.batch), name)
         return found
 
-    def setup(self, apply, diagonal, names, wide):
+    def setup(self, apply, diagonal, names, jacobian):
         values: Values = {}
         for k, n in enumerate(names):
             d = diagonal[k]
             sizes = self._sizes(d.size)
-            if not sizes or n not in wide:
+            unknown = jacobian.unknowns[k]
+            if not sizes or not any(reads_neighbours(r, unknown) for r in jacobian.residuals):
                 continue
             free = F.greater(d, VANISHED)
             mass, ell = self._split(apply, diagonal, k, free)
