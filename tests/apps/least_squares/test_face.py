@@ -18,7 +18,7 @@ def test_weights_are_found(run_script, data: Path, monkeypatch: pytest.MonkeyPat
     assert words.startswith("vertices ") and (tmp_path / "views.png").is_file()
     found = entry["levenberg_marquardt"][-1]
     assert entry["start"]["vertices_mm"] > 3 and found["vertices_mm"] < 0.3
-    assert found["weights"] < 0.05 and found["degrees"] < 0.1
+    assert found["weights"] < 0.1 and found["degrees"] < 0.2
 
 
 def test_a_missing_head_is_named(run_script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
