@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/renderer_comparison"))
     parser.add_argument("--headless", action="store_true", help="no window; there is none")
     given = parser.parse_args()
-    data = given.data or config().data
+    data = given.data or config.data
     if data is None:
         raise InputError("set DRESSI_DATA to the folder that holds 'meshes' and 'hdri'")
     try:

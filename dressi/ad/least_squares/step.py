@@ -19,7 +19,7 @@ from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from ..traversal import topological_order
 from .energy import Energy
-from .linear.conjugate_gradient import ConjugateGradient, Normal
+from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal
 from .linear.diagonal import diagonal
 from .linear.direct import MOST, numbers_of, solved
 from .linear.jacobian import Jacobian
@@ -247,8 +247,9 @@ class Solve:
         return set_flag(self.state, RUNNING, F.logical_and(self.running, F.logical_not(converged)))
 
     def counted(self) -> Updates:
-        """The update of the step counter."""
-        return [(self.state[STEP], self.state[STEP] + 1)]
+        """The update of the step counter; and no linear solve goes on, if its iterations did not end it."""
+        ended = set_flag(self.state, SOLVING, self.cg.active * 0.0)
+        return [(self.state[STEP], self.state[STEP] + 1), *ended]
 
     def take(self, accepted: Variable, moved: Sequence[Variable]) -> Updates:
         """New values of the unknowns where a step is accepted."""

@@ -245,6 +245,19 @@ def test_weights_follow_a_schedule(device):
     np.testing.assert_allclose(found, [3.0 * w * w / (1 + w * w) for w in (1.0, 2.0, 4.0)], rtol=1e-5)
 
 
+def test_a_linear_solve_does_not_outlive_its_step(device):
+    """One iteration a step solves nothing; when no step helps any more, the iterations end with the problem."""
+    residuals, x = rosenbrock()
+    with DressiAD(device) as ad:
+        ad.set_loss(residuals)
+        ad.set_optimizer(GaussNewton(iterations=1, tolerance=0.0, line_search=1), [x])
+        ad.step(400)
+        state = ad.state()
+        ad.step(5)
+        assert ad.state()["inner_iterations"] == state["inner_iterations"]
+        assert state["running"] == 0 and state["solving"] == 0
+
+
 def test_values_may_be_sent_between_steps(device):
     residuals, image, data = smoothing()
     with DressiAD(device) as ad:
