@@ -12,8 +12,8 @@ from .program import Program
 class Part:
     """A Program that runs ``times`` times in a row.
 
-    gate: a FLOAT leaf of one texel. While it is zero the Program does nothing: devices skip its work. Its updates must
-    keep all leaves as they are then, so that a run that is not skipped has the same result.
+    gate: a FLOAT leaf of one texel, with a batch or not. While all its tiles are zero the Program does nothing: devices skip
+    its work. Its updates must keep all leaves as they are then, so that a run that is not skipped has the same result.
     """
 
     name: str

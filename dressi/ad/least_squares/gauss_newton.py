@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .. import functional as F
 from ..procedure import Part
 from ..types import whole
-from .linear.vectors import Updates, any_of, flags, set_flag
+from .linear.vectors import Updates, set_flag
 from .solver import LeastSquares
 from .step import Solve, finite
 
@@ -45,10 +45,7 @@ class GaussNewton(LeastSquares):
         whole(self.line_search, "the number of halvings", 0)
 
     def _numbers(self):
-        return {LENGTH: 1.0}
-
-    def _flags(self, problems):
-        return flags(SEARCHING, problems)
+        return {LENGTH: 1.0, SEARCHING: 0.0}
 
     def begins(self, solve):
         if not self.line_search:
@@ -59,7 +56,7 @@ class GaussNewton(LeastSquares):
     def ends(self, solve: Solve) -> list[Part]:
         if not self.line_search:
             move: Updates = [*solve.take(solve.running, solve.moved()), *solve.counted()]
-            return [solve.part("move", move, gate=solve.any_running)]
+            return [solve.part("move", move, gate=solve.running)]
         state = solve.state
         length, searching = state[LENGTH], state[SEARCHING]
         gain = solve.present.decrease(solve.at(length), solve.axes)
@@ -76,6 +73,6 @@ class GaussNewton(LeastSquares):
             *solve.ended(F.logical_or(failed, F.logical_and(accepted, solve.settled(gain)))),
         ]
         return [
-            solve.part("search", search, self.line_search + 1, any_of(state, SEARCHING)),
+            solve.part("search", search, self.line_search + 1, searching),
             solve.part("count", solve.counted()),
         ]

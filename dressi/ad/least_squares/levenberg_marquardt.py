@@ -88,4 +88,4 @@ class LevenbergMarquardt(LeastSquares):
             *solve.ended(ended),
             *solve.counted(),
         ]
-        return [solve.part("decide", updates, gate=solve.any_running)]
+        return [solve.part("decide", updates, gate=solve.running)]

@@ -18,7 +18,7 @@ from .energy import Energy
 from .linear.conjugate_gradient import states
 from .linear.preconditioner import Multilevel, Preconditioner
 from .linear.probes import counter
-from .linear.vectors import Updates, flags, scalar
+from .linear.vectors import Updates, scalar
 from .step import COST, RUNNING, Method, Solve
 
 
@@ -63,7 +63,7 @@ class LeastSquares(Method):
         own = names(parameters)
         found = {**states(parameters, own, problems), **self.preconditioner.states(parameters, own)}
         found |= {n: scalar(n, problems, value) for n, value in self._numbers().items()}
-        made = [*flags(RUNNING, problems, 1.0), *self._flags(problems), scalar(COST, problems), counter()]
+        made = [scalar(RUNNING, problems, 1.0), scalar(COST, problems), counter()]
         return {
             **found,
             **{str(leaf.name): leaf for leaf in made},
@@ -83,11 +83,7 @@ class LeastSquares(Method):
 
     @abstractmethod
     def _numbers(self) -> dict[str, float]:
-        """The solver's own numbers for each problem, by name, with the values they start from."""
-
-    def _flags(self, problems: int) -> list[Variable]:
-        """State leaves of the solver's own flags."""
-        return []
+        """The solver's own numbers and flags for each problem, by name, with the values they start from."""
 
     def procedure(
         self,

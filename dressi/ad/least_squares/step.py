@@ -26,7 +26,7 @@ from .linear.jacobian import Jacobian
 from .linear.matrix import Columns
 from .linear.preconditioner import Preconditioner, Values
 from .linear.probes import FEW, PROBE, Probes
-from .linear.vectors import EACH, WHOLE, Updates, any_of, set_flag
+from .linear.vectors import EACH, WHOLE, Updates, set_flag
 
 RUNNING, COST = "running", "cost"
 
@@ -95,14 +95,9 @@ class Solve:
         return self.state[RUNNING]
 
     @property
-    def any_running(self) -> Variable:
-        """Whether any has not, one texel."""
-        return any_of(self.state, RUNNING)
-
-    @property
     def restart(self) -> tuple[Variable, ...]:
         """Leaves that are set to 1 when the energy has changed from outside."""
-        return tuple(dict.fromkeys((self.running, self.any_running)))
+        return (self.running,)
 
     @cached_property
     def jacobian(self) -> Jacobian:
@@ -179,22 +174,22 @@ class Solve:
         apart = bool(rest or self.drawn)
         if not apart:
             first += self.begin(squares, gradient)
-        found = [self.part("linearize", first, gate=self.any_running)]
+        found = [self.part("linearize", first, gate=self.running)]
         if rest:
             found.append(self._probing(rest))
         if apart:
             number = self.state[PROBE]
             begin = [*self.begin(cg.diagonal, cg.gradient), (number, number * 0)]
-            found.append(self.part("start", begin, gate=self.any_running))
+            found.append(self.part("start", begin, gate=self.running))
         return [*found, *self._iterations()]
 
     def _iterations(self) -> list[Part]:
         """The parts that run the iterations; the last one of each period renews the residual."""
         system, reset = self.system, self.solver.reset
-        plain = self.part("iterate", self.cg.iterate(system), gate=self.cg.any_active)
+        plain = self.part("iterate", self.cg.iterate(system), gate=self.cg.active)
         if not reset:
             return [replace(plain, times=self.solver.iterations)]
-        anew = self.part("renew", self.cg.iterate(system, anew=True), gate=self.cg.any_active)
+        anew = self.part("renew", self.cg.iterate(system, anew=True), gate=self.cg.active)
         periods, left = divmod(self.solver.iterations, reset)
         period = [replace(plain, times=reset - 1), anew]
         return [part for part in (*period * periods, replace(plain, times=left)) if part.times]
@@ -212,16 +207,16 @@ class Solve:
             *self.solver.begins(self),
             *record,
         ]
-        return self.part("linearize", updates, gate=self.any_running)
+        return self.part("linearize", updates, gate=self.running)
 
     def _probing(self, residuals: Sequence[Variable]) -> Part:
         """The part that adds the diagonal of residuals that are not local, or makes the matrix."""
         if self.columns:
             updates = self.columns.updates(self.cg.diagonal)
-            return self.part("probe", updates, self.columns.count, gate=self.any_running)
+            return self.part("probe", updates, self.columns.count, gate=self.running)
         jacobian = self.over_drawn(residuals)
         probes = Probes(jacobian, self.cg.diagonal, self.state, self.solver.independent)
-        return self.part("probe", probes.updates(), probes.count, gate=self.any_running)
+        return self.part("probe", probes.updates(), probes.count, gate=self.running)
 
     def part(self, name: str, updates: Updates, times: int = 1, gate: Variable | None = None) -> Part:
         """A simplified Program with a name."""

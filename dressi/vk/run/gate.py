@@ -32,7 +32,11 @@ layout(set = 0, binding = 1) readonly buffer Open {{ uint open[]; }};
 layout(set = 0, binding = 2) writeonly buffer Now {{ uint now[]; }};
 void main() {{
     uint k = gl_GlobalInvocationID.x;
-    now[k] = texelFetch(flag, ivec2(0), 0).x != 0.0 ? open[k] : 0u;
+    ivec2 size = textureSize(flag, 0);
+    bool any_open = false;
+    for (int j = 0; j < size.y && !any_open; ++j)
+        for (int i = 0; i < size.x; ++i) any_open = any_open || texelFetch(flag, ivec2(i, j), 0).x != 0.0;
+    now[k] = any_open ? open[k] : 0u;
 }}
 """
 
@@ -46,7 +50,8 @@ def can_be_gated(plan: Plan) -> bool:
 
 
 class Gate:
-    """The counts of the commands behind one flag. image: of the flag, a FLOAT of one texel."""
+    """The counts of the commands behind one flag. image: of the flag, a FLOAT of one texel a tile; the gate is open
+    while one of them is not zero."""
 
     def __init__(self, device: Device, commands: Commands, cache: PipelineCache, image: DeviceImage):
         self._device, self._commands = device, commands

@@ -13,7 +13,7 @@ from ... import functional as F
 from ...graph import Variable
 from ...optim.optimizer import State
 from .preconditioner import Operator, Preconditioner, Values
-from .vectors import Updates, Vector, any_of, dot, flags, like, quotient, scalar, set_flag
+from .vectors import Updates, Vector, dot, like, quotient, scalar, set_flag
 
 
 @dataclass
@@ -60,7 +60,7 @@ FLOOR = 1e-14
 def states(parameters: Sequence[Variable], names: Sequence[str], problems: int) -> State:
     """The state leaves of the iterations by name: vectors for each unknown, and numbers for each problem."""
     made = [like(x, f"{n}.{v}") for x, n in zip(parameters, names, strict=True) for v in VECTORS]
-    made += [*(scalar(name, problems) for name in (*NUMBERS, *FACTORS)), *flags(SOLVING, problems)]
+    made += [*(scalar(name, problems) for name in (*NUMBERS, *FACTORS)), scalar(SOLVING, problems)]
     return {str(leaf.name): leaf for leaf in made}
 
 
@@ -78,7 +78,7 @@ class ConjugateGradient:
             [state[f"{n}.{v}"] for n in names] for v in VECTORS
         )
         self.energy, self.decrease, self.inner, self.enough = (state[s] for s in NUMBERS)
-        self.active, self.any_active = state[SOLVING], any_of(state, SOLVING)
+        self.active = state[SOLVING]
         self._state = state
 
     def start(self, system: Normal, gradient: Vector, allowed: Variable) -> Updates:

@@ -24,22 +24,9 @@ def dot(a: Vector, b: Vector, axes: str) -> Variable:
     return total([F.sum(inner(x, y), axes) for x, y in zip(a, b, strict=True)])
 
 
-def flags(name: str, problems: int, value: float = 0.0) -> list[Variable]:
-    """State leaves of a flag: one by problem, and if there are several, one that is 1 where it holds for any."""
-    own = [scalar(name, problems, value)]
-    return own if problems == 1 else [*own, scalar(f"any_{name}", 1, value)]
-
-
-def any_of(state: State, name: str) -> Variable:
-    """The flag as one texel: 1 if it holds for any problem."""
-    return state.get(f"any_{name}", state[name])
-
-
 def set_flag(state: State, name: str, mask: Variable) -> Updates:
-    """Updates of the leaves of a flag to a FLOAT mask by problem."""
-    value = F.select(mask, 1.0, 0.0)
-    own: Updates = [(state[name], value)]
-    return own if f"any_{name}" not in state else [*own, (state[f"any_{name}"], F.max(value))]
+    """The update of a flag to a FLOAT mask by problem, of zeros and ones."""
+    return [(state[name], F.select(mask, 1.0, 0.0) if mask.is_leaf else mask)]
 
 
 def like(leaf: Variable, name: str) -> Variable:
