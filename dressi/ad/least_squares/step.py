@@ -65,9 +65,7 @@ class Solve:
     moving: Sequence[Variable]
     state: State
     names: list[str] = field(init=False)
-    kept: list[str] = field(
-        default_factory=list, init=False
-    )  # state leaves of the preconditioner that are used
+    kept: list[str] = field(default_factory=list, init=False)  # state leaves that the preconditioner uses
     axes: str = field(init=False)
     cg: ConjugateGradient = field(init=False)
 

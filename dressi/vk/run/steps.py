@@ -7,7 +7,7 @@ recorded commands as usual. A step is the sequence of these command buffers, and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,6 +28,13 @@ class MakeExecutor(Protocol):
     def __call__(
         self, program: Program, *, changing: frozenset[Variable], gating: Gating
     ) -> VulkanExecutor: ...
+
+
+class _Recorded(NamedTuple):
+    """Work that was recorded. recordings: those that the command buffers belong to."""
+
+    buffers: list[Any]
+    recordings: dict[tuple[BuiltPlan, Stages], None]
 
 
 class Steps:
@@ -54,8 +61,7 @@ class Steps:
         self._fresh = True  # something was sent since the last step
         self._noting = False
         self._settled = False  # the last that happened was a step
-        self._again: Any = None  # command buffers of a step after a step
-        self._touched: list[tuple[BuiltPlan, Stages]] = []
+        self._again: _Recorded | None = None  # a step after a step
         workspace.watch(self)
 
     def _build(self, make: MakeExecutor) -> None:
@@ -129,38 +135,36 @@ class Steps:
         if self._fresh:
             self._workspace.send_many({leaf: np.ones(leaf.shape) for leaf in self.procedure.restart})
             self._fresh = False
-        sequence: list[Any] = [self._refresh]
-        if not self._settled:
-            sequence += self._one_step()
-            self._settled = True
-            n -= 1
+        first = _Recorded([], {}) if self._settled else self._one_step()
+        n -= 0 if self._settled else 1
+        self._settled = True
         # A step after a step finds the same values out of date as the one before it: its commands stay the same.
         if n and self._again is None:
             self._again = self._one_step()
-        while n:
-            now = min(n, max((LONGEST - len(sequence)) // len(self._again), 1))
-            self._submit(sequence + self._again * now)
-            sequence, n = [], n - now
-        if sequence:
-            self._submit(sequence)
+        again = self._again or _Recorded([], {})
+        now = min(n, max((LONGEST - len(first.buffers)) // max(len(again.buffers), 1), 1))
+        recordings = first.recordings | (again.recordings if now else {})
+        self._submit([self._refresh, *first.buffers, *again.buffers * now], recordings)
+        while n := n - now:
+            now = min(n, max(LONGEST // len(again.buffers), 1))
+            self._submit(again.buffers * now, again.recordings)
         self._tell(self.procedure.updated, None)
 
-    def _submit(self, sequence: list[Any]) -> None:
-        ticket = self._commands.submit_sequence(self._commands.sequence(sequence))
-        for built, key in self._touched:
+    def _submit(self, buffers: list[Any], recordings: Iterable[tuple[BuiltPlan, Stages]]) -> None:
+        ticket = self._commands.submit_sequence(self._commands.sequence(buffers))
+        for built, key in recordings:
             built.submitted(key, ticket)
 
-    def _one_step(self) -> list[Any]:
-        """The command buffers of one step from here. They count as run."""
-        found: list[Any] = []
+    def _one_step(self) -> _Recorded:
+        """One step from here. It counts as run."""
+        found = _Recorded([], {})
         for part in self.procedure.parts:
             executor = self._executors[part.program]
             built = executor.built()
             for key, times in built.pending(part.times):
-                found += [built.buffer(key)] * times
-                self._touched.append((built, key))
+                found.buffers.extend([built.buffer(key)] * times)
+                found.recordings[built, key] = None
             self._tell((leaf for leaf, _ in part.program.updates), executor)
-        self._touched = list(dict.fromkeys(self._touched))
         return found
 
     def _tell(self, leaves: Iterable[Variable], by: VulkanExecutor | None) -> None:
@@ -172,11 +176,7 @@ class Steps:
 
     def wait(self) -> None:
         """Wait until all steps are done."""
-        for executor in self._executors.values():
-            executor.wait()
-            break
-        else:
-            self._commands.wait()
+        next(iter(self._executors.values())).wait()  # it waits for all work, and warns of clamped scatters
 
     def close(self) -> None:
         """Release everything. Idempotent."""
