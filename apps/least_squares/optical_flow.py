@@ -7,8 +7,8 @@ The unknown X is where each pixel p goes, in pixels. Both frames, grey, agree al
     E(X) = w_fit/2 sum over p: |I(p) - J(p + X(p))|^2  +  w_smooth/2 sum over p, over neighbours n of p: |X(p) - X(n)|^2
 
 J is read between its pixels, bilinearly. Both frames are blurred, first much and then little, and w_fit rises from solve
-to solve. --robust takes robust norms (Huber) of both parts, so that edges of the motion stay sharp; it needs some more --steps. Writes optical_flow.json
-(costs and times of every step, the differences of the frames) and optical_flow.png: the first frame, the flow
+to solve. --robust takes robust norms (Huber) of both parts, so that edges of the motion stay sharp; it needs some more --steps.
+--known puts a motion that is known on the second frame and measures the end-point error. Writes optical_flow.json (costs and times of every step, the differences of the frames) and optical_flow.png: the first frame, the flow
 (direction as hue, length as saturation), the second frame moved back, and the differences of the frames, fourfold, without and
 with the flow.
 """
@@ -115,14 +115,32 @@ def there_and_back(flow: np.ndarray, returned: np.ndarray) -> dict[str, float]:
     return {"there_and_back_median": float(np.median(away)), "there_and_back_mean": float(away.mean())}
 
 
+def known_motion(height: int, width: int) -> np.ndarray:
+    """(H, W, 2) in pixels, x and y: a turn of a degree and a half about the middle, and waves of up to two pixels."""
+    y, x = np.mgrid[:height, :width].astype(float)
+    turn, waves = np.radians(1.5), 2.0 * np.sin(2 * np.pi * x / width) * np.cos(2 * np.pi * y / height)
+    return np.stack([-turn * (y - height / 2) + waves, turn * (x - width / 2) - waves], -1)
+
+
+def end_point_error(flow: np.ndarray, truth: np.ndarray) -> float:
+    """The mean distance of two flows, in pixels, without a margin of BORDER pixels."""
+    return float(np.linalg.norm(flow - truth, axis=-1)[BORDER:-BORDER, BORDER:-BORDER].mean())
+
+
 def main() -> None:
     parser = options(__doc__ or "", "optical_flow", method="gn", steps=3, iterations=50)
     parser.add_argument("--robust", action="store_true", help="Huber's norm instead of squares")
     parser.add_argument(
         "--both-ways", action="store_true", help="compare with the flow from the second frame to the first"
     )
+    parser.add_argument(
+        "--known", action="store_true", help="the first frame is the second one under a known motion"
+    )
     given = parser.parse_args()
     first, second = flow_frames()
+    truth = known_motion(*first.shape[:2]) if given.known else None
+    if truth is not None:
+        first = moved_back(second, truth)
     pyramid = Pyramid(first @ GREY, second @ GREY, steps=given.steps, kernels=given.robust)
     given.steps *= len(BLURS)
 
@@ -132,6 +150,9 @@ def main() -> None:
             "difference_before": difference(first, second),
             "difference_after": difference(first, moved_back(second, flow)),
         }
+        if truth is not None:
+            found["end_point_error"] = end_point_error(flow, truth)
+            found["end_point_error_of_no_motion"] = end_point_error(0.0 * truth, truth)
         if given.both_ways:
             other = Pyramid(second @ GREY, first @ GREY, steps=pyramid.steps, kernels=given.robust)
             returned = solve(
