@@ -127,10 +127,15 @@ class Solve:
         few = sum(numbers_of(x, self.solver.independent) for x in self.moving) <= FEW
         if not (self.drawn and few and Columns.fits(self.moving)):
             return None
-        return Columns(self.over_drawn(self.jacobian.residuals), self.state[PROBE], self.solver.independent)
+        return Columns(self.products, self.state[PROBE], self.solver.independent)
+
+    @cached_property
+    def products(self) -> Jacobian:
+        """The Jacobian that the linear solve multiplies by, over the leaves ``drawn``."""
+        return self.over_drawn(self.jacobian.residuals)
 
     def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
-        j = self.over_drawn(self.jacobian.residuals)
+        j = self.products
         product = self.columns or (lambda p: j.reverse(j.forward(p)))
         damping, kind = self.solver.damping(self, diagonal), self.solver.preconditioner
         return Normal(product, list(diagonal), damping, kind, self.names, values)
@@ -138,8 +143,7 @@ class Solve:
     def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable]) -> Updates:
         """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
         bare = self._normal(diagonal, {})
-        jacobian = self.over_drawn(self.jacobian.residuals)
-        values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, jacobian)
+        values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.products)
         self.kept = list(values)
         start = self.cg.start(replace(bare, values=values), gradient, self.running)
         return [*((self.state[name], value) for name, value in values.items()), *start]
@@ -163,10 +167,7 @@ class Solve:
         first: Updates = [
             *zip(cg.diagonal, squares, strict=True),
             *zip(cg.gradient, gradient, strict=True),
-            (self.state[COST], self.energy.cost(self.axes)),
-            *((leaf, drawn) for drawn, leaf in self.drawn.items()),
-            *self.solver.begins(self),
-            *record,
+            *self._begun(record),
         ]
         # What sets up the solve may read leaves that the first part updates.
         apart = bool(rest or self.drawn)
@@ -192,6 +193,15 @@ class Solve:
         period = [replace(plain, times=reset - 1), anew]
         return [part for part in (*period * periods, replace(plain, times=left)) if part.times]
 
+    def _begun(self, record: Updates) -> Updates:
+        """What the first part of a step updates in any case: the cost, the leaves ``drawn``, and the solver's numbers."""
+        return [
+            (self.state[COST], self.energy.cost(self.axes)),
+            *((leaf, drawn) for drawn, leaf in self.drawn.items()),
+            *self.solver.begins(self),
+            *record,
+        ]
+
     def _direct(self, record: Updates) -> Part:
         """The part that linearizes and solves the linear system of few unknowns as a matrix."""
         cg = self.cg
@@ -200,10 +210,7 @@ class Solve:
             *zip(cg.diagonal, found.diagonal, strict=True),
             *zip(cg.change, found.change, strict=True),
             (cg.decrease, found.decrease),
-            (self.state[COST], self.energy.cost(self.axes)),
-            *((leaf, drawn) for drawn, leaf in self.drawn.items()),
-            *self.solver.begins(self),
-            *record,
+            *self._begun(record),
         ]
         return self.part("linearize", updates, gate=self.running)
 

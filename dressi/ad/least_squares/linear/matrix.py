@@ -18,7 +18,7 @@ import numpy as np
 from ... import functional as F
 from ...graph import Variable
 from ...transform.gradient import total
-from .diagonal import units
+from .diagonal import joined
 from .direct import numbers_of
 from .jacobian import Jacobian
 from .vectors import Updates, inner
@@ -75,7 +75,4 @@ class Columns:
         components = x.vtype.components
         own = F.fit(index, Variable(index.vtype, index.size, x.batch)) if x.batch > 1 else index
         start = first if self.independent else first + components * F.tile_index(own.size, x.batch)
-        masks = [F.select(F.equal(own, start + c), 1.0, 0.0) for c in range(components)]
-        if x.vtype.is_scalar:
-            return masks[0]
-        return total([mask * unit for mask, unit in zip(masks, units(x.vtype), strict=True)])
+        return joined([F.select(F.equal(own, start + c), 1.0, 0.0) for c in range(components)], x.vtype)

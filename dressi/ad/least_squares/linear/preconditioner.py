@@ -10,9 +10,9 @@ from ... import functional as F
 from ...graph import Variable
 from ...ops.image.image import Shift, Window
 from ...optim.optimizer import VANISHED, State
-from ...transform.gradient import blocks_derivatives
+from ...transform.gradient import blocks_derivatives, total
 from ...traversal import topological_order
-from ...types import FLOAT, Size
+from ...types import Size
 from .diagonal import units
 from .jacobian import Jacobian
 from .pyramid import Prolong, Restrict, coarser
@@ -134,14 +134,11 @@ class Multilevel(Preconditioner):
         """(mass, ell) of unknown k."""
         d, parts = diagonal[k], []
         for unit in units(d.vtype):
-            e = F.hadamard(free, unit) if d.vtype is not FLOAT else free
             vector = [F.zeros_like(x) for x in diagonal]
-            vector[k] = e
+            vector[k] = F.hadamard(free, unit)
             product = F.maximum(F.hadamard(free, apply(vector)[k]), 0.0)
-            parts.append(F.hadamard(product, unit) if d.vtype is not FLOAT else product)
-        mass = parts[0]
-        for part in parts[1:]:
-            mass = mass + part
+            parts.append(F.hadamard(product, unit))
+        mass = total(parts)
         return mass, F.maximum(F.hadamard(F.hadamard(free, free), d) - mass, 0.0)
 
     def apply(self, r, diagonal, names, values):

@@ -17,8 +17,9 @@ from ... import functional as F
 from ...graph import Variable
 from ...optim.optimizer import State
 from ...transform.gradient import total
-from ...types import FLOAT, INT
-from .diagonal import units
+from ...types import INT
+from .diagonal import joined
+from .direct import numbers_of
 from .jacobian import Jacobian
 from .vectors import Updates, squared_norm
 
@@ -46,16 +47,15 @@ class Probes:
     @property
     def count(self) -> int:
         """How many probes there are."""
-        numbers = sum(self._numbers(x) for x in self.jacobian.unknowns)
-        return numbers if numbers <= FEW else SEEDS
+        return self._numbers if self._numbers <= FEW else SEEDS
 
-    def _numbers(self, x: Variable) -> int:
-        return x.vtype.components * math.prod(x.size) * (1 if self.independent else x.batch)
+    @property
+    def _numbers(self) -> int:
+        return sum(numbers_of(x, self.independent) for x in self.jacobian.unknowns)
 
     def updates(self) -> Updates:
         """What one probe adds to the diagonal, and the counter."""
-        numbers = sum(self._numbers(x) for x in self.jacobian.unknowns)
-        shares = self._columns() if numbers <= FEW else self._seeds()
+        shares = self._columns() if self._numbers <= FEW else self._seeds()
         added = [(d, d + share) for d, share in zip(self.diagonal, shares, strict=True)]
         return [*added, (self.state[PROBE], self.state[PROBE] + 1)]
 
@@ -64,7 +64,7 @@ class Probes:
         places, first = [], 0
         for x in self.jacobian.unknowns:
             places.append(self._place(x, first))
-            first += self._numbers(x)
+            first += numbers_of(x, self.independent)
         products = self.jacobian.forward(places)
         axes = "xy" if self.independent else "xyn"
         square = total([F.sum(squared_norm(p), axes) for p in products])
@@ -77,10 +77,7 @@ class Probes:
         if not self.independent:
             index = index + F.tile_index(x.size, x.batch) * math.prod(x.size)
         start = index * components + first
-        masks = [F.equal(start + c, self.state[PROBE]) for c in range(components)]
-        if x.vtype is FLOAT:
-            return masks[0]
-        return total([mask * unit for mask, unit in zip(masks, units(x.vtype), strict=True)])
+        return joined([F.equal(start + c, self.state[PROBE]) for c in range(components)], x.vtype)
 
     def _seeds(self) -> list[Variable]:
         """(J^T z)^2 over the number of seeds."""
@@ -90,9 +87,6 @@ class Probes:
                 F.select(F.less(F.random(977 * k + c, self.state[PROBE], r.size, r.batch), 0.5), -1.0, 1.0)
                 for c in range(r.vtype.components)
             ]
-            if r.vtype is FLOAT:
-                seeds += parts
-            else:
-                seeds.append(total([part * unit for part, unit in zip(parts, units(r.vtype), strict=True)]))
+            seeds.append(joined(parts, r.vtype))
         products = self.jacobian.reverse(seeds)
         return [F.hadamard(p, p) * (1.0 / SEEDS) for p in products]
