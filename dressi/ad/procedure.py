@@ -33,11 +33,6 @@ class Procedure:
     parts: tuple[Part, ...]
     restart: tuple[Variable, ...] = ()
 
-    def check(self) -> None:
-        """Raises GraphError where a Program updates a leaf in a way that does not fit it."""
-        for part in self.parts:
-            part.program.check()
-
     @property
     def updated(self) -> tuple[Variable, ...]:
         """Leaves that some part updates."""

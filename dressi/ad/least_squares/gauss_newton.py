@@ -25,9 +25,8 @@ class GaussNewton(LeastSquares):
     enough iterations is the solution.
 
     iterations, tolerance, function_tolerance, independent, reset, forcing, preconditioner, counter: as for
-    ``LevenbergMarquardt``. line_search: halvings at
-    most; if none helps, the unknowns stay where they are and the problem ends. 0: t = 1 without a look at the cost. Unknowns
-    that no residual determines stay where they are. Raises GraphError.
+    ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the unknowns stay where they are and the problem
+    ends. 0: t = 1 without a look at the cost. Unknowns that no residual determines stay where they are. Raises GraphError.
 
     >>> x = Variable.of([0.0, 0.0, 0.0, 0.0, 0.0], name="x")
     >>> with DressiAD() as ad:

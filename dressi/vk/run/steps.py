@@ -151,7 +151,7 @@ class Steps:
         self._tell(self.procedure.updated, None)
 
     def _submit(self, buffers: list[Any], recordings: Iterable[tuple[BuiltPlan, Stages]]) -> None:
-        ticket = self._commands.submit_sequence(self._commands.sequence(buffers))
+        ticket = self._commands.submit_together(buffers)
         for built, key in recordings:
             built.submitted(key, ticket)
 

@@ -158,11 +158,7 @@ class Commands:
             left -= count
         return self._ticket
 
-    def sequence(self, buffers: Sequence[Any]) -> Any:
-        """Command buffers to be submitted together, in the form that ``submit_sequence`` takes."""
-        return self.device.vk.ffi.new("VkCommandBuffer[]", list(buffers))
-
-    def submit_sequence(self, sequence: Any) -> int:
+    def submit_together(self, buffers: Sequence[Any]) -> int:
         """Submit all command buffers of a sequence at once, however many they are. Waits for earlier submissions until at
         most one such sequence is in flight. Returns the ticket."""
         self.device.check_thread()
@@ -171,6 +167,7 @@ class Commands:
             self.wait(long[-2].ticket)
         if not self._free:
             self.wait(self._under_way[0].ticket)
+        sequence = self.device.vk.ffi.new("VkCommandBuffer[]", list(buffers))
         kept, self._info.pCommandBuffers = self._info.pCommandBuffers, sequence
         try:
             self._submit(len(sequence))

@@ -21,10 +21,10 @@ SMALLEST = 1e-30
 
 def check_start(objective: Objective, evaluations: Evaluations) -> None:
     """Raises InputError that names the residual and the texel if one is infinite or NaN at the present unknowns."""
-    energy = objective.energy
-    if energy is None:
+    energy, loss = objective.energy, objective.loss
+    if energy is None or loss is None:
         return
-    (cost,) = (r.result() for r in evaluations.read([energy.cost()]))
+    (cost,) = (r.result() for r in evaluations.read([loss]))
     if np.isfinite(cost).all():
         if cost.item() < SMALLEST:
             _check_underflow(energy, evaluations)
