@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -143,10 +144,14 @@ class ProcessPool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Processes started in the block do not get the terminal's Ctrl-C: the parent passes it on."""
+    """Processes started in the block do not get the terminal's Ctrl-C: the parent passes it on.
+
+    multiprocessing starts its resource tracker with the first process, and unblocks SIGINT then: it must run before.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -34,6 +35,34 @@ def states(table: Table) -> dict[str, tuple[str, int]]:
 
 def attempts(job: Job) -> list[str]:
     return [file.read_text() for file in sorted(job.request.out.glob("attempt*"))]
+
+
+FIRST = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+from stub_work import job, work
+from dressi.cli.many.pool import ProcessPool
+
+if __name__ == "__main__":
+    with ProcessPool(["0"], work) as pool:
+        pool.start(0, job(Path(sys.argv[1]), "well"))
+        (process,) = multiprocessing.active_children()
+        for _ in range(20):
+            os.kill(process.pid, signal.SIGINT)
+        while "Ended" not in (said := repr(pool.events(60.0))):
+            assert "Died" not in said, said
+"""
+
+
+def test_the_first_worker_of_a_process_is_not_interrupted_while_it_starts(tmp_path: Path):
+    """In a process of its own: multiprocessing unblocks SIGINT when it starts its resource tracker, once."""
+    script = tmp_path / "first.py"
+    script.write_text(FIRST)
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[3])])
+    command = [sys.executable, script, tmp_path]
+    env = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=env)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
 def test_what_ends_how(tmp_path: Path, capfd: pytest.CaptureFixture[str]):

@@ -1,6 +1,7 @@
 """Opening devices: every right and wrong way, and what is left when things fail."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -136,11 +137,15 @@ print(resident() - start)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_fifty_devices_leave_nothing(device):
-    """In a process of its own: in one that has run a thousand tests the heap moves by more than that."""
+    """In a process of its own: in one that has run a thousand tests the heap moves by more than that.
+
+    One arena for all threads: glibc gives a driver's new thread an arena of 6 MiB by chance, at any of the devices.
+    """
     command = [sys.executable, "-c", FIFTY, device.name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    one_arena = os.environ | {"MALLOC_ARENA_MAX": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=one_arena)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 10  # MiB
+    assert float(done.stdout) < 5  # MiB; 1 to 3 are measured on both software drivers
 
 
 def engine(own: Device | int) -> DressiAD:
