@@ -4,8 +4,8 @@ A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one
 a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a list of Stages that run
 together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs in every step.
 
-0. ``lowering`` exchanges Functions for others that suit the device: filtered reads of textures may use its sampler, long
-   loops become trees of short ones.
+0. ``lowering`` exchanges Functions for others that suit the device: filtered reads of textures may use its sampler, scatters
+   by lists of indices become gathers, long loops become trees of short ones.
 1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
    values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
@@ -50,6 +50,7 @@ from .glsl.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
+from .lowering.inverse_lists import gather_at_lists
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
 from .model.device import DeviceModel
@@ -121,6 +122,7 @@ def build_plan(
     program.check()
     cost = cost or CPU
     program = sample_in_hardware(snapshot_leaves(program), limits, cost, options)
+    program = gather_at_lists(program, cost, options, changing)
     program = shorten_loops(program, limits, cost)
     while True:
         try:

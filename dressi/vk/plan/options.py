@@ -31,6 +31,7 @@ class PlanOptions:
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
     | sample_in_hardware | reads textures with the device's sampler, where it is exact enough and faster | filters are computed from single texels |
+    | gather_at_lists | adds by lists of indices (corners of faces, edges) with inverse lists, which the host makes | they are scattered with atomics |
     | adapt | makes another plan for leaves that are sent before every step | one plan |
 
     | narrow_intermediates | stores what passes hand to each other on pixels as 16-bit floats | 32-bit floats |
@@ -39,7 +40,8 @@ class PlanOptions:
 
     All but the last two are True by default. All False is the baseline, one Function a pass.
 
-    These two change results, and so does a sampler, within the tolerance of ``F.sample``. ``contract_operations`` gives up
+    These two change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
+    in the last bit of a sum. ``contract_operations`` gives up
     that packed plans have the bits of the baseline: a fused product and sum is rounded once instead of twice. Values that a
     comparison, a rounding, a raster or an index depends on are computed as before. ``narrow_intermediates``
     rounds images that passes hand to each other to 11 significant
@@ -68,6 +70,7 @@ class PlanOptions:
     cache_static: bool = True
     alias_images: bool = True
     sample_in_hardware: bool = True
+    gather_at_lists: bool = True
     adapt: bool = True
     narrow_intermediates: bool = False
     contract_operations: bool = False

@@ -77,7 +77,8 @@ class VulkanExecutor:
         self._gating = gating if can_be_gated(plan) else gating._replace(gate=None)
         self.program = plan.program  # may differ: the planner splits scatters and copies leaves
         self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}
-        self.leaves = frozenset(self.program.leaves)
+        # Indices that the plan reads through their inverse lists alone can be sent and read all the same.
+        self.leaves = frozenset((*program.leaves, *self.program.leaves))
         self._updated = tuple(leaf for leaf, _ in self.program.updates)
         self._owns_workspace = workspace is None
         self.workspace = workspace or Workspace(device, self._limits)
@@ -144,6 +145,8 @@ class VulkanExecutor:
     def images(self, variable: Variable) -> list[DeviceImage]:
         """The images of a leaf or an output, which every plan of the program uses. Raises GraphError for others."""
         variable = self._stands_for.get(variable, variable)
+        if variable in self.leaves:
+            return self.workspace.hold([variable])[variable]
         if variable not in self._store.of:
             raise GraphError(f"{variable} is not kept; name it among the outputs to read it")
         return self._store.of[variable]

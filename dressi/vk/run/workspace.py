@@ -19,6 +19,7 @@ from ...ad.graph import Variable
 from ...errors import GraphError
 from ..plan.images import NOTHING, ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
+from ..plan.lowering.inverse_lists import InverseList
 from ..plan.plan import Plan
 from .device.commands import Commands
 from .device.deferred import close_deferred
@@ -53,12 +54,15 @@ class Inlet:
     def send(self, values: Sequence[np.ndarray]) -> None:
         """Set the leaves to arrays of their shapes, after all steps so far."""
         self._exchange.wait()
+        followers = self._workspace.followers(dict(zip(self._leaves, values, strict=True)))
         texels = iter(self._exchange.texels)
         for leaf, array in zip(self._leaves, values, strict=True):
             tiling = self._workspace.limits.tiling(leaf)
             to_planes(leaf, array, tiling, islice(texels, len(leaf.vtype.planes)))
         self._exchange.submit()
         self._workspace.missing.difference_update(self._leaves)
+        if followers:
+            self._workspace.send_many(followers)
         self._workspace.note(self._leaves)
 
     def destroy(self) -> None:
@@ -83,6 +87,7 @@ class Workspace:
         self.missing: set[Variable] = set()  # leaves without data to which nothing was sent
         self._of: dict[Variable, list[DeviceImage]] = {}
         self._moved: set[Variable] = set()  # leaves that may differ from their own data
+        self._lists: dict[Variable, list[InverseList]] = {}  # those that are held, by their indices
         self._exported: set[Variable] = set()  # leaves whose images are used outside
         self._watchers: list[Watcher] = []
         self._transient: dict[ImageSlot, list[DeviceImage]] = {}  # by slot, without its usage
@@ -107,17 +112,32 @@ class Workspace:
             self.commands.initialize(flat, flat)
         self._of.update(made)
         self.missing.update(v for v in new if v.data is None)
-        self._upload({v: v.data for v in new if v.data is not None and v.data.any()})
+        data = {v: self._present(v) for v in new}
+        self._upload({v: array for v, array in data.items() if array is not None and array.any()})
+        for v in new:
+            if isinstance(v, InverseList):
+                self._lists.setdefault(v.indices, []).append(v)
         return {v: self._of[v] for v in leaves}
 
+    def _present(self, leaf: Variable) -> np.ndarray | None:
+        """What a new leaf starts with: its data; lists of indices that were sent follow from these."""
+        if isinstance(leaf, InverseList) and leaf.indices in self._moved:
+            return leaf.of(self.read(leaf.indices).result())
+        return leaf.data
+
+    def followers(self, values: Mapping[Variable, np.ndarray]) -> dict[Variable, np.ndarray]:
+        """The inverse lists that are held of those of these leaves that are indices. Raises InputError."""
+        return {one: one.of(array) for leaf, array in values.items() for one in self._lists.get(leaf, ())}
+
     def send_many(self, values: Mapping[Variable, Any]) -> None:
-        """Set several leaves in one submission, after all steps so far. Raises GraphError before any of them is
-        set."""
+        """Set several leaves in one submission, after all steps so far. Raises GraphError or InputError before any of them
+        is set."""
         arrays: dict[Variable, np.ndarray] = {}
         for variable, array in values.items():
             if not variable.is_leaf:
                 raise GraphError(f"{variable} is computed; only leaves can be sent")
             arrays[variable] = variable.conform(array, copy=False)
+        arrays |= self.followers(arrays)
         self.hold(arrays)
         self._upload(arrays)
         self.missing.difference_update(arrays)
@@ -180,12 +200,15 @@ class Workspace:
     def release(self, leaves: Iterable[Variable]) -> None:
         """Destroy the images of those leaves that no program reads, here or outside; their values are lost."""
         read = self._exported.union(*(w.leaves for w in self._watchers))
+        read |= {v.indices for v in read if isinstance(v, InverseList)}
         idle = [v for v in leaves if v in self._of and v not in read]
         if idle and self.device.work.lost is None:
             self.commands.wait()
         for leaf in idle:
             for image in self._of.pop(leaf):
                 image.destroy(self.device)
+            if isinstance(leaf, InverseList):
+                self._lists[leaf.indices].remove(leaf)
         self._moved.difference_update(idle)
         self.missing.difference_update(idle)
 

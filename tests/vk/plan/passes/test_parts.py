@@ -13,9 +13,10 @@ from dressi.config import shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.options import BASELINE, DEFAULT
+from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 
+SCATTERED = PlanOptions(gather_at_lists=False)
 FEW = DeviceLimits(max_sampled_images=5, max_input_attachments=4, max_storage_images=4)
 
 
@@ -33,7 +34,7 @@ def program(kind, vtype):
 
 
 @pytest.mark.parametrize(("kind", "vtype"), [(ScatterAdd, FLOAT), (ScatterMax, INT)])
-@pytest.mark.parametrize("options", [DEFAULT, BASELINE])
+@pytest.mark.parametrize("options", [SCATTERED, BASELINE])
 @pytest.mark.vk
 def test_parts_give_the_table(kind, vtype, options, device):
     whole, leaf = program(kind, vtype)
@@ -50,6 +51,6 @@ def test_parts_give_the_table(kind, vtype, options, device):
 
 def test_what_fits_stays_whole_and_a_single_pair_is_named():
     whole, _ = program(ScatterAdd, FLOAT)
-    assert build_plan(whole, DeviceLimits(), shader_text).program is whole
+    assert build_plan(whole, DeviceLimits(), shader_text, SCATTERED).program is whole
     with pytest.raises(PlanError, match=r"ScatterAdd.*sampled images"):
-        build_plan(whole, DeviceLimits(max_sampled_images=1), shader_text)
+        build_plan(whole, DeviceLimits(max_sampled_images=1), shader_text, SCATTERED)

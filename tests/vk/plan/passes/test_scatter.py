@@ -19,6 +19,7 @@ from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
 CELLS = 7
+SCATTERED = PlanOptions(gather_at_lists=False)
 
 
 def leaf(vtype, array):
@@ -30,7 +31,7 @@ def both_lowerings(outputs, device, steps=2):
     found = []
     for limits in (device.limits, replace(device.limits, int64_atomics=False)):
         program = Program({str(k): v for k, v in enumerate(outputs)})
-        with VulkanExecutor(program, device, limits=limits) as run:
+        with VulkanExecutor(program, device, limits=limits, options=SCATTERED) as run:
             run.run(1)
             first = [run.recv(v) for v in outputs]
             run.run(steps)
@@ -115,7 +116,7 @@ def test_undefined_values_are_reported_and_left_out(device):
     for bound, expected in ((4.0, 7.0), (np.inf, 3.0 + 2.0**23)):
         table = F.scatter_add(values, leaf(INT, np.zeros((1, 1, 4), int)), (1, 1), bound=bound)
         for limits in (device.limits, replace(device.limits, int64_atomics=False)):
-            with VulkanExecutor(Program({"table": table}), device, limits=limits) as run:
+            with VulkanExecutor(Program({"table": table}), device, limits=limits, options=SCATTERED) as run:
                 run.run()
                 with pytest.warns(RuntimeWarning, match="beyond the bound"):
                     run.wait()

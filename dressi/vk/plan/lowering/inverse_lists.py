@@ -1,0 +1,228 @@
+"""Scatters by lists of indices: each texel of the table gathers what is added to it.
+
+Corners of faces, edges of a graph, neighbours of vertices: where the indices are a leaf, the host knows which texels add to
+which, and inverts the lists once. A gather needs no atomics, no accumulators and no pass that resolves them.
+
+    index 2 0 2   ->   texel 0: [1], texel 1: [], texel 2: [0, 2]
+
+The inverse lists are leaves of their own, which the workspace fills anew when the indices are sent.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ....ad.graph import Domain, PixelFunction, ScatterFunction, Variable
+from ....ad.ops.image.lookup import texel_of
+from ....ad.ops.pixel.constant import Constant
+from ....ad.program import Program
+from ....ad.transform.rewrite import mapped, rewrite
+from ....ad.types import INT, IVEC2, Access
+from ....errors import InputError
+from ..analysis.dependencies import Leaves
+from ..model.device import DeviceModel
+from ..options import PlanOptions
+
+LONGEST = 64
+"""Of the lists that are gathered, in each tile: a longer one is a chain of reads that one invocation does alone."""
+MOST = 1 << 15
+"""Entries that a list may ever have, through all tiles. Some drivers end a loop after 65,535 iterations."""
+
+
+class InverseList(Variable):
+    """A leaf that follows from another one, ``indices``: what each texel of ``table`` is added from, in the order of the
+    source. Two with the same indices, table and source are equal.
+
+    part: "ranges", IVEC2 of the size of the table, the first entry and the number of entries of each texel; or "entries",
+    INT of the size of the source, numbers of source texels. Both count row by row; through all tiles where these share the
+    table, else through one tile.
+    """
+
+    __slots__ = ("indices", "part", "source", "table")
+
+    def __init__(self, indices: Variable, table: Domain, source: Domain, part: str):
+        self.indices, self.table, self.source, self.part = indices, table, source, part
+        batch = indices.batch if table.batch > 1 else 1 if part == "ranges" else source.batch
+        vtype, size = (IVEC2, table.size) if part == "ranges" else (INT, source.size)
+        super().__init__(vtype, size, batch, name=f"{indices.name or f'#{indices.id}'}.{part}")
+        assert indices.data is not None
+        self.data = self.of(indices.data)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.indices, self.table, self.source, self.part
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InverseList) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def of(self, indices: np.ndarray) -> np.ndarray:
+        """The value for these indices. Raises InputError for a list that no device may walk."""
+        counts, order = inverted(indices, self.indices.vtype.is_scalar, self.table, self.source)
+        if counts.max() > MOST:
+            raise InputError(
+                f"{self.indices} names one texel {counts.max()} times, more often than a loop may be long; give it as the data of"
+                " a new Variable, or plan with PlanOptions(gather_at_lists=False)"
+            )
+        if self.part == "entries":
+            return order.reshape(self.shape)
+        first = np.cumsum(counts, axis=1) - counts
+        return np.stack([first, counts], -1).reshape(self.shape)
+
+
+def inverted(
+    indices: np.ndarray, scalar: bool, table: Domain, source: Domain
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tiles, texels) numbers of additions, and (tiles, texels) source texels sorted by where they add; those that add
+    nowhere come last. tiles: those of the indices where each has a table of its own, else 1."""
+    (width, height), tiles = table
+    x, y, inside = texel_of(indices, scalar, table.size)
+    where = np.where(inside, y * width + x, width * height)
+    if tiles == 1:
+        where = np.broadcast_to(where, (source.batch, source.size[1], source.size[0]))[None]
+    else:
+        where = np.broadcast_to(where, (len(where), source.size[1], source.size[0]))
+    where = where.reshape(len(where), -1)
+    counts = [np.bincount(row, minlength=width * height + 1)[:-1] for row in where]
+    return np.stack(counts), np.argsort(where, axis=1, kind="stable")
+
+
+class Gather(PixelFunction):
+    """Inputs (values, ranges, entries): the sum of the values that the inverse lists name, compensated as ``F.sum``.
+
+    Equal to ``scatter_add`` by the indices of the lists. Made by the planner, after all derivatives.
+    """
+
+    fields = ("table", "source", "longest")
+    no_derivative = "is made when a plan is built; take derivatives of F.scatter_add"
+    table: Domain
+    source: Domain
+    longest: int
+    """Entries of the longest list when the plan is made."""
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.SAME_PIXEL, Access.FETCH)
+
+    @property
+    def _additions(self) -> float:
+        """For one texel of the table, on average and in one tile."""
+        (width, height), _ = self.source
+        return max(width * height / (self.table.size[0] * self.table.size[1]), 1.0)
+
+    @property
+    def operations(self):
+        return 12.0 * self._additions
+
+    @property
+    def fetches(self) -> float:
+        return self._additions
+
+    @property
+    def iterations(self) -> int:
+        return self.longest
+
+    def infer(self):
+        return self.inputs[0].vtype, self.table
+
+    def _place(self, x: Variable, number: str) -> str:
+        """The arguments of a read of x, an image over the source or broadcast to it, at the texel of a number."""
+        (width, height), tiles = self.source
+        joint = self.table.batch == 1 and tiles > 1
+        column = f"{number} % {width}" if height > 1 or joint else number
+        row = f"{number} / {width} % {height}" if height > 1 else "0"
+        tile = f"{number} / {width * height}" if joint else "tile"
+        return (
+            f"ivec2({column if x.size[0] > 1 else 0}, {row if x.size[1] > 1 else 0}),"
+            f" {tile if x.batch > 1 else 0}"
+        )
+
+    @cached_property
+    def glsl(self) -> str:
+        values, _, entries = self.inputs
+        return (
+            "precise $type lost = $type(0);\n$y = $type(0);\n"
+            "for (int k = $1.x; k < $1.x + $1.y; ++k) {\n"
+            f"int entry = $2({self._place(entries, 'k')});\n"
+            f"precise $type t = $0({self._place(values, 'entry')}) - lost;\n"
+            "precise $type sum = $y + t; lost = (sum - $y) - t; $y = sum; }"
+        )
+
+    def evaluate(self, at, values, ranges, entries):
+        (width, height), tiles = self.source
+        own = self.table.batch > 1
+        rank = values.ndim - 3
+        every = np.broadcast_to(values, (tiles, height, width, *values.shape[3:]))
+        every = every.reshape(tiles if own else 1, -1, *values.shape[3:])
+        entries = entries.reshape(len(entries) if own else 1, -1)
+        tile, listed = (at.tile, at.tile % len(entries)) if own else (0, 0)
+        first, count = ranges[..., 0], ranges[..., 1]
+        total = 0.0
+        for k in range(int(count.max(initial=0))):
+            there = k < count
+            term = every[tile, entries[listed, np.where(there, first + k, 0)]]
+            total = total + np.where(there.reshape(there.shape + (1,) * rank), term, 0)
+        return np.broadcast_to(total, np.broadcast_shapes(np.shape(total), count.shape + (1,) * rank))
+
+
+def gather_at_lists(program: Program, model: DeviceModel, options: PlanOptions, changing: Leaves) -> Program:
+    """The program in which additions into tables by leaves of indices are gathers, where that is faster; itself if there are
+    none.
+
+    Leaves that are updated, or expected to be sent in every step, are no lists. Scatters with a number as bound stay: they
+    report values beyond it."""
+    if not options.gather_at_lists:
+        return program
+    moving = changing.union(leaf for leaf, _ in program.updates)
+    replace = {}
+    for f in program.functions:
+        if isinstance(f, ScatterFunction) and f.operation == "add":
+            gathered = _gathered(f, model, moving)
+            if gathered is not None:
+                replace[f.output] = gathered
+    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+
+
+def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variable | None:
+    """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair."""
+    bound, *_ = f.inputs
+    if isinstance(bound.creator, Constant) and np.isfinite(bound.creator.value).all():
+        return None
+    gathers, others = [], []
+    for value, index in f.pairs:
+        known = _longest(index, f, moving)
+        # Views share a table, and do not count: a plan for many has the passes of a plan for one.
+        if known is None or not _pays(known[0], model) or known[1] > MOST:
+            others += [value, index]
+            continue
+        ranges, entries = (InverseList(index, f.table, f.source, part) for part in ("ranges", "entries"))
+        gather = Gather(value, ranges, entries, table=f.table, source=f.source, longest=known[1])
+        gathers.append(gather.output)
+    if not gathers:
+        return None
+    total = f.rebuild(bound, *others).output if others else None
+    for term in gathers:
+        total = term if total is None else total + term
+    return total
+
+
+def _longest(index: Variable, f: ScatterFunction, moving: Leaves) -> tuple[int, int] | None:
+    """Entries of the longest list, in a tile and in all; None if the host does not know the indices."""
+    if index.data is None or index in moving:
+        return None
+    own = Domain(f.table.size, index.batch), Domain(f.source.size, index.batch)
+    counts = inverted(index.data, index.vtype.is_scalar, *own)[0]
+    in_tile = int(counts.max())
+    if f.table.batch > 1:
+        return in_tile, in_tile
+    return in_tile, int(counts.sum(0).max()) * (f.source.batch // index.batch)
+
+
+def _pays(longest: int, model: DeviceModel) -> bool:
+    """Whether the reads of the longest list, one after the other, take no longer than the passes of a scatter: it clears
+    and resolves its accumulators behind barriers of their own."""
+    return longest <= LONGEST and longest * model.fetch_latency <= 2 * (model.dispatch + model.barrier)
