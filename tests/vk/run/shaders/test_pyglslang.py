@@ -242,3 +242,13 @@ sys.stdout.write(load(sys.argv[1] == "both").compile([shader])[0].hex())
         for how in ("alone", "both")
     }
     assert len(outputs) == 1 and len(outputs.pop()) > 100
+
+
+@pytest.mark.parametrize("name", ["in process", "package"])
+def test_the_validator_in_glslang_changes_nothing(name: str):
+    """It is left out; with it, each module takes longer and is the same."""
+    found = COMPILERS[name]()
+    assert isinstance(found, GlslangLibrary)
+    modules = found.compile(SHADERS)
+    found._generate = found._library.glslang_program_SPIRV_generate
+    assert found.compile(SHADERS) == modules
