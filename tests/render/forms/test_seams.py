@@ -11,7 +11,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC3
+from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4
 from dressi.errors import GraphError
 from dressi.render.forms.edges.edge_list import edges_of
 from dressi.render.forms.edges.occlusion import FacePlanes
@@ -182,22 +182,24 @@ def test_gradient_integrates_to_the_loss(form, make):
     def ratio(**options) -> float:
         case = make(0.3)
         position, faces = case.variables()
-        drawn = hard_soft_ras(position, faces, size=SIZE, face_count=4, form=form, **FORMS[form], **options)
+        move = np.zeros(position.shape)
+        move[0, 0, :4, 2] = 0.3 / 8 * (1 + 0.2 * case.clip[:4, 1])
+        places = np.array(
+            [-1.0, 1.0, *((np.arange(200) + 0.5) / 100 - 1)]
+        )  # both ends and a path, as one batch
+        moved = Variable(
+            VEC4, position.size, len(places), data=position.data + places[:, None, None, None] * move
+        )
+        drawn = hard_soft_ras(moved, faces, size=SIZE, face_count=4, form=form, **FORMS[form], **options)
         smooth = 0.5 + 0.3 * np.sin(2 * case.clip[:, :3] + (0.0, 1.0, 2.0))
         table = Variable(VEC3, position.size, data=(smooth + np.repeat([RED, GREEN], 4, axis=0))[None, None])
         picture = drawn.blend([s.interpolate(table) for s in drawn.surfaces], (0.2, 0.3, 0.4))
         error = picture - F.constant((0.2, 0.9, 0.5))
-        loss = F.sum(F.dot(error, error))
-        (slope,) = gradient(loss, [position])
-        move = np.zeros(position.shape)
-        move[0, 0, :4, 2] = 0.3 / 8 * (1 + 0.2 * case.clip[:4, 1])
-        start, sums, losses = position.data, [], []
-        for h in (-1.0, 1.0, *((np.arange(200) + 0.5) / 100 - 1)):
-            position.data = start + h * move
-            value, by = evaluate([loss, slope])
-            losses.append(value.item())
-            sums.append((by * move).sum())
-        return 2 * float(np.mean(sums[2:])) / (losses[1] - losses[0])
+        losses, slopes = evaluate(
+            [F.sum(F.dot(error, error), "xy"), *gradient(F.sum(F.dot(error, error)), [moved])]
+        )
+        along = (slopes * move).sum((1, 2, 3))
+        return 2 * float(np.mean(along[2:])) / (losses[1] - losses[0]).item()
 
     assert abs(ratio() - 1) <= 0.01
     if form == "contour":
