@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
+from ..ops.image.entries import entries_only
 from ..transform.gradient import total
 from .linear.vectors import inner, squared_norm
 from .robust import Kernel, Robust
@@ -42,7 +43,7 @@ class Energy:
                 raise GraphError(
                     f"a robust kernel is huber(width), cauchy(width) or tukey(width), not {kernel!r}"
                 )
-        self.residuals: tuple[Variable, ...] = tuple(r for r, _ in found)
+        self.residuals: tuple[Variable, ...] = tuple(entries_only(r) for r, _ in found)
         self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in found)
 
     def cost(self, axes: str = "xyn") -> Variable:

@@ -18,8 +18,8 @@ from typing import Any
 
 from ...errors import GraphError
 from ..graph import Domain, Function, PixelFunction, ScatterFunction, Variable
-from ..ops.image.reduce import Expand, Sum, fit, zeros_like
-from ..ops.image.reduce import sum as sum_texels
+from ..ops.image.entries import entries_only
+from ..ops.image.reduce import Expand, Sum, fit, reduce_axes, zeros_like
 from ..ops.pixel.arithmetic import hadamard
 from ..ops.pixel.constant import Like, constant, is_constant, operands
 from ..ops.pixel.vector import fill, sum_components
@@ -63,6 +63,7 @@ def gradient(
     for x in wrt:
         if x.vtype.is_int:
             raise GraphError(f"{x} holds integers: there is no gradient by it")
+    seed = entries_only(seed, of=loss)
     order = topological_order([loss])
     active = depending(order, wrt)
     parts: dict[Variable, list[Variable]] = {loss: [seed]} if loss in active else {}
@@ -250,7 +251,7 @@ def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
             else:
                 axes += axis
     if axes:
-        g = sum_texels(g, axes)
+        g = reduce_axes(Sum, g, axes)
     if factor > 1:
         g = g * float(factor)
     return _widen(g, x.vtype)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...ad.graph import Variable, domain_of
-from ...ad.ops.image.reduce import fetch
+from ...ad.ops.image.texels import fetch
 from ...ad.ops.pixel.kinds import Linear
 from ...ad.types import Access, Size
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph import Domain, Variable
 from ...ops.image.image import Fetching
-from ...ops.image.reduce import fetch
+from ...ops.image.texels import fetch
 from ...types import Size
 
 

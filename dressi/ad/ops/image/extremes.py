@@ -11,8 +11,9 @@ from ...types import VType, vector_type
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
+from .entries import extreme_numbers
 from .image import pixel_coordinates, tile_index
-from .reduce import AXES, Reduce, reduce_axes, sum
+from .reduce import AXES, Reduce, Sum, reduce_entries
 from .segments import PlaceInSegment, Segments, segment_length
 
 __all__ = ["max", "min"]
@@ -55,7 +56,7 @@ class ReduceExtreme(Reduce):
     def jvp(self, tangents):
         if tangents[0] is None or self.output.vtype.is_int:
             return None
-        return sum(select(self._chosen(), tangents[0], 0.0), self.axis)
+        return Sum(select(self._chosen(), tangents[0], 0.0), self.axis).output
 
 
 class ReduceMax(ReduceExtreme):
@@ -132,7 +133,7 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     """
     if b is None or isinstance(b, str):
         (x,) = operands(a)
-        return reduce_axes(ReduceMax, x, axes or b or AXES)
+        return reduce_entries(ReduceMax, x, axes or b or AXES, extreme_numbers(x)[0])
     return maximum(a, b)
 
 
@@ -150,5 +151,5 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     """
     if b is None or isinstance(b, str):
         (x,) = operands(a)
-        return reduce_axes(ReduceMin, x, axes or b or AXES)
+        return reduce_entries(ReduceMin, x, axes or b or AXES, extreme_numbers(x)[1])
     return minimum(a, b)

@@ -10,7 +10,7 @@ from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, domain_of
 from ...types import INT, IVEC2, Access, Size, size_of, whole
 from ..pixel.kinds import Linear
-from .reduce import fetch
+from .texels import check_one_row, fetch
 
 __all__ = ["crop", "linear_index", "pad", "pixel_coordinates", "shift", "tile_index"]
 
@@ -247,6 +247,7 @@ def shift(x: Variable, dx: int, dy: int, border: str = "clamp") -> Variable:
     ([1.0, 1.0, 1.0, 2.0, 3.0], [2.0, 3.0, 4.0, 5.0, 0.0])
     """
     dx, dy = whole(dx, "a shift"), whole(dy, "a shift")
+    check_one_row(x, "a shift")
     if border == "zero":
         return Window(x, (-dx, -dy), x.size).output
     if border == "clamp" and abs(dx) * abs(dy) > CORNER:
@@ -264,6 +265,7 @@ def crop(x: Variable, x0: int, y0: int, size: Size) -> Variable:
     [7.0, 8.0]
     """
     x0, y0, size = whole(x0, "x0"), whole(y0, "y0"), size_of(size)
+    check_one_row(x, "a part")
     if min(x0, y0) < 0 or x0 + size[0] > x.size[0] or y0 + size[1] > x.size[1]:
         raise GraphError(f"{x} has no part of size {size[0]}x{size[1]} at ({x0}, {y0}); use F.pad to enlarge")
     return Window(x, (x0, y0), size).output
@@ -279,6 +281,7 @@ def pad(x: Variable, left: int, top: int, right: int, bottom: int) -> Variable:
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0]
     """
     left, top, right, bottom = (whole(n, "a padding") for n in (left, top, right, bottom))
+    check_one_row(x, "a margin")
     if min(left, top, right, bottom) < 0:
         raise GraphError(f"a padding of {x} is negative; use F.crop to cut texels off")
     size = (x.size[0] + left + right, x.size[1] + top + bottom)

@@ -10,6 +10,7 @@ from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
 from ...types import FLOAT, INT, IVEC2, Access, Size, size_of
 from ..pixel.components import max_component
 from ..pixel.constant import Like, constant, integers, operands
+from .entries import entries_only
 from .extremes import max as max_texel
 from .reduce import expand
 
@@ -221,7 +222,7 @@ def scatter_add(
     [3.0, 3.0, 4.0]
     """
     (values,), (index,) = operands(values), integers(index)
-    size = size_of(size)
+    values, size = _of_entries(values, index, 0), size_of(size)
     if bound is None:
         entries = (
             size[0] * size[1] * values.vtype.components
@@ -239,4 +240,11 @@ def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Va
     >>> evaluate(F.scatter_max(values, index, (3, 1))).ravel().tolist()
     [5, 4, -1]
     """
-    return ScatterMax(domain_of(size, batch), constant(1.0), *integers(values, index)).output
+    values, index = integers(values, index)
+    values = _of_entries(values, index, -1)
+    return ScatterMax(domain_of(size, batch), constant(1.0), values, index).output
+
+
+def _of_entries(values: Variable, index: Variable, nothing: int) -> Variable:
+    """The values; where they or the indices are a list, what fills its last row adds ``nothing``."""
+    return entries_only(entries_only(values, nothing), nothing, of=index)

@@ -7,21 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ...graph import At, Domain, ReduceFunction, Variable, domain_of
+from ...graph import Domain, ReduceFunction, Variable, domain_of
 from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
 from ..pixel.kinds import Linear
 from ..pixel.vector import fill
+from .entries import entries_only
+from .texels import fetch
 
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 
 AXES = "xyn"
-
-
-def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
-    """``values[tile, y, x]`` at the texels ``at``, or at the given coordinates. Axes of length 1 broadcast."""
-    indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
-    return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
 
 
 class Reduce(ReduceFunction):
@@ -121,7 +117,7 @@ class Expand(Linear):
 
 
 def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
-    """x reduced along the given axes, in the order y, x, n. Raises GraphError for other axes."""
+    """x reduced along the given axes, in the order y, x, n: every texel, whatever it holds. Raises GraphError for other axes."""
     if set(axes) - set(AXES):
         raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
     one_texel = x.size == (1, 1)
@@ -135,19 +131,30 @@ def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
     return x
 
 
+def reduce_entries(kind: type[Reduce], x: Variable, axes: str, neutral: float) -> Variable:
+    """``reduce_axes`` of an image, or of the entries of a list. neutral: what changes no result. Raises GraphError as well for
+    one of "x" and "y" where a list has several rows."""
+    if x.count is not None and x.size[1] > 1 and ("x" in axes) != ("y" in axes):
+        raise GraphError(
+            f"{x} is a list of {x.count} entries in rows of {x.size[0]}; reduce it along 'xy', not {axes!r}"
+        )
+    return reduce_axes(kind, entries_only(x, neutral) if "x" in axes else x, axes)
+
+
 def sum(x: Like, axes: str = AXES) -> Variable:
     """The sum of the texels along axes of an image.
 
     x: any type, (W, H) with a batch. axes: letters of "xyn": "x" and "y" inside a tile, "n" over the batch; default: all. The
-    result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Differentiable. Raises
-    GraphError for other axes. Components are summed separately; ``sum_components`` adds them.
+    result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Of a list the entries are
+    summed, not what fills its last row. Differentiable. Raises GraphError for other axes. Components are summed separately;
+    ``sum_components`` adds them.
 
     >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
     >>> evaluate(F.sum(x)).item(), evaluate(F.sum(x, "x")).ravel().tolist()
     (55.0, [15.0, 40.0])
     """
     (x,) = operands(x)
-    return reduce_axes(Sum, x, axes)
+    return reduce_entries(Sum, x, axes, 0)
 
 
 def mean(x: Like, axes: str = AXES) -> Variable:
@@ -162,7 +169,10 @@ def mean(x: Like, axes: str = AXES) -> Variable:
     (x,) = operands(x)
     total = sum(x, axes)
     (width, height), batch = x.domain
-    count = (width if "x" in axes else 1) * (height if "y" in axes else 1) * (batch if "n" in axes else 1)
+    texels = (width if "x" in axes else 1) * (height if "y" in axes else 1)
+    if x.count is not None and "x" in axes:
+        texels = x.count
+    count = texels * (batch if "n" in axes else 1)
     return total if count == 1 else total * (1.0 / count)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from ...graph import Domain, Variable
 from ...types import Size, size_of
 from .image import Fetching
-from .reduce import fetch
 from .segments import sum_of_parts
+from .texels import check_one_row, fetch
 
 __all__ = ["resize"]
 
@@ -220,6 +220,7 @@ def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     [2.0, 6.0, 10.0]
     """
     size, (width, height) = size_of(size), x.size
+    check_one_row(x, "another size")
     if filter in FILTERS and taps(width, size[0], filter) * taps(height, size[1], filter) > TAPS:
         # The axis that leaves fewer texels comes first. Axes that keep their extent need no step.
         steps = [(size[0], height), size] if size[0] * height <= width * size[1] else [(width, size[1]), size]

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...graph import At, Domain, PixelFunction, ReduceFunction, Variable
 from ...types import Access
-from .reduce import Sum, fetch
+from .reduce import Sum
+from .texels import fetch
 
 _WORD = re.compile(r"\$\w+|\b(?:pixel|tile)\b")
 

@@ -10,8 +10,8 @@ import numpy as np
 from ...graph import Domain, PixelFunction, Variable
 from ...types import INT, Access
 from ..pixel.constant import Like, integers, operands
-from .reduce import fetch
 from .segments import sum_of_parts
+from .texels import fetch
 
 __all__ = ["take"]
 

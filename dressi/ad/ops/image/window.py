@@ -13,7 +13,7 @@ from ..pixel.vector import Construct, ivec2
 from .extremes import take_better
 from .image import pixel_coordinates
 from .lookup import lookup, scatter_add
-from .reduce import fetch
+from .texels import check_one_row, fetch
 
 __all__ = ["window_max", "window_min"]
 
@@ -220,6 +220,7 @@ def window_max(x: Variable, radius: int, axis: str) -> Variable:
     >>> evaluate(F.window_max(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
     [5.0, 5.0, 5.0, 3.0, 3.0]
     """
+    check_one_row(x, "a window")
     return WindowExtreme(x, whole(radius, "the radius", 0), axis, True).output
 
 
@@ -232,4 +233,5 @@ def window_min(x: Variable, radius: int, axis: str) -> Variable:
     >>> evaluate(F.window_min(Variable.of([1.0, 5.0, 2.0, 0.0, 3.0]), 1, "x")).ravel().tolist()
     [1.0, 1.0, 0.0, 0.0, 0.0]
     """
+    check_one_row(x, "a window")
     return WindowExtreme(x, whole(radius, "the radius", 0), axis, False).output

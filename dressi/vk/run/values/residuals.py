@@ -81,10 +81,11 @@ def warn_of_idle(objective: Objective, evaluations: Evaluations) -> None:
     if rest:
         return
     for p, value in zip(moving, evaluations.read(squares), strict=True):
-        idle = int(np.count_nonzero(value.result() == 0.0))
+        numbers = p.as_given(value.result())
+        idle = int(np.count_nonzero(numbers == 0.0))
         if idle:
             warnings.warn(
-                f"{idle} of the {np.size(value.result())} numbers of {p} change no residual where the solver starts: the"
+                f"{idle} of the {numbers.size} numbers of {p} change no residual where the solver starts: the"
                 " system is singular, and they stay where they are",
                 RuntimeWarning,
                 stacklevel=5,

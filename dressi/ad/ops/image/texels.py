@@ -1,0 +1,28 @@
+"""Texels of images and entries of lists, which lie in rows of ``LIST_WIDTH`` texels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....errors import GraphError
+from ...graph import At, Variable
+
+
+def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
+    """``values[tile, y, x]`` at the texels ``at``, or at the given coordinates. Axes of length 1 broadcast."""
+    indices = (at.tile if tile is None else tile, at.y if y is None else y, at.x if x is None else x)
+    return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
+
+
+def is_padded(x: Variable) -> bool:
+    """Whether texels behind the last entry of a list fill its last row."""
+    return x.count is not None and x.count < x.size[0] * x.size[1]
+
+
+def check_one_row(x: Variable, what: str) -> None:
+    """Raises GraphError for a list in several rows: across their ends its entries are no neighbours."""
+    if x.count is not None and x.size[1] > 1:
+        raise GraphError(
+            f"{what} of {x}, a list of {x.count} entries, would break it at the ends of rows of {x.size[0]}; make an image of"
+            f" one row from an array (1, {x.count}), or read entries by F.lookup"
+        )
