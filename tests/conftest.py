@@ -5,9 +5,13 @@ lavapipe and SwiftShader are offered to the loader together, before it is first 
 validation layer, synchronization checks included, watches every test that uses `device`: a message fails that test.
 """
 
+import os
+
+# The tests run side by side. Threads of OpenBLAS, which wait by spinning, would take the cores from each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import gc
 import json
-import os
 import signal
 import sys
 import tempfile
