@@ -68,10 +68,22 @@ def drop_unused(rows: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.nda
     return rows[used], (np.cumsum(used) - 1)[faces]
 
 
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """The different integers of a list, sorted. Sorting them is faster than the table of np.unique.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    found = np.sort(numbers, axis=None)
+    return found[np.concatenate([np.ones(min(len(found), 1), bool), found[1:] != found[:-1]])]
+
+
 def midpoints(values: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and faces when each face becomes four: the means of both ends of each edge come behind the rows."""
-    half = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
-    edges, index = np.unique(half, axis=0, return_inverse=True)
+    start, end = faces.T.reshape(-1), np.roll(faces, -1, axis=1).T.reshape(-1)
+    half = np.minimum(start, end) * len(values) + np.maximum(start, end)
+    edges = np.stack(np.divmod(distinct(half), max(len(values), 1)), axis=1)
+    index = np.searchsorted(distinct(half), half)
     middle = index.reshape(3, -1) + len(values)  # numbers of the new vertices on edges ab, bc, ca
     (a, b, c), (ab, bc, ca) = faces.T, middle
     parts = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]

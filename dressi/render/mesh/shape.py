@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .rows import unit
+from .rows import distinct, unit
 
 
 class Shape:
@@ -49,10 +49,11 @@ class Shape:
 
     def edges(self) -> np.ndarray:
         """(E, 2) int64: every edge once, smaller vertex first, sorted."""
-        low, high = np.sort(self._half_edges(), axis=1).T
+        start, end = self._half_edges().T
         size = len(self.positions)
         # Numbers sort faster than rows.
-        return np.stack(np.divmod(np.unique(low * size + high), max(size, 1)), axis=1)
+        keys = distinct(np.minimum(start, end) * size + np.maximum(start, end))
+        return np.stack(np.divmod(keys, max(size, 1)), axis=1)
 
     def edge_lengths(self) -> np.ndarray:
         """(E,) lengths of ``edges``."""
@@ -61,11 +62,10 @@ class Shape:
 
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """Vertices around each vertex in compressed rows: (V + 1,) offsets and (2 E,) sorted indices."""
-        edges = self.edges()
-        both = np.concatenate([edges, edges[:, ::-1]])
-        both = both[np.lexsort((both[:, 1], both[:, 0]))]
-        counts = np.bincount(both[:, 0], minlength=len(self.positions))
-        return np.concatenate([[0], np.cumsum(counts)]), both[:, 1]
+        (a, b), size = self.edges().T, len(self.positions)
+        start, end = np.divmod(np.sort(np.concatenate([a * size + b, b * size + a])), max(size, 1))
+        counts = np.bincount(start, minlength=size)
+        return np.concatenate([[0], np.cumsum(counts)]), end
 
     def parts(self) -> np.ndarray:
         """(F,) int: number, from 0 on, of the connected part that each face belongs to."""
@@ -97,7 +97,7 @@ class Shape:
 
     def euler_characteristic(self) -> int:
         """V - E + F over the vertices in use: 2 for one closed surface without holes, 0 for a torus."""
-        return len(np.unique(self.faces)) - len(self.edges()) + len(self.faces)
+        return len(distinct(self.faces)) - len(self.edges()) + len(self.faces)
 
     def _half_edges(self) -> np.ndarray:
         return np.concatenate([self.faces[:, [0, 1]], self.faces[:, [1, 2]], self.faces[:, [2, 0]]])

@@ -181,7 +181,7 @@ def _grid(
     cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
     while True:
         centers = bounds[0] + (cells + 0.5) / side * (bounds[1] - bounds[0])
-        reach = np.full(len(cells), np.linalg.norm(bounds[1] - bounds[0]) / side / 2)
+        reach = float(np.linalg.norm(bounds[1] - bounds[0])) / side / 2
         cells = cells[_possible(distances, cameras, centers.astype(np.float32), reach)]
         if side == _CELLS:
             break
@@ -243,22 +243,23 @@ def _silhouette(
     return covered.reshape(height, width)
 
 
-def _possible(
-    distances: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: np.ndarray
-) -> np.ndarray:
+def _possible(distances: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: float) -> np.ndarray:
     """(P,) bool, False where nothing within `reach` of a point (P, 3) can lie in the hull."""
     alive = np.arange(len(points))
     for distance, camera in zip(distances, cameras, strict=True):
-        local = points[alive] @ camera.rotation.T.astype(np.float32) + camera.translation.astype(np.float32)
-        depth = local[:, 2]
-        plane = local[:, :2] / np.where(depth > 0, depth, 1)[:, None]
+        # Row by row: arrays of one coordinate each are several times as fast as one of short rows.
+        local = camera.rotation.astype(np.float32) @ points[alive].T
+        u, v, depth = local + camera.translation.astype(np.float32)[:, None]
+        u, v = (a / np.where(depth > 0, depth, np.float32(1)) for a in (u, v))
         k = camera.intrinsics
-        x = np.floor(np.clip(plane @ k[0, :2] + k[0, 2], -1, camera.size[0])).astype(np.int32) + 1
-        y = np.floor(np.clip(plane @ k[1, :2] + k[1, 2], -1, camera.size[1])).astype(np.int32) + 1
+        x, y = (
+            np.floor(np.clip(row[0] * u + row[1] * v + row[2], -1, most)).astype(np.int32) + 1
+            for row, most in zip(k[:2].astype(np.float32), camera.size, strict=True)
+        )
         # An offset d moves (X, Y) / Z by at most |d| (1 + |(X, Y) / Z|) / (Z - |d|); 1.5 pixels are for the
         # rounding of both places to pixels.
-        room = depth - reach[alive]
-        moved = reach[alive] * (1 + np.linalg.norm(plane, axis=1)) / np.where(room > 0, room, 1)
+        room = depth - reach
+        moved = reach * (1 + np.sqrt(u * u + v * v)) / np.where(room > 0, room, 1)
         near = distance[y, x] <= moved * np.linalg.norm(k[:2, :2], 2) + 1.5
         alive = alive[near | (room <= 0)]
     possible = np.zeros(len(points), dtype=bool)

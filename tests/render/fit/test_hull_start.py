@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reference import masks_of
+from scipy.ndimage import distance_transform_edt
 
 from dressi import DressiAD
 from dressi.errors import InputError
@@ -14,6 +15,7 @@ from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset
 from dressi.render.fit.start import hull as hull_module
+from dressi.render.fit.start.agreement import near_cells
 from dressi.render.fit.start.choice import hull_start
 from dressi.render.fit.start.hull import Hull
 from dressi.render.mesh import Mesh, primitives
@@ -81,6 +83,16 @@ def test_the_hull_is_a_closed_surface_of_even_triangles():
     ends = mesh.positions[mesh.edges()]
     short, long = np.percentile(np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1), (5, 95))
     assert long < 4 * short
+
+
+@pytest.mark.parametrize("shape", [(20, 30, 25), (9, 3, 40), (1, 5, 2)])
+@pytest.mark.parametrize("distance", [1, 3.5, 5.5, 10.9])
+def test_cells_nearby_are_those_of_the_distance_transform(shape: tuple[int, ...], distance: float):
+    for share in (0.001, 0.02, 0.5):
+        cells = np.random.default_rng(0).random(shape) < share
+        cells[0, 0, 0] = True
+        expected = np.asarray(distance_transform_edt(~cells)) <= distance
+        np.testing.assert_array_equal(near_cells(cells, distance), expected)
 
 
 def test_holes_and_parts_of_the_masks_are_there_at_the_start(balls):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..rows import distinct
+
 
 @dataclass(frozen=True)
 class HalfEdges:
@@ -35,7 +37,7 @@ class HalfEdges:
 
     def keys(self, count: int) -> np.ndarray:
         """Sorted numbers of all edges, for ``present``."""
-        return np.unique(edge_keys(self.start, self.end, count))
+        return distinct(edge_keys(self.start, self.end, count))
 
 
 def half_edges(faces: np.ndarray, count: int) -> HalfEdges:
