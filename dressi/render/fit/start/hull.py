@@ -15,7 +15,9 @@ from .agreement import Agreement, Small, needed
 from .carving import SCENE, Cones
 
 CELLS = 160
-"""Cells of the grid of the hull along its longest side."""
+"""Most cells of the grid of the hull along its longest side."""
+CELLS_OF_PIXEL = 4
+"""Most of them for a pixel of the longer side of the masks: smaller ones show nothing more."""
 BLURS = (0.5, 1.0, 2.0)
 """Smoothing of the field in cells: takes the edge off the creases where cones meet. The hull of frayed masks needs more."""
 MOST_FACES = 4.0
@@ -47,7 +49,7 @@ class Hull:
             return cls(np.full((1, 1, 1), -1.0), Grid(np.zeros(3), 1.0, (1, 1, 1)), small, found.wrong, False)
         if found.wrong:
             cones = cones.without(set(found.wrong))
-        grid = Grid.around(found.box, CELLS)
+        grid = Grid.around(found.box, min(CELLS, CELLS_OF_PIXEL * max(cones.size)))
         field = cones.on(grid)
         keep = needed(field > 0, grid, small)
         # Points that are dropped lie outside; the surface between them and those that are kept is half way.
