@@ -8,6 +8,7 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import NumpyExecutor, evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.least_squares import GaussNewton
 from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
@@ -280,6 +281,10 @@ def test_a_weight_of_the_loss_can_follow_the_clock():
         (lambda x: optim.per_parameter({}).build([x], [x]), "no optimizer for"),
         (lambda x: optim.per_parameter({x: optim.sgd(1)}).build([Variable(FLOAT)], [x]), "needs a name"),
         (lambda x: optim.chain(optim.trace(0.5), optim.trace(0.5)).build([x], [x]), "two parts"),
+        (lambda x: optim.per_parameter({x: GaussNewton()}), "a least-squares solver moves all"),
+        (lambda x: optim.per_parameter({}, default=optim.sgd), "a part of an optimizer is made by"),
+        (lambda x: optim.Clocked(GaussNewton(), optim.clock()), "GaussNewton.counter=step"),
+        (lambda x: optim.Clocked(optim.sgd(0.1), x), "made by optim.clock"),
         (lambda x: optim.adam(0.1, (1.0, 0.9)), "betas"),
         (lambda x: optim.piecewise([(5, 1.0), (2, 0.1)]), "rising"),
         (lambda x: optim.exponential(1.0, -1.0), "positive"),

@@ -50,9 +50,9 @@ class LevenbergMarquardt(LeastSquares):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._number("radius", 0.0, above=True)
-        self._number("min_relative_decrease", 0.0)
-        low, high = self.diagonal
-        if not 0 < low <= high:
+        self._number("min_relative_decrease", 0.0, below=1.0)
+        pair = isinstance(self.diagonal, Sequence) and len(self.diagonal) == 2
+        if not (pair and 0 < self.diagonal[0] <= self.diagonal[1]):
             raise GraphError(
                 f"diagonal of LevenbergMarquardt is (low, high) with 0 < low <= high, not {self.diagonal!r}"
             )

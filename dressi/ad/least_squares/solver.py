@@ -11,9 +11,9 @@ import numpy as np
 
 from ...errors import GraphError
 from ..graph import Variable
-from ..optim.optimizer import STEP, State, clock, names
+from ..optim.optimizer import STEP, State, check_clock, clock, names
 from ..procedure import Procedure
-from ..types import INT, whole
+from ..types import whole
 from .energy import Energy
 from .linear.conjugate_gradient import states
 from .linear.preconditioner import Multilevel, Preconditioner
@@ -38,21 +38,23 @@ class LeastSquares(Method):
     def __post_init__(self) -> None:
         whole(self.iterations, "the number of iterations", 1)
         whole(self.reset, "the period of the residual's reset", 0)
-        if self.counter is not None and (self.counter.vtype, self.counter.domain) != (INT, clock().domain):
-            raise GraphError(f"the counter of steps is made by optim.clock(), not {self.counter}")
+        if self.counter is not None:
+            check_clock(self.counter)
         if not isinstance(self.preconditioner, Preconditioner):
             raise GraphError(
                 f"a preconditioner is Jacobi(), BlockJacobi() or Multilevel(), not {self.preconditioner!r}"
             )
-        for name in ("tolerance", "function_tolerance", "forcing"):
+        for name in ("tolerance", "function_tolerance"):
             self._number(name, 0.0)
+        self._number("forcing", 0.0, below=1.0)
 
-    def _number(self, name: str, least: float, *, above: bool = False) -> None:
+    def _number(self, name: str, least: float, *, above: bool = False, below: float = np.inf) -> None:
         value = getattr(self, name)
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-        if not (number > least if above else number >= least):
+        if not ((number > least if above else number >= least) and number < below):
             bound = f"above {least:g}" if above else f"of at least {least:g}"
-            raise GraphError(f"{name} of {type(self).__name__} is a number {bound}, not {value!r}")
+            bound += f" and below {below:g}" if below < np.inf else ""
+            raise GraphError(f"{name} of {type(self).__name__} is a finite number {bound}, not {value!r}")
 
     def states(self, parameters: Sequence[Variable]) -> State:
         """New state leaves by name, the step counter included. Raises GraphError for parameters that cannot be unknowns."""

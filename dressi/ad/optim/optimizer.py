@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,13 @@ def clock() -> Variable:
     0
     """
     return Variable(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
+
+
+def check_clock(counter: Any) -> None:
+    """Raises GraphError unless a counter of steps is a leaf as ``clock`` makes them."""
+    fits = isinstance(counter, Variable) and counter.is_leaf and counter.vtype is INT
+    if not fits or counter.domain != clock().domain:
+        raise GraphError(f"the counter of steps is made by optim.clock(), not {counter!r}")
 
 
 def names(parameters: Sequence[Variable]) -> list[str]:

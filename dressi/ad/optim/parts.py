@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 from ...errors import GraphError
 from ..graph import Variable
-from .optimizer import STEP, Optimizer, State, flushed, moment, names
+from .optimizer import STEP, Optimizer, State, check_clock, flushed, moment, names
 
 
 class Chain(Optimizer):
     """Parts of an optimizer applied one after the other; see ``chain``."""
 
     def __init__(self, *parts: Optimizer):
+        _check_parts(parts)
         self.parts = parts
 
     def init(self, parameters: Sequence[Variable]) -> State:
@@ -28,6 +30,15 @@ class Chain(Optimizer):
             gradients, changed = part.update(gradients, state, parameters)
             new |= changed
         return list(gradients), new
+
+
+def _check_parts(parts: Iterable[Any]) -> None:
+    for part in parts:
+        if not isinstance(part, Optimizer):
+            raise GraphError(
+                f"a part of an optimizer is made by adam(rate), sgd(rate), ..., not {part!r}; a least-squares solver moves all"
+                " unknowns together and stands alone, GaussNewton(counter=step)"
+            )
 
 
 def _merge(state: State, more: State) -> None:
@@ -81,7 +92,7 @@ class Clocked(Optimizer):
     """An optimizer with a given step counter, so that the loss can depend on the step.
 
     optimizer: computes the updates. counter: INT of one texel, from ``clock``. The loss may use it for weights
-    (``rate_at``), random numbers, or to pick views.
+    (``rate_at``), random numbers, or to pick views. Raises GraphError.
 
     >>> step, x = optim.clock(), Variable.of(0.0, name="x")
     >>> with DressiAD() as ad:
@@ -93,6 +104,8 @@ class Clocked(Optimizer):
     """
 
     def __init__(self, optimizer: Optimizer, counter: Variable):
+        _check_parts([optimizer])
+        check_clock(counter)
         self.optimizer, self.counter = optimizer, counter
 
     def init(self, parameters):
@@ -109,6 +122,7 @@ class PerParameter(Optimizer):
     """A different optimizer for each parameter; all count the same step."""
 
     def __init__(self, optimizers: Mapping[Variable, Optimizer], default: Optimizer | None = None):
+        _check_parts([*optimizers.values(), *([] if default is None else [default])])
         self.optimizers, self.default = dict(optimizers), default
 
     def _groups(self, parameters: Sequence[Variable]) -> list[tuple[Optimizer, list[int]]]:
