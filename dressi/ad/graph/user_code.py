@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 _PACKAGE = str(Path(__file__).absolute().parents[2]) + os.sep
@@ -22,6 +23,21 @@ def _is_inside(file: str) -> bool:
     )
 
 
+def _inside_of_package(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    if file not in _inside:
+        _inside[file] = _is_inside(file)
+    return _inside[file]
+
+
+def user_level() -> int:
+    """The ``stacklevel`` of a warning by the caller that names the same frame as ``user_line``."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _inside_of_package(frame):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def user_line(made: object = None) -> str:
     """``file:line`` of the innermost frame that is neither in dressi nor in an installed package.
 
@@ -29,12 +45,8 @@ def user_line(made: object = None) -> str:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        inside = _inside.get(file)
-        if inside is None:
-            inside = _inside[file] = _is_inside(file)
-        if not inside and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
-            return f"{file}:{frame.f_lineno}"
+        if not _inside_of_package(frame) and not (frame.f_code.co_name == "__init__" and _holds(frame, made)):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "dressi"
 

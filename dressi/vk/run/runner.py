@@ -13,7 +13,7 @@ from .measure.timing import print_times
 from .steps import Steps
 from .values.evaluations import Evaluations
 from .values.losses import Losses
-from .values.residuals import check_start, warn_of_idle, warn_of_losses
+from .values.residuals import check_derivatives, check_start, warn_of_idle, warn_of_losses
 from .workspace import Workspace
 
 
@@ -35,6 +35,7 @@ class Runner:
         self._losses = Losses(objective, workspace)
         self._built: VulkanExecutor | Steps | None = None
         self._program: Program | None = None
+        self._began = False  # a step of a least-squares solver has shown finite derivatives
 
     def program(self) -> Program:
         """The simplified Program of a step. Of a least-squares solver only what records the losses."""
@@ -65,8 +66,13 @@ class Runner:
         return built.executors if isinstance(built, Steps) else {"step": built}
 
     def run(self, n: int) -> None:
-        """Queue ``n`` steps."""
-        self._losses.run(self._build(), n)
+        """Queue ``n`` steps. The first one of a least-squares solver is waited for, and checked."""
+        built = self._build()
+        if n and isinstance(built, Steps) and not self._began:
+            self._losses.run(built, 1)
+            check_derivatives(self._objective, self._evaluations)
+            self._began, n = True, n - 1
+        self._losses.run(built, n)
 
     def wait(self) -> None:
         """Wait until all steps are done."""
@@ -77,8 +83,8 @@ class Runner:
         """The recorded loss of every step so far; also after ``close``."""
         known = len(self._losses.found)
         losses = self._losses.read(self._built)
-        if isinstance(self._built, Steps):
-            warn_of_losses(losses[known:])
+        if self._began:
+            warn_of_losses(losses[known:], self._objective, self._evaluations)
         return losses
 
     def forget(self) -> None:
@@ -92,7 +98,7 @@ class Runner:
         """Release what was built."""
         if self._built is not None:
             self._built.close()
-            self._built = None
+            self._built, self._began = None, False
 
     def print_times(self) -> None:
         """Print the times of the stages, if steps ran."""

@@ -51,6 +51,39 @@ def test_squares_that_vanish_are_said(device):
             ad.step()
 
 
+@pytest.mark.parametrize("solver", [GaussNewton(), LevenbergMarquardt(independent=True)])
+def test_derivatives_that_are_not_finite_are_named(device, solver):
+    depth = Variable.of([1.0, 2.0, np.nan, 4.0, 5.0])
+    x = Variable.of(np.zeros(5), name="x")
+    seen = F.select(
+        F.equal(depth, depth), F.square(x - depth), 0.0
+    )  # its value is 0 at the NaN, its slope is not
+    with DressiAD(device) as ad:
+        ad.set_loss([0.1 * x, seen])
+        ad.set_optimizer(solver, [x])
+        for _ in range(2):
+            with pytest.raises(InputError, match=r"residual 1 .* by FLOAT x .* is nan at texel \(2, 0\)"):
+                ad.step(3)
+        assert not ad.recv(x).any()
+        ad.send(depth, np.full(5, 2.0))
+        ad.step(40)
+        np.testing.assert_allclose(ad.recv(x), 1.7924, atol=1e-3)  # 0.02 x = 4 (2 - x)^3
+
+
+def test_derivatives_that_are_not_finite_later_are_said(device):
+    depth, x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0]), Variable.of(np.zeros(5), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([0.1 * x, F.select(F.equal(depth, depth), F.square(x - depth), 0.0)])
+        ad.set_optimizer(LevenbergMarquardt(), [x])
+        ad.step()
+        found = ad.recv(x)
+        ad.send(depth, [1.0, 2.0, np.nan, 4.0, 5.0])
+        ad.step(3)
+        with pytest.warns(RuntimeWarning, match="the derivative of the residuals was infinite or NaN"):
+            ad.losses()
+        np.testing.assert_array_equal(ad.recv(x), found)
+
+
 @pytest.mark.filterwarnings("default")
 def test_a_singular_system_is_said(device):
     x = Variable.of(np.arange(8.0), name="x")
@@ -108,7 +141,13 @@ def test_all_unknowns_frozen(device):
     [
         lambda: LevenbergMarquardt(iterations=0),
         lambda: LevenbergMarquardt(radius=0.0),
+        lambda: LevenbergMarquardt(radius=np.inf),
         lambda: LevenbergMarquardt(diagonal=(1.0, 0.5)),
+        lambda: LevenbergMarquardt(diagonal=1.0),
+        lambda: LevenbergMarquardt(min_relative_decrease=1.0),
+        lambda: LevenbergMarquardt(counter=3),
+        lambda: LevenbergMarquardt(counter=Variable.of(3.0)),
+        lambda: GaussNewton(forcing=1.0),
         lambda: GaussNewton(tolerance=-1.0),
         lambda: GaussNewton(line_search=-1),
         lambda: least_squares.huber(0.0),

@@ -49,6 +49,8 @@ class Normal:
 
 VECTORS = ("change", "residual", "direction", "diagonal", "gradient")
 NUMBERS = ("residual_energy", "model_decrease", "inner_iterations", "enough_energy")
+OUTCOME = NUMBERS[:2]
+"""Numbers that are infinite or NaN after a solve if J^T r was."""
 FACTORS = ("alpha", "beta")
 """Numbers that only an iteration itself reads. As state they are stored once, so that no later pass needs the old values
 of the numbers that they follow from, and all of these are overwritten in place."""

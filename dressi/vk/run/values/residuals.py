@@ -1,4 +1,4 @@
-"""What is checked before a least-squares solver starts: residuals that are no numbers stop it with a sentence."""
+"""What is checked when a least-squares solver starts: residuals and derivatives that are no numbers stop it with a sentence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....ad.graph import Variable
+from ....ad.graph.user_code import user_level
 from ....ad.least_squares.energy import Energy
+from ....ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ....ad.least_squares.linear.diagonal import diagonal
+from ....ad.least_squares.linear.jacobian import Jacobian
 from ....ad.objective import Objective
 from ....ad.ops.pixel.compare import Select
 from ....ad.traversal import topological_order
@@ -33,12 +37,10 @@ def check_start(objective: Objective, evaluations: Evaluations) -> None:
         (values,) = (r.result() for r in evaluations.read([residual]))
         bad = ~np.isfinite(values)
         if bad.any():
-            values, bad = (v.reshape(residual.shape) for v in (values, bad))
-            tile, y, x = np.argwhere(bad)[0][:3]
             raise InputError(
-                f"residual {k} of the energy, {residual} (made at {residual.where}), is {values[bad][0]} at texel"
-                f" ({x}, {y}) of tile {tile} when the solver starts, and not finite at {bad.sum()} of {bad.size} values;"
-                " start from other unknowns, or guard the operation that overflows"
+                f"residual {k} of the energy, {residual} (made at {residual.where}), is {_first(values, residual)} when the"
+                f" solver starts, and not finite at {bad.sum()} of {bad.size} values; start from other unknowns, or guard"
+                " the operation that overflows"
             )
     raise InputError(
         f"the cost of the energy is {cost.item()} when the solver starts, although all residuals are finite: their squares"
@@ -59,15 +61,56 @@ def _check_underflow(energy: Energy, evaluations: Evaluations) -> None:
             )
 
 
-def warn_of_losses(losses: Sequence[float]) -> None:
-    """Warns when a recorded cost is infinite or NaN, as after such values were sent."""
+def check_derivatives(objective: Objective, evaluations: Evaluations) -> None:
+    """After the first step: raises InputError that names the residual, the unknown and the texel if J^T r is infinite or NaN,
+    where conjugate gradients end before they begin."""
+    energy = objective.energy
+    if energy is None or _solved(objective, evaluations):
+        return
+    moving = [p for p in objective.parameters if p not in objective.frozen]
+    for k, (named, residual) in enumerate(zip(energy.residuals, energy.linearized(), strict=True)):
+        slopes = evaluations.read(Jacobian([residual], moving).reverse([residual]))
+        for p, slope in zip(moving, slopes, strict=True):
+            values = slope.result()
+            if not np.isfinite(values).all():
+                raise InputError(
+                    f"the derivative of residual {k} of the energy, {named} (made at {named.where}), by {p} is"
+                    f" {_first(values, p)}, although the residual is finite: an operation on its way has no finite slope"
+                    " there, such as F.sqrt at 0, or any operation on NaN whose result an F.select leaves out; guard its"
+                    " argument, as in F.square(x - F.select(valid, data, 0.0))"
+                )
+
+
+def _first(values: np.ndarray, like: Variable) -> str:
+    """The first value that is not finite, and where: "nan at texel (2, 0) of tile 0"."""
+    values = values.reshape(like.shape)
+    bad = ~np.isfinite(values)
+    tile, y, x = np.argwhere(bad)[0][:3]
+    return f"{values[bad][0]} at texel ({x}, {y}) of tile {tile}"
+
+
+def _solved(objective: Objective, evaluations: Evaluations) -> bool:
+    """Whether the last linear solve came to numbers."""
+    numbers = evaluations.read([objective.state[name] for name in OUTCOME])
+    return all(np.isfinite(number.result()).all() for number in numbers)
+
+
+def warn_of_losses(losses: Sequence[float], objective: Objective, evaluations: Evaluations) -> None:
+    """Warns when a recorded cost is infinite or NaN, as after such values were sent; or the last linear solve."""
     bad = [k for k, loss in enumerate(losses) if not np.isfinite(loss)]
+    if not bad and losses and not _solved(objective, evaluations):
+        warnings.warn(
+            "the derivative of the residuals was infinite or NaN in the last step, although their cost is finite; the"
+            " unknowns stay where they are",
+            RuntimeWarning,
+            stacklevel=user_level(),
+        )
     if bad:
         warnings.warn(
             f"the cost was {losses[bad[0]]} before step {bad[0]}; the unknowns stay where they are until finite values are"
             " sent to the leaves that the residuals read",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
 
 
@@ -88,5 +131,5 @@ def warn_of_idle(objective: Objective, evaluations: Evaluations) -> None:
                 f"{idle} of the {numbers.size} numbers of {p} change no residual where the solver starts: the"
                 " system is singular, and they stay where they are",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=user_level(),
             )
