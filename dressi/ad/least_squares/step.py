@@ -194,12 +194,14 @@ class Solve:
         return [part for part in (*period * periods, replace(plain, times=left)) if part.times]
 
     def _begun(self, record: Updates) -> Updates:
-        """What the first part of a step updates in any case: the cost, the leaves ``drawn``, and the solver's numbers."""
+        """What the first part of a step updates in any case: the cost, the leaves ``drawn``, the solver's numbers, and what is
+        recorded while a problem runs."""
+        running = F.max(self.running, "n")
         return [
             (self.state[COST], self.energy.cost(self.axes)),
             *((leaf, drawn) for drawn, leaf in self.drawn.items()),
             *self.solver.begins(self),
-            *record,
+            *((leaf, F.select(running, new, leaf)) for leaf, new in record),
         ]
 
     def _direct(self, record: Updates) -> Part:

@@ -43,7 +43,7 @@ from ...config import config
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import NOTHING, Dependencies, Leaves, crossing
 from .analysis.static import split_static
-from .analysis.updates import OldValue, Updates, effective_updates, snapshot_leaves
+from .analysis.updates import OldValue, Updates, effective_updates, separate_updates
 from .context import Context
 from .glsl.generate import generate
 from .glsl.shaders import ShaderText
@@ -116,12 +116,12 @@ def build_plan(
     packed together with what the steps update.
 
     ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the device model are
-    trees of short ones, a scatter that reads more images than the device allows is a sum of several, and a leaf that
-    becomes the new value of another while the step overwrites it is copied by a Function.
+    trees of short ones, a scatter that reads more images than the device allows is a sum of several, and a Function
+    copies a new value that is a leaf which the step overwrites, or that of another leaf too.
     """
     program.check()
     cost = cost or CPU
-    program = sample_in_hardware(snapshot_leaves(program), limits, cost, options)
+    program = sample_in_hardware(separate_updates(program), limits, cost, options)
     program = gather_at_lists(program, cost, options, changing)
     program = shorten_loops(program, limits, cost)
     while True:

@@ -237,3 +237,12 @@ def test_calls_inside_of_calls_are_counted(texels):
 @pytest.mark.vk
 def test_samples_of_small_textures_fit_the_stack_of_drivers(device):
     follows_float64(trilinear_samples(3), device)
+
+
+# ---- updates
+def test_one_new_value_of_several_leaves_is_written_in_place(device):
+    x, y, z, data = leaf(name="x"), leaf(name="y", seed=1), leaf(name="z", seed=2), leaf(name="data", seed=3)
+    mean, other = (x + y) * 0.5, leaf(name="other", seed=4)
+    updates = ((x, mean), (y, mean), (z, x), (other, data), (data, data))
+    plan = follows_float64(Program({"z": z * 2.0}, updates), device)
+    assert plan.step.copies == ((other, data),)  # of a leaf: nothing computes it

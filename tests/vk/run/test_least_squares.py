@@ -13,6 +13,7 @@ from dressi import (
     F,
     GaussNewton,
     LevenbergMarquardt,
+    PlanOptions,
     Variable,
     adam,
     least_squares,
@@ -108,6 +109,23 @@ def test_independent_problems_are_those_of_one(device):
             passes.append(len(ad.plan.stages))
     np.testing.assert_allclose(batch, np.stack(alone), atol=1e-6)
     assert len(set(passes)) == 1  # three problems take the passes of one
+
+
+@pytest.mark.parametrize("options", [PlanOptions(), PlanOptions(update_in_place=False)], ids=["gated", "open"])
+@pytest.mark.parametrize("independent", [False, True])
+def test_a_converged_problem_records_nothing(device, options, independent):
+    """The history of losses is the same whether the device can skip the parts of a step or not."""
+    start = np.zeros((2, 6, 5))
+    x, y = (Variable.of(start, name=name) for name in "xy")
+    with DressiAD(device, options=options) as ad:
+        ad.set_loss([F.square(x) - 4.0 + y, y - 1.0, 0.1 * x - 0.3])
+        ad.set_optimizer(LevenbergMarquardt(independent=independent), [x, y])
+        ad.step(40)
+        steps = len(ad.losses())
+        assert steps < 30
+        ad.step(5)
+        assert len(ad.losses()) == steps
+        assert bool(ad.plans["linearize"].step.copies) != options.update_in_place
 
 
 def test_a_converged_problem_waits_until_something_is_sent(device):

@@ -29,16 +29,20 @@ def effective_updates(program: Program) -> Updates:
     return tuple((leaf, new) for leaf, new in program.updates if leaf is not new)
 
 
-def snapshot_leaves(program: Program) -> Program:
-    """The program in which every new value that is a leaf the step overwrites is a computed copy of it.
+def separate_updates(program: Program) -> Program:
+    """The program in which every update has a computed value of its own, so that it can be written in place.
 
-    With the updates ``previous = current`` and ``current = current + 1`` a plain copy at the end of the step would
-    read ``current`` after it was overwritten. The computed copy has an image of its own, and packing orders it.
+    A new value that is a leaf which the step overwrites becomes a computed copy of it. With the updates ``previous =
+    current`` and ``current = current + 1`` a plain copy at the end of the step would read ``current`` after it was
+    overwritten. The new value of several leaves gets a computed copy for each but the first.
     """
     overwritten = {leaf for leaf, _ in effective_updates(program)}
-    copied = {new: None for leaf, new in effective_updates(program) if new in overwritten}
-    if not copied:
-        return program
-    snapshot = {leaf: StopGradient(leaf).output for leaf in copied}
-    updates = tuple((leaf, new if leaf is new else snapshot.get(new, new)) for leaf, new in program.updates)
-    return replace(program, updates=updates)
+    snapshots = {v: StopGradient(v).output for _, v in effective_updates(program) if v in overwritten}
+    updates, taken = [], set(overwritten)
+    for leaf, new in program.updates:
+        if leaf is not new:
+            new = snapshots.get(new, new)
+            new = StopGradient(new).output if new in taken else new
+            taken.add(new)
+        updates.append((leaf, new))
+    return program if tuple(updates) == program.updates else replace(program, updates=tuple(updates))
