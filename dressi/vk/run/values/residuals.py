@@ -124,7 +124,7 @@ def warn_of_idle(objective: Objective, evaluations: Evaluations) -> None:
     if rest:
         return
     for p, value in zip(moving, evaluations.read(squares), strict=True):
-        numbers = p.as_given(value.result())
+        numbers = value.result()
         idle = int(np.count_nonzero(numbers == 0.0))
         if idle:
             warnings.warn(
