@@ -111,7 +111,9 @@ def test_independent_problems_are_those_of_one(device):
     assert len(set(passes)) == 1  # three problems take the passes of one
 
 
-@pytest.mark.parametrize("options", [PlanOptions(), PlanOptions(update_in_place=False)], ids=["gated", "open"])
+@pytest.mark.parametrize(
+    "options", [PlanOptions(), PlanOptions(update_in_place=False)], ids=["gated", "open"]
+)
 @pytest.mark.parametrize("independent", [False, True])
 def test_a_converged_problem_records_nothing(device, options, independent):
     """The history of losses is the same whether the device can skip the parts of a step or not."""

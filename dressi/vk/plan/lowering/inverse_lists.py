@@ -62,33 +62,33 @@ class InverseList(Variable):
 
     def of(self, indices: np.ndarray) -> np.ndarray:
         """The value for these indices. Raises InputError for a list that no device may walk."""
-        counts, order = inverted(indices, self.indices.vtype.is_scalar, self.table, self.source)
+        texels = named_texels(indices, self.indices.vtype.is_scalar, self.table, self.source)
+        if self.part == "entries":
+            return np.argsort(texels, axis=1, kind="stable").reshape(self.shape)
+        counts = lengths(texels, self.table)
         if counts.max() > MOST:
             raise InputError(
                 f"{self.indices} names one texel {counts.max()} times, more often than a loop may be long; give it as the data of"
                 " a new Variable, or plan with PlanOptions(gather_at_lists=False)"
             )
-        if self.part == "entries":
-            return order.reshape(self.shape)
-        first = np.cumsum(counts, axis=1) - counts
-        return np.stack([first, counts], -1).reshape(self.shape)
+        return np.stack([np.cumsum(counts, axis=1) - counts, counts], -1).reshape(self.shape)
 
 
-def inverted(
-    indices: np.ndarray, scalar: bool, table: Domain, source: Domain
-) -> tuple[np.ndarray, np.ndarray]:
-    """(tiles, texels) numbers of additions, and (tiles, texels) source texels sorted by where they add; those that add
-    nowhere come last. tiles: those of the indices where each has a table of its own, else 1."""
-    (width, height), tiles = table
+def named_texels(indices: np.ndarray, scalar: bool, table: Domain, source: Domain) -> np.ndarray:
+    """(tiles, source texels): the number of the texel that each adds to, row by row; that behind the last for none. tiles:
+    those of the indices where each has a table of its own, else 1."""
+    width, height = table.size
     x, y, inside = texel_of(indices, scalar, table.size)
-    where = np.where(inside, y * width + x, width * height)
-    if tiles == 1:
-        where = np.broadcast_to(where, (source.batch, source.size[1], source.size[0]))[None]
-    else:
-        where = np.broadcast_to(where, (len(where), source.size[1], source.size[0]))
-    where = where.reshape(len(where), -1)
-    counts = [np.bincount(row, minlength=width * height + 1)[:-1] for row in where]
-    return np.stack(counts), np.argsort(where, axis=1, kind="stable")
+    found = np.where(inside, y * width + x, width * height)
+    tiles = source.batch if table.batch == 1 else len(found)
+    found = np.broadcast_to(found, (tiles, source.size[1], source.size[0]))
+    return found.reshape(1 if table.batch == 1 else tiles, -1)
+
+
+def lengths(texels: np.ndarray, table: Domain) -> np.ndarray:
+    """(tiles, texels of the table): how often each is named."""
+    count = table.size[0] * table.size[1]
+    return np.stack([np.bincount(row, minlength=count + 1)[:-1] for row in texels])
 
 
 class Gather(PixelFunction):
@@ -214,8 +214,9 @@ def _longest(index: Variable, f: ScatterFunction, moving: Leaves) -> tuple[int, 
     """Entries of the longest list, in a tile and in all; None if the host does not know the indices."""
     if index.data is None or index in moving:
         return None
-    own = Domain(f.table.size, index.batch), Domain(f.source.size, index.batch)
-    counts = inverted(index.data, index.vtype.is_scalar, *own)[0]
+    own = Domain(f.table.size, index.batch)
+    texels = named_texels(index.data, index.vtype.is_scalar, own, Domain(f.source.size, index.batch))
+    counts = lengths(texels, own)
     in_tile = int(counts.max())
     if f.table.batch > 1:
         return in_tile, in_tile
