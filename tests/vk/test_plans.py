@@ -230,6 +230,26 @@ def test_tiles_in_a_grid_give_the_same_image(device):
     assert close(results(program, device, limits=narrow), results(program, device), 1e-6)
 
 
+@pytest.mark.parametrize("height", [16384, 25])
+def test_one_texel_a_tile_is_computed_by_the_first_of_the_tile(device, height):
+    """Rates of several problems, a count of all, beside images of which each tile has a rate."""
+    rng = np.random.default_rng(2)
+    x = Variable(FLOAT, (6, 8), 5, name="x", data=rng.random((5, 8, 6)))
+    rate = Variable(VEC3, (1, 1), 5, name="rate", data=rng.random((5, 1, 1, 3)))
+    count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
+    own = F.to_float(F.tile_index((1, 1), 5)) + F.to_float(count)
+    updates = ((x, x - rate.y * x), (rate, rate * 0.5 + own + F.sum(x, "xy")), (count, count + 1))
+    program = Program({}, updates)
+    limits = DeviceLimits(max_framebuffer_height=height, max_framebuffer_width=64)
+    oracle = NumpyExecutor(program)
+    oracle.run(3)
+    with VulkanExecutor(program, device, limits=limits) as run:
+        assert any(s.fused for s in run.plan.step.sub_stages)
+        run.run(3)
+        for leaf, _ in updates:
+            np.testing.assert_allclose(run.recv(leaf), oracle.recv(leaf), rtol=2e-6)
+
+
 def test_a_device_belongs_to_its_thread(device):
     caught = []
 

@@ -105,8 +105,8 @@ class PrimitiveWork(Work):
 
 @dataclass(frozen=True, eq=False)
 class PixelWork(Work):
-    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well; their
-    outputs come last among those of the host."""
+    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well, or over one texel
+    a tile, done by the first of each tile; their outputs come last among those of the host."""
 
     fused: tuple[SubStage, ...] = ()
 

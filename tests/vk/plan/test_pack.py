@@ -169,6 +169,21 @@ def test_counters_are_fused_into_another_dispatch():
     assert {leaf for leaf, _ in plan.step.copies} == set(counters)
 
 
+def test_one_texel_a_tile_is_fused_as_one_texel_is():
+    """One problem and many have the same passes."""
+    found = []
+    for batch in (1, 8):
+        x = Variable(FLOAT, (8, 8), batch, name="x", data=np.zeros((batch, 8, 8)))
+        rate = Variable(FLOAT, (1, 1), batch, name="rate", data=np.ones((batch, 1, 1)))
+        count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
+        updates = ((x, x - rate * (x - 1.0)), (rate, 0.5 * rate), (count, count + 1))
+        plan = build_plan(Program({}, updates), profile("desktop"), shader_text)
+        (s,) = plan.step.sub_stages
+        assert {v.domain.batch for other in s.fused for v in other.outputs} == {1, batch}
+        found.append(len(plan.step.stages))
+    assert found == [1, 1]
+
+
 def test_images_of_fused_work_count_as_outputs_of_the_fragment_shader():
     """A matrix of four images and a counter are five outputs of one draw; where four are allowed they are dispatched."""
     m = Variable(MAT4, (8, 8), name="m", data=np.zeros((8, 8, 4, 4)))

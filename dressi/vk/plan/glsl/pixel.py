@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ....ad.graph import Variable
 from ..limits import DeviceLimits
-from ..substage import Compute, Fragment, SubStage
+from ..substage import ONE, Compute, Fragment, SubStage
 from .invocation import invocation
 from .shaders import Shaders, ShaderText
 from .writer import Writer, color_outputs
@@ -50,8 +50,8 @@ def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:
 def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
     """Statements of a draw or a dispatch: its own work at ``place``, then that of what is fused to it. Returns layouts."""
 
-    def store(outputs: Iterable[Variable]) -> list[str]:
-        return [f"imageStore({names[v]}_{p}, place, {e});" for v in outputs for p, e in w.planes(v)]
+    def store(outputs: Iterable[Variable], place: str = "place") -> list[str]:
+        return [f"imageStore({names[v]}_{p}, {place}, {e});" for v in outputs for p, e in w.planes(v)]
 
     others = {v for fused in s.fused for v in fused.outputs}
     for f in s.body:
@@ -60,10 +60,13 @@ def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
     w.lines += colors or store(v for v in s.outputs if v not in others)
     for fused in s.fused:
         outer = dict(w.names)
-        w.lines.append("if (place == ivec2(0)) {")
+        one = fused.domain == ONE
+        w.lines.append(f"if ({'place' if one else 'pixel'} == ivec2(0)) {{")
         for f in fused.body:
             if f.output not in w.names:
                 w.emit(f)
-        w.lines += [*store(fused.outputs), "}"]
+        for v in fused.outputs:
+            w.lines += store([v], w.texel(v, "tile", "ivec2(0)"))
+        w.lines.append("}")
         w.names = outer
     return layouts

@@ -1,8 +1,9 @@
 """Horizontal fusion: work on a single texel joins a larger dispatch.
 
 A pass over one texel costs as much as a pass over thousands. If no other SubStage of the step reads the result, as with
-the new value of a step counter, the first invocation of another dispatch computes it. The result gets an image of its
-own: other SubStages can still read the old value, and a copy at the end of the step replaces it.
+the new value of a step counter, the first invocation of another dispatch computes it; work on one texel of each tile is done
+by the first invocation of each tile, so that one problem and many have the same passes. The result gets an image of its own:
+other SubStages can still read the old value, and a copy at the end of the step replaces it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..uses import Uses
 
 
 def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; those over one texel whose outputs no SubStage reads are fused into others."""
+    """The SubStages; those over one texel, or one a tile, whose outputs no SubStage reads are fused into others."""
     if context.incremental:
         return list(sub_stages)
     limits, read = context.limits, context.uses.readers
@@ -26,12 +27,11 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
     for small in [s for s in sub_stages if _may_be_fused(s, read)]:
         if small not in sub_stages:
             continue  # it took another one in
-        overwritten = {leaf for s in sub_stages if s is not small for leaf in s.replaces.values()}
-        if any(r.variable in overwritten for r in small.reads):
-            continue
+        needed = {r.variable for r in small.reads}
         for k in reversed(range(len(sub_stages))):
             together = _together(sub_stages[k], small, limits)
-            ready = not {v for s in sub_stages[k:] for v in s.outputs} & {r.variable for r in small.reads}
+            ready = not {v for s in sub_stages[k:] for v in s.outputs} & needed
+            ready = ready and needed.isdisjoint(sub_stages[k].replaces.values())
             if (
                 sub_stages[k] is small
                 or together is None
@@ -51,12 +51,14 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
 
 def _may_be_fused(s: SubStage, read: Container[Variable]) -> bool:
     unread = not any(v in read for v in s.outputs)
-    return s.domain == ONE and isinstance(s.work, Undecided) and unread
+    return s.domain.size == ONE.size and isinstance(s.work, Undecided) and unread
 
 
 def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage | None:
     """Both as one SubStage. None unless the host becomes a dispatch: it overwrites a leaf, or does not fit a subpass."""
     if not isinstance(host.work, Undecided) or not (host.replaces or limits.violation(host.as_subpass())):
+        return None
+    if small.domain.batch not in (1, host.domain.batch):
         return None
     known = {r.variable for r in host.reads}
     more = tuple(Read(r.variable, Binding.TEXTURE, True) for r in small.reads if r.variable not in known)

@@ -206,7 +206,7 @@ def _loads(work: Work, s: SubStage, plan: Plan) -> list[Load]:
 
 @_loads.register
 def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
-    """All pixels, or those of active blocks; one invocation does what is fused over one texel."""
+    """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one texel."""
     sparse = isinstance(work, SparseWork) and work.sparse is not None
     each = Shader(s).run(_own_outputs(s), s.body)
     pixels = round((ACTIVE if sparse else 1.0) * _texels(s.domain))
@@ -215,7 +215,9 @@ def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
         once = Invocation()
         for other in work.fused:
             once = once.and_then(Shader(other).run(other.outputs, other.body))
-        loads.append(Load(1, once, float(sum(planes(other.outputs) for other in work.fused)), not s.draws))
+        tiles = max(other.domain.batch for other in work.fused)
+        stores = float(sum(planes(other.outputs) for other in work.fused))
+        loads.append(Load(tiles, once, stores, not s.draws))
     return loads
 
 
