@@ -109,11 +109,14 @@ def build_plan(
     options: PlanOptions = DEFAULT,
     cost: DeviceModel | None = None,
     changing: Leaves = NOTHING,
+    *,
+    gated: bool = False,
 ) -> Plan:
     """Packs a Program under the limits. Raises PlanError when something cannot fit.
 
     changing: leaves that no step updates, but that are expected to be sent between steps; what depends on them is
-    packed together with what the steps update.
+    packed together with what the steps update. gated: leaves are copied when a step begins wherever that leaves no copy
+    at its end, which a gate could not skip.
 
     ``program`` of the plan is the Program that was packed: loops longer than the ``longest_walk`` of the device model are
     trees of short ones, a scatter that reads more images than the device allows is a sum of several, and a Function
@@ -127,7 +130,7 @@ def build_plan(
     while True:
         try:
             with paused():
-                return _build(program, limits, shader_text, options, cost, changing)
+                return _build(program, limits, shader_text, options, cost, changing, gated)
         except DoesNotFit as error:
             if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                 raise
@@ -140,6 +143,7 @@ def contexts(
     options: PlanOptions = DEFAULT,
     cost: DeviceModel | None = None,
     changing: Leaves = NOTHING,
+    gated: bool = False,
 ) -> tuple[Context, Context]:
     """What the first pass gets for each of the two Schedules of a Program: what runs once, and the step."""
     cost = cost or CPU
@@ -168,6 +172,7 @@ def contexts(
             updates=updates,
             named=frozenset(program.outputs.values()),
             incremental=False,
+            gated=gated,
             dependencies=dependencies,
             analysis=analysis,
             uses=Uses(()),
@@ -184,8 +189,9 @@ def _build(
     options: PlanOptions,
     cost: DeviceModel,
     changing: Leaves,
+    gated: bool,
 ) -> Plan:
-    once, each = contexts(program, limits, options, cost, changing)
+    once, each = contexts(program, limits, options, cost, changing, gated)
     updated = frozenset(leaf for leaf, _ in each.updates)
     static, step = schedule(once, updated, "once"), schedule(each, updated, "step")
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}

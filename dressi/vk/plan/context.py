@@ -25,6 +25,7 @@ class Context:
     that have values before it runs; leaves are not among them.  updates: pairs (leaf, new value) at its end.
     named: outputs that a user reads by name, which need images of their own.  incremental: its Stages run again one
     by one when leaves are sent, so that SubStages that depend on different leaves must stay apart.
+    gated: the step is behind a gate, which cannot skip copies at its end.
     dependencies: the leaves that a value depends on.  analysis: order and readers of Functions, and which of them
     every reader computes again.  uses: the index of the SubStages that the next pass gets.
     """
@@ -38,6 +39,7 @@ class Context:
     updates: Updates
     named: frozenset[Variable]
     incremental: bool
+    gated: bool
     dependencies: Dependencies
     analysis: Analysis
     uses: Uses

@@ -29,7 +29,7 @@ from .built import UNGATED, BuiltPlan, Gating
 from .device.device import Device
 from .device.memory import DeviceImage
 from .device.transfer import Readback
-from .gate import can_be_gated
+from .gate import can_be_gated, copies_new_values, draws_lists
 from .reactive import Reactive
 from .shaders.pyglslang import compile_glsl
 from .store import Store, check_memory
@@ -69,11 +69,10 @@ class VulkanExecutor:
         )
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
+        self._gated = False  # plans copy leaves when a step begins, so that a gate can skip it
         plan = self._plan(changing)
-        if gating.gate is not None and not can_be_gated(plan):
-            # New values that another dispatch computes on the side are copied, which no gate can skip.
-            self._options = replace(self._options, fuse_horizontally=False)
-            plan = self._plan(changing)
+        if gating.gate is not None:
+            plan = self._gatable(plan)
         self._gating = gating if can_be_gated(plan) else gating._replace(gate=None)
         self.program = plan.program  # may differ: the planner splits scatters and copies leaves
         self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}
@@ -187,8 +186,22 @@ class VulkanExecutor:
             )
 
     # ---- plans
+    def _gatable(self, plan: Plan) -> Plan:
+        """A plan that a gate can switch off, in place of one whose new values are copied; if there is one."""
+        if copies_new_values(plan) and not draws_lists(plan):
+            # A dispatch computes new values on the side.
+            packed, self._options = self._options, replace(self._options, fuse_horizontally=False)
+            plan = self._plan(plan.changing)
+            if copies_new_values(plan):
+                # One dispatch reads leaves at other texels and computes their new values.
+                self._options, self._gated = packed, True
+                plan = self._plan(plan.changing)
+        return plan
+
     def _plan(self, changing: frozenset[Variable]) -> Plan:
-        plan = build_plan(self.program, self._limits, shader_text, self._options, self._cost, changing)
+        plan = build_plan(
+            self.program, self._limits, shader_text, self._options, self._cost, changing, gated=self._gated
+        )
         _debug(plan, self.device)
         return plan
 

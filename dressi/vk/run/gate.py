@@ -42,11 +42,19 @@ void main() {{
 
 
 def can_be_gated(plan: Plan) -> bool:
-    """Whether the step of a plan can be switched off: nothing draws lists of faces, and no value that it computes is
-    copied at its end, because a copy cannot be skipped."""
+    """Whether the step of a plan can be switched off."""
+    return not copies_new_values(plan) and not draws_lists(plan)
+
+
+def copies_new_values(plan: Plan) -> bool:
+    """Whether values that the step computes are copied at its end: a copy cannot be skipped."""
     made = {v for s in plan.step.sub_stages for v in s.outputs}
-    copied = any(new in made for _, new in plan.step.copies)
-    return not copied and not any(isinstance(s.work, Raster | ScatterDraw) for s in plan.step.sub_stages)
+    return any(new in made for _, new in plan.step.copies)
+
+
+def draws_lists(plan: Plan) -> bool:
+    """Whether the step draws lists of faces, which have counts of their own."""
+    return any(isinstance(s.work, Raster | ScatterDraw) for s in plan.step.sub_stages)
 
 
 class Gate:

@@ -19,6 +19,7 @@ from dressi import (
     least_squares,
     optim,
 )
+from dressi.vk.run.gate import can_be_gated
 
 SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), GaussNewton(reset=0)]
 
@@ -117,8 +118,24 @@ def test_independent_problems_are_those_of_one(device):
         assert passes[0] == one | {"linearize": one["linearize"] + 1}
 
 
+def test_small_problems_beside_each_other_can_be_skipped(device):
+    """Curves of their own parameters: one dispatch has all of a problem, and reads the unknowns from every point."""
+    at = np.linspace(0.0, 3.0, 20)
+    rates = np.linspace(0.3, 2.0, 6)
+    scale, rate = (Variable.of(np.ones((6, 1, 1)), name=name, batched=True) for name in ("scale", "rate"))
+    seen = Variable.of(2.0 * np.exp(-rates[:, None] * at).reshape(6, 1, 20))
+    with DressiAD(device) as ad:
+        ad.set_loss([scale * F.exp(-rate * Variable.of(at.reshape(1, 20))) - seen])
+        ad.set_optimizer(LevenbergMarquardt(independent=True), [scale, rate])
+        ad.step(20)
+        np.testing.assert_allclose(ad.recv(rate).ravel(), rates, atol=2e-3)
+        assert all(can_be_gated(plan) for plan in ad.plans.values())
+
+
 @pytest.mark.parametrize(
-    "options", [PlanOptions(), PlanOptions(update_in_place=False)], ids=["gated", "open"]
+    "options",
+    [PlanOptions(), PlanOptions(update_in_place=False, copy_leaves_first=False)],
+    ids=["gated", "open"],
 )
 @pytest.mark.parametrize("independent", [False, True])
 def test_a_converged_problem_records_nothing(device, options, independent):

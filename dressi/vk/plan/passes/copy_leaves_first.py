@@ -23,8 +23,9 @@ from ..uses import Uses
 
 
 def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if that saves a barrier: no
-    copy is left at the end of the step, all makers wait for something else, and no chain of SubStages gets longer."""
+    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is left at the end
+    of the step, and if that saves a barrier: all makers wait for something else, and no chain of SubStages gets longer. A
+    gated step pays the barrier."""
     found = list(sub_stages)
     placed = {leaf for s in found for leaf in s.replaces.values()}
     left = [(leaf, new) for leaf, new in context.updates if leaf not in placed]
@@ -33,7 +34,9 @@ def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[
     by_maker: dict[int, dict[Variable, Variable]] = {}
     for leaf, new in left:
         k = makers[new]
-        if k is None or k not in waiting or new in context.named or not _may_overwrite(found[k], leaf, new):
+        if k is None or new in context.named or not _may_overwrite(found[k], leaf, new):
+            return list(sub_stages)
+        if k not in waiting and not context.gated:
             return list(sub_stages)
         own = by_maker.setdefault(k, {})
         if new in own:
@@ -49,8 +52,10 @@ def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[
             epilogue = replace(epilogue, replaces={**epilogue.replaces, **replaced})
             found[k] = replace(found[k], work=replace(s.work, epilogue=epilogue))
     uses = Uses(found)
-    shorter = uses.can_run and _longest_chain(uses) <= _longest_chain(context.uses)
-    return found if shorter else list(sub_stages)
+    if not uses.can_run:
+        return list(sub_stages)
+    shorter = _longest_chain(uses) <= _longest_chain(context.uses)
+    return found if shorter or context.gated else list(sub_stages)
 
 
 def _longest_chain(uses: Uses) -> int:

@@ -63,3 +63,14 @@ def test_a_step_has_a_barrier_less():
     count = next(v for v in program.leaves if v.name == "count")
     alone = build_plan(Program({}, ((count, count + 1),)), profile("desktop"), shader_text)
     assert not alone.step.saved
+
+
+def test_a_gated_step_copies_nothing_at_its_end():
+    """Without a gate the copy at the end costs as much."""
+    x = Variable(FLOAT, (1, 1), 3, name="x", data=np.ones((3, 1, 1)))
+    wide = F.sum(F.square(F.expand(x, 3, (9, 7)) - 2.0), "xy")  # reads x at texel (0, 0) of any texel
+    program = Program({}, ((x, x - 0.01 * wide),))
+    for gated in (False, True):
+        plan = build_plan(program, profile("desktop"), shader_text, gated=gated)
+        assert bool(plan.step.copies) != gated
+        assert bool(plan.step.saved) == gated
