@@ -260,6 +260,8 @@ def test_sobol_points_are_those_of_scipy():
         (lambda: F.sin(Variable(INT)), "F.to_float"),
         (lambda: F.lookup(Variable(), Variable()), "F.to_int"),
         (lambda: F.lookup(Variable(FLOAT, (1, 1), 2), Variable(INT, (1, 1), 3)), "F.take"),
+        (lambda: F.lookup(Variable.of(np.zeros(5)), Variable.of([0, 3])), "a list with vtype=INT"),
+        (lambda: F.lookup(Variable.of(np.zeros(5)), Variable.of([0, 3, 4])), "a list with vtype=INT"),
         (lambda: F.scatter_add(Variable(INT), 0, (2, 2)), "F.to_float"),
         (lambda: F.scatter_add(Variable(), 0, (2, 2), 3), "batch of 3|batch 3"),
         (lambda: F.vec3(Variable(VEC2)), "3 components"),

@@ -29,6 +29,9 @@ def texel_of(index: np.ndarray, scalar: bool, size: Size) -> tuple[np.ndarray, n
     return np.where(inside, x, 0), np.where(inside, y, 0), inside
 
 
+_FEW = "; an array of two to four integers is one vector, and a list with vtype=INT"
+
+
 class Lookup(PixelFunction):
     """Inputs (table, index): the texel of the table at an INT or IVEC2 index, 0 where that is outside.
 
@@ -45,7 +48,9 @@ class Lookup(PixelFunction):
     def infer(self):
         table, index = self.inputs
         if index.vtype not in (INT, IVEC2):
-            raise self.fail("the index must be INT (row by row) or IVEC2 (texel); use F.to_int")
+            raise self.fail(f"the index must be INT (row by row) or IVEC2 (texel); use F.to_int{_FEW}")
+        if table.count is not None and index.vtype is IVEC2 and index.is_leaf and index.size == (1, 1):
+            raise self.fail(f"the table is a list, and its index INT{_FEW}")
         batches = {index.batch, table.batch} - {1}
         if len(batches) > 1:
             raise self.fail("batches of table and index must be equal or 1; use F.take")
