@@ -12,8 +12,8 @@ Writes arap_mesh.json (costs and times of every step, and of SciPy), arap_mesh.p
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import armadillo, dragged, half_edges, index_list, neighbour_list, save_result
-from problem import Problem, options, run_program
+from mesh_inputs import deform_armadillo, half_edges, index_list, neighbour_list
+from problem import Problem
 from scipy_solver import Term
 
 from dressi import F, Variable
@@ -102,18 +102,7 @@ def rotated(angles: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = options(__doc__ or "", "arap_mesh", method="gn", steps=20, iterations=1000)
-    parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
-    parser.add_argument(
-        "--frames", type=int, default=1, help="parts of the way of the markers; the example has 96"
-    )
-    given = parser.parse_args()
-    mesh, vertices, targets = armadillo(given.subdivisions)
-    found, goal = posed(mesh, vertices, targets)
-    path = dragged(goal, mesh.positions[vertices], targets, given.frames, given.steps)
-    given.steps *= given.frames
-    run = run_program(found, given, path)
-    save_result(given.out, "arap_mesh", mesh, mesh.moved(run.unknowns[0]))
+    deform_armadillo("arap_mesh", posed, __doc__ or "", frames=96, method="gn", steps=20, iterations=1000)
 
 
 if __name__ == "__main__":

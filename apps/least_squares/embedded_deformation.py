@@ -14,8 +14,8 @@ embedded_deformation.png.
 from __future__ import annotations
 
 import numpy as np
-from mesh_inputs import armadillo, dragged, half_edges, index_list, neighbour_list, save_result
-from problem import Problem, options, run_program
+from mesh_inputs import deform_armadillo, half_edges, index_list, neighbour_list
+from problem import Problem
 from scipy_solver import Term
 
 from dressi import F, Variable
@@ -101,18 +101,9 @@ def terms(
 
 
 def main() -> None:
-    parser = options(__doc__ or "", "embedded_deformation", method="lm", steps=40, iterations=125)
-    parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
-    parser.add_argument(
-        "--frames", type=int, default=1, help="parts of the way of the markers; the example has 31"
+    deform_armadillo(
+        "embedded_deformation", posed, __doc__ or "", frames=31, method="lm", steps=40, iterations=125
     )
-    given = parser.parse_args()
-    mesh, vertices, targets = armadillo(given.subdivisions)
-    found, goal = posed(mesh, vertices, targets)
-    path = dragged(goal, mesh.positions[vertices], targets, given.frames, given.steps)
-    given.steps *= given.frames
-    run = run_program(found, given, path)
-    save_result(given.out, "embedded_deformation", mesh, mesh.moved(run.unknowns[0]))
 
 
 if __name__ == "__main__":

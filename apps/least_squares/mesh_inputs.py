@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from problem import Problem, options, run_program
 
 from dressi import Variable
 from dressi.ad.types import INT, list_size
@@ -129,6 +131,29 @@ def dragged(
     if frames == 1:
         return None
     return lambda k: {goal: start + (k // steps + 1) / frames * (end - start)}
+
+
+def deform_armadillo(
+    name: str,
+    posed: Callable[[Mesh, np.ndarray, np.ndarray], tuple[Problem, Variable]],
+    doc: str,
+    *,
+    frames: int,
+    **defaults: Any,
+) -> None:
+    """The program of an energy that deforms the armadillo: options, steps, files. posed: the problem of a mesh with markers,
+    and the leaf with their targets. frames: of Opt's example. defaults: of ``options``."""
+    parser = options(doc, name, **defaults)
+    parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
+    parts = f"parts of the way of the markers; the example has {frames}"
+    parser.add_argument("--frames", type=int, default=1, help=parts)
+    given = parser.parse_args()
+    mesh, vertices, targets = armadillo(given.subdivisions)
+    found, goal = posed(mesh, vertices, targets)
+    path = dragged(goal, mesh.positions[vertices], targets, given.frames, given.steps)
+    given.steps *= given.frames
+    run = run_program(found, given, path)
+    save_result(given.out, name, mesh, mesh.moved(run.unknowns[0]))
 
 
 def save_result(folder: Path, name: str, before: Mesh, after: Mesh, size: int = 480) -> None:

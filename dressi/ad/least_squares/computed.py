@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from ...errors import GraphError
 from .. import functional as F
-from ..graph import Function, PixelFunction, Variable
+from ..graph import Function, Variable
 from ..ops.pixel.shortcut import shortcut
 from ..transform.gradient import jvp, total
 from ..traversal import topological_order
-from ..types import Access
-from .linear.diagonal import units
+from .linear.diagonal import texel_by_texel, units
 from .linear.vectors import inner
 
 
@@ -53,9 +52,7 @@ def _check(y: Variable, inputs: Sequence[Variable]) -> None:
         read = [i for i, x in enumerate(function.inputs) if x in depending]
         if not read or function.zero_derivative:
             continue
-        if not isinstance(function, PixelFunction) or any(
-            function.access[i] is not Access.SAME_PIXEL for i in read
-        ):
+        if not texel_by_texel(function, read):
             raise GraphError(
                 f"{y} is not computed texel by texel from the inputs of linearized: {type(function).__name__} (made at"
                 f" {function.output.where}) reads other texels; make its output an input"

@@ -50,12 +50,15 @@ def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
             continue
         if isinstance(function, SELECTIONS) and read == [0]:
             found.append(function)
-        elif not isinstance(function, PixelFunction) or any(
-            function.access[i] is not Access.SAME_PIXEL for i in read
-        ):
+        elif not texel_by_texel(function, read):
             return None
         depending.add(function.output)
     return found
+
+
+def texel_by_texel(function: Function, read: Sequence[int]) -> bool:
+    """Whether each texel of a Function's output is computed from that texel of these inputs alone."""
+    return isinstance(function, PixelFunction) and all(function.access[i] is Access.SAME_PIXEL for i in read)
 
 
 class Paths:
