@@ -51,25 +51,31 @@ class Uses:
         return later
 
     @cached_property
-    def waits_for_itself(self) -> SubStage | None:
-        """A SubStage of a cycle, if there is one: then no order of execution exists.
-
-        Merging two SubStages, or adding a read to one, can make a cycle where leaves are overwritten: whoever reads a
-        leaf must run before the SubStage that overwrites it, even if it has nothing else to do with that one.
-        """
+    def order(self) -> list[int]:
+        """An order of execution (Kahn's topological order), without the SubStages of cycles and those that wait for them."""
         waiting = [0] * len(self.sub_stages)
         for later in self.later:
             for n in later:
                 waiting[n] += 1
-        ready = [k for k, n in enumerate(waiting) if n == 0]
-        while ready:
-            for n in self.later[ready.pop()]:
+        order = [k for k, n in enumerate(waiting) if n == 0]
+        for k in order:
+            for n in self.later[k]:
                 waiting[n] -= 1
                 if waiting[n] == 0:
-                    ready.append(n)
-        return next((s for s, n in zip(self.sub_stages, waiting, strict=True) if n), None)
+                    order.append(n)
+        return order
+
+    @property
+    def waits_for_itself(self) -> SubStage | None:
+        """A SubStage of a cycle, or one that waits for it, if there is one: then no order of execution exists.
+
+        Merging two SubStages, or adding a read to one, can make a cycle where leaves are overwritten: whoever reads a
+        leaf must run before the SubStage that overwrites it, even if it has nothing else to do with that one.
+        """
+        ordered = set(self.order)
+        return next((s for k, s in enumerate(self.sub_stages) if k not in ordered), None)
 
     @property
     def can_run(self) -> bool:
         """Whether an order of execution exists."""
-        return self.waits_for_itself is None
+        return len(self.order) == len(self.sub_stages)

@@ -61,17 +61,10 @@ def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[
 def _longest_chain(uses: Uses) -> int:
     """Commands that wait for each other, two of a scatter. Overwriting a leaf waits for all that read it."""
     own = [2 if isinstance(s.work, Scatter) else 1 for s in uses.sub_stages]
-    length, waiting = list(own), [0] * len(own)
-    for n in (n for later in uses.later for n in later):
-        waiting[n] += 1
-    ready = [k for k, n in enumerate(waiting) if n == 0]
-    while ready:
-        k = ready.pop()
+    length = list(own)
+    for k in uses.order:
         for n in uses.later[k]:
             length[n] = max(length[n], length[k] + own[n])
-            waiting[n] -= 1
-            if waiting[n] == 0:
-                ready.append(n)
     return max(length, default=0)
 
 
