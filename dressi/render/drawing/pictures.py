@@ -37,13 +37,11 @@ def save_losses(
     quality: Sequence[tuple[int, float, float | None]] = (),
 ) -> None:
     """PNG of the losses of each phase by step, on a logarithmic scale; below them IoU and PSNR (step, IoU, PSNR), if any."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure  # not pyplot, which takes longer to import
 
     count = 2 if quality else 1
-    figure, rows = pyplot.subplots(count, sharex=True, figsize=(7, 4 * count), dpi=100, squeeze=False)
+    figure = Figure(figsize=(7, 4 * count), dpi=100)
+    rows = figure.subplots(count, sharex=True, squeeze=False)
     axes = rows[0, 0]
     for phase in dict.fromkeys(phase for phase, _ in losses):
         steps = [step for step, (name, _) in enumerate(losses) if name == phase]
@@ -54,9 +52,9 @@ def save_losses(
     axes.grid(alpha=0.3)
     if quality:
         _draw_quality(rows[1, 0], quality)
-    figure.tight_layout()
+    # A tight layout would measure every label, which takes longer than to draw them.
+    figure.subplots_adjust(0.11, 0.5 / (4 * count), 0.89, 1 - 0.15 / (4 * count), hspace=0.15)
     figure.savefig(path, format="png")
-    pyplot.close(figure)
 
 
 def _draw_quality(axes, quality: Sequence[tuple[int, float, float | None]]) -> None:

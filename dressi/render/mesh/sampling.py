@@ -43,9 +43,11 @@ class SurfaceDistance:
 
     def distances(self, points: np.ndarray, *, most: float = np.inf) -> np.ndarray:
         """(...) unsigned distances of points (..., 3), at most ``most``."""
-        distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
-        close = distance < most
-        near = points[close]
+        distance, close, near = np.empty(points.shape[:-1]), np.ones(points.shape[:-1], bool), points
+        if np.isfinite(most):
+            distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
+            close = distance < most
+            near = points[close]
         faces = self._face[np.asarray(self._tree.query(near, NEAREST)[1])].reshape(-1)
         repeated = np.repeat(near, NEAREST, axis=0)
         from trimesh.triangles import closest_point  # slow to import and rarely used

@@ -15,7 +15,8 @@ from dressi.render.objectives.mask_rays import mask_rays, nearest_point
 from dressi.render.objectives.metrics import iou
 
 _CELLS = 128
-"""Cells along each side of the grid that bounds the hull: 16 times a power of two."""
+"""Most cells along each side of the grid that bounds the hull: 16 times a power of two. Two for a pixel of the masks are
+enough, as a cell is kept if it lies within 1.5 pixels of one that is covered."""
 
 
 def hull_iou(
@@ -176,18 +177,18 @@ def _look_up(
 def _grid(
     masks: np.ndarray, known: np.ndarray, cameras: Cameras, bounds: np.ndarray, largest: bool
 ) -> np.ndarray:
-    """(_CELLS,) * 3 bool: the cells in which a point of the hull can be, found from coarse to fine."""
+    """(C, C, C) bool: the cells in which a point of the hull can be, found from coarse to fine."""
     distances = [_distances(mask | ~told) for mask, told in zip(masks, known, strict=True)]
     cells, side = np.indices((16,) * 3).reshape(3, -1).T, 16
     while True:
         centers = bounds[0] + (cells + 0.5) / side * (bounds[1] - bounds[0])
         reach = float(np.linalg.norm(bounds[1] - bounds[0])) / side / 2
         cells = cells[_possible(distances, cameras, centers.astype(np.float32), reach)]
-        if side == _CELLS:
+        if side >= min(2 * max(masks.shape[1:]), _CELLS):
             break
         children = np.indices((2, 2, 2)).reshape(3, -1).T
         cells, side = (2 * cells[:, None] + children).reshape(-1, 3), 2 * side
-    grid = np.zeros((_CELLS,) * 3, dtype=bool)
+    grid = np.zeros((side,) * 3, dtype=bool)
     grid[tuple(cells.T)] = True
     if largest:
         grid = _largest(grid)
@@ -219,7 +220,8 @@ def _silhouette(
     length = np.maximum(near, far).min(1) - start
     pixels = np.nonzero(length > 0)[0]
     covered = np.zeros(width * height, dtype=np.float32)
-    scale = _CELLS / (bounds[1] - bounds[0])
+    side = len(grid)
+    scale = side / (bounds[1] - bounds[0])
     flat = grid.reshape(-1)
     count = _samples(cameras, bounds, step)
     # From coarse to fine: few samples decide most covered pixels; only the rest is sampled densely.
@@ -234,8 +236,8 @@ def _silhouette(
             for k in range(3):
                 offset = ((origin[k] - bounds[0, k]) * scale[k]).astype(np.float32)
                 slope = (directions[rays, k] * scale[k]).astype(np.float32)
-                place *= _CELLS
-                place += np.clip(depth * slope[:, None] + offset, 0, _CELLS - 1).astype(np.int32)
+                place *= side
+                place += np.clip(depth * slope[:, None] + offset, 0, side - 1).astype(np.int32)
             row, column = np.nonzero(flat[place])
             points = (origin + depth[row, column, None] * directions[rays[row]]).astype(np.float32)
             covered[rays[row[inside_masks(masks, cameras, points, known=known)]]] = 1
