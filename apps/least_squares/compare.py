@@ -57,7 +57,7 @@ def flow() -> tuple[Problem, Any]:
     return pyramid.problem, pyramid.sent
 
 
-MESH = {"iterations": 1000, "forcing": 0.1}
+MESH = {"iterations": 300, "forcing": 0.1}
 CASES: dict[str, Case] = {
     "laplacian": Case(lambda: (laplacian.problem(laplacian.image()), None), GaussNewton(), 5, 20),
     "poisson_editing": Case(lambda: (poisson_editing.problem(splice()), None), GaussNewton(), 5, 20),

@@ -19,6 +19,7 @@ from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from ..traversal import topological_order
 from .energy import Energy
+from .linear.coarse import OPEN, SHORT, Coarse
 from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal
 from .linear.diagonal import diagonal
 from .linear.direct import MOST, numbers_of, solved
@@ -28,6 +29,8 @@ from .linear.preconditioner import Preconditioner, Values
 from .linear.probes import FEW, PROBE, Probes
 from .linear.vectors import EACH, WHOLE, Updates, set_flag
 
+FIRST = 10
+"""Iterations of a solve after which a coarse space may be made."""
 RUNNING, COST = "running", "cost"
 
 
@@ -134,11 +137,19 @@ class Solve:
         """The Jacobian that the linear solve multiplies by, over the leaves ``drawn``."""
         return self.over_drawn(self.jacobian.residuals)
 
+    @cached_property
+    def coarse(self) -> Coarse | None:
+        """The coarse space of lists, if the preconditioner has one for them."""
+        layout = self.solver.preconditioner.layout(self.parameters, names(self.parameters))
+        if layout is None or self.columns or self.solver.iterations <= SHORT:
+            return None
+        return Coarse.of(self.jacobian.residuals, self.moving, self.names, layout, self.state)
+
     def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
         j = self.products
         product = self.columns or (lambda p: j.reverse(j.forward(p)))
         damping, kind = self.solver.damping(self, diagonal), self.solver.preconditioner
-        return Normal(product, list(diagonal), damping, kind, self.names, values)
+        return Normal(product, list(diagonal), damping, kind, self.names, values, self.coarse)
 
     def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable]) -> Updates:
         """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
@@ -146,6 +157,8 @@ class Solve:
         values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.products)
         self.kept = list(values)
         start = self.cg.start(replace(bare, values=values), gradient, self.running)
+        if self.coarse:
+            start += self.coarse.older(self.cg.inner)
         return [*((self.state[name], value) for name, value in values.items()), *start]
 
     @cached_property
@@ -184,14 +197,37 @@ class Solve:
 
     def _iterations(self) -> list[Part]:
         """The parts that run the iterations; the last one of each period renews the residual."""
-        system, reset = self.system, self.solver.reset
+        system, reset, count = self.system, self.solver.reset, self.solver.iterations
         plain = self.part("iterate", self.cg.iterate(system), gate=self.cg.active)
-        if not reset:
-            return [replace(plain, times=self.solver.iterations)]
-        anew = self.part("renew", self.cg.iterate(system, anew=True), gate=self.cg.active)
-        periods, left = divmod(self.solver.iterations, reset)
-        period = [replace(plain, times=reset - 1), anew]
-        return [part for part in (*period * periods, replace(plain, times=left)) if part.times]
+        anew = plain
+        if reset:
+            anew = self.part("renew", self.cg.iterate(system, anew=True), gate=self.cg.active)
+
+        def iterations(count: int) -> list[Part]:
+            if not reset:
+                return [replace(plain, times=count)]
+            periods, left = divmod(count, reset)
+            period = [replace(plain, times=reset - 1), anew]
+            return [part for part in (*period * periods, replace(plain, times=left)) if part.times]
+
+        if self.coarse is None:
+            return iterations(count)
+        return [*iterations(FIRST), *self._coarse_parts(self.coarse), *iterations(count - FIRST)]
+
+    def _coarse_parts(self, coarse: Coarse) -> list[Part]:
+        """The parts that invert the coarse system, when that is due, and go on from there."""
+        cg, opened = self.cg, self.state[OPEN]
+        due = coarse.due(cg.active, cg.inner)
+        again = [*cg.restart(self.system), *coarse.made(cg.inner)]
+        rows = [
+            self.part("coarse", coarse.bordered(self.system.apply, cg.direction), gate=opened),
+            self.part("grow", coarse.grown(cg.direction, cg.diagonal), gate=opened),
+        ]
+        return [
+            self.part("judge", coarse.begun(due, cg.direction, cg.diagonal), gate=cg.active),
+            *rows * coarse.layout.count,
+            self.part("restart", again, gate=opened),
+        ]
 
     def _begun(self, record: Updates) -> Updates:
         """What the first part of a step updates in any case: the cost, the leaves ``drawn``, the solver's numbers, and what is

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ... import functional as F
 from ...graph import Variable
 from ...optim.optimizer import State
+from .coarse import Coarse
 from .preconditioner import Operator, Preconditioner, Values
 from .vectors import Updates, Vector, dot, like, quotient, scalar, set_flag
 
@@ -19,7 +20,7 @@ from .vectors import Updates, Vector, dot, like, quotient, scalar, set_flag
 @dataclass
 class Normal:
     """The system J^T J + D that is solved. product: multiplies by J^T J. diagonal: of J^T J. damping: D, if any. values:
-    what the preconditioner knows of the system."""
+    what the preconditioner knows of the system. coarse: what it adds for lists, if anything."""
 
     product: Operator
     diagonal: list[Variable]
@@ -27,6 +28,7 @@ class Normal:
     preconditioner: Preconditioner
     names: list[str]
     values: Values
+    coarse: Coarse | None = None
 
     def apply(self, p: Vector) -> list[Variable]:
         """(J^T J + D) p."""
@@ -42,9 +44,13 @@ class Normal:
             return self.diagonal
         return [m + d for m, d in zip(self.diagonal, self.damping, strict=True)]
 
-    def precondition(self, r: Vector) -> list[Variable]:
-        """About (J^T J + D)^-1 r."""
-        return self.preconditioner.apply(r, self.whole, self.names, self.values)
+    def precondition(self, r: Vector) -> tuple[list[Variable], Updates]:
+        """About (J^T J + D)^-1 r, and updates of leaves that hold values on the way."""
+        z = self.preconditioner.apply(r, self.whole, self.names, self.values)
+        if self.coarse is None:
+            return z, []
+        more, held = self.coarse.apply(r, self.diagonal)
+        return [a + b for a, b in zip(z, more, strict=True)], held
 
 
 VECTORS = ("change", "residual", "direction", "diagonal", "gradient")
@@ -86,10 +92,11 @@ class ConjugateGradient:
     def start(self, system: Normal, gradient: Vector, allowed: Variable) -> Updates:
         """Updates that begin the solve with d = 0. gradient: J^T r. allowed: FLOAT mask, the problems to solve."""
         b = [-g for g in gradient]
-        z = system.precondition(b)
+        z, held = system.precondition(b)
         energy = dot(b, z, self.axes)
         active = F.logical_and(allowed, F.greater(energy, 0.0))
         return [
+            *held,
             *((d, F.zeros_like(d)) for d in self.change),
             *zip(self.residual, b, strict=True),
             *zip(self.direction, z, strict=True),
@@ -98,6 +105,18 @@ class ConjugateGradient:
             (self.decrease, self.decrease * 0.0),
             (self.inner, self.inner * 0.0),
             *set_flag(self._state, SOLVING, active),
+        ]
+
+    def restart(self, system: Normal) -> Updates:
+        """Updates that go on from the solution so far with another preconditioner. The solve ends at the same part of the
+        residual."""
+        z, held = system.precondition(self.residual)
+        energy = dot(self.residual, z, self.axes)
+        return [
+            *held,
+            *zip(self.direction, z, strict=True),
+            (self.energy, energy),
+            (self.enough, self.enough * quotient(energy, self.energy)),
         ]
 
     def iterate(self, system: Normal, *, anew: bool = False) -> Updates:
@@ -112,7 +131,7 @@ class ConjugateGradient:
             residual = [-g - x for g, x in zip(self.gradient, system.apply(change), strict=True)]
         else:
             residual = [r - x * alpha for r, x in zip(self.residual, q, strict=True)]
-        z = system.precondition(residual)
+        z, held = system.precondition(residual)
         energy = dot(residual, z, self.axes)
         gain = 0.5 * alpha * self.energy
         decrease, inner = self.decrease + gain, self.inner + going
@@ -121,6 +140,7 @@ class ConjugateGradient:
         active = F.logical_and(going, F.logical_and(F.logical_not(enough), left))
         beta = F.select(active, quotient(energy, self.energy), 0.0)
         return [
+            *held,
             *zip(self.change, change, strict=True),
             *zip(self.residual, residual, strict=True),
             *((x, y + x * beta) for x, y in zip(p, z, strict=True)),

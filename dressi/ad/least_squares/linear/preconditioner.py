@@ -13,6 +13,7 @@ from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import blocks_derivatives, total
 from ...traversal import topological_order
 from ...types import Size
+from .coarse import Layout
 from .diagonal import units
 from .jacobian import Jacobian
 from .pyramid import Prolong, Restrict, coarser
@@ -39,6 +40,10 @@ class Preconditioner(ABC):
     def apply(self, r: Vector, diagonal: Vector, names: Sequence[str], values: Values) -> list[Variable]:
         """The product with a residual."""
 
+    def layout(self, unknowns: Sequence[Variable], names: Sequence[str]) -> Layout | None:
+        """The coarse space of those unknowns that are lists, if there is one. Its inverse is added to ``apply``."""
+        return None
+
 
 @dataclass(frozen=True)
 class Jacobi(Preconditioner):
@@ -60,7 +65,8 @@ class Jacobi(Preconditioner):
 
 @dataclass(frozen=True)
 class Multilevel(Preconditioner):
-    """Jacobi on every level of a pyramid, added up (Bramble, Pasciak and Xu), for unknowns that are images.
+    """Jacobi on every level of a pyramid, added up (Bramble, Pasciak and Xu), for unknowns that are images; for lists, Jacobi
+    and a coarse space.
 
     Smooth errors take as many iterations of plain conjugate gradients as an image has texels across; levels take them at
     once. With P_l the bilinear prolongations, R = P^T, and the diagonal d of the system A:
@@ -76,8 +82,18 @@ class Multilevel(Preconditioner):
     where W_l is 1/(a + b) times the elliptic part a / (a + b): levels help nothing where constants are held. The factor m =
     min(1, theta ell / mass) takes texels that are held, by constraints for example, out of the levels.
 
-    smallest: an axis with fewer nodes ends the pyramid. Unknowns whose neighbours no residual reads, and lists, get
-    Jacobi alone. In a system of J^T J of 512x512 texels an iteration takes about 16 short passes more.
+    smallest: an axis with fewer nodes ends the pyramid. Unknowns whose neighbours no residual reads get Jacobi alone. In a
+    system of J^T J of 512x512 texels an iteration takes about 16 short passes more.
+
+    Lists whose entries residuals read together, as ``F.lookup`` does along the edges of a mesh, get a coarse space instead:
+    smooth functions around a few centres of the graph, and for vectors these times the coordinates from which the unknown
+    starts. The inverse of the system on them is added to Jacobi. It takes as many products with the system as there are
+    coefficients, and is made in the first solve that takes more than ten iterations, and anew when as many iterations have
+    passed. The graph is that of the data the indices have when the solver is set up; it stays when others are sent.
+
+    coefficients: of the coarse space at most. Jacobi alone is for lists of fewer than 128 entries, lists with a batch, graphs
+    of more parts than centres, indices that follow from the unknowns or have no data, and solvers of at most 128
+    ``iterations``, whose systems are easy.
 
     >>> GaussNewton(preconditioner=least_squares.Multilevel(smallest=16)).preconditioner.smallest
     16
@@ -86,6 +102,10 @@ class Multilevel(Preconditioner):
     theta: float = 0.5
     sigma: float = 1.3
     smallest: int = 8
+    coefficients: int = 64
+
+    def layout(self, unknowns, names):
+        return Layout.of(unknowns, names, self.coefficients)
 
     def _sizes(self, size: Size) -> list[Size]:
         found: list[Size] = []
@@ -103,7 +123,8 @@ class Multilevel(Preconditioner):
             for k, size in enumerate(levels):
                 name = f"{n}.level{k + 1}"
                 found[name] = like(Variable(x.vtype, size, x.batch), name)
-        return found
+        layout = self.layout(unknowns, names)
+        return found if layout is None else {**found, **layout.states(unknowns, names)}
 
     def setup(self, apply, diagonal, names, jacobian):
         values: Values = {}
