@@ -160,52 +160,58 @@ def fragments(
     high = np.floor((corners.max(1) + radius) * height - 0.5 + 1e-9).astype(int)
     span = (np.minimum(high, [width - 1, height - 1]) - low + 1).clip(0)
     counts = span[:, 0] * span[:, 1]
-    which = np.repeat(np.arange(len(numbers)), counts)
-    inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    x = low[which, 0] + inner % np.maximum(span[which, 0], 1)
-    y = low[which, 1] + inner // np.maximum(span[which, 0], 1)
-    p = np.stack([x + 0.5, y + 0.5], 1) / height
-    face = numbers[which]
-    inside = np.ones(len(face), bool)
-    best = np.full(len(face), np.inf)
-    start = np.zeros(len(face), int)
-    end, weight, away = start.copy(), best.copy(), np.zeros((len(face), 2))
-    depth = np.zeros(len(face))
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        """Values of triangles at their fragments."""
+        return np.repeat(values, counts)
+
+    total = counts.sum()
+    inner = np.arange(total) - spread(np.cumsum(counts) - counts)
+    columns = spread(np.maximum(span[:, 0], 1))
+    x, y = spread(low[:, 0]) + inner % columns, spread(low[:, 1]) + inner // columns
+    px, py = (x + 0.5) / height, (y + 0.5) / height
+    inside, best = np.ones(total, bool), np.full(total, np.inf)
+    start, end = np.zeros(total, int), np.zeros(total, int)
+    weight, away_x, away_y, depth = best.copy(), np.zeros(total), np.zeros(total), np.zeros(total)
+    sides, areas = spread(np.sign(area[numbers])), spread(area[numbers])
     for i in range(3):
-        first, second, third = (faces[face, (i + j) % 3] for j in range(3))
+        first, second, third = (faces[numbers, (i + j) % 3] for j in range(3))
         a, b = np.minimum(first, second), np.maximum(first, second)
-        u, q = xy[b] - xy[a], p - xy[a]
-        cross = (u[:, 1] * q[:, 0] - u[:, 0] * q[:, 1]) * np.where(first < second, 1.0, -1.0)
-        inside &= cross * np.sign(area[face]) >= 0
-        depth += cross / area[face] * depths[third]
-        t = (q * u).sum(1) / np.maximum((u * u).sum(1), 1e-30)
-        nearest = np.where(
-            (t <= 0)[:, None], xy[a], np.where((t >= 1)[:, None], xy[b], xy[a] + t[:, None] * u)
-        )
-        offset = p - nearest
-        squared = (offset * offset).sum(1)
-        closer = (squared < best) & cut.real[face, i]
+        u = xy[b] - xy[a]
+        ax, ay, bx, by, ux, uy = (spread(v) for v in (*xy[a].T, *xy[b].T, *u.T))
+        qx, qy = px - ax, py - ay
+        cross = (uy * qx - ux * qy) * spread(np.where(first < second, 1.0, -1.0))
+        inside &= cross * sides >= 0
+        depth += cross / areas * spread(depths[third])
+        t = (qx * ux + qy * uy) / spread(np.maximum((u * u).sum(1), 1e-30))
+        before, behind = t <= 0, t >= 1
+        ox = px - np.where(before, ax, np.where(behind, bx, ax + t * ux))
+        oy = py - np.where(before, ay, np.where(behind, by, ay + t * uy))
+        squared = ox * ox + oy * oy
+        closer = (squared < best) & spread(cut.real[numbers, i])
         best = np.where(closer, squared, best)
-        start, end = np.where(closer, a, start), np.where(closer, b, end)
+        start, end = np.where(closer, spread(a), start), np.where(closer, spread(b), end)
         weight = np.where(closer, t.clip(0, 1), weight)
-        away = np.where(closer[:, None], offset, away)
+        away_x, away_y = np.where(closer, ox, away_x), np.where(closer, oy, away_y)
     # Of two triangles of one face the nearest edge counts; inside is inside of either.
-    face, pixel = cut.owner[face], y * width + x
-    order = np.lexsort((best, face, pixel))
-    first = np.flatnonzero(np.diff(face[order], prepend=-1) | np.diff(pixel[order], prepend=-1))
+    face, pixel = spread(cut.owner[numbers]), y * width + x
+    key = pixel * (face.max(initial=0) + 1) + face
+    alone = len(np.unique(cut.owner)) == len(cut.owner)
+    order = np.argsort(key) if alone else np.lexsort((best, key))
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
     if len(first):
         depth = np.maximum.reduceat(np.where(inside, depth, -np.inf)[order], first)
     order = order[first]
-    face, pixel, best, start, end, weight, away = (
-        a[order] for a in (face, pixel, best, start, end, weight, away)
+    face, pixel, best, start, end, weight, away_x, away_y = (
+        a[order] for a in (face, pixel, best, start, end, weight, away_x, away_y)
     )
     depth, length = depth[: len(face)], np.sqrt(best)
     inside = depth > -np.inf
     dist = np.where(inside, length, -length)
-    away = away / np.maximum(length, 1e-30)[:, None]
+    away = np.stack([away_x, away_y], axis=1) / np.maximum(length, 1e-30)[:, None]
     shifted = np.where(inside, 0.5 * depth.clip(0, 1), 0.5 * length + 0.5)
     found = Fragments(pixel, face, dist, shifted, start, end, weight, away)[dist >= -radius]
-    return found[np.lexsort((found.face, found.depth, found.pixel))]
+    return found[np.lexsort((found.depth, found.pixel))]  # equal ones stay in order of their faces
 
 
 def dilate(image: np.ndarray, texels: int) -> np.ndarray:
