@@ -45,12 +45,14 @@ def _faults_of_each(sub_stages: Iterable[SubStage], limits: DeviceLimits) -> lis
 
 
 def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    """A SubStage needs no more descriptors, attachments and loop iterations than the device allows."""
     sentence = limits.violation(s)
     if sentence is not None:
         yield sentence
 
 
 def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    """Outputs are made by Functions of the SubStage, and these are of the kind and over the domain of its work."""
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
     if isinstance(s.work, Raster) and not (
@@ -103,6 +105,7 @@ def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
+    """A sparse dispatch has blocks of its own domain; who makes a list has the values that decide it."""
     sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
     if sparse is not None:
         if sparse.blocks.domain != s.domain:
@@ -125,6 +128,7 @@ EACH: tuple[Callable[[SubStage, DeviceLimits], Iterator[str]], ...] = (
 
 # ---- of a list of SubStages
 def values_are_made_once(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    """No value is an output of two SubStages."""
     seen: set[Variable] = set()
     for v in (v for s in sub_stages for v in s.outputs):
         if v in seen:
@@ -143,6 +147,7 @@ def reads_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator
 
 
 def leaves_are_overwritten_once(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    """What is written in place is an update, of one SubStage, whose new value nobody reads by name."""
     seen: set[Variable] = set()
     for new, leaf in (pair for s in sub_stages for pair in s.replaces.items()):
         if (leaf, new) not in context.updates:

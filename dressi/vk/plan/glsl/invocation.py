@@ -11,6 +11,7 @@ BLOCK = 8
 
 
 def blocks_across(width: int) -> int:
+    """Blocks that so many pixels touch along one axis."""
     return -(-width // BLOCK)
 
 

@@ -20,6 +20,7 @@ void main() {
 
 
 def fragment_shaders(work: Fragment, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """The shaders of a subpass: a triangle over the framebuffer, and the work on each pixel."""
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     layouts = write_work(w, s, declare_outputs(w, s))
@@ -28,6 +29,7 @@ def fragment_shaders(work: Fragment, s: SubStage, limits: DeviceLimits, shader_t
 
 
 def compute_shaders(work: Compute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """The shader of a dispatch: the work on each pixel, of all pixels or of active blocks."""
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     write_work(w, s, declare_outputs(w, s))

@@ -59,6 +59,8 @@ class Writer:
 
     # ---- declarations
     def declare_reads(self) -> None:
+        """An input attachment or a texture for each plane that is read, and the samplers. A leaf that a dispatch overwrites is
+        declared with its outputs."""
         attachment = 0
         for k, read in enumerate(self.s.reads):
             v = read.variable
@@ -69,7 +71,7 @@ class Writer:
                 slot = len(self.resources)
                 full = f"{name}_{plane}"
                 if overwritten:
-                    continue  # declared with the outputs, as a storage image
+                    continue  # a storage image serves both
                 if read.binding is Binding.ATTACHMENT:
                     self.declared[slot] = (
                         f"layout(input_attachment_index={attachment}, set=0, binding={slot}) uniform "
@@ -323,6 +325,7 @@ def _channels(v: Variable, whole: Variable, first: int) -> str:
 
 
 def ivec2_text(size: tuple[int, int]) -> str:
+    """A size as a constant in GLSL."""
     return f"ivec2({size[0]}, {size[1]})"
 
 
@@ -334,6 +337,8 @@ _PROPERTY: dict[str, Callable[[Variable], str]] = {
 
 
 def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
+    """The declarations of the colour attachments of a subpass, one a plane of its outputs, and the statements that write
+    them."""
     layouts, stores = [], []
     for v in s.colors:
         for _, expression in w.planes(v):

@@ -67,6 +67,7 @@ def _digest(source: str) -> bytes:
 
 
 def descriptor_type(vk: Any, kind: str) -> int:
+    """The VkDescriptorType of a ``Resource`` of this kind."""
     return {
         "texture": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
         "sampler": vk.VK_DESCRIPTOR_TYPE_SAMPLER,
