@@ -4,8 +4,7 @@ A *Function* is one operation on images with a GLSL snippet. A *SubStage* is one
 a dispatch. A *Stage* is one render pass of several subpasses, or one dispatch. A *Schedule* is a list of Stages that run
 together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs in every step.
 
-0. ``lowering`` exchanges Functions for others that suit the device: filtered reads of textures may use its sampler, scatters
-   by lists of indices become gathers, long loops become trees of short ones.
+0. ``lowered`` exchanges Functions for others that suit the device.
 1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
    values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
@@ -41,9 +40,9 @@ from ...ad.transform.garbage_collection import paused
 from ...ad.transform.merge import halve_scatter
 from ...config import config
 from .analysis.dataflow import Analysis
-from .analysis.dependencies import NOTHING, Dependencies, Leaves, crossing
+from .analysis.dependencies import NO_LEAVES, Dependencies, Leaves, crossing
 from .analysis.static import split_static
-from .analysis.updates import OldValue, Updates, effective_updates, separate_updates
+from .analysis.updates import OldValue, Updates, effective_updates
 from .context import Context
 from .glsl.generate import generate
 from .glsl.shaders import ShaderText
@@ -53,6 +52,7 @@ from .limits import DeviceLimits
 from .lowering.inverse_lists import gather_at_lists
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
+from .lowering.separate_updates import separate_updates
 from .model.device import DeviceModel
 from .model.records import CPU
 from .options import DEFAULT, PlanOptions
@@ -108,7 +108,7 @@ def build_plan(
     shader_text: ShaderText,
     options: PlanOptions = DEFAULT,
     cost: DeviceModel | None = None,
-    changing: Leaves = NOTHING,
+    changing: Leaves = NO_LEAVES,
     *,
     gated: bool = False,
 ) -> Plan:
@@ -124,9 +124,7 @@ def build_plan(
     """
     program.check()
     cost = cost or CPU
-    program = sample_in_hardware(separate_updates(program), limits, cost, options)
-    program = gather_at_lists(program, cost, options, changing)
-    program = shorten_loops(program, limits, cost)
+    program = lowered(program, limits, cost, options, changing)
     while True:
         try:
             with paused():
@@ -137,12 +135,22 @@ def build_plan(
             program = halve_scatter(program, error.function)
 
 
+def lowered(
+    program: Program, limits: DeviceLimits, cost: DeviceModel, options: PlanOptions, changing: Leaves
+) -> Program:
+    """The Program in Functions that suit the device, one lowering after the other. Each is one file in ``lowering/``."""
+    program = separate_updates(program)  # every update gets a computed value of its own
+    program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
+    program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers
+    return shorten_loops(program, limits, cost)  # long loops become trees of short ones
+
+
 def contexts(
     program: Program,
     limits: DeviceLimits,
     options: PlanOptions = DEFAULT,
     cost: DeviceModel | None = None,
-    changing: Leaves = NOTHING,
+    changing: Leaves = NO_LEAVES,
     gated: bool = False,
 ) -> tuple[Context, Context]:
     """What the first pass gets for each of the two Schedules of a Program: what runs once, and the step."""
@@ -154,6 +162,7 @@ def contexts(
     split = split_static(program, moving, dependencies, options, cost)
 
     def context(roots: Iterable[Variable], given: Iterable[Variable], updates: Updates) -> Context:
+        """Of the Schedule that computes ``roots`` from leaves and from ``given``, and then makes the updates."""
         roots, given = tuple(roots), frozenset(given)
         analysis = Analysis(
             [v for v in roots if v.creator is not None and v not in given],

@@ -59,7 +59,7 @@ class DeviceLimits:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
         found = None
         for shape in sub_stage.shapes:
-            found = self.violation_of(shape.images)
+            found = self.violation_of(shape.descriptors)
             if found is None:
                 return self.violation_of({"loop_iterations": sub_stage.iterations})
         return found

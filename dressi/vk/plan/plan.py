@@ -23,10 +23,11 @@ from .sync.commands import REPORT, STATUS, Command, Part, commands_of, copies_of
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Stages that run together; saved: the copies (old value, leaf) before them.  copies: those (leaf, new value) at their
-    end.
+    """Stages that run together, in their order.
 
-    dependencies: of each Stage the leaves whose change makes it run again; None: it runs every time.
+    saved: pairs (old value, leaf): leaves are copied before the Stages run.  copies: pairs (leaf, new value): new values
+    are copied into leaves after them.  dependencies: of each Stage the leaves whose change makes it run again; None: it
+    runs every time.
     """
 
     stages: tuple[Stage, ...]
@@ -45,11 +46,14 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Plan(Figures):
-    """``static`` runs when a leaf was sent, ``step`` in every step; ``images`` serve both.
+    """``static`` runs when a leaf was sent, ``step`` in every step.
 
     Of ``static``, and of those Stages of ``step`` that depend on ``changing`` leaves alone, only what depends on the
     leaves that were sent runs.  kept: the values that must stay for that.  movable: leaves that are better treated as
     ``changing`` if they are sent before every step.
+
+    program: what was packed, after its lowering.  limits: that it was packed for.  images: of the values of both Schedules.
+    replaces: by new values that are written in place, the leaves whose images they overwrite.  shaders: of each SubStage.
     """
 
     program: Program

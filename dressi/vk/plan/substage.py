@@ -291,10 +291,10 @@ class SubStage:
     @property
     def resources(self) -> dict[str, int]:
         """What it uses, by the names of DeviceLimits: descriptors, attachments, iterations of loops."""
-        return {**self.images, "loop_iterations": self.iterations}
+        return {**self.descriptors, "loop_iterations": self.iterations}
 
     @property
-    def images(self) -> dict[str, int]:
+    def descriptors(self) -> dict[str, int]:
         """Descriptors and attachments in use, by the names of DeviceLimits."""
         count = dict.fromkeys(Binding, 0)
         for read in self.reads:

@@ -8,7 +8,7 @@ from ....ad.graph import Function, Variable
 from ..substage import Stage, SubStage
 
 Leaves = frozenset[Variable]
-NOTHING: Leaves = frozenset()
+NO_LEAVES: Leaves = frozenset()
 
 
 class Dependencies:
@@ -18,7 +18,7 @@ class Dependencies:
         """functions: all of the program, producers first."""
         self._of: dict[Variable, Leaves] = {}
         for f in functions:
-            found = NOTHING
+            found = NO_LEAVES
             for x in f.inputs:
                 more = self._of[x] if x.creator is not None else frozenset((x,))
                 if not more <= found:
@@ -31,25 +31,25 @@ class Dependencies:
             return frozenset((v,))
         if v in self._of:
             return self._of[v]
-        return NOTHING.union(*(self.of(x) for x in v.creator.inputs))
+        return NO_LEAVES.union(*(self.of(x) for x in v.creator.inputs))
 
     def read_by(self, sub_stages: Iterable[SubStage]) -> Leaves:
         """The leaves of everything that SubStages read, or that decides where they run."""
         sub_stages = list(sub_stages)
         read = {r.variable for s in sub_stages for r in s.reads}
         read.update(v for s in sub_stages for x in s.work.uses for v in x.decided_by)
-        return NOTHING.union(*(self.of(v) for v in read))
+        return NO_LEAVES.union(*(self.of(v) for v in read))
 
     def worth_changing(self, static: Iterable[SubStage], step: Iterable[SubStage]) -> Leaves:
         """Leaves that the step would better treat as changing if they are sent often: something of theirs is stored
         for the step, or static shaders compute it together with what depends on other leaves."""
         static = list(static)
         kept = {v for s in static for v in s.outputs}
-        found = NOTHING.union(*(self.of(r.variable) for s in step for r in s.reads if r.variable in kept))
+        found = NO_LEAVES.union(*(self.of(r.variable) for s in step for r in s.reads if r.variable in kept))
         for s in static:
             own = [leaves for f in s.functions if (leaves := self.of(f.output))]
             if own:
-                found |= NOTHING.union(*own) - own[0].intersection(*own)
+                found |= NO_LEAVES.union(*own) - own[0].intersection(*own)
         return found
 
 

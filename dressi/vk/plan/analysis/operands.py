@@ -70,19 +70,23 @@ def find_cones(
 
 
 def is_constant(v: Variable) -> bool:
+    """Whether a value is made of nothing, not even of the texel where it is."""
     return v.creator is not None and not v.creator.inputs and not v.creator.places
 
 
 def works_at_pixel(f: Function) -> bool:
+    """Whether a Function reads its inputs at its own pixel only, and reduces nothing."""
     plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction)
     return plain and all(a is Access.SAME_PIXEL for a in f.access)
 
 
 def functions_of(cones: Iterable[Cone]) -> frozenset[Function]:
+    """The Functions of several cones, each once."""
     return frozenset[Function]().union(*(cone.functions for cone in cones))
 
 
-def work_of(functions: Iterable[Function]) -> float:
+def operations_of(functions: Iterable[Function]) -> float:
+    """Arithmetic operations of all these Functions at one texel."""
     return sum(operations(f) for f in functions)
 
 
@@ -152,7 +156,7 @@ def static_operands(
         if any(f.output in kept and f.output not in group for f in again):
             return 0.0
         new = [] if operand is None or operand in kept else [operand]
-        return model.fetch * (planes(group) - planes(new)) - work_of(again)
+        return model.fetch * (planes(group) - planes(new)) - operations_of(again)
 
     return best(values, cones, gain)
 

@@ -19,7 +19,7 @@ from ..analysis.operands import (
     find_cones,
     functions_of,
     is_constant,
-    work_of,
+    operations_of,
     works_at_pixel,
 )
 from ..analysis.rematerialization import LARGEST_CALLS, LARGEST_CONE
@@ -104,7 +104,7 @@ class _Between:
                 mine = [v for v in group if v in self.reads[r]]
                 again = functions_of(group[v] for v in mine)
                 less = planes(mine) - planes(x for x in new if x not in self.reads[r])
-                total += self.model.fetch * less - work_of(again)
+                total += self.model.fetch * less - operations_of(again)
             return total if stores > 0 else 0.0
 
         return best(values, cones, gain)
