@@ -47,9 +47,9 @@ class BuiltPlan:
     def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED):
         device, commands = store.device, store.commands
         self.plan, self.device, self.commands = plan, device, commands
+        # A Variable may have another image in the other schedule.
         images, self._depths, self._own = store.images_of(plan)
         buffers, cache = store.workspace.buffers_of(plan), store.workspace.pipelines
-        # A Variable may have another image in the other schedule.
         self._lists = {
             made: DeviceBuffer(device, 4 * words_of(made, plan.limits), "list", host=False)
             for s in plan.shaders

@@ -63,10 +63,8 @@ class VulkanExecutor:
     ):
         device.check_thread()
         self.program, self.device = program, device
-        self._options, self._cost = (
-            options,
-            cost or record_of(device.physical.type, tiler=device.limits.lazy_images),
-        )
+        self._options = options
+        self._cost = cost or record_of(device.physical.type, tiler=device.limits.lazy_images)
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
         self._gated = False  # plans copy leaves when a step begins, so that a gate can skip it
