@@ -11,12 +11,12 @@ from . import functional as F
 from .graph import Variable
 from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
-from .optim.optimizer import Optimizer, names, owner
+from .optim.optimizer import Clock, Optimizer, names, owner
 from .procedure import Procedure
 from .program import Program
 from .transform.gradient import depending, gradient
 from .transform.simplify import simplify
-from .traversal import topological_order
+from .traversal import leaves, topological_order
 from .types import FLOAT, INT
 
 HISTORY = 1024  # losses that the device keeps before the host has to read them
@@ -99,6 +99,13 @@ class Objective:
             if p not in self.parameters:
                 raise GraphError(f"{p} is not among the parameters of the optimizer")
         return set(parameters)
+
+    def uncounted(self) -> list[Variable]:
+        """Counters of steps that the loss reads, and the optimizer does not count."""
+        if self.loss is None or self.optimizer is None:
+            return []
+        counted = set(self.state.values())
+        return [v for v in leaves([self.loss]) if isinstance(v, Clock) and v not in counted]
 
     def program(self) -> Program:
         """All updates of a step, simplified: parameters, the optimizer's state, the history of losses."""

@@ -85,13 +85,19 @@ class Optimizer(ABC):
         return {**self.init(parameters), STEP: clock()}
 
 
+class Clock(Variable):
+    """A counter of steps, see ``clock``."""
+
+    __slots__ = ()
+
+
 def clock() -> Variable:
     """A leaf that counts steps: INT of one texel, 0 at first, called "step".
 
     >>> evaluate(optim.clock()).item()
     0
     """
-    return Variable(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
+    return Clock(INT, name=STEP, data=np.zeros((1, 1, 1), np.int64))
 
 
 def check_clock(counter: Any) -> None:

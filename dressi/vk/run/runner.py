@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
+from ...ad.graph.user_code import user_level
 from ...ad.objective import Objective
 from ...ad.program import Program
 from ...ad.transform.verify import verify
@@ -47,6 +49,13 @@ class Runner:
 
     def _build(self) -> VulkanExecutor | Steps:
         if self._built is None:
+            if self._objective.uncounted():
+                warnings.warn(
+                    "the loss reads a counter of steps that the optimizer does not count; give it to the optimizer, as in"
+                    " Clocked(adam(rate), counter) or LevenbergMarquardt(counter=counter)",
+                    RuntimeWarning,
+                    stacklevel=user_level(),
+                )
             procedure = self._objective.procedure()
             if procedure is None:
                 self._built = self._make(self.program())

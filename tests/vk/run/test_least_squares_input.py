@@ -1,5 +1,7 @@
 """Bad input of least-squares solvers: one sentence that names it."""
 
+import warnings
+
 import numpy as np
 import pytest
 from smoothing import smoothed, smoothing
@@ -12,7 +14,9 @@ from dressi import (
     InputError,
     LevenbergMarquardt,
     Variable,
+    adam,
     least_squares,
+    optim,
 )
 
 
@@ -40,6 +44,21 @@ def test_values_sent_later_that_are_not_finite_are_said(device):
         ad.send(data, data.data)
         ad.step(3)
         np.testing.assert_allclose(ad.recv(image), smoothed(data.data), atol=5e-5)
+
+
+def test_a_counter_that_nobody_counts_is_said(device):
+    x, step = Variable.of(0.0, name="x"), optim.clock()
+    residuals = [x - 1.0, F.to_float(step) * (x - 3.0)]
+    solvers = {LevenbergMarquardt(): [x], adam(0.1): [x], LevenbergMarquardt(counter=step): []}
+    for solver, told in solvers.items():
+        with DressiAD(device) as ad, warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            ad.set_loss(residuals)
+            ad.set_optimizer(solver, [x])
+            ad.step()
+            ad.step()
+        assert len(found) == len(told)
+        assert all("give it to the optimizer" in str(w.message) and w.filename == __file__ for w in found)
 
 
 def test_squares_that_vanish_are_said(device):
