@@ -86,8 +86,8 @@ class Solve:
         for r in self.energy.residuals:
             if r.batch != problems:
                 raise GraphError(
-                    f"the residual {r} has {r.batch} tiles, but there are {problems} independent problems; each"
-                    " residual needs a tile for each problem"
+                    f"the residual {r} has {r.batch} tiles and the unknowns have {problems}, but independent problems have a"
+                    " tile each in both; Variable.of(array, batched=True) takes the first axis as tiles"
                 )
 
     @property

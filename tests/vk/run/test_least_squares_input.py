@@ -145,6 +145,18 @@ def test_a_loss_of_one_value_has_no_residuals(device):
             ad.step()
 
 
+def test_independent_problems_without_tiles_are_named(device):
+    x, data = (
+        Variable.of(np.ones((3, 1, 1)), name="x"),
+        Variable.of(np.ones((3, 1, 6))),
+    )  # x is a column of one image
+    with DressiAD(device) as ad:
+        ad.set_loss([x - data])
+        ad.set_optimizer(LevenbergMarquardt(independent=True), [x])
+        with pytest.raises(GraphError, match=r"has 3 tiles and the unknowns have 1.*batched=True"):
+            ad.step()
+
+
 def test_all_unknowns_frozen(device):
     x = Variable.of(1.0, name="x")
     with DressiAD(device) as ad:
