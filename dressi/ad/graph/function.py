@@ -70,8 +70,7 @@ class Variable(ArrayShape, Operators, Figures):
     def made(cls, creator: Function, vtype: VType, domain: Domain, name: str | None = None) -> Variable:
         """The output of a Function. The constructor of the Function calls this."""
         self = object.__new__(cls)
-        self.id = next(_serial)
-        self.where = creator.where
+        self.id, self.where = next(_serial), creator.where
         if type(domain) is not Domain or type(vtype) is not VType:
             vtype, domain = _inferred(creator, vtype, domain)
         self.vtype, self.domain = vtype, domain
@@ -120,7 +119,9 @@ class Variable(ArrayShape, Operators, Figures):
         )
 
     def __iter__(self):
-        return (self[i] for i in range(self.vtype.shape[-1] if self.vtype.shape else 0))
+        if not self.vtype.shape:
+            raise GraphError(f"{self} has no components to go through; its texels are read by F.lookup or F.crop")
+        return (self[i] for i in range(self.vtype.shape[-1]))
 
 
 def as_variable(value: Any) -> Variable:

@@ -282,6 +282,7 @@ def test_sobol_points_are_those_of_scipy():
         (lambda: F.take(Variable(FLOAT, (4, 4), 3), Variable(INT, (2, 1))), "1x1"),
         (lambda: F.random(Variable(FLOAT), 0, (4, 4)), "INT"),
         (lambda: bool(Variable()), "F.select"),
+        (lambda: list(Variable()), "no components to go through"),
     ],
 )
 def test_errors(build, words):
