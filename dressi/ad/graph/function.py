@@ -120,7 +120,7 @@ class Variable(ArrayShape, Operators, Figures):
 
     def __iter__(self):
         if not self.vtype.shape:
-            raise GraphError(f"{self} has no components to go through; its texels are read by F.lookup or F.crop")
+            raise GraphError(f"{self} has no components to go through; F.lookup and F.crop read its texels")
         return (self[i] for i in range(self.vtype.shape[-1]))
 
 
