@@ -43,7 +43,8 @@ class SurfaceDistance:
 
     def distances(self, points: np.ndarray, *, most: float = np.inf) -> np.ndarray:
         """(...) unsigned distances of points (..., 3), at most ``most``."""
-        distance, close, near = np.empty(points.shape[:-1]), np.ones(points.shape[:-1], bool), points
+        distance, close = np.empty(points.shape[:-1]), np.ones(points.shape[:-1], bool)
+        near = points.reshape(-1, 3)
         if np.isfinite(most):
             distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
             close = distance < most
