@@ -62,7 +62,6 @@ def test_options_that_cannot_be(wrong, word):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 @pytest.mark.parametrize(
     "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]
 )

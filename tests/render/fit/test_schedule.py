@@ -52,7 +52,6 @@ def test_phases_that_make_no_sense_are_named(phase, named):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
     """Outer, face with two layers, antialias: one build each; radius and sigma are data; Adam's counter is carried."""
     case = sc.flat(

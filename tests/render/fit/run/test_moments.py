@@ -19,7 +19,6 @@ def job_of(tiny_fits, **controls: float) -> FitJob:
     return job
 
 
-@pytest.mark.one_driver
 def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
     whole, _ = tiny_fits.whole()
     run = FitJob(tiny_fits.scene, tiny_fits.options, tiny_fits.make_engine).started()
@@ -28,7 +27,6 @@ def test_moments_of_a_few_steps_compute_the_same_fit(tiny_fits):
     assert max(np.diff(seen)) <= 3 and run.result().losses == whole.losses
 
 
-@pytest.mark.one_driver
 def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
     monkeypatch.setattr(running, "SAVE_SECONDS", 0.0)
     whole = job_of(tiny_fits).run()
@@ -44,7 +42,6 @@ def test_a_rewound_fit_computes_the_same_steps_again(tiny_fits, monkeypatch):
     np.testing.assert_array_equal(run.result().mesh.positions, whole.mesh.positions)
 
 
-@pytest.mark.one_driver
 def test_factors_are_data_that_change_a_fit(tiny_fits):
     whole, _ = tiny_fits.whole()
     same, faster = job_of(tiny_fits).run(), job_of(tiny_fits, rate=3.0).run()
