@@ -102,7 +102,7 @@ def rotated(angles: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    deform_armadillo("arap_mesh", posed, __doc__ or "", frames=96, method="gn", steps=20, iterations=1000)
+    deform_armadillo("arap_mesh", posed, __doc__ or "", frames=96, method="gn", steps=20)
 
 
 if __name__ == "__main__":

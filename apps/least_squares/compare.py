@@ -28,7 +28,7 @@ import optical_flow
 import poisson_editing
 import shape_from_shading
 from images import GREY, flow_frames, shaded, splice, warp
-from mesh_inputs import armadillo
+from mesh_inputs import SOLVES, armadillo
 from problem import Problem, reference_row, row_of, solve
 from scipy import sparse
 from scipy_solver import STEP, Energy, levenberg_marquardt
@@ -57,7 +57,6 @@ def flow() -> tuple[Problem, Any]:
     return pyramid.problem, pyramid.sent
 
 
-MESH = {"iterations": 300, "forcing": 0.1}
 CASES: dict[str, Case] = {
     "laplacian": Case(lambda: (laplacian.problem(laplacian.image()), None), GaussNewton(), 5, 20),
     "poisson_editing": Case(lambda: (poisson_editing.problem(splice()), None), GaussNewton(), 5, 20),
@@ -67,7 +66,7 @@ CASES: dict[str, Case] = {
     "image_warping_512": Case(
         lambda: (image_warping.problem(warp())[0], None), GaussNewton(iterations=400, forcing=0.1), 12, 10
     ),
-    "arap_mesh": Case(lambda: (arap_mesh.problem(*armadillo()), None), LevenbergMarquardt(**MESH), 40, 100),
+    "arap_mesh": Case(lambda: (arap_mesh.problem(*armadillo()), None), LevenbergMarquardt(**SOLVES), 40, 100),
     "cotangent_smoothing": Case(
         lambda: (
             cotangent_smoothing.problem(load_mesh(data_file("least_squares", "sphere.ply"))),
@@ -78,7 +77,7 @@ CASES: dict[str, Case] = {
         50,
     ),
     "embedded_deformation": Case(
-        lambda: (embedded_deformation.problem(*armadillo()), None), GaussNewton(**MESH), 40, 100
+        lambda: (embedded_deformation.problem(*armadillo()), None), GaussNewton(**SOLVES), 40, 100
     ),
     "shape_from_shading": Case(
         lambda: (shape_from_shading.problem(shaded())[0], None), LevenbergMarquardt(), 40

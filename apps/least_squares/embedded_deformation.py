@@ -101,9 +101,7 @@ def terms(
 
 
 def main() -> None:
-    deform_armadillo(
-        "embedded_deformation", posed, __doc__ or "", frames=31, method="lm", steps=40, iterations=125
-    )
+    deform_armadillo("embedded_deformation", posed, __doc__ or "", frames=31, method="lm", steps=40)
 
 
 if __name__ == "__main__":

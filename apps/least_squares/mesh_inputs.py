@@ -16,6 +16,9 @@ from dressi.render import Mesh, frame, load_mesh, render, save_mesh
 from dressi.render.io.files import data_file, write_files
 from dressi.render.io.images import encode_png
 
+SOLVES: dict[str, Any] = {"iterations": 300, "forcing": 0.1}
+"""Of the linear solves of a deformed mesh: each need not be solved far, but smooth errors take many iterations."""
+
 
 def half_edges(mesh: Mesh) -> np.ndarray:
     """(H, 3) int64: every edge in both directions, (from, to, third vertex of the face to its left); -1 if there is no face.
@@ -143,7 +146,7 @@ def deform_armadillo(
 ) -> None:
     """The program of an energy that deforms the armadillo: options, steps, files. posed: the problem of a mesh with markers,
     and the leaf with their targets. frames: of Opt's example. defaults: of ``options``."""
-    parser = options(doc, name, **defaults)
+    parser = options(doc, name, **SOLVES, **defaults)
     parser.add_argument("--subdivisions", type=int, default=1, help="each makes three times as many faces")
     parts = f"parts of the way of the markers; the example has {frames}"
     parser.add_argument("--frames", type=int, default=1, help=parts)
