@@ -15,6 +15,10 @@ from dressi import Device, DressiAD, DressiError, F, Variable, adam, list_device
 from dressi.ad.graph import PixelFunction
 from dressi.ad.types import FLOAT
 
+def say(*words):
+    # at once, so that lines of two processes do not mix: print writes the end of a line by itself
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
 def doubled(ad):
     x = Variable(data=np.full((1, 1, 1), 21.0))
     ad.set_output("y", x * 2)
@@ -86,9 +90,9 @@ def test_a_child_that_was_forked_before_the_first_device_works(device):
             """
             pid = os.fork()
             with DressiAD(sys.argv[1]) as ad:
-                print(doubled(ad))
+                say(doubled(ad))
             if pid:
-                print("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                say("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             """,
             device.name,
         )
