@@ -55,6 +55,13 @@ class Reduce(ReduceFunction):
         return fetch(self.eval(x), at)
 
 
+def add_compensated(term: str) -> str:
+    """GLSL that adds a term to ``$y``, with ``lost`` from the terms before (Kahan): the rounding error of an addition is added
+    to the next term, so long sums are as exact as short ones."""
+    step = f"precise $type t = {term} - lost; precise $type sum = $y + t;"
+    return f"{step} lost = (sum - $y) - t; $y = sum;"
+
+
 class Sum(Reduce, Linear):
     """The sum, compensated on devices. The batch is summed even if it is 1; see ``Expand``."""
 
@@ -65,10 +72,8 @@ class Sum(Reduce, Linear):
     def glsl(self) -> str:
         if self.output.vtype.is_int:
             return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
-        # Kahan summation: the rounding error of an addition is added to the next term, so long sums are as exact as short ones.
-        step = f"precise $type t = {self._read('i')} - lost; precise $type sum = $y + t;"
         return "precise $type lost = $type(0);\n" + self._loop(
-            "$type(0)", 0, f"{step} lost = (sum - $y) - t; $y = sum;"
+            "$type(0)", 0, add_compensated(self._read("i"))
         )
 
     def eval(self, x):

@@ -17,6 +17,7 @@ import numpy as np
 
 from ....ad.graph import Domain, PixelFunction, ScatterFunction, Variable
 from ....ad.ops.image.lookup import texel_of
+from ....ad.ops.image.reduce import add_compensated
 from ....ad.ops.pixel.constant import Constant
 from ....ad.program import Program
 from ....ad.transform.rewrite import mapped, rewrite
@@ -148,8 +149,8 @@ class Gather(PixelFunction):
             "precise $type lost = $type(0);\n$y = $type(0);\n"
             "for (int k = $1.x; k < $1.x + $1.y; ++k) {\n"
             f"int entry = $2({self._place(entries, 'k')});\n"
-            f"precise $type t = $0({self._place(values, 'entry')}) - lost;\n"
-            "precise $type sum = $y + t; lost = (sum - $y) - t; $y = sum; }"
+            + add_compensated(f"$0({self._place(values, 'entry')})")
+            + " }"
         )
 
     def evaluate(self, at, values, ranges, entries):
