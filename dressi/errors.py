@@ -4,6 +4,9 @@ All derive from :class:`DressiError`, so a program can show ``str(error)`` to it
 thing that is wrong and the cure.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class DressiError(Exception):
     """Base of all errors raised by dressi: ``str(error)`` names the thing that is wrong and the cure.
@@ -68,3 +71,13 @@ class InputError(DressiError, ValueError):
         ...
     dressi.errors.InputError: ...nowhere.obj...
     """
+
+
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """The nearest of the names as a question for the end of a message; empty if none is near.
+
+    >>> did_you_mean("ligth", ("size", "light")), did_you_mean("x", ("size", "light"))
+    ("; did you mean 'light'?", '')
+    """
+    near = get_close_matches(str(name), list(names), 1)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -94,6 +94,10 @@ hypothesis.settings.register_profile("dressi", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("dressi")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--one-driver", action="store_true", help="run every test on the first driver alone")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # A shell that starts a job in the background has it ignore Ctrl-C, and all processes that tests start with it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -106,12 +110,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are marked ``one_driver`` run on the first one alone."""
+    """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``."""
+    one = config.getoption("one_driver")
     others = [f"[{name}" for name in list(DRIVERS)[1:]]
     kept = [
         item
         for item in items
-        if item.get_closest_marker("one_driver") is None or not any(name in item.name for name in others)
+        if not (one or item.get_closest_marker("one_driver")) or not any(name in item.name for name in others)
     ]
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])

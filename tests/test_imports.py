@@ -55,3 +55,11 @@ def test_every_module_can_be_imported_first():
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == ""
+
+
+def test_modules_of_the_package_are_found_by_both_ways_of_writing():
+    script = (
+        "from dressi.least_squares import Robust; from dressi.optim import adam; import dressi, dressi.ad.least_squares as a;"
+        "assert dressi.least_squares is a and a.Robust is Robust and dressi.optim.adam is dressi.adam is adam"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

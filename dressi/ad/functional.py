@@ -21,6 +21,10 @@ The operations by family, with the file of ``dressi/ad`` that holds them:
 # ruff: noqa: F403
 # A family names its operations in its own __all__. A new family is listed here; a new operation of a family is not.
 
+from typing import Any
+
+from .graph.names import cure as _cure
+from .graph.names import register as _register
 from .ops import custom as _custom
 from .ops.custom import *
 from .ops.image import extremes as _extremes
@@ -132,3 +136,9 @@ for _family in FAMILIES:
     _title = (_family.__doc__ or "").partition("\n")[0]
     _file = _family.__name__.partition(".ad.")[2].replace(".", "/")
     __doc__ = f"{__doc__ or ''}\n{_title} ({_file}.py)\n    {', '.join(_family.__all__)}\n"
+
+_register(__all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"F has no {name!r}{_cure(name)}")

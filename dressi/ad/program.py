@@ -8,7 +8,9 @@ from functools import cached_property
 
 from ..errors import GraphError
 from ..figures import Figures
-from .graph import Function, Variable
+from .graph import Function, RasterFunction, Variable
+from .includes import is_own
+from .ops.custom import check_snippet
 from .traversal import topological_order
 
 
@@ -41,7 +43,12 @@ class Program(Figures):
         return tuple(topological_order(self.roots))
 
     def check(self) -> None:
-        """Raises GraphError if an update does not fit its leaf, or a leaf is updated twice."""
+        """Raises GraphError if an update does not fit its leaf, a leaf is updated twice, or a user's snippet names what
+        there is not."""
+        for f in self.functions:
+            for g in (f, *(f.fragment.functions if isinstance(f, RasterFunction) and f.fragment else ())):
+                if not is_own(type(g)):
+                    check_snippet(g)
         seen: set[Variable] = set()
         for leaf, new in self.updates:
             if not leaf.is_leaf:

@@ -63,7 +63,7 @@ def fit(
         bool | None,
         typer.Option(
             "--colours/--no-colours",
-            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can; not with --refine-poses or --depth.",
+            help="The shape follows colours, too, not only outlines. Default: as the outer form, which can; not with --refine-poses or --depth, nor for a --target whose material is recovered with --optimize.",
         ),
     ] = None,
     peels: Annotated[int, typer.Option(help="Layers that the face form of HardSoftRas peels.")] = 3,
@@ -92,7 +92,7 @@ def fit(
     optimize: Annotated[
         str | None,
         typer.Option(
-            help="Also recover the material, after the shape: some of albedo, normal, roughness, metallic, emission, light, exposure,"
+            help="Also recover the material, after the shape, which then moves under the light where a --target is given: some of albedo, normal, roughness, metallic, emission, light, exposure,"
             " with commas between them."
         ),
     ] = None,
@@ -125,7 +125,7 @@ def fit(
         bool,
         typer.Option(
             "--view",
-            help="Watch and steer the fit in a window; closing it stops the fit, which --resume continues.",
+            help="Watch and steer the fit in a window; closing it stops the fit, which --resume continues. It stays open at the end if the input is a terminal.",
         ),
     ] = False,
     plan: Annotated[

@@ -41,11 +41,11 @@ def _(value: Plan) -> str:
 
 def _rows(plan: Plan) -> Iterator[tuple[Any, ...]]:
     """A row for each SubStage; the first of a Stage names it."""
-    for when, schedule, images in zip(("once", "step"), plan.schedules, plan.images.by_schedule, strict=True):
+    for when, schedule in zip(("once", "step"), plan.schedules, strict=True):
         for k, stage in enumerate(schedule.stages):
             name = f"{when} {k}: {'render pass' if stage.draws else 'dispatch'}"
             for s in stage.sub_stages:
-                written = sum(plan.images.slots[n].bytes for v in s.outputs for n in images.get(v, ()))
+                written = sum(plan.images.bytes_of(v) for v in s.outputs)
                 reads = [f"{r.variable}, {r.binding.value}" for r in s.reads]
                 writes = "\n".join(str(v) for v in s.outputs)
                 yield (

@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from ..render.io.files import write_files
+from ..render.io.files import usable, write_files
 from .bench.folder import BenchFolder
 from .bench.page import bench_page
 from .fit.folder import MESH, REPORT, FitFolder
@@ -55,7 +55,8 @@ def _page(folder: Path) -> bytes:
         found = FitFolder.read(folder)
         model, html = page_model(folder / MESH), b""
         for side in SIDES:
-            html = fit_page(found, model, side).html()
+            with usable(folder / REPORT, "its report"):
+                html = fit_page(found, model, side).html()
             if len(html) <= MOST_BYTES:
                 return html
         raise InputError(
@@ -63,7 +64,14 @@ def _page(folder: Path) -> bytes:
         )
     bench = BenchFolder.read(folder)
     if bench is None:
+        fits = sorted(file.parent.name for file in folder.glob(f"*/{REPORT}"))
+        if fits:
+            raise InputError(
+                f"'{folder}' holds the results of {len(fits)} fits, each in a folder of its own; name one, such as"
+                f" '{folder / fits[0]}'"
+            )
         raise InputError(
             f"'{folder}' holds no results of `dressi fit` ({REPORT}) or `dressi bench` (JSON files); name the folder of one"
         )
-    return bench_page(bench).html()
+    with usable(folder, "its results"):
+        return bench_page(bench).html()

@@ -114,7 +114,7 @@ class Builder:
         if kind == 4 and not x.vtype.is_scalar:
             return F.dot(x, self.constant(x.vtype, x.domain))
         if kind == 5 and not x.vtype.is_scalar and not x.vtype.is_matrix:
-            return x[self.random.randrange(x.vtype.components)]
+            return F.component(x, self.random.randrange(x.vtype.components))
         if kind == 6 and x.vtype.is_matrix:
             return F.determinant(x)
         if kind == 7:

@@ -64,7 +64,8 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
         for name in ("first_build_ms", "step_ms", "device_ms", "bytes", "copy_bandwidth"):
             assert result[name] > 0, name
         assert result["device"] and result["driver"] and result["quality"]["steps"] == 2
-        if case != "table5":  # the gradient by inverse UV is one of an expectation: a single step may go up
+        # The gradient by inverse UV is one of an expectation, and steps of `joint` compare other views: one may go up.
+        if case not in ("table5", "joint"):
             assert result["quality"]["last_loss"] < result["quality"]["first_loss"]
         assert result["peers"] == {}
         assert sum(stage["bytes"] for stage in result["stages"]) <= result["bytes"]
@@ -136,7 +137,9 @@ def test_options_reach_the_results(driver: None, tmp_path: Path, monkeypatch: py
         "--form",
         "face",
     )
-    (result,) = bench("silhouette", tmp_path, *TINY, *options)
+    result, recorded = bench("silhouette", tmp_path, *TINY, *options)
+    assert recorded["label"] == "loss recorded" and recorded["against"]["label"] == result["label"] == ""
+    assert recorded["plan"]["step_substages"] > result["plan"]["step_substages"]
     assert result["cold"] and not result["driver_cache"] and result["warm_build_ms"] is None
     assert result["profile"] == "minimum"
     expected = {"views": 2, "peels": 2, "radius_px": 3, "size": [16, 16], "mesh": "small", "faces": 684}
@@ -150,7 +153,7 @@ def test_a_peer_that_is_not_there(
     for name in [name for name in sys.modules if name.startswith("deodr.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "deodr", None)
-    (result,) = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
+    result, _ = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
     assert result["peers"]["deodr"]["step_ms"] is None
     assert "pip install deodr==" in result["peers"]["deodr"]["error"]
     assert "pip install deodr==" in capsys.readouterr().err
@@ -166,7 +169,7 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
     peer.run(60)
     reached, _ = draw(model.moved(peer.positions()), views, lambda: DressiAD(device))
     assert iou(reached, masks) > iou(start, masks) + 0.02
-    (result,) = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
+    result, _ = bench("silhouette", tmp_path, *TINY, "--mesh", mesh, "--peer", "deodr")
     assert result["peers"]["deodr"]["step_ms"] > 0 and result["peers"]["deodr"]["quality"]["iou"] > 0.5
 
 

@@ -191,9 +191,12 @@ def test_probes_that_do_not_answer(monkeypatch: pytest.MonkeyPatch):
 
 def test_packages_and_extras_that_are_missing(monkeypatch: pytest.MonkeyPatch):
     needed = ["numpy>=1.26", "no-such-package>=2", "for-another-system; sys_platform == 'plan9'",
-              "no-such-cluster>=1; extra == 'ray'", "numpy; extra == 'images'"]  # fmt: skip
+              "xatlas>=0.0.9; platform_machine != 'aarch64'", "no-such-cluster>=1; extra == 'ray'", "numpy; extra == 'images'"]  # fmt: skip
     monkeypatch.setattr(machine.metadata, "requires", lambda name: needed)
+    there = machine._installed
+    monkeypatch.setattr(machine, "_installed", lambda name: name != "xatlas" and there(name))
     findings = machine.packages()
+    assert "pip install xatlas`, with a C++ compiler" in found(findings, "note", "package xatlas")
     assert "pip install no-such-package`" in found(findings, "problem", "packages")
     text = found(findings, "note", "extra ray")
     assert "--ray" in text and "no-such-cluster" in text and "pip install 'dressi[ray]'" in text

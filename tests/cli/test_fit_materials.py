@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from command_line import refuses, run
 
+from dressi.cli.fitting.show import Bar
+from dressi.cli.interrupt import Stop
 from dressi.render.io import load_mesh, save_mesh
 from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import pear
@@ -54,3 +56,24 @@ def test_what_it_refuses(target: Path, tmp_path: Path):
         (("--optimize", "albedo", "--light", tmp_path / "none.hdr"), "none.hdr"),
     ):
         refuses(run(*command, *arguments), text)
+
+
+@pytest.mark.one_driver
+def test_a_material_that_was_stopped_says_where_it_begins_again(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The shape is kept; the material begins at its first step, as the message says."""
+    phases: list[str] = []
+    shown = Bar.__call__
+    monkeypatch.setattr(Bar, "__call__", lambda bar, now: (phases.append(now.phase), shown(bar, now))[1])
+    monkeypatch.setattr(Stop, "__call__", lambda stop: phases.count("material") == 1)
+    command = ("fit", "--target", target, "--out", tmp_path, *SMALL, "--optimize", "albedo")
+    stopped = run(*command)
+    assert stopped.returncode != 0 and "recovers the material from its first step" in stopped.stderr
+    first = np.loadtxt(tmp_path / "loss.csv", delimiter=",", skiprows=1, dtype=str)
+    phases.clear()
+    monkeypatch.setattr(Stop, "__call__", lambda stop: False)
+    assert run(*command, "--resume").returncode == 0
+    second = np.loadtxt(tmp_path / "loss.csv", delimiter=",", skiprows=1, dtype=str)
+    assert (second[: len(first)] == first).all()
+    assert (second[:, 1] == "material").sum() == 30 and "shape" not in phases

@@ -75,6 +75,33 @@ def test_pixels_get_the_share_that_is_covered(on_device, edge):
 
 
 @pytest.mark.vk
+def test_shaded_pixels_jump_where_an_edge_passes_a_centre(on_device):
+    """The gradient is exact in between. At a centre the picture jumps by half of the difference of two pixels, whose colours
+    are all that is given: with colours (1 + 2 c) of column c, the jump is part of the change that no gradient has."""
+    ramp = 1 + 2.0 * np.arange(4)
+
+    def value(edge: float, pulled: bool = False):
+        x = edge / 4 * 2 - 1
+        pos = np.array([[[-1, -1, 0, 1], [x, -1, 0, 1], [x, 9, 0, 1]]])
+        (rast, _), _ = dn.rasterize(pos, TRIANGLE, (4, 4))
+        found, pull = dn.antialias((rast[..., 3:] > 0) * ramp[:, None], rast, pos, TRIANGLE)
+        return (
+            pull(np.eye(4)[0][:, None, None] + 0 * found)["pos"][0, 1:, 0].sum() / 2
+            if pulled
+            else found[0, 0].sum()
+        )
+
+    for edge in (1.8, 2.2, 2.8):
+        slope = (value(edge + 0.05) - value(edge - 0.05)) / 0.1
+        assert abs(value(edge, pulled=True) - slope) < 1e-3 * slope
+    # A driver may put corners on a grid of a sixteenth of a pixel.
+    jump = value(2.6) - value(2.4) - 0.1 * (ramp[1] + ramp[2])
+    assert abs(jump - (ramp[2] - ramp[1]) / 2) < 1e-3
+    slopes = [value(edge, pulled=True) for edge in 2 + (np.arange(8) + 0.5) / 8]
+    assert abs(np.mean(slopes) + jump - (value(3.0) - value(2.0))) < 0.05
+
+
+@pytest.mark.vk
 def test_each_image_blends_what_it_shows(on_device):
     """In range mode, edges of triangles that an image does not draw stay out of it."""
     two = np.concatenate([POINTS, POINTS * [1, 1, 0.9] + [0.4, 0.1, 0]])

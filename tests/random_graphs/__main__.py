@@ -1,4 +1,10 @@
-"""Many random graphs on one device; a line of JSON for each that says something, and a summary at the end."""
+"""Many random graphs, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
+
+    PYTHONPATH=tests python -m random_graphs --minutes 30 --seed 1000 --device llvmpipe --json graphs.jsonl
+    PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
+
+A seed that is in the file is not run again. Exits with 1 if anything failed.
+"""
 
 import argparse
 import json
@@ -16,63 +22,106 @@ import conftest
 from dressi.vk.run.device.device import Device
 
 from .check import Report, check
+from .coverage import LEFT_OUT, F, missing
+from .programs import EVERY
+from .schedules import check_schedule
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="random_graphs", description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
+def arguments_of() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="random_graphs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="?", choices=("graphs", "schedules"), default="graphs")
+    parser.add_argument("--minutes", type=float, help="stop after this time")
+    parser.add_argument(
+        "--count", type=int, help="of seeds at most; default: 100, or as many as the minutes allow"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--device", help="part of its name; default: the best")
     parser.add_argument(
-        "--out", type=Path, help="a line for each graph; graphs that are there are not run again"
+        "--json", type=Path, help="a line for each seed; seeds that are there are not run again"
     )
     parser.add_argument("--functions", type=int, help="of a graph, about; default: many")
     parser.add_argument(
         "--no-baseline", action="store_true", help="leave out the plan of one Function a pass"
     )
     parser.add_argument("--no-validation", action="store_true")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = arguments_of()
     done = {}
-    if arguments.out is not None and arguments.out.exists():
-        done = {(r := json.loads(line))["seed"]: r for line in arguments.out.read_text().splitlines()}
+    if arguments.json is not None and arguments.json.exists():
+        done = {(r := json.loads(line))["seed"]: r for line in arguments.json.read_text().splitlines()}
     validation = conftest.VALIDATION and not arguments.no_validation
+    end = time.monotonic() + 60 * arguments.minutes if arguments.minutes else float("inf")
+    count = arguments.count or (100 if arguments.minutes is None else sys.maxsize)
+    again = f"python -m random_graphs {arguments.what} --count 1 --device {arguments.device!r}"
+    again += "".join(
+        f" --{name.replace('_', '-')}"
+        for name in ("no_baseline", "no_validation")
+        if getattr(arguments, name)
+    )
+    again += f" --functions {arguments.functions}" if arguments.functions else ""
     with Device.open(arguments.device, validation=validation) as device:
-        for seed in range(arguments.seed, arguments.seed + arguments.count):
-            if seed in done:
-                continue
-            started, before = time.perf_counter(), len(conftest._messages())
-            try:
-                report = check(seed, device, arguments.functions, baseline=not arguments.no_baseline)
-            except Exception:
-                report = Report(seed, failures=[traceback.format_exc(limit=-4)])
-            said = conftest._messages()[before:]
-            report.failures += [f"validation: {text}" for text in said[:2]]
-            line = {**asdict(report), "seconds": round(time.perf_counter() - started, 2)}
-            done[seed] = line
-            if arguments.out is not None:
-                with arguments.out.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-            if report.failures or report.refused:
-                print(json.dumps(line), flush=True)
-    print(json.dumps(summary(list(done.values()))))
+        seed = arguments.seed
+        while seed < arguments.seed + count and time.monotonic() < end:
+            if seed not in done:
+                done[seed] = line = run(seed, device, arguments)
+                if arguments.json is not None:
+                    with arguments.json.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
+                if line["failures"] or line.get("refused"):
+                    print(json.dumps({**line, "used": None}), f"\nagain: {again} --seed {seed}", flush=True)
+            seed += 1
+    figures = summary(list(done.values()))
+    print(json.dumps(figures))
+    return int(bool(figures["seeds that fail"]))
+
+
+def run(seed: int, device: Device, arguments: argparse.Namespace) -> dict:
+    """The line of a seed."""
+    started, before = time.perf_counter(), len(conftest._messages())
+    F.used.clear()
+    try:
+        if arguments.what == "schedules":
+            report = check_schedule(seed, device)
+        else:
+            report = check(
+                seed, device, arguments.functions, baseline=not arguments.no_baseline, operations=EVERY
+            )
+    except Exception:
+        report = Report(seed, failures=[traceback.format_exc(limit=-4)])
+    report.failures += [f"validation: {text}" for text in conftest._messages()[before:][:2]]
+    return {**asdict(report), "used": dict(F.used), "seconds": round(time.perf_counter() - started, 2)}
 
 
 def summary(lines: list[dict]) -> dict:
-    """How many graphs ran, how many failed in which way."""
-    kinds = Counter()
+    """How many seeds ran, how many failed in which way, and the operators and options that they used."""
+    kinds, used = Counter(), Counter()
     for line in lines:
         texts = line["failures"]
         kinds["off the baseline"] += any("off the baseline" in t for t in texts)
         kinds["off float64"] += any("off float64" in t for t in texts)
         kinds["validation"] += any(t.startswith("validation") for t in texts)
         kinds["errors"] += any("off " not in t and not t.startswith("validation") for t in texts)
-        kinds[f"planned for {line['model']}"] += 1
+        kinds[f"planned for {line['model'] or 'this device'}"] += 1
         kinds["refused"] += bool(line["refused"])
         kinds["values compared"] += line["compared"]
         kinds["values left out because they jump"] += len(line["unstable"])
         kinds["seconds"] += line["seconds"]
-    return {"graphs": len(lines), **kinds}
+        used.update(line["used"])
+    failing = [line["seed"] for line in lines if line["failures"]]
+    return {
+        "seeds": len(lines),
+        "seeds that fail": failing,
+        **kinds,
+        "operators and options": dict(sorted(used.items())),
+        "operators that no graph used": missing(used),
+        "operators that are left out": LEFT_OUT,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

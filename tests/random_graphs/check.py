@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from dressi.ad.evaluate import NumpyExecutor
+from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
-from dressi.errors import DressiError
+from dressi.errors import DressiError, PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
@@ -19,6 +21,7 @@ from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.sampling import willing
 
+from .operations import OPERATIONS, Operation
 from .programs import random_program
 
 ROUNDINGS = 30
@@ -33,7 +36,7 @@ EPS = 2.0**-24
 
 @dataclass
 class Report:
-    """``failures``: sentences. ``unstable``: outputs that are not compared because they jump."""
+    """``failures``: sentences. ``unstable``: outputs that are not compared because they jump. ``too_tight``: random limits that a Function exceeds."""
 
     seed: int
     functions: int = 0
@@ -42,11 +45,19 @@ class Report:
     unstable: list[str] = field(default_factory=list)
     compared: int = 0
     refused: list[str] = field(default_factory=list)
+    too_tight: list[str] = field(default_factory=list)
 
 
-def check(seed: int, device, count: int | None = None, *, baseline: bool = True) -> Report:
+def check(
+    seed: int,
+    device,
+    count: int | None = None,
+    *,
+    baseline: bool = True,
+    operations: Sequence[Operation] = OPERATIONS,
+) -> Report:
     """Runs the graph of a seed in three plans, of which the baseline takes longest."""
-    program, steps = random_program(seed, count)
+    program, steps = random_program(seed, count, operations)
     report = Report(seed, len(program.functions))
     simple = simplify(program)
     rng = np.random.default_rng(seed)
@@ -71,6 +82,11 @@ def check(seed: int, device, count: int | None = None, *, baseline: bool = True)
     for name, how in runs.items():
         try:
             results[name] = on_device(program, simple, steps, device, **how)
+        except PlanError as error:
+            if limits in PROFILES.values() or "limits" not in how:
+                report.failures.append(f"{name}: {type(error).__name__}: {error}")
+            else:  # fewer images than Vulkan guarantees, and a Function that cannot do with them
+                report.too_tight.append(str(error))
         except DressiError as error:
             report.failures.append(f"{name}: {type(error).__name__}: {error}")
     for name, found in results.items():
@@ -86,10 +102,29 @@ def check(seed: int, device, count: int | None = None, *, baseline: bool = True)
 
 
 def values(executor, program: Program, leaves: Program, steps: int) -> dict[str, np.ndarray]:
-    """Outputs and leaves, by name, after so many steps."""
-    executor.run(steps)
-    found = {name: executor.recv(v) for name, v in program.outputs.items()}
-    return found | {f"leaf {v.name}": executor.recv(v) for v, _ in leaves.updates}
+    """Outputs and leaves, by name, after so many steps; and again after other indices were sent."""
+
+    def read(when: str) -> dict[str, np.ndarray]:
+        executor.run(steps)
+        found = {f"{name}{when}": executor.recv(v) for name, v in program.outputs.items()}
+        return found | {f"leaf {v.name}{when}": executor.recv(v) for v, _ in leaves.updates}
+
+    found = read("")
+    for leaf, array in other_indices(program).items():
+        executor.send(leaf, array)
+    return found | read(" after other indices")
+
+
+def other_indices(program: Program) -> dict[Variable, np.ndarray]:
+    """Other values for the leaves of integers: some of those that they have, so that lists of indices grow longer."""
+    found = {}
+    for leaf in program.leaves:
+        if leaf.vtype.is_int and leaf.data is not None and not leaf.name.startswith("faces"):
+            data = leaf.data.reshape(-1, leaf.vtype.components)
+            rng = np.random.default_rng(leaf.data.size)
+            few = data[rng.integers(0, len(data), max(len(data) // 3, 1))]
+            found[leaf] = few[rng.integers(0, len(few), len(data))].reshape(leaf.shape)
+    return found
 
 
 def meaning(program: Program, steps: int, report: Report) -> tuple[dict[str, np.ndarray], dict[str, float]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, INT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
+from .coverage import F
 from .pool import MATRICES, VECTORS, Pool, Refused
 
 Operation = Callable[[Pool], Variable]

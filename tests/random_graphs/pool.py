@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dressi.ad import functional as F
 from dressi.ad.evaluate import coordinates, values_at, working_domain
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, VType
+
+from .coverage import F
 
 VECTORS = (VEC2, VEC3, VEC4)
 MATRICES = (MAT2, MAT3, MAT4)

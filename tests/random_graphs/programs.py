@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.optim import optimizers as optim
 from dressi.ad.program import Program
@@ -13,14 +14,21 @@ from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.errors import GraphError
 
 from . import rasters as rasters  # registers its operation
-from .operations import OPERATIONS
+from .coverage import F
+from .operations import OPERATIONS, Operation
 from .pool import VECTORS, Pool, Refused
+from .textures import MORE
 
 TYPES = (FLOAT, FLOAT, VEC2, VEC3, VEC3, VEC4, MAT2, MAT3, MAT4)
 
 
-def random_program(seed: int, count: int | None = None) -> tuple[Program, int]:
-    """A program of about ``count`` operations, and how many steps to run. Equal seeds give equal programs."""
+EVERY = (*OPERATIONS, *MORE)
+
+
+def random_program(
+    seed: int, count: int | None = None, operations: Sequence[Operation] = OPERATIONS
+) -> tuple[Program, int]:
+    """A program of about ``count`` operations, and how many steps to run. Equal arguments give equal programs."""
     rng = np.random.default_rng(seed)
     p = Pool(rng)
     for k in range(5):
@@ -32,12 +40,12 @@ def random_program(seed: int, count: int | None = None) -> tuple[Program, int]:
     while made < count and tried < 12 * count:
         tried += 1
         try:
-            p.add(p.among(OPERATIONS)(p))
+            p.add(p.among(operations)(p))
             made += 1
         except (Refused, GraphError):  # GraphError: domains or types that do not go together
             continue
     last = p.values[-3:]
-    loss = sum((_small(v) for v in last), start=F.constant(0.0))
+    loss = sum((small(v) for v in last), start=F.constant(0.0))
     outputs = {"loss": loss, "last": p.values[-1], "middle": p.values[len(p.values) // 2]}
     if p.ints:
         outputs["index"] = p.ints[-1]
@@ -53,7 +61,7 @@ def random_program(seed: int, count: int | None = None) -> tuple[Program, int]:
     return Program(outputs, updates), int(p.among([1, 2, 3]))
 
 
-def _small(v: Variable) -> Variable:
+def small(v: Variable) -> Variable:
     """A FLOAT of one texel that depends smoothly on all of a value."""
     if v.vtype.is_matrix:
         v = F.hadamard(v, v)
@@ -72,7 +80,7 @@ def _tangent(loss: Variable, x: Variable, tangent: Variable) -> Variable:
 def _second(g: Variable, x: Variable) -> Variable:
     """The gradient of a gradient; the gradient itself where a Function has no second derivative."""
     try:
-        return gradient(_small(g), [x])[0]
+        return gradient(small(g), [x])[0]
     except GraphError:
         return g
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC4
 
+from .coverage import F
 from .operations import often
 from .pool import Pool, Refused
 

@@ -1,5 +1,7 @@
 """Camera conventions: reference formulas written by hand, round trips, gradients."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -9,6 +11,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, MAT3, MAT4, VEC2, VEC3
 from dressi.errors import InputError
+from dressi.render import primitives, render
 from dressi.render.cameras import Camera
 from dressi.render.cameras import conventions as c
 from dressi.render.cameras import intrinsics as i
@@ -137,3 +140,49 @@ def test_fields_of_view_and_pixel_centres():
 def test_gradients_are_central_differences(function, values):
     leaves = [leaf(*pair) for pair in values]
     assert check_gradient(function(*leaves), leaves) < 1e-6
+
+
+@pytest.mark.one_driver
+def test_matrices_of_another_convention_are_asked_about():
+    camera = Camera.perspective(45, (16, 16), (1.0, 2.0, 3.0), (0, 0, 0))
+    matrix, cube = camera.world_to_clip, primitives.cube()
+
+    def hints(given: np.ndarray) -> str:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                render(cube, given, size=(16, 16), light=None)
+            except InputError as error:
+                return str(error)
+        return " ".join(str(one.message) for one in told)
+
+    assert hints(matrix) == hints(np.stack([matrix, matrix])) == ""
+    assert "look transposed" in hints(matrix.T)
+    assert "clip_from_opengl" in hints(c.clip_to_opengl(matrix))
+    # A parallel projection, and a camera at the origin, whose matrix is nearly its own transpose.
+    assert hints(np.diag([0.4, 0.4, 0.1, 1.0]) + np.diag([0, 0, 0.5], 1)) == ""
+    ahead = Camera.perspective(45, (16, 16), (0, 0, 0), (0, 0, 4)).world_to_clip
+    moved = np.eye(4)
+    moved[2, 3] = 4.0
+    assert hints(ahead @ moved) == ""
+    assert "look transposed" in hints((ahead @ moved).T) or "convention" in hints((ahead @ moved).T)
+
+
+@pytest.mark.one_driver
+def test_a_tensor_that_requires_a_gradient_is_shown_the_way():
+    class Tensor:
+        """What NumPy meets of torch."""
+
+        requires_grad = True
+
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    cube = primitives.cube()
+    for call in (
+        lambda: render(cube, positions=Tensor(), size=(8, 8)),
+        lambda: c.clip_to_opengl(Tensor()),
+        lambda: render(cube, background=Tensor(), size=(8, 8)),
+    ):
+        with pytest.raises(InputError, match=r"dressi\.torch\.wrap"):
+            call()

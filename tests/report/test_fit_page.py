@@ -205,3 +205,46 @@ def test_errors_grow_with_the_difference():
 def test_small_pictures_stay():
     picture = np.random.default_rng(0).random((10, 20, 3))
     assert scaled(picture, 20) is picture and scaled(picture, 10).shape == (5, 10, 3)
+
+
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "nan", "inf", "1e-320", "9" * 400])
+def test_losses_that_no_chart_has_room_for_are_gaps(value: str, tmp_path: Path):
+    folder = write_fit(tmp_path / "fit")
+    (folder / "loss.csv").write_text(f"step,phase,loss\n0,a,{value}\n1,a,{value}\n{value},a,1\n3,a,0.5\n")
+    text = write_report(folder).read_text(encoding="utf-8")
+    assert not re.search(
+        r"\bnan\b|\binf\b|Infinity", text[text.index("<main") : text.index("</main>")], re.IGNORECASE
+    )
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "1e308", "[]", "{}", '"x"', "true", "9" * 400])
+def test_no_number_of_a_report_is_believed(value: str, tmp_path: Path):
+    folder = write_fit(tmp_path / "fit")
+    whole = json.loads((folder / "report.json").read_text())
+    for place in (
+        ("task", "kind"),
+        ("time", "total_s"),
+        ("surface", "self_intersecting"),
+        ("metrics", "train", "iou"),
+        ("views", "train", 0, "fov"),
+    ):
+        report = json.loads(json.dumps(whole))
+        node = report
+        for key in place[:-1]:
+            node = node[key]
+        node[place[-1]] = "here"
+        (folder / "report.json").write_text(json.dumps(report).replace('"here"', value))
+        try:
+            text = write_report(folder).read_text(encoding="utf-8")
+        except InputError as error:
+            assert "report.json" in str(error)
+        else:
+            shown = text[text.index("<main") : text.index("</main>")]
+            assert not re.search(r"\bnan\b|\binf\b|Infinity", shown, re.IGNORECASE), place
+
+
+def test_a_folder_of_many_fits_says_which_to_name(tmp_path: Path):
+    for name in ("bob", "spot"):
+        write_fit(tmp_path / name)
+    with pytest.raises(InputError, match=r"results of 2 fits.*bob"):
+        write_report(tmp_path)

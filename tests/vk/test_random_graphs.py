@@ -1,12 +1,16 @@
 """Random graphs of every kind of Function: packed, one Function a pass, and in float64.
 
-`PYTHONPATH=tests python -m random_graphs --count 1000 --device llvmpipe` runs many more.
+`PYTHONPATH=tests python -m random_graphs --minutes 30 --device llvmpipe --json FILE` runs many more, and
+`... random_graphs schedules ...` plays calls of one engine in a random order.
 """
 
 import pytest
 from random_graphs.check import check
-from random_graphs.programs import random_program
+from random_graphs.coverage import LEFT_OUT, F, missing
+from random_graphs.programs import EVERY, random_program
+from random_graphs.schedules import check_schedule
 
+from dressi.ad import functional
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
@@ -41,3 +45,20 @@ def test_what_took_another_in_is_not_taken_in_itself(device):
 def test_equal_seeds_give_equal_programs():
     plans = [build_plan(simplify(random_program(4)[0]), PROFILES["turing"], shader_text) for _ in range(2)]
     assert plans[0].key == plans[1].key
+
+
+def test_every_operator_is_in_some_random_graph():
+    F.used.clear()
+    seed = 0
+    while missing(F.used) and seed < 300:
+        random_program(seed, 16, EVERY)
+        seed += 1
+    assert missing(F.used) == []
+    assert set(LEFT_OUT) <= set(functional.__all__)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", [1, 6, 115])
+def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
+    report = check_schedule(seed, device)
+    assert report.failures == [] and report.compared > len(report.unstable)

@@ -65,6 +65,25 @@ def _guess(array: np.ndarray) -> tuple[VType, tuple[int, ...]]:
     return vector_type(1, integer=integer), shape
 
 
+def doubt(array: np.ndarray) -> str | None:
+    """What an array without a type may mean beside what it is taken as, and how to say which; None where there is no doubt."""
+    shape, last = array.shape, array.shape[-1] if array.ndim else 0
+    integer = array.dtype.kind in "iu"
+    vector, number = vector_type(max(min(last, 4), 1), integer=integer), vector_type(1, integer=integer)
+    if array.ndim == 1 and 2 <= last <= 4:
+        return f"{last} numbers are taken as one {vector}, not as a list; write Variable.of(values, {vector}), or {number} for a list"
+    if array.ndim != 3 or last <= 4:
+        return None
+    taken = (
+        f"an array of shape {shape} is taken as a batch of {shape[0]} images of {number}, {last}x{shape[1]}"
+    )
+    if shape[0] in (3, 4):
+        return f"{taken}; write Variable.of(values, {number}) for that; channels go last: np.moveaxis(values, 0, -1)"
+    if last < min(16, *shape[:2]):
+        return f"{taken}; write Variable.of(values, {number}) for that; a texel has at most 4 components: part the {last} channels"
+    return None
+
+
 class ArrayShape:
     """The NumPy arrays of a Variable: their shape, what can be sent to it and how it comes back."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import re
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,9 +14,10 @@ import numpy as np
 from ...errors import GraphError
 from ...figures import Figures
 from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of
-from .arrays import ArrayShape, At, layout_of
+from .arrays import ArrayShape, At, doubt, layout_of
 from .operators import Operators, builders
-from .user_code import user_line
+from .snippet import places_of
+from .user_code import of_dressi, user_line
 from .work import Work
 
 _serial = itertools.count()
@@ -26,8 +28,8 @@ class Variable(ArrayShape, Operators, Figures):
 
     A Variable made by a user is a *leaf*: its values come from ``data`` (an array that fits ``shape``, kept as
     it is) or are sent to the engine later. Every other Variable is the output of its ``creator``, a Function.
-    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` compares the
-    objects; use ``F.equal`` to compare images. Variables are immutable.
+    Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` of two
+    Variables compares the objects; ``F.equal`` compares values. Variables are immutable.
 
     domain: (size, batch). name: used by errors and saved states. count: number of entries of a list, None for images.
     id: a serial number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
@@ -89,7 +91,7 @@ class Variable(ArrayShape, Operators, Figures):
         types, as (3, 3) does, or suggests the wrong one. batched: the first axis is the batch (views), so that (N, 4, 4)
         with MAT4 holds N matrices and (N, V, 3) N lists. ``recv`` returns lists, and what is computed from them entry by
         entry, as lists: (V, ...) or (N, V, ...). Integers give INT types, everything else gives floats. Raises
-        GraphError.
+        GraphError; warns where a shape without vtype may mean something else, as two to four numbers do.
 
         >>> Variable.of([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
         VEC3 #... (2x1)
@@ -97,6 +99,9 @@ class Variable(ArrayShape, Operators, Figures):
         VEC3 photograph (64x48)
         """
         array = np.asarray(values)
+        text = doubt(array) if vtype is None and not batched else None
+        if text is not None and not of_dressi(sys._getframe(1)):
+            warnings.warn(text, stacklevel=2)
         vtype, size, batch, count = layout_of(array, vtype, batched)
         leaf = cls(vtype, size, batch, name=name, count=count)
         leaf.data = leaf.conform(array.reshape(leaf.shape if count is None else (batch, count, *vtype.shape)))
@@ -118,11 +123,6 @@ class Variable(ArrayShape, Operators, Figures):
             "a Variable has no truth value while the graph is built; use F.select(condition, a, b)"
         )
 
-    def __iter__(self):
-        if not self.vtype.shape:
-            raise GraphError(f"{self} has no components to go through; F.lookup and F.crop read its texels")
-        return (self[i] for i in range(self.vtype.shape[-1]))
-
 
 def as_variable(value: Any) -> Variable:
     """``value`` if it is a Variable; else a constant of a number, a tuple of numbers or a small array."""
@@ -140,7 +140,6 @@ def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain
     raise creator.fail(f"infer returns a type and a domain ((W, H), batch), not {vtype!r} and {domain!r}")
 
 
-_PLACES = re.compile(r"\b(pixel|tile)\b")
 _same_pixel = cache(lambda count: (Access.SAME_PIXEL,) * count)
 _ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
 
@@ -314,7 +313,7 @@ class Function(Work):
     @cached_property
     def places(self) -> frozenset[str]:
         """Which of ``pixel`` and ``tile`` the snippet uses. If neither, its value does not depend on the texel."""
-        return frozenset(_PLACES.findall(self.glsl))
+        return places_of(self.glsl)
 
     def rebuild(self, *inputs: Variable) -> Function:
         """The same operation on other inputs. The output keeps its name."""

@@ -6,8 +6,16 @@ have an operator with ``@operator``; importing ``dressi.ad`` imports all familie
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from ...errors import GraphError
+from .names import cure
+from .user_code import of_dressi
 
 Builder = Callable[..., Any]
 B = TypeVar("B", bound=Builder)
@@ -44,11 +52,47 @@ def operator(build: B) -> B:
     return build
 
 
+_NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
+_UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "remainder": "mod", "power": "pow", "matmul": "matmul",
+    "less": "less", "less_equal": "less_equal", "greater": "less", "greater_equal": "less_equal",
+}  # fmt: skip
+"""The builders of NumPy's operators, by the names of its functions."""
+
+
 class Operators:
     """The operators of a Variable. Each calls the registered builder."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy numbers and arrays on the left leave the operation to the Variable
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Self:
+        """NumPy numbers and arrays on the left leave their operators to the Variable."""
+        build = getattr(builders, _UFUNCS.get(function.__name__, ""), None)
+        if build is not None and method == "__call__" and not options:
+            return build(*(inputs[::-1] if function.__name__.startswith("greater") else inputs))
+        raise self._no(f"np.{function.__name__}", function.__name__)
+
+    def __array_function__(self, function: Callable, types: Any, inputs: Any, options: Any) -> Self:
+        raise self._no(f"np.{function.__name__}", function.__name__)
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise self._no("np.asarray", "numpy")
+
+    def _no(self, what: str, name: str) -> GraphError:
+        return GraphError(
+            f"{what} does not take {self}: it has no values while the graph is built{cure(name)}"
+        )
+
+    def _one(self, key: Any, asks: FrameType) -> Self:
+        """The Variable, if ``[key]`` can mean nothing but a component; dressi's own code means components. Raises GraphError."""
+        if (self.count is not None or self.batch > 1) and not of_dressi(asks):
+            many = f"a batch of {self.batch}" if self.count is None else f"a list of {self.count}"
+            raise GraphError(
+                f"{self} is {many}, of which [{key!r}] may mean an entry or a component; write F.component(x, {key!r}), or x.x,"
+                " for a component, F.lookup for an entry of a list and F.take for one of a batch"
+            )
+        return self
 
     def __add__(self, other: Any) -> Self:
         return builders.add(self, other)
@@ -113,10 +157,44 @@ class Operators:
     def __ge__(self, other: Any) -> Self:
         return builders.less_equal(other, self)
 
+    def __eq__(self, other: Any) -> bool:
+        """Whether it is the same object, so that Variables are keys of dictionaries. Raises GraphError for numbers."""
+        if isinstance(other, _NUMBERS):
+            raise self._no("==", "equal")
+        return NotImplemented
+
+    def __ne__(self, other: Any) -> bool:
+        if isinstance(other, _NUMBERS):
+            raise self._no("!=", "not_equal")
+        return NotImplemented
+
+    def __and__(self, other: Any) -> Self:
+        raise self._no("&", "logical_and")
+
+    def __or__(self, other: Any) -> Self:
+        raise self._no("|", "logical_or")
+
+    def __xor__(self, other: Any) -> Self:
+        raise self._no("^", "logical_xor")
+
+    def __invert__(self) -> Self:
+        raise self._no("~", "logical_not")
+
+    def __floordiv__(self, other: Any) -> Self:
+        raise self._no("//", "floor_divide")
+
+    __rand__, __ror__, __rxor__, __rfloordiv__ = __and__, __or__, __xor__, __floordiv__
+
     def __getitem__(self, key: int | slice) -> Self:
-        return builders.component(self, key)
+        return builders.component(self._one(key, sys._getframe(1)), key)
+
+    def __iter__(self):
+        if not self.vtype.shape:
+            raise GraphError(f"{self} has no components to go through; F.lookup and F.crop read its texels")
+        self._one(0, sys._getframe(1))
+        return (builders.component(self, i) for i in range(self.vtype.shape[-1]))
 
     def __getattr__(self, name: str) -> Self:
         if 1 <= len(name) <= 4 and (set(name) <= set("xyzw") or set(name) <= set("rgba")):
             return builders.swizzle(self, name)
-        raise AttributeError(f"Variable has no attribute {name!r}")
+        raise AttributeError(f"a Variable has no attribute {name!r}{cure(name)}")

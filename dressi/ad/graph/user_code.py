@@ -30,6 +30,11 @@ def _inside_of_package(frame: FrameType) -> bool:
     return _inside[file]
 
 
+def of_dressi(frame: FrameType) -> bool:
+    """Whether the code of a frame is dressi's own."""
+    return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
 def user_level() -> int:
     """The ``stacklevel`` of a warning by the caller that names the same frame as ``user_line``."""
     frame, level = sys._getframe(1), 1

@@ -33,6 +33,9 @@ class Work:
 
     operations: float | Any = 16.0
     iterations: int | Any = 0
+    ranges: int | None = None
+    """The number of the input, IVEC2 (first, count), whose counts are the iterations. If that is a leaf, they follow what
+    is sent to it."""
     fetches: float | Any = math.inf
     if TYPE_CHECKING:
         access: Any

@@ -30,7 +30,8 @@ class LevenbergMarquardt(LeastSquares):
     steps do nothing until a leaf is sent. radius: at first, > 0. independent: each tile of the batch is a problem of its
     own, with its own radius and end. reset: every so many iterations the residual is computed anew; 0: never. forcing: a
     linear solve also ends when its residual, in the norm of the preconditioner, is below this part of what it was; 0: never.
-    preconditioner: ``least_squares.Multilevel()`` for images and lists, ``least_squares.Jacobi()`` or ``BlockJacobi()``.
+    preconditioner: ``least_squares.Multilevel()`` for images and lists, ``least_squares.Jacobi()`` or ``BlockJacobi()``;
+    None: plain conjugate gradients.
     counter: of the steps, from ``optim.clock()``, for residuals whose weights follow a schedule; then set function_tolerance
     to 0, since a converged problem does not look at its weights again. Raises GraphError.
 

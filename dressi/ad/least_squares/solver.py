@@ -16,7 +16,7 @@ from ..procedure import Procedure
 from ..types import whole
 from .energy import Energy
 from .linear.conjugate_gradient import states
-from .linear.preconditioner import Multilevel, Preconditioner
+from .linear.preconditioner import Multilevel, Plain, Preconditioner
 from .linear.probes import counter
 from .linear.vectors import Updates, scalar
 from .step import COST, RUNNING, Method, Solve
@@ -32,7 +32,7 @@ class LeastSquares(Method):
     independent: bool = False
     reset: int = 10
     forcing: float = 0.0
-    preconditioner: Preconditioner = Multilevel()  # noqa: RUF009 - a frozen record
+    preconditioner: Preconditioner | None = Multilevel()  # noqa: RUF009 - a frozen record
     counter: Variable | None = None
 
     def __post_init__(self) -> None:
@@ -40,13 +40,18 @@ class LeastSquares(Method):
         whole(self.reset, "the period of the residual's reset", 0)
         if self.counter is not None:
             check_clock(self.counter)
-        if not isinstance(self.preconditioner, Preconditioner):
+        if self.preconditioner is not None and not isinstance(self.preconditioner, Preconditioner):
             raise GraphError(
-                f"a preconditioner is Jacobi(), BlockJacobi() or Multilevel(), not {self.preconditioner!r}"
+                f"a preconditioner is Jacobi(), BlockJacobi(), Multilevel() or None, not {self.preconditioner!r}"
             )
         for name in ("tolerance", "function_tolerance"):
             self._number(name, 0.0)
         self._number("forcing", 0.0, below=1.0)
+
+    @property
+    def inverse(self) -> Preconditioner:
+        """The preconditioner; without one that of plain conjugate gradients."""
+        return Plain() if self.preconditioner is None else self.preconditioner
 
     def _number(self, name: str, least: float, *, above: bool = False, below: float = np.inf) -> None:
         value = getattr(self, name)
@@ -63,7 +68,7 @@ class LeastSquares(Method):
                 raise GraphError(f"{p} holds integers and cannot be an unknown of least squares")
         problems = self._problems(parameters)
         own = names(parameters)
-        found = {**states(parameters, own, problems), **self.preconditioner.states(parameters, own)}
+        found = {**states(parameters, own, problems), **self.inverse.states(parameters, own)}
         found |= {n: scalar(n, problems, value) for n, value in self._numbers().items()}
         made = [scalar(RUNNING, problems, 1.0), scalar(COST, problems), counter()]
         return {

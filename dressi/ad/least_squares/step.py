@@ -140,7 +140,7 @@ class Solve:
     @cached_property
     def coarse(self) -> Coarse | None:
         """The coarse space of lists, if the preconditioner has one for them."""
-        layout = self.solver.preconditioner.layout(self.parameters, names(self.parameters))
+        layout = self.solver.inverse.layout(self.parameters, names(self.parameters))
         if layout is None or self.columns or self.solver.iterations <= SHORT:
             return None
         return Coarse.of(self.jacobian.residuals, self.moving, self.names, layout, self.state)
@@ -148,7 +148,7 @@ class Solve:
     def _normal(self, diagonal: Sequence[Variable], values: Values) -> Normal:
         j = self.products
         product = self.columns or (lambda p: j.reverse(j.forward(p)))
-        damping, kind = self.solver.damping(self, diagonal), self.solver.preconditioner
+        damping, kind = self.solver.damping(self, diagonal), self.solver.inverse
         return Normal(product, list(diagonal), damping, kind, self.names, values, self.coarse)
 
     def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable]) -> Updates:

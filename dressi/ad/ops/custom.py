@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from ...errors import GraphError
 from ..graph import Function, Variable
+from ..graph.snippet import without_comments
+from ..includes import is_own
 from .pixel.constant import Like, operands
 
 __all__ = ["apply"]
 
 _WORD = re.compile(r"\$(\w*)")
+_RESERVED = re.compile(r"\bdressi_\w*")
+"""Names that dressi gives to what is around a snippet."""
 _KNOWN = re.compile(r"\d+|y|(size|batch|type)\d*")
 
 
@@ -56,6 +61,12 @@ def apply(kind: type[Function], *inputs: Like, **fields: Any) -> Variable:
     return function.output
 
 
+@cache
+def _is_own_snippet(kind: type[Function]) -> bool:
+    """Whether the snippet of a class is dressi's, though the class may be a user's."""
+    return is_own(next((c for c in kind.__mro__ if "glsl" in vars(c)), kind))
+
+
 def check_snippet(function: Function) -> None:
     """Raises GraphError if the snippet of a Function names an input, or anything else, that does not exist."""
     try:
@@ -64,6 +75,11 @@ def check_snippet(function: Function) -> None:
         raise function.fail("declares no glsl, the snippet that computes it on a device") from None
     if not isinstance(snippet, str):
         raise function.fail(f"its glsl is a string, not {snippet!r}")
+    snippet = without_comments(snippet)
+    if not _is_own_snippet(type(function)) and (found := _RESERVED.search(snippet)):
+        raise function.fail(
+            f"its snippet uses the name {found[0]}; names that begin with dressi_ are those of the shaders"
+        )
     for word in _WORD.findall(snippet):
         number = re.search(r"\d+$", word)
         if not _KNOWN.fullmatch(word):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 from ..graph import Function, ScatterFunction, Variable
 from ..ops.image.extremes import ReduceMax
-from ..ops.image.lookup import ScatterAdd
+from ..ops.image.lookup import ScatterAdd, with_pairs
 from ..ops.image.reduce import Reduce, Sum
 from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
@@ -36,9 +36,8 @@ def merge_scatters(program: Program) -> Program:
 
 def halve_scatter(program: Program, f: ScatterFunction) -> Program:
     """A scatter of several pairs -> the sum (or maximum) of two scatters, each of half of the pairs."""
-    bound, *rest = f.inputs
-    half = 2 * (len(f.pairs) // 2)
-    parts = [f.rebuild(bound, *some).output for some in (rest[:half], rest[half:])]
+    half = len(f.pairs) // 2
+    parts = [with_pairs(f, some) for some in (f.pairs[:half], f.pairs[half:])]
     kind = Add if f.operation == "add" else Max
     return mapped(program, rewrite(program.roots, (), {f.output: kind(*parts).output}))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dressi.cli.bench.materials import environment, material, shading
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.targets import Targets
-from dressi.cli.bench.work import Trial, Work, pixels, silhouette, texture
+from dressi.cli.bench.work import Trial, Work, joint, pixels, silhouette, texture
 from dressi.vk.plan.limits import PROFILES, profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
@@ -32,18 +32,30 @@ def _image_fitting(request: Request, targets: Targets) -> Iterator[Trial]:
 
 
 def _silhouette(request: Request, targets: Targets) -> Iterator[Trial]:
-    """Also table 4: meshes against sizes."""
+    """Meshes against sizes. The loss is made in every step only where somebody reads it; beside it stands the default, in
+    which every step records it."""
+    for trial in _table4(request, targets):
+        yield trial
+        yield replace(trial, label="loss recorded", record=True)
+
+
+def _table4(request: Request, targets: Targets) -> Iterator[Trial]:
+    """Meshes against sizes."""
     for model in request.models:
         for size in request.sizes:
             yield Trial(silhouette(model, size, request, targets))
 
 
-def _texture(request: Request, targets: Targets) -> Iterator[Trial]:
-    """Also table 5: textures against sizes."""
-    for model in request.models:
-        for size in request.sizes:
-            for texels in request.textures:
-                yield Trial(texture(model, size, texels, request, targets))
+def _textured(make: Callable[..., Work]) -> MakeTrials:
+    """The trials of a work with a texture and targets: textures against sizes, as in table 5."""
+
+    def trials(request: Request, targets: Targets) -> Iterator[Trial]:
+        for model in request.models:
+            for size in request.sizes:
+                for texels in request.textures:
+                    yield Trial(make(model, size, texels, request, targets))
+
+    return trials
 
 
 def _phases(request: Request, targets: Targets) -> Iterator[tuple[str, Work]]:
@@ -91,26 +103,20 @@ def _figure9(request: Request, targets: Targets) -> Iterator[Trial]:
 
 
 def _shaded(make: Callable[..., Work]) -> MakeTrials:
-    """The trials of a work with a material."""
-
-    def trials(request: Request, targets: Targets) -> Iterator[Trial]:
-        for model in request.models:
-            for size in request.sizes:
-                for texels in request.textures:
-                    yield Trial(make(model, size, texels, request))
-
-    return trials
+    """The trials of a work with a material, which makes its own targets."""
+    return _textured(lambda model, size, texels, request, _: make(model, size, texels, request))
 
 
 CASES: dict[str, MakeTrials] = {
     "image_fitting": _image_fitting,
     "silhouette": _silhouette,
-    "texture": _texture,
+    "texture": _textured(texture),
     "table2": _table2,
     "table3": _table3,
-    "table4": _silhouette,
-    "table5": _texture,
+    "table4": _table4,
+    "table5": _textured(texture),
     "figure9": _figure9,
+    "joint": _textured(joint),
     "shading": _shaded(shading),
     "material": _shaded(material),
     "environment": _shaded(environment),

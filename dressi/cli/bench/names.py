@@ -1,8 +1,8 @@
 """The names of the benchmarks. Standard library only, since the command line shows them in its help."""
 
 CASES = (
-    "image_fitting", "silhouette", "texture", "table2", "table3", "table4", "table5", "figure9", "shading", "material",
-    "environment",
+    "image_fitting", "silhouette", "texture", "table2", "table3", "table4", "table5", "figure9", "joint", "shading",
+    "material", "environment",
 )  # fmt: skip
 PREDICTED = (*CASES, "fit")
 """Cases of `dressi bench model`."""

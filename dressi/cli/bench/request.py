@@ -52,6 +52,7 @@ DEFAULTS = {
     "table5": Defaults((2048,), (1024, 2048, 4096), gradient="inverse_uv"),
     "figure9": Defaults((128,), steps=150, all_devices=True),
     "fit": Defaults(steps=600),
+    "joint": Defaults(textures=(512,), views=6),
     "shading": Defaults((512,), (512,)),
     "material": Defaults(textures=(512,), views=6),
     "environment": Defaults((192,), views=4),

@@ -20,6 +20,7 @@ from dressi.config import shader_text
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.draw import draw, surface_uv
 from dressi.render.fit.phases.mask_distances import signed_distances
+from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS, draw_form
 from dressi.render.lists import list_leaf
@@ -75,7 +76,8 @@ class Work:
 class Trial:
     """A Work under options, limits and a device model. label: what sets it apart from the others of its case.
 
-    limits, model: to plan with; None are those of the device.
+    limits, model: to plan with; None are those of the device.  record: whether every step makes the value of the loss, as
+    the steps of ``DressiAD`` do by default.
     """
 
     work: Work
@@ -84,17 +86,18 @@ class Trial:
     limits: DeviceLimits | None = None
     model: DeviceModel | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    record: bool = False
 
     def engine(self, device: Device, *, record: bool = False) -> DressiAD:
-        """A fresh engine that optimises; the caller closes it. record: whether every step makes the loss's value."""
+        """A fresh engine that optimises; the caller closes it. record: with the value of the loss in every step in any case."""
         engine = DressiAD(device, options=self.options, limits=self.limits, model=self.model)
-        self.work.describe(engine, record=record)
+        self.work.describe(engine, record=record or self.record)
         return engine
 
     def plan(self, limits: DeviceLimits, model: DeviceModel) -> Plan:
         """The plan of a step, without a device: under the trial's own limits and model, or these."""
         engine = PlanningEngine(self.limits or limits, self.model or model, shader_text, options=self.options)
-        self.work.describe(engine)
+        self.work.describe(engine, record=self.record)
         return engine.plan
 
     def first_values(self, device: Device) -> dict[str, np.ndarray]:
@@ -212,6 +215,46 @@ def texture(model: Model, size: tuple[int, int], texels: int, request: Request, 
         table,
         color,
         quality,
+    )
+
+
+def joint(model: Model, size: tuple[int, int], texels: int, request: Request, targets: Targets) -> Work:
+    """The last round of a fit: positions and texture together, from pictures of the deformed mesh, a few views a step."""
+    mesh = textured(model.mesh)
+    ring = cameras(request.views, size)
+    pictures = targets(model, deformed(mesh), ring)
+    shape = (request.views, size[1], size[0])
+    masks, colors = (np.zeros(shape), np.zeros((*shape, 3))) if pictures is None else pictures
+    work = TextureRound(
+        mesh,
+        ring.matrices,
+        masks,
+        colors,
+        steps=request.steps,
+        texture_size=texels,
+        gradient=request.gradient,
+        seed=0,
+        shape=True,
+        rest=mesh.positions,
+    )
+
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        state = {"position": engine.recv(work.position)}
+        found = work.result(state, engine.recv(work.pyramid.texture))
+        drawn_masks, drawn = draw(found, ring, lambda: DressiAD(engine.device))
+        assert pictures is not None
+        return {
+            "iou": iou(drawn_masks, pictures.masks),
+            "psnr": _decibel(psnr(drawn * drawn_masks[..., None], pictures.colors, pictures.masks)),
+        }
+
+    settings = {
+        "views": request.views, **model.facts, "size": list(size), "texture_size": texels,
+        "texture_gradient": request.gradient,
+    }  # fmt: skip
+    others = tuple(p for p in work.parameters if p is not work.position)
+    return Work(
+        settings, work.loss, work.optimizer, work.position, work.pyramid.texture, quality, others=others
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import platform
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +13,20 @@ from dressi.cli.interrupt import imports
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    gpu: Annotated[
+        bool,
+        typer.Option(
+            "--gpu",
+            help="Check what the chosen device computes, and write one JSON file to attach to a report.",
+        ),
+    ] = False,
+    file: Annotated[
+        Path, typer.Option("--file", metavar="<path>", help="With --gpu: where the report is written.")
+    ] = Path("dressi-gpu.json"),
 ) -> int:
     """Say what is missing on this machine and how to get it; open each device and run one step on it."""
+    if gpu:
+        return _gpu(as_json, file)
     with imports():
         from dressi.cli.doctor import drivers, machine
         from dressi.cli.doctor.findings import PROBLEM
@@ -43,3 +56,20 @@ def doctor(
             else "dressi cannot run on this machine yet; mend the problems"
         )
     return 0 if runs else 1
+
+
+def _gpu(as_json: bool, file: Path) -> int:
+    """Check the chosen device. Exit code 1 when anything is wrong."""
+    with imports():
+        from dressi.cli.doctor import gpu_report as report
+        from dressi.cli.doctor.probe import ask
+        from dressi.vk.run.device.choose import choose, list_devices
+
+    found = report.judge(ask, choose(list_devices()).index)
+    report.write(found, file)
+    if as_json:
+        print(json.dumps(found, indent=2, allow_nan=False))
+    else:
+        report.show(found)
+        print(report.verdict(found, file))
+    return 1 if found["wrong"] else 0

@@ -30,6 +30,11 @@ EXTRAS = {
     "viewer": "windows",
 }
 """What each extra of the package is for."""
+COMPILED = {
+    "pymcubes": "meshes of volumes (`dressi fit`)",
+    "xatlas": "UVs of meshes that have none (`dressi fit`)",
+}
+"""Packages without wheels for some machines, which pip leaves out there, and what each is for."""
 LEAST_SPACE = 100 << 20
 """Bytes that a cache should have."""
 
@@ -54,6 +59,7 @@ def packages() -> list[Finding]:
             )
         ]
     missing: list[str] = []
+    compiled: list[str] = []
     extras: dict[str, list[str]] = {name: [] for name in EXTRAS}
     for line in needed:
         found = _REQUIREMENT.match(line)
@@ -64,12 +70,16 @@ def packages() -> list[Finding]:
         if extra is None:
             # Packages with a marker are for some systems alone.
             missing += [] if marker else [found[1]]
+            compiled += [found[1]] if found[1] in COMPILED else []
         elif extra[1] in extras:
             extras[extra[1]].append(found[1])
     findings = []
     if missing:
         names = " ".join(missing)
         findings.append(problem("packages", f"packages that dressi needs are missing: `pip install {names}`"))
+    for name in compiled:
+        text = f"{COMPILED[name]}: {name} is not installed; `pip install {name}`, with a C++ compiler if there is no wheel for this machine"
+        findings.append(note(f"package {name}", text))
     for name, lacks in extras.items():
         if lacks:
             text = f"{EXTRAS[name]}: not installed ({', '.join(lacks)}); `pip install 'dressi[{name}]'` if you want it"

@@ -1,6 +1,6 @@
 """Looks at the Vulkan loader, its drivers and the GLSL compiler in a process of its own: any of them may crash.
 
-    python -m dressi.cli.doctor.probe devices | compiler | step INDEX
+    python -m dressi.cli.doctor.probe devices | compiler | step INDEX | facts INDEX | check INDEX PROBE
 
 The process prints one JSON object on its last line of stdout.
 """
@@ -35,9 +35,13 @@ Ask = Callable[..., Answer]
 
 
 def ask(
-    *arguments: str, environment: Mapping[str, str] | None = None, command: Sequence[str] = PROBE
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    command: Sequence[str] = PROBE,
+    limit: float | None = None,
 ) -> Answer:
-    """What a probe answers. environment: variables that are added."""
+    """What a probe answers. environment: variables that are added. limit: seconds it gets, LONGEST by default."""
+    limit = LONGEST if limit is None else limit
     try:
         result = subprocess.run(
             [*command, *arguments],
@@ -45,11 +49,11 @@ def ask(
             text=True,
             errors="replace",
             env={**os.environ, **(environment or {})},
-            timeout=LONGEST,
+            timeout=limit,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Answer(failure=f"does not answer within {LONGEST:.0f} s")
+        return Answer(failure=f"does not answer within {limit:.0f} s")
     except OSError as error:
         return Answer(failure=f"cannot be started ({error})")
     if result.returncode < 0:
@@ -129,10 +133,30 @@ def _step(index: str) -> dict[str, Any]:
     return {"right": bool(right), "seconds": time.perf_counter() - begin}
 
 
+def _facts(index: str) -> dict[str, Any]:
+    from dressi.cli.doctor.gpu_facts import facts
+    from dressi.vk.run.device.device import Device
+
+    with Device.open(int(index)) as device:
+        return facts(device)
+
+
+def _check(index: str, name: str) -> dict[str, Any]:
+    from dressi.cli.doctor.gpu_probes import PROBES
+    from dressi.vk.run.device.device import Device
+
+    begin = time.perf_counter()
+    with Device.open(int(index)) as device:
+        checks = [check.as_dict() for check in PROBES[name](device)]
+    return {"checks": checks, "seconds": time.perf_counter() - begin}
+
+
 _PROBES: dict[str, Callable[..., dict[str, Any]]] = {
     "devices": _devices,
     "compiler": _compiler,
     "step": _step,
+    "facts": _facts,
+    "check": _check,
 }
 
 

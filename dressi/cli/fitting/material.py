@@ -36,8 +36,9 @@ class MaterialRequest:
         progress: Callable[[Progress], None],
         stop: Callable[[], bool],
         measure: Callable[[str, Any], None],
+        moves: bool,
     ) -> FitResult:
-        """The result with its material."""
+        """The result with its material. moves: whether vertices may move with it, where masks are exact."""
         return with_material(
             dataset,
             result,
@@ -47,6 +48,7 @@ class MaterialRequest:
             progress=progress,
             stop=stop,
             measure=measure,
+            moves=moves and dataset.exact,
         )
 
 

@@ -102,6 +102,8 @@ def options_of(request: Request, size: tuple[int, int]) -> FitOptions:
         exposure=request.exposure,
         spread=request.spread,
         remesh=request.remesh,
+        # The shape of photographs follows their colours with a material as without: nothing else shows hollows.
+        lit=request.optimize is not None and request.target is not None,
         **given,
     )
 

@@ -75,6 +75,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             window.say("pictures and the first shape are made ...", device)
             dataset = _dataset(source, options, make_engine, material)
             stages = RoundStages()
+            goes_on = GOES_ON
             job = FitJob(dataset, options, make_engine, init=init, folder=request.out, measure=stages)
             try:
                 with stop, bar:
@@ -82,15 +83,18 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                     result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
                     if material is not None and result.finished:
                         window.say("the material is recovered ...", device)
+                        goes_on = BEGINS_MATERIAL
                         told, asked = window.during(bar, stop)
-                        result = material.recovered(dataset, result, make_engine, told, asked, stages)
+                        result = material.recovered(
+                            dataset, result, make_engine, told, asked, stages, init is None
+                        )
                 say("writing results ...")
                 window.say("results are written ...", device)
                 report = _written(request, source, device, dataset, result, begin, stages)
             except KeyboardInterrupt:
                 if not job.resumable:
                     raise
-                return _interrupted(f"'{request.out}' has a checkpoint, and {GOES_ON}", stop.code)
+                return _interrupted(f"'{request.out}' has a checkpoint, and {goes_on}", stop.code)
             print_report(report, request.out)
             if result.finished:
                 job.forget()
@@ -98,8 +102,8 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 return 0
         reached = f"what was reached is in '{request.out}'"
         if result.unsaved is None:
-            return _interrupted(f"{reached}, and {GOES_ON}", stop.code)
-        ending = f"{GOES_ON} from the one before it" if job.resumable else "there is nothing to resume"
+            return _interrupted(f"{reached}, and {goes_on}", stop.code)
+        ending = f"{goes_on}, from the one before it" if job.resumable else "there is nothing to resume"
         return _interrupted(
             f"{reached}, but the last checkpoint could not be written ({result.unsaved}): {ending}", stop.code
         )
@@ -132,6 +136,9 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
 
 
 GOES_ON = "the same command with --resume goes on"
+BEGINS_MATERIAL = (
+    "the same command with --resume keeps the shape and recovers the material from its first step"
+)
 
 
 def _interrupted(sentence: str, code: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -42,8 +43,8 @@ class NoWindow:
 
 
 class FitWindow(NoWindow):
-    """A window on the fit. Closing it stops the fit, which can be resumed; a finished fit stays in it until it is closed.
-    Raises InputError where no window can be opened."""
+    """A window on the fit. Closing it stops the fit, which can be resumed. A finished fit stays in it until it is closed
+    where a person sits at the terminal; a run of a script ends. Raises InputError where no window can be opened."""
 
     def __init__(self, title: str):
         from dressi.viewer import open_canvas
@@ -85,7 +86,7 @@ class FitWindow(NoWindow):
     def stay(self, mesh: Mesh, device: Device) -> None:
         from dressi.viewer import MeshSession, Viewer
 
-        if self.canvas.closed:
+        if self.canvas.closed or not sys.stdin or not sys.stdin.isatty():
             return
         with DressiAD(device) as engine:
             viewer = Viewer(MeshSession(mesh, engine, "the result"), self.canvas)

@@ -89,14 +89,24 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
 def _array(function: str, name: str, value: Any, vtype: VType) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{function}: {name} must be numbers, not {value!r}") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise not_numbers(f"{function}: {name}", value) from None
     if array.ndim < len(vtype.shape) or array.shape[array.ndim - len(vtype.shape) :] != vtype.shape:
         shape = ", ".join(["...", *map(str, vtype.shape)])
         raise InputError(f"{function}: {name} has shape ({shape}), not {array.shape}")
     if not np.isfinite(array).all():
         raise InputError(f"{function}: {name} has values that are NaN or infinite")
     return array
+
+
+def not_numbers(name: str, value: Any) -> InputError:
+    """The error for an argument that NumPy takes for no array."""
+    if getattr(value, "requires_grad", False):
+        return InputError(
+            f"{name} is a tensor that requires a gradient, which NumPy cannot carry: make a function of tensors with"
+            " dressi.torch.wrap, or give tensor.detach()"
+        )
+    return InputError(f"{name} must be numbers or a Variable, not {type(value).__name__}")
 
 
 def _variable(function: str, name: str, value: Any, vtype: VType) -> Variable:

@@ -194,7 +194,11 @@ class Camera:
 
     def around(self, center: np.ndarray, radius: float) -> Camera:
         """The same view with clip depths that hold four radii around an object, and never less than a
-        twentieth of the distance away: so that a growing mesh is not clipped during a fit."""
+        twentieth of the distance away: so that a growing mesh is not clipped during a fit.
+
+        Place and angle of view stay: an object outside of the picture stays there. ``cameras.views.frame`` makes a camera that
+        shows all of it. Raises InputError when the camera looks away from the object.
+        """
         depth = float(self.forward @ (np.asarray(center) - self.center))
         if depth <= 0:
             raise InputError(

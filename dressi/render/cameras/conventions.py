@@ -16,6 +16,10 @@ All functions are differentiable in all arguments.
 
 from __future__ import annotations
 
+import warnings
+
+import numpy as np
+
 from ...ad import functional as F
 from ...ad.types import MAT3, MAT4, VEC3, VEC4
 from .arrays import arrays_too
@@ -26,6 +30,41 @@ UP_AND_BACK = (1.0, -1.0, -1.0)
 """Signs of the axes of an OpenGL, NeRF or Blender camera."""
 LEFT_AND_UP = (-1.0, -1.0, 1.0)
 """Signs of the axes of a PyTorch3D camera."""
+
+
+PARALLEL = 1e-4
+"""Sine of the angle below which two directions are taken for parallel."""
+
+
+def check_convention(matrices: np.ndarray) -> None:
+    """Warns when matrices (N, 4, 4) from the world to clip space look like those of another convention: transposed, or with
+    y up as in OpenGL.
+
+    w is even for a parallel projection; for a perspective, depth and w grow along the axis of the camera. So row 3 is 0 but for
+    its end, or parallel to row 2, and depth grows at least as fast as w; in a transposed matrix column 3 is. Right, down and
+    forward are right-handed; right, up and forward are left-handed.
+    """
+    if all(not _projects(m) and _projects(m.T) for m in matrices):
+        warnings.warn(
+            "the matrices look transposed: here a column vector is multiplied from the right, clip = matrix @ (x, y, z, 1);"
+            " give matrix.swapaxes(-1, -2)",
+            stacklevel=5,
+        )
+    elif (np.linalg.det(matrices[:, [0, 1, 3], :3]) < 0).all():
+        warnings.warn(
+            "the matrices mirror the picture, as those for OpenGL do here: Vulkan's clip space has y down and depth in"
+            " [0, 1]; give clip_from_opengl(matrix), or negate row 0 if a mirror image is meant",
+            stacklevel=5,
+        )
+
+
+def _projects(matrix: np.ndarray) -> bool:
+    """Whether a matrix (4, 4) may be one to clip space; depth may also shrink with w (reversed)."""
+    depth, w = matrix[2, :3], matrix[3, :3]
+    if not w.any():
+        return True
+    parallel = np.linalg.norm(np.cross(w, depth)) <= PARALLEL * np.linalg.norm(w) * np.linalg.norm(depth)
+    return bool(parallel and not 0 < depth @ w < (1 - PARALLEL) * (w @ w))
 
 
 def _signed(matrix, signs):

@@ -100,7 +100,7 @@ def quaternion_to_matrix(quaternion):
     """
     # Dividing by the square of the length spares the square root; any scale of the quaternion is the same rotation.
     twice = 2.0 / F.dot(quaternion, quaternion)
-    w, x, y, z = (quaternion[i] for i in range(4))
+    w, x, y, z = (F.component(quaternion, i) for i in range(4))
     sx, sy, sz = x * twice, y * twice, z * twice
     xx, yy, zz, xy, xz, yz = x * sx, y * sy, z * sz, x * sy, x * sz, y * sz
     wx, wy, wz = w * sx, w * sy, w * sz

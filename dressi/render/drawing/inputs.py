@@ -12,6 +12,8 @@ from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, Size, VType, list_image, list_size
 from ...errors import InputError
 from ..cameras import Camera, Cameras, Views
+from ..cameras.arrays import not_numbers
+from ..cameras.conventions import check_convention
 from ..cameras.pose import Poses
 from ..cameras.views import frame
 from ..mesh import Mesh
@@ -40,8 +42,8 @@ def numbers(name: str, value: Any) -> np.ndarray:
     """Finite numbers. Raises InputError."""
     try:
         array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be numbers or a Variable, not {type(value).__name__}") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise not_numbers(name, value) from None
     if not np.isfinite(array).all():
         raise InputError(f"{name} has values that are NaN or infinite; repair them")
     return array
@@ -229,6 +231,8 @@ def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
         if size is None:
             raise InputError("matrices need a size: size=(W, H)")
         matrices = per_view("cameras", MAT4, cameras)
+        if isinstance(matrices, Values):
+            check_convention(matrices.array[:, 0, 0])
         return Seen(matrices, (size[0], size[1]), isinstance(cameras, np.ndarray) and cameras.ndim == 2)
     single = isinstance(cameras, Camera)
     if single:

@@ -13,7 +13,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ..forms.form import Form, Silhouette, fraction
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
@@ -98,12 +98,13 @@ def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
 
 def check_options(form: str, samples: int, cull: str, filter: str, outputs: Sequence[str]) -> None:
     """Raises InputError."""
-    if filter not in FILTERS:
-        raise InputError(f"filter is one of {', '.join(FILTERS)}, not {filter!r}")
-    if form not in DRAWABLE:
-        raise InputError(f"form is one of {', '.join(DRAWABLE)}, not {form!r}")
-    if cull not in CULLING:
-        raise InputError(f"cull is one of {', '.join(CULLING)}, not {cull!r}")
+    for name, value, allowed in (
+        ("filter", filter, FILTERS), ("form", form, DRAWABLE), ("cull", cull, CULLING),
+    ):  # fmt: skip
+        if value not in allowed:
+            raise InputError(
+                f"{name} is one of {', '.join(allowed)}, not {value!r}{did_you_mean(value, allowed)}"
+            )
     if not isinstance(samples, int) or not 1 <= samples <= LARGEST:
         raise InputError(f"samples are a whole number from 1 to {LARGEST}, not {samples!r}")
     unknown = [name for name in outputs if name not in NAMES]
@@ -167,7 +168,8 @@ def check_in_view(given: Mapping[str, Given], shape: Shape) -> None:
     beyond = (x < -w, x > w, y < -w, y > w, z < 0, z > w)
     if np.any([b.all(axis=1) for b in beyond], axis=0).all():
         warnings.warn(
-            f"mesh '{shape.name}' is outside of every picture or of its near and far planes; move the cameras, or widen"
-            " near and far",
+            f"mesh '{shape.name}' is outside of every picture or of its near and far planes; move the cameras, widen near"
+            " and far, or check the convention of the matrices: clip = matrix @ (x, y, z, 1) in Vulkan's clip space, y down"
+            " and depth in [0, 1]",
             stacklevel=4,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, VEC2, VEC3, VEC4, Size, VType
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ..mesh import Mesh
 from ..surface.screen import barycentric, corners, interpolate
 from .inputs import Given, Values, face_list, numbers, vertex_list
@@ -37,7 +37,8 @@ MATERIAL: dict[str, VType] = {
 def material_part(name: str, value: Any) -> Given:
     """A part: a number or a vector, an image (H, W) or (H, W, channels), or a Variable. Raises InputError."""
     if name not in MATERIAL:
-        raise InputError(f"a material has {', '.join(MATERIAL)}, not {name!r}; its base colour is texture=")
+        near = did_you_mean(name, MATERIAL) or "; its base colour is texture="
+        raise InputError(f"a material has {', '.join(MATERIAL)}, not {name!r}{near}")
     vtype = MATERIAL[name]
     if isinstance(value, Variable):
         if value.vtype is not vtype:
@@ -119,9 +120,21 @@ def tangents_given(mesh: Any, given: Mapping[str, Given], changed: bool) -> dict
 
 
 def wrap_of(mesh: Any) -> str:
-    """How textures of the mesh go on outside of [0, 1]: along both axes as the material says for u."""
+    """How textures of the mesh go on outside of [0, 1]: along both axes as the material says for u. Raises InputError where
+    it says something else for v and there are texture coordinates outside."""
     found = mesh.material if isinstance(mesh, Mesh) else None
-    return "repeat" if found is None else found.wrap[0]
+    if found is None:
+        return "repeat"
+    u, v = found.wrap
+    if u != v and mesh.uvs is not None:
+        outside = [bool(((axis < 0) | (axis > 1)).any()) for axis in mesh.uvs.T]
+        if all(outside):
+            raise InputError(
+                f"mesh '{mesh.name}': its texture wraps by '{u}' along u and by '{v}' along v, and one way is drawn for both;"
+                " set material.wrap to two equal ways, or keep the texture coordinates of one axis in [0, 1]"
+            )
+        return v if outside[1] else u
+    return u
 
 
 def opaque(

@@ -9,6 +9,7 @@ import atexit
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,24 @@ KEPT = 8
 """Engines that are kept for the next picture of the same shapes."""
 NAMES = ("colour", "mask", "depth", "normal", "point", "face", "uv")
 
-_engines: OrderedDict[Hashable, tuple[Any, dict[str, Variable]]] = OrderedDict()
+_engines: OrderedDict[Hashable, _Kept] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """An engine with the leaves that its images read, by name, and a hash of what each holds."""
+
+    engine: Any
+    leaves: dict[str, Variable]
+    hashes: dict[str, bytes]
+
+    def send(self, values: Mapping[str, Values]) -> None:
+        """Send the arrays that changed: what depends on the others alone, such as a filtered environment, is kept."""
+        for name, leaf in self.leaves.items():
+            now = blake2b(np.ascontiguousarray(values[name].array).data, digest_size=16).digest()
+            if self.hashes.get(name) != now:
+                self.engine.send(leaf, values[name].array)
+                self.hashes[name] = now
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +63,7 @@ class Recipe:
 def close_engines() -> None:
     """Close the cached engines; the next picture makes new ones."""
     while _engines:
-        _engines.popitem()[1][0].close()
+        _engines.popitem()[1].engine.close()
 
 
 def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -> dict[str, np.ndarray]:
@@ -68,15 +86,14 @@ def compute(recipe: Recipe, names: Sequence[str], table: Values | None = None) -
         for name, image in images.items():
             engine.set_output(name, image)
         read = set(traversal.leaves(images.values()))
-        _engines[key] = engine, {name: leaf for name, leaf in leaves.items() if leaf in read}
+        _engines[key] = _Kept(engine, {name: leaf for name, leaf in leaves.items() if leaf in read}, {})
         while len(_engines) > KEPT:
-            _engines.popitem(last=False)[1][0].close()
+            _engines.popitem(last=False)[1].engine.close()
     _engines.move_to_end(key)
-    engine, leaves = _engines[key]
-    for name, leaf in leaves.items():
-        engine.send(leaf, values[name].array)
-    engine.step()
-    return {name: np.array(engine.recv(name)) for name in names}
+    kept = _engines[key]
+    kept.send(values)
+    kept.engine.step()
+    return {name: np.array(kept.engine.recv(name)) for name in names}
 
 
 @dataclass(frozen=True, eq=False)

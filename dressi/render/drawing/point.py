@@ -151,12 +151,13 @@ class SurfacePoint:
         return texture_colour(image, self.uv, self.face, wrap=geometry.wrap, level=level)
 
     def _level(self, texels: Size) -> Variable:
-        """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. A constant for gradients."""
+        """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. Differentiable in the positions,
+        the camera and the UVs."""
         geometry = self.geometry
         size = self.face.size
         slopes = barycentric_slopes(geometry.clip, corners(self.face, geometry.faces), size)
         at = corners(self.face, geometry.parts.get("uv_faces", geometry.faces))
-        return F.stop_gradient(uv_level(geometry.parts["uvs"], at, slopes, texels))
+        return uv_level(geometry.parts["uvs"], at, slopes, texels)
 
     def _factored(self, name: str, default: float | None = None) -> Variable | None:
         """The part of that name times its factor; the default without both."""

@@ -80,7 +80,12 @@ class FitOptions:
     """Of HardSoftRas: "outer" (several times faster, used at higher resolutions), the paper's "face", or "silhouette"."""
     colours: bool | None = None
     """Whether the shape is also fitted to colours, which show concavities that no outline shows. Needs a form with
-    ``colours``. None: yes if the form has them, poses are not refined and there are no depths, which show more."""
+    ``colours``. None: yes if the form has them, poses are not refined, pictures are not ``lit`` and there are no depths,
+    which show more."""
+    lit: bool = False
+    """Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a surface, and a shape
+    that followed them as if they were painted on it would get dents: only outlines move it then, in the texture round
+    too."""
     depth: bool = False
     """Whether the shape is also fitted to depth pictures, in all rounds but a first one that goes far."""
     start: str = "auto"
@@ -91,7 +96,7 @@ class FitOptions:
     """Texels along each side; 0: the power of two from two texels for each row of a picture up, at most 1024."""
     texture_gradient: str = "exact"
     joint: bool = True
-    """Whether the texture round moves vertices too, where masks are exact."""
+    """Whether the texture round moves vertices too, where masks are exact; by what texels show, with mip levels as constants."""
     target_samples: int = TARGET_SAMPLES
     """Samples of a pixel of pictures that are drawn of a mesh; 1: at the centre alone."""
     spread: float = 0.0
@@ -132,7 +137,7 @@ class FitOptions:
         if self.colours is None:
             # With wrong poses, colours of coarse pictures lock in a wrong shape: outlines alone found better poses.
             # With depths, the steps of coarse pictures with colours are better spent on finer ones without.
-            colours = SOFT_FORMS[self.form].colours and not (self.refine_poses or self.depth)
+            colours = SOFT_FORMS[self.form].colours and not (self.refine_poses or self.depth or self.lit)
             object.__setattr__(self, "colours", colours)
         if self.colours and not SOFT_FORMS[self.form].colours:
             able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
@@ -181,7 +186,7 @@ class FitOptions:
         full = SOFT_FORMS[self.form].full_resolution
         if near:
             share[:2] = [0, share[0] + share[1]]
-        if near and exact and self.colours and full:
+        if near and exact and (self.colours or self.lit) and full:
             plans = self._thin_rounds(steps) if thin else self._near_rounds(steps)
         else:
             plans = self._fine_rounds(share, exact) if full else self._coarse_rounds(share)

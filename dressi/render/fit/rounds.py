@@ -24,7 +24,7 @@ from .phases.moving import Moving
 from .phases.remeshed import mended, refined
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
-from .phases.unfold import unfolded
+from .phases.unfold import unfolded_from
 from .result import Timing
 from .run.controls import UNCHANGED, Controls
 from .start.choice import hull_start
@@ -116,7 +116,7 @@ class FitRounds:
             batch=options.batch,
             exposure=options.exposure,
             # Outlines of photographs are not known to a part of a pixel.
-            shape=self.dataset.exact and options.joint,
+            shape=self.dataset.exact and options.joint and not options.lit,
             rest=self.start.positions if self.keeps_faces else None,
             factors=self.controls.factors if self.controls else UNCHANGED,
         )
@@ -157,12 +157,13 @@ class FitRounds:
         mesh, self.cameras = found or (mesh, self.cameras)
         return mesh, found is not None
 
-    def mended(self, mesh: Mesh, number: int) -> Mesh:
-        """The mesh after round ``number`` without holes and folds that masks contradict; a given topology is kept."""
+    def mended(self, mesh: Mesh, number: int, before: Mesh) -> Mesh:
+        """The mesh after round ``number`` without holes and folds that masks contradict; a given topology is kept. before:
+        the mesh at the start of the round."""
         if self.keeps_faces:
             return mesh
         if number == len(self.rounds):
-            return unfolded(mesh)
+            return unfolded_from(mesh, before)
         matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
         train, size = self.dataset.train, self.options.texture_size
         return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)

@@ -30,6 +30,10 @@ whose way a seam passes takes a share of the surface on the other side. At x < 1
 
 A: the surface at p; D: that on the other side, at the seam. Where the seam moves over p the two change places, at 1/2 each.
 
+Measured pictures have no margins. Compared with a photograph, colours and depths have their minimum about 0.3 r inside of
+the true contour (0.33, 0.62, 0.91 and 1.5 pixels at r = 1, 2, 3 and 5): end such a fit with the antialias form, whose
+minimum is off by less than 0.01 pixels. Masks have ``Picture.soft_target``; pictures drawn by this form have no such error.
+
 The picture jumps, without a derivative of the jump, where two contours that do not belong to one surface are equally near,
 and in margins around the point at which a seam ends at a contour.
 """

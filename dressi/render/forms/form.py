@@ -17,7 +17,7 @@ from typing import Any
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ..surface.screen import DrawnMesh, Surface
 
 
@@ -113,7 +113,8 @@ class Form:
             given = {**self.preset(mode, size), **given}
         for name in given:
             if name not in self.options:
-                raise InputError(f"{name} has no meaning in the {self.name} form; leave it out")
+                more = did_you_mean(name, self.options) or "; leave it out"
+                raise InputError(f"{name} has no meaning in the {self.name} form{more}")
         if self.soft:
             if "radius" not in given:
                 raise InputError(

@@ -19,13 +19,14 @@ The face form has the modes of the paper (figure 6) as presets, ``mode``; option
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import IVEC3, Size
-from ...errors import InputError
+from ...errors import InputError, did_you_mean
 from ..lists import as_list
 from ..surface.projection import clip_list
 from ..surface.screen import DrawnMesh
@@ -123,6 +124,15 @@ def hard_soft_ras(
     return draw_form(FORMS[form], position, faces, size, face_count, cull, mode=mode, **options)
 
 
+def check_names(function: Callable[..., Any], options: Iterable[str]) -> None:
+    """Raises InputError for an option that no form has, with the nearest argument of the function or option of a form."""
+    known = frozenset[str]().union(*(form.options for form in FORMS.values()))
+    for name in options:
+        if name not in known:
+            near = did_you_mean(name, [*inspect.signature(function).parameters, *known])
+            raise InputError(f"{function.__name__} has no argument '{name}'{near or '; leave it out'}")
+
+
 def draw_form(
     form: Form,
     position: Variable,
@@ -137,6 +147,7 @@ def draw_form(
 ) -> Silhouette:
     """``hard_soft_ras`` by a record: the same arguments, checked.  keep: see ``DrawnMesh``."""
     size = (int(size[0]), int(size[1]))
+    check_names(hard_soft_ras, options)
     given = form.arguments(size, mode, options)
     position, faces = clip_list(position), as_list("faces", IVEC3, faces)
     return form.draw(DrawnMesh(position, faces, size, face_count, cull, keep), **given)

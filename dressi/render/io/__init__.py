@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dressi.errors import InputError
 from dressi.render.io.environments import load_environment
-from dressi.render.io.files import read_bytes, write_files, write_json
+from dressi.render.io.files import read_bytes, usable, write_files, write_json
 from dressi.render.io.formats.glb import save_glb
 from dressi.render.io.formats.gltf import load_gltf
 from dressi.render.io.formats.obj import load_obj, save_obj
@@ -67,7 +67,8 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
         raise InputError(
             f"'{path}' is not a known kind of mesh; give a .glb, .gltf, .obj, .ply, .off or .stl file"
         )
-    return replace(load(path).clean(), name=path.stem)
+    with usable(path, "its mesh"):
+        return replace(load(path).clean(), name=path.stem)
 
 
 def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:

@@ -90,9 +90,17 @@ def read_calibration(folder: Path) -> Calibration:
         raise InputError(f"'{folder}' has no images; give a folder with photographs and cameras.json")
     if not entries:
         raise InputError(f"'{found.path}' lists no views; add one entry per image")
+    images: set[Path] = set()
     for entry in entries:
         with usable(found.path, shown(entry.name)):
             image, mask = _files(folder, found.path, entry)
+            if image in images:
+                distinct = len({one.name for one in entries})
+                raise InputError(
+                    f"'{found.path}' lists {len(entries)} views of {distinct} images, '{shown(entry.name)}' twice or more;"
+                    " give one view per image"
+                )
+            images.add(image)
             found.views.append(View(image, mask, *entry.taken(image.name, image_size(image))))
     found.views.sort(key=lambda view: (view.image.name, view.image))
     _check_files(found, strict=model is None)
@@ -100,13 +108,9 @@ def read_calibration(folder: Path) -> Calibration:
 
 
 def _check_files(found: Calibration, strict: bool) -> None:
-    """Each image once. Images without a camera raise InputError if ``strict``, else they are noted and left out."""
+    """Images without a camera raise InputError if ``strict``, else they are noted and left out."""
     name, count = found.path.name, len(found.views)
     images = {view.image for view in found.views}
-    if len(images) < count:
-        raise InputError(
-            f"'{found.path}' lists {count} views of {len(images)} images; give one view per image"
-        )
     for what, listed in (("images", images), ("masks", {view.mask for view in found.views if view.mask})):
         for folder in {file.parent for file in listed}:
             extra = [file for file in _pictures(folder) if file not in listed]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import read_bytes, shown
+from dressi.render.io.files import read_bytes, shown, usable
 from dressi.render.io.pixels import decode_pixels
 
 
@@ -16,7 +17,8 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
     """Read an equirectangular environment map: Radiance `.hdr` or OpenEXR `.exr`, or any image that `load_image` reads.
 
     Returns (H, W, 3) float32 linear radiance with sRGB primaries, at least 0, without an upper end; grey files give three
-    equal channels, and alpha is ignored. Row 0 is up, the middle of the image is straight ahead (``F.sample_sphere``). A
+    equal channels, and alpha is ignored. Row 0 is up (+Y), the middle of the image is straight ahead (-Z, ``F.sample_sphere``), +X is to the right
+    of it; Mitsuba turns the same file by 180 degrees about +Y: ``Environment(map, rotation=np.pi)``, diag(-1, 1, -1). A
     warning says when the image is not twice as wide as high, or holds 8 or 16 bits only, so that light sources are cut at 1.
 
     Raises InputError naming the file: not there, another kind, truncated or damaged, above `config.max_megapixels`, with
@@ -30,8 +32,9 @@ def load_environment(path: str | os.PathLike) -> np.ndarray:
     ((4, 8, 3), 2.5)
     """
     name = shown(path)
-    pixels = decode_pixels(read_bytes(path, "environment map"), str(path))
-    light = pixels.linear()
+    with usable(Path(path), "the environment map"):
+        pixels = decode_pixels(read_bytes(path, "environment map"), str(path))
+        light = pixels.linear()
     light = np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
     broken, below = int((~np.isfinite(light)).sum()), int((light < 0).sum())
     if broken:

@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 
 from dressi.errors import InputError
+from dressi.render.io.files import silenced
 
 INSTALL = "pip install 'dressi[images]'"
 MAGIC = b"\x76\x2f\x31\x01"
@@ -78,7 +79,7 @@ def decode_exr(data: bytes, name: str) -> np.ndarray:
         raise ValueError(f"its channels are {', '.join(names[:8])}; export channels R, G, B or Y")
     said = io.StringIO()
     try:
-        with redirect_stdout(said):  # the library prints why it could not read the pixels
+        with silenced(), redirect_stdout(said):  # the library prints why it could not read the pixels
             found = library.File(io.BytesIO(data), separate_channels=True, num_threads=0).channels()
         planes = [
             np.asarray(found[channel].pixels) for channel in (*wanted, *(("A",) if "A" in names else ()))

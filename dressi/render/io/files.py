@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -30,7 +31,7 @@ from dressi.errors import InputError
 
 BROKEN = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, EOFError, MemoryError, OSError,
-    struct.error, zlib.error,
+    SyntaxError, TokenError, struct.error, zlib.error,
 )  # fmt: skip
 """Exceptions that damaged content causes in readers."""
 
@@ -178,13 +179,13 @@ def write_json(path: str | os.PathLike, content: Any) -> None:
     write_files({path: (json.dumps(finite(content), indent=1, allow_nan=False) + "\n").encode()})
 
 
-def finite(value: Any) -> Any:
-    """The value with None for NaN and infinite numbers, such as a diverged loss."""
+def finite(value: Any, most: float = math.inf) -> Any:
+    """The value with None for NaN, infinite numbers and those from ``most`` on, such as a diverged loss."""
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: finite(item, most) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [finite(item, most) for item in value]
+    return None if isinstance(value, float) and not abs(value) < most else value
 
 
 def inside(folder: Path, uri: str, owner: Path) -> Path:
@@ -232,6 +233,24 @@ def beside(owner: Path, name: str) -> Path | None:
                 if found.is_file():
                     return found
     return None
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Drop what a library in C prints to the output and error streams of this process."""
+    kept: list[tuple[int, int]] = []
+    with open(os.devnull, "w") as nowhere:
+        try:
+            for number in (1, 2):
+                with contextlib.suppress(OSError):  # a program without a terminal has none
+                    kept.append((number, os.dup(number)))
+            for number, _ in kept:
+                os.dup2(nowhere.fileno(), number)
+            yield
+        finally:
+            for number, copy in kept:
+                os.dup2(copy, number)
+                os.close(copy)
 
 
 def shown(text: object) -> str:

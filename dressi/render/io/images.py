@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dressi.errors import InputError
 from dressi.render.io.exr import encode_exr
-from dressi.render.io.files import read_bytes, write_files
+from dressi.render.io.files import read_bytes, usable, write_files
 from dressi.render.io.pixels import INSTALL, decode_pixels, opencv, pixels_size
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
@@ -87,8 +87,7 @@ def load_image(path: str | os.PathLike, *, linear: bool = True) -> np.ndarray:
     >>> round(float(load_image(path, linear=False)[0, 0, 0]), 3)
     0.737
     """
-    pixels = decode_pixels(read_bytes(path, "image"), str(path))
-    return pixels.linear() if linear else pixels.codes()
+    return _values(read_bytes(path, "image"), str(path), linear)
 
 
 def save_image(
@@ -151,7 +150,7 @@ def save_png(path: str | os.PathLike, linear: np.ndarray) -> None:
 
 def decode(data: bytes, name: str) -> np.ndarray:
     """(H, W, C) float32 code values in [0, 1] of an encoded image; C is 1, 3 or 4. InputError naming it."""
-    return decode_pixels(data, name).codes()
+    return _values(data, name, False)
 
 
 def read_image(path: str | os.PathLike) -> np.ndarray:
@@ -171,6 +170,12 @@ def image_size(path: str | os.PathLike) -> tuple[int, int]:
     return pixels_size(read_bytes(path, "image"), str(path))
 
 
+def _values(data: bytes, name: str, linear: bool) -> np.ndarray:
+    with usable(Path(name), "the image"):
+        pixels = decode_pixels(data, name)
+        return pixels.linear() if linear else pixels.codes()
+
+
 def to_linear_rgb(image: np.ndarray) -> np.ndarray:
     """(H, W, 3) linear light of code values (H, W, 1, 3 or 4); alpha is ignored."""
     return np.repeat(srgb_to_linear(image[..., :3]), 3 if image.shape[-1] == 1 else 1, axis=-1)
@@ -178,7 +183,7 @@ def to_linear_rgb(image: np.ndarray) -> np.ndarray:
 
 def linear_rgb(data: bytes, name: str) -> np.ndarray:
     """(H, W, 3) float32 linear light of an encoded image: a texture. InputError naming it."""
-    light = decode_pixels(data, name).linear()
+    light = _values(data, name, True)
     return np.repeat(light, 3, axis=-1) if light.shape[-1] == 1 else light[..., :3]
 
 

@@ -11,6 +11,7 @@ import io
 import re
 import struct
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from PIL import WebPImagePlugin as WebP
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.io.exr import INSTALL, MAGIC, decode_exr, exr_pixels, exr_size
-from dressi.render.io.files import reason, shown
+from dressi.render.io.files import reason, shown, silenced
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 _READERS = {
@@ -38,7 +39,11 @@ _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff", "JPEG"), (b"BM", "BMP"), (b"GIF87a", "GIF"), (b"GIF89a", "GIF"),
     (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"II+\0", "TIFF"), (b"MM\0+", "TIFF"), (b"#?RADIANCE", "HDR"), (b"#?RGBE", "HDR"), (MAGIC, "EXR"),
 )  # fmt: skip
-_HDR_SIZE = re.compile(rb"\n\s*?\n-Y +(\d{1,9}) +\+X +(\d{1,9})\r?\n")
+_HDR_SIZE = re.compile(rb"-Y +(\d{1,9}) +\+X +(\d{1,9})\r?\n")
+LARGEST_RUN = 127
+"""Texels of a run of a Radiance picture."""
+MOST_SCANS = 200
+"""Of a progressive JPEG: each is decoded as a whole picture is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +90,12 @@ def decode_pixels(data: bytes, name: str) -> Pixels:
         except ValueError as error:
             raise _unreadable(name, error) from None
     if kind == "HDR":
-        return Pixels(_by_opencv(_needed_opencv(f"reading the Radiance image '{shown(name)}'"), data, name))
+        cv2 = _needed_opencv(f"reading the Radiance image '{shown(name)}'")
+        return Pixels(_by_opencv(cv2, _plain_hdr(data, name), name))
     try:
         with _opened(kind, data, name) as image:
             _check(image.size, name)
+            _check_stream(kind, image, data)
             deep = _deep(image, kind, data)
             cv2 = opencv() if deep else None
             if cv2 is None:
@@ -131,11 +138,12 @@ def opencv() -> ModuleType | None:
 
 @contextmanager
 def quiet(cv2: ModuleType) -> Iterator[None]:
-    """Keep OpenCV from printing what its return value or exception says."""
+    """Keep OpenCV, and the libraries below it, from printing what its return value or exception says."""
     level = cv2.utils.logging.getLogLevel()
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
-        yield
+        with silenced():
+            yield
     finally:
         cv2.utils.logging.setLogLevel(level)
 
@@ -176,6 +184,34 @@ def _check(size: tuple[int, int], name: str) -> tuple[int, int]:
     return width, height
 
 
+def _check_stream(kind: str, image: Image.Image, data: bytes) -> None:
+    """Raise ValueError where decoding would cost more than a picture of its size does."""
+    if kind == "JPEG" and (scans := data.count(b"\xff\xda")) > MOST_SCANS:
+        raise ValueError(f"it has {scans} scans, above the limit of {MOST_SCANS}")
+    if kind != "PNG":
+        return
+    width, height = image.size
+    depth, channels = data[24], {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(data[25], 4)
+    # Interlaced rows are up to twice as many, each with its filter byte, and end inside of a byte.
+    left = 2 * height * (2 + width * channels * depth // 8) + 4096
+    stream = zlib.decompressobj()
+    at = 8
+    while at + 12 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] in (b"IDAT", b"fdAT"):
+            part = data[at + 8 : at + 8 + size]
+            while part and not stream.eof:
+                left -= len(stream.decompress(part, _PART))
+                part = stream.unconsumed_tail
+                if left < 0:
+                    raise ValueError(f"it unpacks to more bytes than {width}x{height} pixels have")
+        at += 12 + size
+
+
+_PART = 1 << 20
+"""Bytes that are unpacked at a time."""
+
+
 def _webp_size(data: bytes) -> tuple[int, int]:
     head = data[12:30].ljust(18, b"\0")
     if head[:4] == b"VP8X":
@@ -187,11 +223,29 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     return width & 0x3FFF, height & 0x3FFF
 
 
-def _hdr_size(data: bytes, name: str) -> tuple[int, int]:
-    found = _HDR_SIZE.search(data[:65536])
+def _hdr_head(data: bytes, name: str) -> tuple[tuple[int, int], int]:
+    """(W, H), and the bytes of the head."""
+    end = 0
+    while end < 65536 and data[end : (after := data.find(b"\n", end) + 1)].strip():
+        end = after
+    found = _HDR_SIZE.match(data, data.find(b"\n", end) + 1, 65536)
     if found is None or 0 in (size := (int(found[2]), int(found[1]))):
         raise _unreadable(name, ValueError("its head does not give a size as '-Y height +X width'"))
-    return size
+    return size, found.end()
+
+
+def _hdr_size(data: bytes, name: str) -> tuple[int, int]:
+    return _hdr_head(data, name)[0]
+
+
+def _plain_hdr(data: bytes, name: str) -> bytes:
+    """The picture behind a head of dressi's own, so that OpenCV cannot read another size than the one that was checked."""
+    (width, height), start = _hdr_head(data, name)
+    flat = 4 * width * height
+    least = height * (4 + 8 * -(-width // LARGEST_RUN)) if 8 <= width < 1 << 15 else flat
+    if len(data) - start < min(least, flat):
+        raise _unreadable(name, ValueError(f"it is truncated: {width}x{height} pixels take more bytes"))
+    return b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y %d +X %d\n" % (height, width) + data[start:]
 
 
 def _exr_size(data: bytes, name: str) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from dressi.errors import InputError
 from dressi.figures import Figures
 
+from ..compiled import compiled
 from .material import Material, wrapped
 from .rows import drop_unused, face_rows, midpoints, value_rows
 from .shape import Shape
@@ -288,9 +289,9 @@ class Mesh(Shape, Figures):
         """The same shape with new UVs by xatlas: charts that do not overlap, `padding` texels apart.
 
         A texture belongs to the UVs that it was made for, so it is dropped, as are the material's maps
-        (`Material.without_maps`).
+        (`Material.without_maps`). Raises InputError without the package xatlas.
         """
-        import xatlas
+        xatlas = compiled("xatlas", "xatlas", "Mesh.unwrap")
 
         atlas = xatlas.Atlas()
         # xatlas has absolute epsilons: a shape of unit size keeps tiny and huge meshes away from them.

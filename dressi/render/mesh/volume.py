@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import map_coordinates, maximum_filter
 
+from ..compiled import compiled
 from .decimate import decimate_closed
 from .mesh import Mesh
 from .queries import crossings
@@ -97,15 +98,14 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
     """The closed surface on which a field (X, Y, Z), positive inside, is zero: marching cubes, by PyMCubes.
 
     least: parts whose volume is less than this share of the largest one's are left out, and so are hollows. The field
-    has to be negative on the sides of the grid.
+    has to be negative on the sides of the grid. Raises InputError without the package PyMCubes.
 
     >>> grid = Grid(np.full(3, -1.5), 0.5, (7, 7, 7))
     >>> ball = level_set(1 - np.linalg.norm(grid.points(), axis=-1), grid)
     >>> ball.is_closed(), 3.0 < ball.signed_volume() < 4.2
     (True, True)
     """
-    from mcubes import marching_cubes
-
+    marching_cubes = compiled("mcubes", "PyMCubes", "a mesh of a volume").marching_cubes
     # A value of exactly zero at a grid point would give faces without area.
     small = 1e-4 * grid.step
     field = np.where(np.abs(field) < small, np.where(field < 0, -small, small), field)

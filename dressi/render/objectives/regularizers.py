@@ -20,10 +20,10 @@ from scipy import sparse
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, IVEC2
+from ...ad.types import FLOAT, IVEC2, list_image
 from ...errors import InputError
 from ..forms.edges.edge_list import EdgeList
-from ..lists import list_data, list_leaf
+from ..lists import list_data, list_leaf, padded
 from .reduction import reduced
 from .sparse import Matrix, Room, SparseMatrix, differences, sparse_matrix
 
@@ -48,19 +48,32 @@ class Adjacency:
 
     @cached_property
     def edges(self) -> Variable:
-        """IVEC2 list of ``pairs``, padded with (0, 0)."""
-        return list_leaf("edge ends", IVEC2, self.pairs)
+        """IVEC2 list of ``pairs``, padded with (0, 0), with room for others where the matrix has it."""
+        return list_leaf("edge ends", IVEC2, padded(self.pairs, self._room))
 
     @cached_property
     def edge_weights(self) -> Variable:
-        """FLOAT list: the weights of ``edges`` that the matrix was made with."""
+        """FLOAT list: the weights of ``edges``."""
         upper = sparse.triu(self.weights.array, 1).tocsr()
-        return list_leaf("edge weights", FLOAT, upper.data)
+        return list_leaf("edge weights", FLOAT, padded(upper.data, self._room))
+
+    @property
+    def edge_count(self) -> int | Variable:
+        """How many edges there are; FLOAT 1x1, counted in ``edges``, where there is room for other faces."""
+        if self.weights.by_rows.room is None:
+            return len(self.pairs)
+        return F.sum(F.not_equal(self.edges.x, self.edges.y))
+
+    @property
+    def _room(self) -> int:
+        """Entries of the lists of edges."""
+        room = self.weights.by_rows.room
+        return len(self.pairs) if room is None else max(room.entries // 2, len(self.pairs))
 
     def data(self, other: Adjacency) -> dict[Variable, np.ndarray]:
         """Data to send, by leaf, for the weights of another ``cotangent`` of the same faces, such as that of the present
-        shape, or for other faces that there is room for. ``pairs`` and ``edges`` remain those of the first faces. Raises
-        InputError.
+        shape, or for other faces that there is room for: of the matrix, and of ``edges`` and their weights where a term
+        reads them. ``pairs`` remain those of the first faces. Raises InputError.
         """
         same = self.count == other.count and np.array_equal(self.pairs, other.pairs)
         if self.weights.by_rows.room is None and not same:
@@ -69,6 +82,10 @@ class Adjacency:
         for mine, new in ((self.inverse_mass, other.inverse_mass), (self.measure, other.measure)):
             if mine is not None and new is not None:
                 found[mine] = list_data(new).reshape(mine.shape)
+        # Made when a term first reads them; an engine takes no leaf that nothing reads.
+        for name in self.__dict__.keys() & ({"edge_weights"} if same else {"edges", "edge_weights"}):
+            mine, rows = self.__dict__[name], list_data(getattr(other, name))
+            found[mine] = list_image(padded(rows, self._room))
         return found
 
     def lengths(self, positions: np.ndarray) -> np.ndarray:
@@ -201,7 +218,7 @@ def dirichlet_loss(position: Variable, mesh: Adjacency, reduction: str = "mean")
     (1, 1, 1)
     """
     a, b = _ends(position, mesh)
-    return reduced(_squared(a - b) * mesh.edge_weights, len(mesh.pairs), reduction)
+    return reduced(_squared(a - b) * mesh.edge_weights, mesh.edge_count, reduction)
 
 
 def edge_length_loss(
@@ -220,9 +237,9 @@ def edge_length_loss(
     a, b = _ends(position, mesh)
     real = F.not_equal(mesh.edges.x, mesh.edges.y)
     length = F.length(a - b)
-    target = F.sum(length, "xy") * (1.0 / len(mesh.pairs)) if target is None else as_variable(target)
+    target = F.sum(length, "xy") / mesh.edge_count if target is None else as_variable(target)
     away = length / F.select(real, target, 1.0) - 1.0
-    return reduced(F.square(F.select(real, away, 0.0)), len(mesh.pairs), reduction)
+    return reduced(F.square(F.select(real, away, 0.0)), mesh.edge_count, reduction)
 
 
 def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "mean") -> Variable:
@@ -236,7 +253,6 @@ def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "me
     >>> normal_consistency(Variable.of(cube.positions), edge_list(cube.faces)).shape
     (1, 1, 1)
     """
-    assert edges.list.data is not None
     at = edges.list
     a, b, c, d = (F.lookup(position, F.component(at, k)) for k in range(4))
     first, second = F.cross(b - a, c - a), F.cross(a - b, d - b)
@@ -244,8 +260,8 @@ def normal_consistency(position: Variable, edges: EdgeList, reduction: str = "me
     area = F.logical_and(F.greater(F.dot(first, first), 0.0), F.greater(F.dot(second, second), 0.0))
     # |m - n|^2 / 2 is 1 - m n for unit vectors, and exact where they are nearly the same.
     fold = 0.5 * _squared(F.normalize(first) - F.normalize(second))
-    pairs = int((edges.list.data[..., 2:].min(-1) >= 0).reshape(-1)[: edges.count].sum())
-    return reduced(F.select(F.logical_and(there, area), fold, 0.0), max(pairs, 1), reduction)
+    pairs = F.max(F.sum(there), 1.0)
+    return reduced(F.select(F.logical_and(there, area), fold, 0.0), pairs, reduction)
 
 
 def _ends(position: Variable, mesh: Adjacency) -> tuple[Variable, Variable]:

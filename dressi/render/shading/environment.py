@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -32,7 +34,8 @@ class Environment(LightSource):
     map: array (H, 2 H, 3) or VEC3 Variable (2 H x H), linear radiance, equirectangular: row 0 is up (+Y), the centre is -Z, +X
     is to the right of it. Arrays wider than 512 are shrunk; NaN, infinity and negative light are refused.
     rotation: how the map is turned in the world: an angle about +Y in radians, positive from +Z to +X (FLOAT), or the rotation
-    matrix from the map to the world (3x3 or MAT3). intensity: FLOAT or VEC3, a factor of all light.
+    matrix from the map to the world (3x3 or MAT3). Mitsuba has +Z in the centre of a map: what it shows by default is
+    ``rotation=np.pi``, the matrix diag(-1, 1, -1), here; a ``to_world`` R of its emitter is R @ diag(-1, 1, -1). intensity: FLOAT or VEC3, a factor of all light.
     Variables are differentiable. Raises InputError.
 
     >>> sky = Environment(np.ones((8, 16, 3)), intensity=2.0).prefiltered()
@@ -181,8 +184,24 @@ def as_map(image: Variable | np.ndarray) -> Variable:
             "an environment map holds light, finite and at least 0; clean it with np.nan_to_num and np.clip"
         )
     if width > WIDEST:
-        values = shrunk_map(values)
+        values = _kept_shrunk(values)
     return Variable(VEC3, (values.shape[1], values.shape[0]), name="environment", data=values[None])
+
+
+_shrunk: OrderedDict[bytes, np.ndarray] = OrderedDict()
+"""The last few maps that were shrunk, by a hash of what they were."""
+KEPT = 4
+
+
+def _kept_shrunk(values: np.ndarray) -> np.ndarray:
+    """``shrunk_map`` of a map, which pictures ask for again and again."""
+    key = blake2b(np.ascontiguousarray(values).data, digest_size=16).digest() + str(values.shape).encode()
+    if key not in _shrunk:
+        _shrunk[key] = shrunk_map(values)
+        if len(_shrunk) > KEPT:
+            _shrunk.popitem(last=False)
+    _shrunk.move_to_end(key)
+    return _shrunk[key]
 
 
 def shrunk_map(values: np.ndarray) -> np.ndarray:
@@ -238,7 +257,8 @@ def as_rotation(rotation: Like | np.ndarray) -> Variable:
             raise InputError(
                 f"the rotation of an environment is an angle or a 3x3 matrix, not an array {array.shape}"
             )
-        rotation = Variable(data=float(array))
+        c, s = np.cos(float(array)), np.sin(float(array))
+        return Variable(MAT3, data=np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]]))
     if rotation.vtype is MAT3:
         return rotation
     if rotation.vtype is not FLOAT:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...ad.graph import Variable, domain_of
+from ...ad.ops.image.segments import sum_of_parts
 from ...ad.ops.image.texels import fetch
 from ...ad.ops.pixel.kinds import Linear
 from ...ad.types import Access, Size
@@ -85,14 +86,18 @@ class SphereFilter(Linear):
 
     Input: FLOAT or VECn, an equirectangular image; a batch is filtered tile by tile. Texels are not weighted by their solid
     angle. The kernel is symmetric, so the transpose is the same Function with the sizes exchanged: gradients are gathered.
+
+    rows: 0, or how many rows of the input make a partial sum. The partial sums of a texel lie in ``parts`` tiles behind each
+    other, so that a batch of N has N * ``parts`` tiles; made by the planner for devices on which long loops are slow.
     """
 
-    fields = ("kernel", "size")
+    fields = ("kernel", "size", "rows")
     kernel: Kernel
     size: Size
+    rows: int
 
-    def __init__(self, x: Variable, kernel: Kernel, size: Size):
-        self.kernel, self.size = kernel, size
+    def __init__(self, x: Variable, kernel: Kernel, size: Size, rows: int = 0):
+        self.kernel, self.size, self.rows = kernel, size, rows
         super().__init__(x)
 
     @cached_property
@@ -103,34 +108,65 @@ class SphereFilter(Linear):
         x = self.inputs[0]
         if x.vtype.is_int or x.vtype.is_matrix:
             raise self.fail("filters FLOAT and VECn")
-        return x.vtype, domain_of(self.size, x.batch)
+        return x.vtype, domain_of(self.size, x.batch * self.parts)
 
     @property
     def operations(self) -> float:
         return self.kernel.operations + 12.0
 
     @property
+    def _reached(self) -> int:
+        """Rows within reach. All columns of a row are: near the poles."""
+        height = self.inputs[0].size[1]
+        return min(height, math.ceil(2 * self.kernel.reach / math.pi * height) + 2)
+
+    @property
     def iterations(self) -> int:
-        """Rows within reach, each whole: near the poles all columns are. No fewer than make planners store the result."""
-        width, height = self.inputs[0].size
-        return max(min(height, math.ceil(2 * self.kernel.reach / math.pi * height) + 2) * width, STORED)
+        """Of a whole sum no fewer than make planners store it."""
+        width = self.inputs[0].size[0]
+        return self.rows * width or max(self._reached * width, STORED)
 
     @property
     def fetches(self) -> float:
-        return float(self.iterations)
+        return float(self.inputs[0].size[0] * (self.rows or self._reached))
+
+    @property
+    def parts(self) -> int:
+        """The number of partial sums of a texel: the rows within reach lie in at most that many blocks of the input."""
+        if not self.rows:
+            return 1
+        return min(-(-self._reached // self.rows) + 1, -(-self.inputs[0].size[1] // self.rows))
+
+    def shortened(self, most):
+        """Sums over as many whole rows as keep the walk through them and that through the partial sums short."""
+        width = self.inputs[0].size[0]
+        if self.rows or width > most:
+            return None
+        rows = min(max(round(math.sqrt(self._reached / width)), 1), most // width)
+        partial = SphereFilter(self.inputs[0], self.kernel, self.size, rows)
+        return sum_of_parts(partial.output, partial.parts)
 
     @cached_property
     def glsl(self) -> str:
         (width, height), (columns, rows) = self.inputs[0].size, self.output.size
         limit = math.sin(self.kernel.reach / 2) ** 2
         turn = math.pi / width  # half the angle between columns
+        tile, only = "tile", ""
+        if self.rows:
+            # Of every ``parts`` consecutive blocks of rows one is this partial sum's.
+            tile = f"tile / {self.parts}"
+            only = (
+                f"int block = first / {self.rows}, turn = tile % {self.parts} - block % {self.parts};\n"
+                f"block += turn < 0 ? turn + {self.parts} : turn;\n"
+                f"first = max(first, block * {self.rows}); last = min(last, block * {self.rows} + {self.rows - 1});\n"
+            )
         return f"""$y = $type(0);
 {{
 float latitude = (float(pixel.y) + 0.5) * {math.pi / rows!r}, column = (float(pixel.x) + 0.5) * {width / columns!r} - 0.5;
 float above = min(latitude, {math.pi!r} - latitude), sine = {_sine("above")};
 int first = max(int(floor((latitude - {self.kernel.reach!r}) * {height / math.pi!r} - 0.5)), 0);
 int last = min(int(ceil((latitude + {self.kernel.reach!r}) * {height / math.pi!r} - 0.5)), {height - 1});
-for (int j = first; j <= last; ++j) {{
+{only}for (int j = first; j <= last; ++j) {{
 float other = (float(j) + 0.5) * {math.pi / height!r}, half_down = (other - latitude) * 0.5;
 other = min(other, {math.pi!r} - other);
 float down = {_sine("half_down")}, base = down * down, scale = sine * {_sine("other")};
@@ -147,7 +183,7 @@ $type line = $type(0);
 for (int n = 0; n < count; ++n) {{
 float t = base + scale * s * s;
 if (t <= {limit!r}) {{
-{self.kernel.glsl}line += k * $0(ivec2(begin, j), tile);
+{self.kernel.glsl}line += k * $0(ivec2(begin, j), {tile});
 }}
 float turned = s * {math.cos(turn)!r} + c * {math.sin(turn)!r};
 c = c * {math.cos(turn)!r} - s * {math.sin(turn)!r};
@@ -171,6 +207,11 @@ $y += line;
         return np.where(t <= math.sin(self.kernel.reach / 2) ** 2, self.kernel(np.clip(t, 0, 1)), 0.0)
 
     def eval(self, x: np.ndarray) -> np.ndarray:
+        if self.rows:
+            block = np.arange(x.shape[1]) // self.rows % self.parts
+            own = block == np.arange(self.parts)[:, None]
+            masks = own.reshape(1, self.parts, -1, *(1,) * (x.ndim - 2))
+            x = (x[:, None] * masks).reshape(-1, *x.shape[1:])
         # A row of the output at a time: all weights together are as many as the product of both images.
         lines = [
             np.tensordot(x, self.weights(np.array([y]))[0], ((1, 2), (1, 2))) for y in range(self.size[1])

@@ -101,6 +101,13 @@ def join(parts: Sequence[Part], matrices: Variable | None = None) -> Scene:
     >>> join([Part(cube.positions, cube.faces)]).face_count
     12
     """
+    parts = tuple(parts)
+    for k, part in enumerate(parts):
+        if not isinstance(part, tuple):
+            raise InputError(
+                f"part {k} of a scene is a Part(positions, faces), not {type(part).__name__}; of a mesh join"
+                " Part(mesh.positions, mesh.faces), and give its colours, uvs and material to render()"
+            )
     parts = tuple(
         Part(
             p.position if isinstance(p.position, Variable) else as_list("positions", VEC3, p.position),

@@ -11,7 +11,7 @@ from . import paper
 from .folder import BenchFolder, Measured
 from .tables import differs, figure9, short, table2, table3, table4, table5
 
-ALONE = ("image_fitting", "silhouette", "texture", "shading", "material", "environment")
+ALONE = ("image_fitting", "silhouette", "texture", "joint", "shading", "material", "environment")
 """Cases that belong to no table of the paper."""
 MOST_TIMELINES = 16
 QUIET = 0.1

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
 from ...render.fit.report import HELD_OUT, STAGES
-from ...render.io.files import read_bytes, read_json, usable
-from ..parts.charts import Series
+from ...render.io.files import finite, read_bytes, read_json, usable
+from ..parts.charts import LARGEST, Series
 from ..parts.timeline import StageRow, stage_rows
 
 REPORT, MESH, SHEET, LOSSES, QUALITY, TURNTABLE = (
@@ -73,7 +74,7 @@ class FitFolder:
 
 
 def _report(path: Path) -> dict[str, Any]:
-    report = read_json(path, "report")
+    report = finite(read_json(path, "report"), LARGEST)
     parts = ("device", "plan", "time", "metrics")
     if not isinstance(report, dict) or not all(isinstance(report.get(part), dict) for part in parts):
         raise InputError(
@@ -102,13 +103,14 @@ def _view(facts: dict[str, Any]) -> ViewFacts:
 
 def _numbers(values: Any, count: int) -> list[float]:
     found = [float(value) for value in values]
-    if len(found) != count:
-        raise ValueError(f"{len(found)} numbers instead of {count}")
+    if len(found) != count or not all(map(math.isfinite, found)):
+        raise ValueError(f"{found[:count]} instead of {count} finite numbers")
     return found
 
 
 def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    """A measure; none where it is NaN or infinite, as of a fit that diverged."""
+    return None if value is None or not math.isfinite(float(value)) else float(value)
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
@@ -148,6 +150,6 @@ def _quality(path: Path) -> tuple[list[Series], list[Series]]:
 def _stages(path: Path) -> dict[str, list[StageRow]]:
     if not path.is_file():
         return {}
-    rounds = read_json(path, "list of Stages")
+    rounds = finite(read_json(path, "list of Stages"), LARGEST)
     with usable(path, "its Stages"):
         return {str(one["round"]): stage_rows(one["stages"]) for one in rounds}

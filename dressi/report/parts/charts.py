@@ -15,6 +15,8 @@ from .markup import Markup, element, joined, number
 MOST_POINTS = 500
 """Of one curve: longer ones show the mean of each stretch."""
 Place = Callable[[float], float]
+LARGEST = 1e100
+"""What is beyond is a gap: its sums, or its range, may be infinite."""
 COLOURS = 8
 """Colours that the style sheet has for curves."""
 
@@ -114,9 +116,17 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
+def _drawn(value: float | None, log: bool) -> float | None:
+    if value is None or not abs(value) <= LARGEST or (log and not value >= 1 / LARGEST):
+        return None
+    return value
+
+
 def _thinned(one: Series, log: bool) -> Series:
-    """At most ``MOST_POINTS`` points, each the mean of a stretch; what is not finite, or not positive on a log axis, is a gap."""
-    y = [v if v is not None and math.isfinite(v) and (v > 0 or not log) else None for v in one.y]
+    """At most ``MOST_POINTS`` points, each the mean of a stretch; what is not finite, beyond ``LARGEST``, or not positive on a log axis, is a gap."""
+    points = [(x, _drawn(y, log)) for x, y in zip(one.x, one.y, strict=True) if abs(x) <= LARGEST]
+    one = Series(one.name, [x for x, _ in points], [y for _, y in points], one.marked)
+    y = one.y
     if len(y) <= MOST_POINTS:
         return Series(one.name, list(one.x), y, one.marked)
     step, xs, ys = len(y) / MOST_POINTS, [], []

@@ -56,7 +56,8 @@ from .lowering.separate_updates import separate_updates
 from .model.device import DeviceModel
 from .model.records import CPU
 from .options import DEFAULT, PlanOptions
-from .pack.functions import DoesNotFit, one_function_each, pack_functions
+from .pack.functions import one_function_each, pack_functions
+from .pack.group import DoesNotFit
 from .pack.stages import one_sub_stage_each, pack_stages
 from .passes.choose_lowering import choose_lowering, subpasses_where_possible
 from .passes.compact_live_faces import compact_live_faces
@@ -65,10 +66,11 @@ from .passes.copy_leaves_first import copy_leaves_first
 from .passes.draw_scatters import draw_scatters
 from .passes.fuse_epilogues import fuse_epilogues
 from .passes.fuse_horizontally import fuse_horizontally
-from .passes.narrow_intermediates import narrow_intermediates
 from .passes.pack_channels import pack_channels
 from .passes.run_on_active_blocks import run_on_active_blocks
 from .passes.split_overflow import split_overflow
+from .passes.storage.narrow_intermediates import narrow_intermediates
+from .passes.storage.store_in_buffers import store_in_buffers
 from .passes.store_operands import store_operands
 from .passes.update_in_place import update_in_place
 from .plan import Plan, Schedule
@@ -91,6 +93,7 @@ PASSES: tuple[Pass, ...] = (
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)
+    store_in_buffers,  # what dispatches hand on lies in storage buffers where these are faster than images
     contract_operations,  # fused multiply-adds where no test depends on them (off by default)
     copy_leaves_first,  # leaves are copied when a step begins, and no new value at its end
 )
@@ -124,15 +127,15 @@ def build_plan(
     """
     program.check()
     cost = cost or CPU
-    program = lowered(program, limits, cost, options, changing)
-    while True:
-        try:
-            with paused():
+    with paused():
+        program = lowered(program, limits, cost, options, changing)
+        while True:
+            try:
                 return _build(program, limits, shader_text, options, cost, changing, gated)
-        except DoesNotFit as error:
-            if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
-                raise
-            program = halve_scatter(program, error.function)
+            except DoesNotFit as error:
+                if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
+                    raise
+                program = halve_scatter(program, error.function)
 
 
 def lowered(

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from ...ad.graph import Variable
+from .bindings import Range
 from .glsl.shaders import Shaders
 from .limits import DeviceLimits
 from .substage import SparseWork, SubStage
 
 
 class Usage(Flag):
-    """What an image is used for, as VkImageUsageFlagBits say it."""
+    """What an image is used for, as VkImageUsageFlagBits say it; or that it is none, but a range of a storage buffer."""
 
     COLOR = auto()
     INPUT = auto()
@@ -22,6 +23,7 @@ class Usage(Flag):
     SOURCE = auto()
     TARGET = auto()
     DEPTH = auto()
+    RANGE = auto()
 
     @property
     def words(self) -> str:
@@ -37,6 +39,7 @@ _WORDS = {
     Usage.SOURCE: "source of copies",
     Usage.TARGET: "target of copies",
     Usage.DEPTH: "depth attachment",
+    Usage.RANGE: "range of a storage buffer",
 }
 NOTHING = Usage(0)
 ANY = Usage.COLOR | Usage.INPUT | Usage.SAMPLED | Usage.STORAGE | Usage.SOURCE | Usage.TARGET
@@ -46,7 +49,8 @@ _BOUND = {"texture": Usage.SAMPLED, "attachment": Usage.INPUT, "storage": Usage.
 
 @dataclass(frozen=True)
 class ImageSlot:
-    """One VkImage: format by components and kind of number, size in texels, and what it is used for."""
+    """One VkImage: format by components and kind of number, size in texels, and what it is used for. A range of a storage
+    buffer is one line of words."""
 
     components: int  # 1, 2 or 4
     is_int: bool
@@ -63,6 +67,11 @@ class ImageSlot:
     def depth(self) -> bool:
         """Whether it is the depth of a raster."""
         return Usage.DEPTH in self.usage
+
+    @property
+    def in_buffer(self) -> bool:
+        """Whether it is a range of a storage buffer."""
+        return Usage.RANGE in self.usage
 
     @property
     def format(self) -> str:
@@ -85,6 +94,11 @@ def slot_of(variable: Variable, limits: DeviceLimits, *, half: bool = False) -> 
     return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height, half=half)
 
 
+def slot_of_range(held: Range, limits: DeviceLimits) -> ImageSlot:
+    """A range as a line of words, so that values of different formats can share it."""
+    return ImageSlot(1, True, held.words * limits.tiling(held.members[0]).texels, 1, Usage.RANGE)
+
+
 def usages(
     shaders: Mapping[SubStage, Shaders],
     copies: Iterable[tuple[Variable, Variable]],
@@ -101,13 +115,14 @@ def usages(
 
     for s, made in shaders.items():
         for resource in made.resources:
-            if resource.variable is not None:
+            if resource.variable is not None and resource.kind != "range":
                 add(resource.variable, _BOUND[resource.kind])
         for v in s.colors:
             add(v, Usage.COLOR)
         if isinstance(s.work, SparseWork) and s.work.sparse is not None:
             for v in s.work.sparse.fill:
                 add(v, Usage.TARGET)
+        found.update(dict.fromkeys(s.ranges, Usage.RANGE))
     for leaf, new in copies:
         add(leaf, Usage.TARGET)
         add(new, Usage.SOURCE)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...ad.graph import RasterFunction, Variable
-from .images import NOTHING, ImageSlot, Usage, slot_of
+from .bindings import Range
+from .images import NOTHING, ImageSlot, Usage, slot_of, slot_of_range
 from .limits import DeviceLimits
 from .substage import Binding, ScatterDraw, Stage, SubStage
 
@@ -24,13 +25,14 @@ class Images:
     slots: all of them. by_schedule: the slot number of each plane of each Variable that a schedule stores or reads; a
     transient may have another slot in another schedule. passing: for each schedule, the attachments that only later
     subpasses of their Stage read, so that they need not be stored. depths: the slots of rasters, and of the scatters
-    that draw the same triangles again.
+    that draw the same triangles again.  ranges: of the values that lie in storage buffers; their slots are ranges.
     """
 
     slots: tuple[ImageSlot, ...]
     by_schedule: tuple[dict[Variable, tuple[int, ...]], ...]
     passing: tuple[frozenset[Variable], ...]
     depths: dict[SubStage, int]
+    ranges: dict[Variable, Range]
 
     @cached_property
     def of(self) -> dict[Variable, tuple[int, ...]]:
@@ -46,6 +48,13 @@ class Images:
                 found.setdefault(k, str(v))
         return tuple(found.get(k, f"image {k}") for k in range(len(self.slots)))
 
+    def bytes_of(self, v: Variable) -> int:
+        """Of all planes of a Variable; 0 where it is not stored."""
+        if v in self.ranges:
+            (width, height), batch = v.domain
+            return 4 * self.ranges[v].components * len(v.vtype.planes) * width * height * batch
+        return sum(self.slots[k].bytes for k in self.of.get(v, ()))
+
     @property
     def bytes(self) -> int:
         """Memory of all images, of depths too."""
@@ -60,9 +69,16 @@ class _Slots:
         self.usage: list[Usage] = []
 
     def new(self, kind: ImageSlot, usage: Usage) -> int:
-        self.kinds.append(replace(kind, usage=NOTHING))
+        self.kinds.append(kind if kind.in_buffer else replace(kind, usage=NOTHING))
         self.usage.append(usage)
         return len(self.kinds) - 1
+
+    def range(self, kind: ImageSlot, free: dict[ImageSlot, list[int]], *, share: bool) -> int:
+        """The smallest free range that is long enough, or a new one."""
+        fitting = [k for k, pool in free.items() if k.in_buffer and k.width >= kind.width and pool]
+        if not share or not fitting:
+            return self.new(kind, Usage.RANGE)
+        return free[min(fitting, key=lambda k: k.width)].pop()
 
     def take(self, free: list[int], usage: Usage) -> int:
         """The free slot whose uses grow least, storage images apart from attachments where possible: drivers compress
@@ -99,13 +115,18 @@ def assign_images(
     own.
     """
     schedules = tuple(schedules)
-    narrow = frozenset[Variable]().union(
-        *(s.narrow for stages in schedules for stage in stages for s in stage.sub_stages)
-    )
+    sub_stages = [s for stages in schedules for stage in stages for s in stage.sub_stages]
+    narrow = frozenset[Variable]().union(*(s.narrow for s in sub_stages))
+    ranges = {v: held for s in sub_stages for v, held in s.ranges.items()}
     slots = _Slots()
     lasting: dict[Variable, tuple[int, ...]] = {}
     for v in dict.fromkeys(persistent):
-        if v not in replaces:
+        if v in ranges:
+            if v not in lasting:
+                lasting |= dict.fromkeys(
+                    ranges[v].members, (slots.new(slot_of_range(ranges[v], limits), Usage.RANGE),)
+                )
+        elif v not in replaces:
             kind, uses = slot_of(v, limits, half=v in narrow), usage.get(v, NOTHING)
             lasting[v] = tuple(slots.new(kind, uses) for _ in v.vtype.planes)
     for v, leaf in replaces.items():
@@ -124,7 +145,14 @@ def assign_images(
         depths.begin(stages)
         for k, stage in enumerate(stages):
             depths.add(stage)
-            for v in (v for s in stage.sub_stages for v in s.outputs if v not in of):
+            for v in (v for s in stage.sub_stages for v in s.outputs):
+                if v in of:
+                    continue
+                if v in ranges:
+                    number = slots.range(slot_of_range(ranges[v], limits), free, share=share)
+                    transient[number] = slots.kinds[number]
+                    of |= dict.fromkeys(ranges[v].members, (number,))
+                    continue
                 kind = replace(slot_of(v, limits, half=v in narrow), usage=NOTHING)
                 uses = usage.get(v, NOTHING)
                 if limits.lazy_images and v in passing[-1]:
@@ -135,10 +163,12 @@ def assign_images(
                     transient[numbers[-1]] = kind
                 of[v] = tuple(numbers)
             for v in ending.get(k, ()):
+                if v in ranges and v is not ranges[v].members[0]:
+                    continue  # it lies in the slot of the first member, and ends with it
                 for number in of.get(v, ()):
                     if number in transient:
-                        free[transient[number]].append(number)
-    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of)
+                        free.setdefault(transient[number], []).append(number)
+    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of, ranges)
 
 
 def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:

@@ -113,6 +113,11 @@ class Tiling:
     def height(self) -> int:
         return self.size[1] * self.rows
 
+    @property
+    def texels(self) -> int:
+        """Of the image, all tiles together."""
+        return self.width * self.height
+
     def offset(self, tile: int) -> tuple[int, int]:
         return (tile // self.rows) * self.size[0], (tile % self.rows) * self.size[1]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,8 +14,9 @@ import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ...ad.types import Sampler
+from .bindings import Binding, Range, Read
 from .lists import ActiveBlocks, FaceList, WorkList
-from .model.walks import Walks
+from .model.walks import NOT_LONGER, Walks
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
@@ -27,25 +27,6 @@ GROUP = 64
 def iteration_domain(function: Function) -> Domain:
     """The domain over which shader invocations run."""
     return function.source if isinstance(function, ScatterFunction) else function.output.domain
-
-
-class Binding(Enum):
-    """How a shader gets at an image."""
-
-    ATTACHMENT = "input attachment"
-    TEXTURE = "texture"
-    VERTEX = "texture of the vertex shader"
-
-    __hash__ = object.__hash__
-
-
-@dataclass(frozen=True, eq=False)
-class Read:
-    """An image that a SubStage reads.  elsewhere: at other pixels than the shader's own, too."""
-
-    variable: Variable
-    binding: Binding
-    elsewhere: bool = False
 
 
 # ---- kinds of work
@@ -206,7 +187,7 @@ class SubStage:
     again at the same pixel. What is computed again at other texels follows from the inputs that are not among
     ``reads``.  replaces: the leaf whose image an output overwrites.  channels: of Variables that share the channels of
     an image with others, what is read instead, and their first channel.  narrow: the outputs whose images hold 16-bit
-    floats.  contracted: the Functions whose products and sums the driver may fuse.
+    floats.  ranges: of the reads and outputs that lie in storage buffers.  contracted: the Functions whose products and sums the driver may fuse.
     """
 
     work: Work
@@ -218,6 +199,7 @@ class SubStage:
     replaces: Mapping[Variable, Variable] = field(default_factory=dict)
     channels: Mapping[Variable, tuple[Variable, int]] = field(default_factory=dict)
     narrow: frozenset[Variable] = frozenset()
+    ranges: Mapping[Variable, Range] = field(default_factory=dict)
     contracted: frozenset[Function] = frozenset()
 
     @property
@@ -297,43 +279,53 @@ class SubStage:
     def descriptors(self) -> dict[str, int]:
         """Descriptors and attachments in use, by the names of DeviceLimits."""
         count = dict.fromkeys(Binding, 0)
-        for read in self.reads:
-            count[read.binding] += len(read.variable.vtype.planes)
-        written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (self.outputs, self.colors))
-        return resources(self.work, count, written, colors)
+        for v, binding in ((r.variable, r.binding) for r in self.reads if r.variable not in self.ranges):
+            count[binding] += len(v.vtype.planes)
+        images = [v for v in self.outputs if v not in self.ranges]
+        written, colors = (sum(len(v.vtype.planes) for v in vs) for vs in (images, self.colors))
+        return resources(self.work, count, written, colors, len(set(self.ranges.values())))
 
     @cached_property
     def iterations(self) -> int:
         """Of all loops of an invocation together, those in what it makes again at other texels included."""
+        return self.iterations_with(NOT_LONGER)
+
+    def iterations_with(self, longer: Mapping[Function, int]) -> int:
+        """The same where the loops of some Functions have become longer."""
         stored = {r.variable for r in self.reads}.union(self.channels)
-        walks = Walks(stored.__contains__)
+        walks = Walks(stored.__contains__, longer=longer)
         found = sum(walks.of(f) for part in (self, *self.fused) for f in part.body)
         return self.work.faces.run * (1 + found) if isinstance(self.work, ListFaces) else found
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)
-        reads = ", ".join(f"{r.variable} [{r.binding.value}]" for r in self.reads)
-        outputs = ", ".join(str(v) for v in self.outputs)
+        where = {r.variable: r.binding.value for r in self.reads} | dict.fromkeys(self.ranges, "buffer")
+        reads = ", ".join(f"{r.variable} [{where[r.variable]}]" for r in self.reads)
+        outputs = ", ".join(f"{v} [buffer]" if v in self.ranges else str(v) for v in self.outputs)
         names += "".join(f" where {x}" for x in (*self.work.uses, self.work.makes) if x is not None)
         return f"{self.work.name} {self.domain}: {names}\n      reads  {reads or '-'}\n      writes {outputs}"
 
 
-def resources(work: Work, reads: Mapping[Binding, int], written: int, colors: int) -> dict[str, int]:
+def resources(
+    work: Work, reads: Mapping[Binding, int], written: int, colors: int, ranges: int = 0
+) -> dict[str, int]:
     """Descriptors and attachments of a SubStage that reads and writes so many images, ``colors`` of them as
-    attachments."""
+    attachments, and so many ranges of storage buffers."""
     used = {
         "input_attachments": reads[Binding.ATTACHMENT],
         # A vertex shader may read what the fragment shader reads, and its own images beside them.
         "sampled_images": reads[Binding.TEXTURE] + reads[Binding.VERTEX],
         "color_attachments": colors,
         "storage_images": written - colors,
-        "storage_buffers": work.buffers,
+        "storage_buffers": work.buffers + ranges,
     }
     used["per_stage_resources"] = sum(used.values())
     # What a fragment shader writes: attachments, images of fused work, and the accumulators that it clears; or, where a
     # scatter adds in fragments, accumulators and status.
-    outputs = written + isinstance(work, Scatter) if colors else 0
-    used["fragment_combined_output_resources"] = max(outputs, 2 if isinstance(work, ScatterDraw) else 0)
+    outputs = written + ranges + isinstance(work, Scatter) if colors else 0
+    used["fragment_combined_output_resources"] = max(
+        outputs, 2 + ranges if isinstance(work, ScatterDraw) else 0
+    )
     if not work.draws:
         used["workgroup_invocations"] = GROUP
     return used

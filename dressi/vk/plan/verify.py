@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...ad.graph import PixelFunction, RasterFunction, Variable
 from ...errors import PlanError
+from .bindings import Range
 from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
@@ -165,11 +166,33 @@ def lists_are_made(sub_stages: Sequence[SubStage], context: Context) -> Iterator
         yield from (f"nothing makes the list of {x}" for x in s.work.uses if x not in context.uses.lister)
 
 
+def ranges_are_written_by_dispatches(sub_stages: Sequence[SubStage], context: Context) -> Iterator[str]:
+    """What lies in a range of a storage buffer a dispatch makes, and all that read it have it there."""
+    held = {v: x for s in sub_stages for v, x in s.ranges.items()}
+    for s in sub_stages:
+        for v in s.outputs:
+            if v in held and (s.draws or v in s.colors or v in s.replaces or s.ranges.get(v) is not held[v]):
+                yield f"{v} lies in a range of a storage buffer and is written elsewhere"
+        for v in s.ranges:
+            if v.creator is None or v in context.fixed or v in context.given:
+                yield f"{v} outlives its schedule and lies in a range of a storage buffer"
+        for read in s.reads:
+            v = read.variable
+            if v in held and (s.ranges.get(v) is not held[v] or read.binding is not Binding.TEXTURE):
+                yield f"{v} lies in a range of a storage buffer and is read from an image"
+    for x in set(held.values()):
+        if len({context.uses.maker.get(v) for v in x.members}) > 1:
+            yield f"{x.members[0]} shares a range with values that others make"
+        if 4 * x.words * context.limits.tiling(x.members[0]).texels > context.limits.max_storage_buffer_bytes:
+            yield f"{x.members[0]} lies in a range that is longer than the device allows"
+
+
 RULES: tuple[Callable[[Sequence[SubStage], Context], Iterator[str]], ...] = (
     values_are_made_once,
     reads_are_made,
     leaves_are_overwritten_once,
     lists_are_made,
+    ranges_are_written_by_dispatches,
 )
 
 
@@ -194,7 +217,8 @@ def stages_are_render_passes(stage: Stage, limits: DeviceLimits) -> Iterator[str
 def images_hold_what_is_read(plan: Plan) -> list[str]:
     """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then, and every
     list must have been made."""
-    holds: dict[int, Variable] = {}
+    holds: dict[int, Variable | Range] = {}
+    held = plan.images.ranges
     lists: set[WorkList] = set()
     found: list[str] = []
 
@@ -209,13 +233,13 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
         for s in (s for stage in plan.schedules[number].stages for s in stage.sub_stages):
             for v in (r.variable for r in s.reads):
                 for slot in of[v]:
-                    if holds.get(slot) is not v:
+                    if holds.get(slot) is not held.get(v, v):
                         found.append(f"{v} is read from an image that holds {holds.get(slot)}, in\n{s}\n")
             found.extend(f"the list of {x} is used before it is made" for x in s.work.uses if x not in lists)
             if s.work.makes is not None:
                 lists.add(s.work.makes)
             for v in s.outputs:
-                holds.update(dict.fromkeys(of[v], v))
+                holds.update(dict.fromkeys(of[v], held.get(v, v)))
         for leaf, new in plan.schedules[number].copies:
             if any(holds.get(slot) is not new for slot in of[new]):
                 found.append(f"{new} is copied into {leaf} from an image that no longer holds it")
@@ -224,6 +248,6 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
         step(number)
     last = plan.images.by_schedule[1]
     for v in (*plan.kept, *plan.program.outputs.values()):
-        if any(holds.get(slot) is not v for slot in last[v]):
+        if any(holds.get(slot) is not held.get(v, v) for slot in last[v]):
             found.append(f"{v} is gone after a step")
     return found

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
 from ..plan.glsl.blocks import words_of
 from ..plan.plan import Plan
+from ..plan.predict.stages import stage_seconds
 from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
 from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import Gate
-from .record import Prepared, Target, copy_images, record, record_nothing
+from .record import Prepared, Target, record, record_nothing
 from .shaders.pipeline import PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
+from .slices import WHOLE, Cut, Item, Slice
 from .store import Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
@@ -36,8 +38,11 @@ UNGATED = Gating(None, ())
 
 
 class _Recording(NamedTuple):
-    buffer: Any
-    ticket: int  # of its last submission
+    """Pieces with their command buffers, which run one after the other. ticket: of the last submission."""
+
+    pieces: list[list[Item]]
+    buffers: list[Any]
+    ticket: int
 
 
 class BuiltPlan:
@@ -58,7 +63,7 @@ class BuiltPlan:
         self._gating = gating
         gates = (None, gating.gate)  # static work runs only when it is out of date, so it has no gate
         runs = [
-            Target(device, commands, plan.limits, of, self._lists, gate)
+            Target(device, commands, plan.limits, of, plan.images.ranges, self._lists, gate)
             for of, gate in zip(images, gates, strict=True)
         ]
         self._step = runs[1]
@@ -83,6 +88,8 @@ class BuiltPlan:
                 self._follow.setdefault(leaf, []).append(k)
         self.stale: set[int] = {k for k, own in enumerate(sources) if own is not None}
         self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
+        self._pace = device.work.pace
+        self._cut = Cut(stage_seconds(plan, device.record), self._pace.bound)
 
     # ---- what is out of date
     def touch(self, leaf: Variable) -> None:
@@ -91,10 +98,47 @@ class BuiltPlan:
 
     # ---- running
     def run(self, n: int) -> None:
-        """Queue ``n`` steps. The first of them runs the stale Stages as well."""
-        for key, times in self.pending(n):
-            ticket = self.commands.submit(self.buffer(key), times=times)
-            self.submitted(key, ticket)
+        """Queue ``n`` steps. The first of them runs the stale Stages as well. Waits for the first step of a plan that may
+        take long, to cut the next ones by its seconds."""
+        self.refine()
+        try:
+            for key, times in self.pending(n):
+                if times > 1 and self._doubtful(key):
+                    self._submit(key, 1)
+                    self.commands.wait()
+                    self.refine()
+                    times -= 1
+                self._submit(key, times)
+        except BaseException:
+            self.invalidate()
+            raise
+
+    def _submit(self, key: Stages, times: int) -> None:
+        try:
+            self.commands.submit(*self.buffers(key), times=times)
+        finally:  # after a ctrl-C it may be in flight
+            self.submitted(key, self.commands.last)
+
+    def _doubtful(self, key: Stages) -> bool:
+        """Whether a recording that never ran may take longer than one submission should."""
+        found = self._recordings[key]
+        return found.ticket == 0 and sum(map(self._cut.seconds, found.pieces)) > self._pace.bound
+
+    def refine(self) -> bool:
+        """Cut finer what took longer than a submission should. Returns whether there was anything."""
+        changed = False
+        for key, (pieces, buffers, ticket) in list(self._recordings.items()) if self._pace.exceeded else ():
+            long = [k for k, buffer in enumerate(buffers) if self._pace.excess(buffer)]
+            for k in long:
+                self._cut.correct(pieces[k], self._pace.excess(buffers[k]))
+                self._pace.forget(buffers[k])
+            cut = self._cut.pieces(self.plan.synchronized(key)) if long else pieces
+            if [len(piece) for piece in cut] != [len(piece) for piece in pieces]:
+                self.commands.wait(ticket)
+                self._release(buffers)
+                self._recordings[key] = self._record(cut)
+                changed = True
+        return changed
 
     def pending(self, n: int) -> list[tuple[Stages, int]]:
         """Recordings of ``n`` steps, and how often each runs. They count as run; the caller submits them."""
@@ -113,34 +157,48 @@ class BuiltPlan:
         for own in self._follow.values():
             self.stale.update(own)
 
-    def buffer(self, key: Stages) -> Any:
-        """The command buffer of a recording."""
-        return self._recordings[key].buffer
+    def buffers(self, key: Stages) -> list[Any]:
+        """The command buffers of a recording, in their order."""
+        return self._recordings[key].buffers
 
     def submitted(self, key: Stages, ticket: int) -> None:
         """A recording was submitted; it is not written again before that work is done."""
-        self._recordings[key] = _Recording(self._recordings[key].buffer, ticket)
+        self._recordings[key] = self._recordings[key]._replace(ticket=ticket)
 
     def _recorded(self, stages: Stages) -> Stages:
         """Record the commands for these Stages and the copies of a step, unless they are kept. Returns their key."""
         if stages in self._recordings:
             self._recordings.move_to_end(stages)
             return stages
-        buffer = None
         if len(self._recordings) >= RECORDINGS:
-            _, (buffer, ticket) = self._recordings.popitem(last=False)
-            self.commands.wait(ticket)
+            _, oldest = self._recordings.popitem(last=False)
+            self.commands.wait(oldest.ticket)
+            self._release(oldest.buffers)
+        self._recordings[stages] = self._record(self._cut.pieces(self.plan.synchronized(stages)))
+        return stages
 
-        def write(buffer: Any) -> None:
-            for level in self.plan.synchronized(stages):
-                self._write_barrier(buffer, level)
-                for command in level.commands:
-                    self._write(buffer, command)
-            for gate in self._gating.flags:
+    def _record(self, pieces: list[list[Item]]) -> _Recording:
+        """A command buffer for each piece. The last one looks at the flags of gates."""
+
+        def write(buffer: Any, items: Sequence[Item], last: bool) -> None:
+            before = None
+            for level, command, slice in items:
+                if level is not before:
+                    self._write_barrier(buffer, level)
+                    before = level
+                self._write(buffer, command, slice)
+            for gate in self._gating.flags if last else ():
                 gate.refresh(buffer)
 
-        self._recordings[stages] = _Recording(self.commands.record(write, buffer), 0)
-        return stages
+        buffers = [
+            self.commands.record(lambda b, items=items, k=k: write(b, items, k == len(pieces)))
+            for k, items in enumerate(pieces, 1)
+        ]
+        return _Recording(pieces, buffers, 0)
+
+    def _release(self, buffers: Sequence[Any]) -> None:
+        for buffer in buffers:
+            self.commands.release(buffer)
 
     def write_step(self, buffer: Any, after_stage: AfterStage) -> None:
         """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each of its
@@ -164,12 +222,12 @@ class BuiltPlan:
         if level.barrier is not None:
             self.commands.order(buffer, level.barrier)
 
-    def _write(self, buffer: Any, command: Command) -> None:
+    def _write(self, buffer: Any, command: Command, slice: Slice = WHOLE) -> None:
         if command.stage >= 0:
-            record(self._stages[command.stage], buffer, command)
+            record(self._stages[command.stage], buffer, command, slice)
         elif command.copy is not None:
             target, source = command.copy
-            copy_images(self.device, buffer, self._step.images[source], self._step.images[target])
+            self.commands.copy(buffer, self._step.images[source], self._step.images[target])
 
     # ---- building
     def _prepare(
@@ -240,8 +298,7 @@ class BuiltPlan:
 
     def destroy(self) -> None:
         """Release the plan's own objects. Its work must have ended."""
-        for buffer in [*self._warming, *(r.buffer for r in self._recordings.values())]:
-            self.commands.release(buffer)
+        self._release([*self._warming, *(b for r in self._recordings.values() for b in r.buffers)])
         self._maker.destroy()
         for target in self._targets:
             for handle in (target.framebuffer, target.render_pass):

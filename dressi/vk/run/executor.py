@@ -20,8 +20,9 @@ from ...errors import DeviceError, GraphError, InputError, PlanError
 from ..plan.compiler import build_plan
 from ..plan.glsl.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
+from ..plan.lowering.inverse_lists import InverseList
+from ..plan.lowering.list_lengths import Counts, check_lengths
 from ..plan.model.device import DeviceModel
-from ..plan.model.records import record_of
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
 from ..plan.show import plan_dot
@@ -64,11 +65,18 @@ class VulkanExecutor:
         device.check_thread()
         self.program, self.device = program, device
         self._options = options
-        self._cost = cost or record_of(device.physical.type, tiler=device.limits.lazy_images)
+        self._cost = cost or device.record
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
         self._closed = False
         self._gated = False  # plans copy leaves when a step begins, so that a gate can skip it
         plan = self._plan(changing)
+        if workspace is not None:
+            workspace.hold(v for v in plan.program.leaves if isinstance(v, InverseList))  # of indices as sent
+            try:
+                check_lengths(plan, workspace.counts)
+            except InputError:  # lists grew since the leaves got their data
+                self._options = replace(self._options, gather_at_lists=False)
+                plan = self._plan(changing)
         if gating.gate is not None:
             plan = self._gatable(plan)
         self._gating = gating if can_be_gated(plan) else gating._replace(gate=None)
@@ -83,10 +91,12 @@ class VulkanExecutor:
         try:
             check_memory(plan, self.workspace)
             self.workspace.hold(self.program.leaves)
+            check_lengths(plan, self.workspace.counts)
             with self.workspace.undo_on_error():
                 self._store = Store(self.program, self.workspace)
                 self._built = BuiltPlan(plan, self._store, self._gating)
         except BaseException:
+            self.workspace.release_unchanged(self.leaves)
             if self._owns_workspace:
                 self.workspace.close()
             raise
@@ -124,6 +134,11 @@ class VulkanExecutor:
         self._reactive.sent(leaf)
         for built in self._plans.values():
             built.touch(leaf)
+
+    def check_lengths(self, counts: Counts) -> None:
+        """Raises InputError if a plan of the program cannot loop over lists of these lengths."""
+        for built in self._plans.values():
+            check_lengths(built.plan, counts)
 
     def recv(self, variable: Variable) -> np.ndarray:
         """A leaf (after the last step) or an output (before its update).
@@ -212,10 +227,11 @@ class VulkanExecutor:
                 plan = self._plan(changing)
                 if plan.program is not self.program:
                     raise PlanError("its scatters would have to be done in other parts")
+                check_lengths(plan, self.workspace.counts)
                 check_memory(plan, self.workspace, self._store.of)
                 with self.workspace.undo_on_error():
                     built = BuiltPlan(plan, self._store, self._gating)
-            except (PlanError, DeviceError) as error:
+            except (PlanError, DeviceError, InputError) as error:
                 self._refused.add(changing)
                 if config.debug >= 1:
                     print(f"dressi: the plan stays as it is: {error}")

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, Variable
-from ..plan.glsl.invocation import blocks_across
+from ..plan.bindings import Range, word_of
+from ..plan.glsl.blocks import blocks_across
 from ..plan.limits import DeviceLimits
 from ..plan.lists import FaceList, WorkList
 from ..plan.substage import (
@@ -32,30 +33,36 @@ from ..plan.substage import (
 from ..plan.sync.commands import Command, Part
 from .device.commands import Commands
 from .device.device import Device
-from .device.memory import DeviceBuffer, DeviceImage, to_planes
+from .device.memory import DeviceBuffer, DeviceImage, DeviceRange, to_planes
 from .gate import Gate
 from .shaders.pipeline import Pipelines
 from .shaders.render_pass import DrawTarget
+from .slices import WHOLE, Area, Slice, common
 
 
 @dataclass(frozen=True)
 class Target:
-    """What recording needs of an executor: images of Variables, limits, and the lists made on the device. gate: what
-    switches the work off, if anything does."""
+    """What recording needs of an executor: images of Variables, ranges of those in buffers, limits, and the lists made on
+    the device. gate: what switches the work off, if anything does. slice: the part of each Stage that is recorded."""
 
     device: Device
     commands: Commands
     limits: DeviceLimits
     images: dict[Variable, list[DeviceImage]]
+    ranges: dict[Variable, Range]
     lists: dict[WorkList, DeviceBuffer]
     gate: Gate | None = None
+    slice: Slice = WHOLE
 
     def dispatch(self, buffer: Any, x: int, y: int, z: int) -> None:
-        """So many workgroups, or none if the gate is closed."""
-        if self.gate is None:
-            self.device.vk.vkCmdDispatch(buffer, x, y, z)
-        else:
-            self.gate.dispatch(buffer, x, y, z)
+        """So many workgroups, or those of the slice; none if the gate is closed."""
+        if self.gate is not None:
+            if self.slice.number == 0:
+                self.gate.dispatch(buffer, x, y, z)
+            return
+        left, top, across, down = self.slice.area(x, y)
+        if across and down:
+            self.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, z)
 
 
 class Prepared(NamedTuple):
@@ -68,8 +75,10 @@ class Prepared(NamedTuple):
     pipelines: list[Pipelines]
 
 
-def record(p: Prepared, buffer: Any, command: Command) -> None:
+def record(p: Prepared, buffer: Any, command: Command, slice: Slice = WHOLE) -> None:
     """Commands of a Stage: a render pass with its subpasses, a dispatch, or what prepares or ends one."""
+    if slice is not p.run.slice:
+        p = p._replace(run=replace(p.run, slice=slice))
     if p.stage.draws:
         assert p.target is not None
         _render_pass(p.run, buffer, p.target, p.pipelines, lambda k: _subpass(p, buffer, k))
@@ -119,7 +128,8 @@ def _render_pass(
 ) -> None:
     """Subpass by subpass; draw(k) records what the k-th draws."""
     vk = run.device.vk
-    _begin(run, buffer, target)
+    if not _begin(run, buffer, target):
+        return
     for k, p in enumerate(pipelines):
         if k:
             vk.vkCmdNextSubpass(buffer, vk.VK_SUBPASS_CONTENTS_INLINE)
@@ -131,21 +141,25 @@ def _render_pass(
 def _draw_nothing(run: Target, buffer: Any) -> None:
     """A triangle that the scissor leaves nothing of."""
     vk = run.device.vk
-    _viewport(vk, buffer, 0, 0, 1, 1)
-    vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(0, 0))])
+    _viewport(vk, buffer, (0, 0, 1, 1), (0, 0, 0, 0))
     vk.vkCmdDraw(buffer, 3, 1, 0, 0)
 
 
-def _begin(run: Target, buffer: Any, target: DrawTarget) -> None:
+def _begin(run: Target, buffer: Any, target: DrawTarget) -> bool:
+    """Whether the slice has pixels; only then the render pass begins, over these."""
     vk = run.device.vk
+    x, y, width, height = run.slice.area(*target.size)
+    if not (width and height):
+        return False
     info = vk.VkRenderPassBeginInfo(
         renderPass=target.render_pass,
         framebuffer=target.framebuffer,
-        renderArea=vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(*target.size)),
+        renderArea=vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height)),
         clearValueCount=len(target.clears),
         pClearValues=target.clears,
     )
     vk.vkCmdBeginRenderPass(buffer, info, vk.VK_SUBPASS_CONTENTS_INLINE)
+    return True
 
 
 def _bind(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
@@ -164,17 +178,18 @@ def _choose_band(run: Target, buffer: Any, p: Pipelines, first: int) -> None:
 
 
 def _cover(run: Target, buffer: Any, target: DrawTarget) -> None:
-    """One triangle over the whole framebuffer."""
-    _viewport(run.device.vk, buffer, 0, 0, *target.size)
+    """One triangle over the whole framebuffer, of which the slice is drawn."""
+    _viewport(run.device.vk, buffer, (0, 0, *target.size), run.slice.area(*target.size))
     if run.gate is None:
         run.device.vk.vkCmdDraw(buffer, 3, 1, 0, 0)
     else:
         run.gate.draw(buffer, 3)
 
 
-def _viewport(vk: Any, buffer: Any, x: int, y: int, width: int, height: int, nearest: float = 0.0) -> None:
-    vk.vkCmdSetViewport(buffer, 0, 1, [vk.VkViewport(x, y, width, height, nearest, 1.0)])
-    vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(x, y), vk.VkExtent2D(width, height))])
+def _viewport(vk: Any, buffer: Any, area: Area, drawn: Area, nearest: float = 0.0) -> None:
+    """drawn: what the scissor leaves."""
+    vk.vkCmdSetViewport(buffer, 0, 1, [vk.VkViewport(*area, nearest, 1.0)])
+    vk.vkCmdSetScissor(buffer, 0, 1, [vk.VkRect2D(vk.VkOffset2D(*drawn[:2]), vk.VkExtent2D(*drawn[2:]))])
 
 
 def _draw_tiles(
@@ -185,8 +200,13 @@ def _draw_tiles(
     assert isinstance(f, RasterFunction)
     vk = run.device.vk
     tiling = run.limits.tiling(s.domain)
+    band = run.slice.area(tiling.width, tiling.height)
     for tile in range(f.batch):
-        _viewport(vk, buffer, *tiling.offset(tile), *s.domain.size, nearest)
+        area = (*tiling.offset(tile), *s.domain.size)
+        drawn = common(area, band)
+        if min(drawn[2:]) <= 0:
+            continue
+        _viewport(vk, buffer, area, drawn, nearest)
         if faces is None:
             vk.vkCmdDraw(buffer, 3 * f.triangles, 1, 0, tile)
             continue
@@ -204,21 +224,17 @@ def _groups(run: Target, buffer: Any, domain: Domain) -> None:
 def _fill(run: Target, buffer: Any, sparse: Sparse) -> None:
     """Images with the values they have outside of the active blocks."""
     vk = run.device.vk
-    color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
     for v, value in sparse.fill.items():
+        stored = run.images[v][0]
+        if isinstance(stored, DeviceRange):
+            first, size = run.ranges[v].part(v, run.limits.tiling(v).texels)
+            vk.vkCmdFillBuffer(buffer, stored.buffer.handle, first, size, word_of(value, v))
+            continue
         texel = Variable(v.vtype)
         planes = [np.zeros((1, 1, 4), v.vtype.dtype) for _ in run.images[v]]
         to_planes(texel, value.reshape(texel.shape), run.limits.tiling(texel), planes)
         for image, plane in zip(run.images[v], planes, strict=True):
-            clear = {"int32" if v.vtype.is_int else "float32": plane.ravel().tolist()}
-            vk.vkCmdClearColorImage(
-                buffer,
-                image.handle,
-                vk.VK_IMAGE_LAYOUT_GENERAL,
-                vk.VkClearColorValue(**clear),
-                1,
-                [color],
-            )
+            run.commands.clear(buffer, image, plane)
 
 
 # ---- what comes before and after
@@ -239,7 +255,8 @@ def _resolve(p: Prepared, buffer: Any, band: int) -> None:
     assert scatter is not None
     _choose_band(run, buffer, own, band)
     if p.resolve is not None:
-        _begin(run, buffer, p.resolve)
+        if not _begin(run, buffer, p.resolve):
+            return
         _bind(run, buffer, own, "resolve")
         _cover(run, buffer, p.resolve)
         run.device.vk.vkCmdEndRenderPass(buffer)
@@ -280,13 +297,14 @@ def _(
     _bind_dispatch(run, buffer, p, "compute")
     if work.sparse is None:
         _groups(run, buffer, s.domain)
-    else:
+    elif run.slice.number == 0:
         run.device.vk.vkCmdDispatchIndirect(buffer, run.lists[work.sparse.blocks].handle, 0)
 
 
 @_record.register
 def _(work: ScatterDraw, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
-    _begin(run, buffer, target)
+    if not _begin(run, buffer, target):
+        return
     _bind(run, buffer, p, "draw")
     _draw_tiles(run, buffer, work.raster, s, work.faces, nearest=1.0)  # behind whatever the raster drew
     run.device.vk.vkCmdEndRenderPass(buffer)
@@ -326,14 +344,3 @@ def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
     point = vk.VK_PIPELINE_BIND_POINT_COMPUTE
     vk.vkCmdBindPipeline(buffer, point, p.handles[part])
     vk.vkCmdBindDescriptorSets(buffer, point, p.layout, 0, 1, [p.set], 0, None)
-
-
-def copy_images(device: Device, buffer: Any, sources: list[DeviceImage], targets: list[DeviceImage]) -> None:
-    """Whole images into others of their kind."""
-    vk = device.vk
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
-    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
-    for source, target in zip(sources, targets, strict=True):
-        extent = vk.VkExtent3D(source.slot.width, source.slot.height, 1)
-        region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
-        vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])

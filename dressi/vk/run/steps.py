@@ -15,11 +15,10 @@ from ...ad.graph import Variable
 from ...ad.procedure import Procedure
 from ...ad.program import Program
 from .built import BuiltPlan, Gating, Stages
+from .device.commands import LONGEST
 from .executor import VulkanExecutor
 from .gate import Gate
 from .workspace import Workspace
-
-LONGEST = 8192  # command buffers of one submission
 
 
 class MakeExecutor(Protocol):
@@ -135,6 +134,9 @@ class Steps:
         if self._fresh:
             self._workspace.send_many({leaf: np.ones(leaf.shape) for leaf in self.procedure.restart})
             self._fresh = False
+        for executor in self._executors.values():
+            if executor.built().refine():
+                self._again = None  # its command buffers are gone
         first = _Recorded([], {}) if self._settled else self._one_step()
         n -= 0 if self._settled else 1
         self._settled = True
@@ -144,16 +146,22 @@ class Steps:
         again = self._again or _Recorded([], {})
         now = min(n, max((LONGEST - len(first.buffers)) // max(len(again.buffers), 1), 1))
         recordings = first.recordings | (again.recordings if now else {})
-        self._submit([self._refresh, *first.buffers, *again.buffers * now], recordings)
+        head, unit = 1 + len(first.buffers), max(len(again.buffers), 1)
+        self._submit([self._refresh, *first.buffers, *again.buffers * now], recordings, head, unit)
         while n := n - now:
             now = min(n, max(LONGEST // len(again.buffers), 1))
-            self._submit(again.buffers * now, again.recordings)
+            self._submit(again.buffers * now, again.recordings, 0, unit)
         self._tell(self.procedure.updated, None)
 
-    def _submit(self, buffers: list[Any], recordings: Iterable[tuple[BuiltPlan, Stages]]) -> None:
-        ticket = self._commands.submit_together(buffers)
-        for built, key in recordings:
-            built.submitted(key, ticket)
+    def _submit(
+        self, buffers: list[Any], recordings: Iterable[tuple[BuiltPlan, Stages]], head: int, unit: int
+    ) -> None:
+        """head, unit: command buffers of the first step, and of each one after it."""
+        try:
+            self._commands.submit_together(buffers, head, unit)
+        finally:  # after a ctrl-C some may be in flight
+            for built, key in recordings:
+                built.submitted(key, self._commands.last)
 
     def _one_step(self) -> _Recorded:
         """One step from here. It counts as run."""
@@ -162,7 +170,7 @@ class Steps:
             executor = self._executors[part.program]
             built = executor.built()
             for key, times in built.pending(part.times):
-                found.buffers.extend([built.buffer(key)] * times)
+                found.buffers.extend(built.buffers(key) * times)
                 found.recordings[built, key] = None
             self._tell((leaf for leaf, _ in part.program.updates), executor)
         return found

@@ -8,10 +8,10 @@ from ...ad.graph import Variable
 from ...ad.program import Program
 from ..plan.plan import Plan
 from ..plan.substage import SubStage
-from .device.memory import DeviceImage, make_image
+from .device.memory import DeviceImage, Stored, make_stored
 from .workspace import Workspace
 
-Images = dict[Variable, list[DeviceImage]]
+Images = dict[Variable, list[Stored]]
 
 
 class Store:
@@ -33,7 +33,7 @@ class Store:
         slots, numbers, names = plan.images.slots, plan.images.of, plan.images.names
         made = {k: image for v in self.of for k, image in zip(numbers.get(v, ()), self.of[v], strict=False)}
         own = sorted(_kept(plan) - set(made))
-        new = [made.setdefault(k, make_image(self.device, slots[k], names[k])) for k in own]
+        new = [made.setdefault(k, make_stored(self.device, slots[k], names[k])) for k in own]
         self.commands.initialize(new, [])
         rest = {k: slot for k, slot in enumerate(slots) if k not in made}
         made |= self.workspace.transients(rest, names)

@@ -20,11 +20,12 @@ from ...errors import GraphError
 from ..plan.images import NOTHING, ImageSlot, slot_of
 from ..plan.limits import DeviceLimits
 from ..plan.lowering.inverse_lists import InverseList
+from ..plan.lowering.list_lengths import Counts, counts_of
 from ..plan.plan import Plan
 from .device.commands import Commands
 from .device.deferred import close_deferred
 from .device.device import Device
-from .device.memory import DeviceBuffer, DeviceImage, from_planes, make_image, to_planes
+from .device.memory import DeviceBuffer, DeviceImage, Stored, from_planes, make_image, make_stored, to_planes
 from .device.transfer import Exchange, Readback, Transfers
 from .shaders.pipeline_cache import PipelineCache
 
@@ -36,6 +37,9 @@ class Watcher(Protocol):
 
     def changed(self, leaf: Variable) -> None:
         """A leaf of the program has a new value."""
+
+    def check_lengths(self, counts: Counts) -> None:
+        """Raises InputError if leaves with lists of these lengths cannot be sent."""
 
     def close(self) -> None:
         """Release the program's objects."""
@@ -54,7 +58,9 @@ class Inlet:
     def send(self, values: Sequence[np.ndarray]) -> None:
         """Set the leaves to arrays of their shapes, after all steps so far."""
         self._exchange.wait()
-        followers = self._workspace.followers(dict(zip(self._leaves, values, strict=True)))
+        given = dict(zip(self._leaves, values, strict=True))
+        followers = self._workspace.followers(given)
+        self._workspace.counts |= self._workspace.check_lengths({**given, **followers})
         texels = iter(self._exchange.texels)
         for leaf, array in zip(self._leaves, values, strict=True):
             tiling = self._workspace.limits.tiling(leaf)
@@ -88,9 +94,10 @@ class Workspace:
         self._of: dict[Variable, list[DeviceImage]] = {}
         self._moved: set[Variable] = set()  # leaves that may differ from their own data
         self._lists: dict[Variable, list[InverseList]] = {}  # those that are held, by their indices
+        self.counts: dict[Variable, int] = {}  # longest lists of the leaves that may be ranges
         self._exported: set[Variable] = set()  # leaves whose images are used outside
         self._watchers: list[Watcher] = []
-        self._transient: dict[ImageSlot, list[DeviceImage]] = {}  # by slot, without its usage
+        self._transient: dict[ImageSlot, list[Stored]] = {}  # by slot, without its usage
         self._accumulators: list[DeviceBuffer] = []
 
     # ---- leaves
@@ -106,14 +113,19 @@ class Workspace:
         """The images of these leaves. New ones get the leaf's data, or zeros if it has none."""
         leaves = list(leaves)
         new = [v for v in leaves if v not in self._of]
+        data = {v: self._present(v) for v in new}
         with self.device.undo_on_error():
             made = {v: self.images(v) for v in new}
             flat = [image for images in made.values() for image in images]
             self.commands.initialize(flat, flat)
         self._of.update(made)
+        try:
+            self._upload({v: array for v, array in data.items() if array is not None and array.any()})
+        except BaseException:  # a leaf that is held has its data
+            self._drop(made)
+            raise
         self.missing.update(v for v in new if v.data is None)
-        data = {v: self._present(v) for v in new}
-        self._upload({v: array for v, array in data.items() if array is not None and array.any()})
+        self.counts |= counts_of({v: array for v, array in data.items() if array is not None})
         for v in new:
             if isinstance(v, InverseList):
                 self._lists.setdefault(v.indices, []).append(v)
@@ -138,10 +150,21 @@ class Workspace:
                 raise GraphError(f"{variable} is computed; only leaves can be sent")
             arrays[variable] = variable.conform(array, copy=False)
         arrays |= self.followers(arrays)
+        counts = self.check_lengths(arrays)
         self.hold(arrays)
-        self._upload(arrays)
-        self.missing.difference_update(arrays)
-        self.note(arrays)
+        self.counts |= counts
+        try:
+            self._upload(arrays)
+            self.missing.difference_update(arrays)
+        finally:  # after a ctrl-C the values may be there
+            self.note(arrays)
+
+    def check_lengths(self, arrays: Mapping[Variable, np.ndarray]) -> dict[Variable, int]:
+        """The lengths of the lists among these. Raises InputError if a program cannot take them."""
+        counts = counts_of(arrays)
+        for watcher in self._watchers if counts else ():
+            watcher.check_lengths({**self.counts, **counts})
+        return counts
 
     def inlet(self, leaves: Sequence[Variable]) -> Inlet:
         """What sends these leaves together, again and again."""
@@ -195,7 +218,11 @@ class Workspace:
         if watcher not in self._watchers:
             return
         self._watchers.remove(watcher)
-        self.release(v for v in watcher.leaves - self._moved if v.data is not None)
+        self.release_unchanged(watcher.leaves)
+
+    def release_unchanged(self, leaves: Iterable[Variable]) -> None:
+        """``release`` those that still hold their own data."""
+        self.release(v for v in leaves if v not in self._moved and v.data is not None)
 
     def release(self, leaves: Iterable[Variable]) -> None:
         """Destroy the images of those leaves that no program reads, here or outside; their values are lost."""
@@ -204,20 +231,26 @@ class Workspace:
         idle = [v for v in leaves if v in self._of and v not in read]
         if idle and self.device.work.lost is None:
             self.commands.wait()
+        self._drop(idle)
         for leaf in idle:
-            for image in self._of.pop(leaf):
-                image.destroy(self.device)
             if isinstance(leaf, InverseList):
                 self._lists[leaf.indices].remove(leaf)
         self._moved.difference_update(idle)
         self.missing.difference_update(idle)
 
-    def transients(self, slots: Mapping[int, ImageSlot], names: Sequence[str]) -> dict[int, DeviceImage]:
-        """An image for each slot number, which other plans use before and after."""
+    def _drop(self, leaves: Iterable[Variable]) -> None:
+        """Forget the images of leaves, and destroy them unless work that may use them does not end."""
+        images = [image for leaf in leaves for image in self._of.pop(leaf)]
+        if self.device.work.lost is not None or self.device.settle():
+            for image in images:
+                image.destroy(self.device)
+
+    def transients(self, slots: Mapping[int, ImageSlot], names: Sequence[str]) -> dict[int, Stored]:
+        """An image or range for each slot number, which other plans use before and after."""
         found, lacking = self._match(slots)
         for k in lacking:
             pool = self._transient.setdefault(replace(slots[k], usage=NOTHING), [])
-            found[k] = make_image(self.device, slots[k], names[k])
+            found[k] = make_stored(self.device, slots[k], names[k])
             pool.append(found[k])
         self.commands.initialize([found[k] for k in lacking], [])
         return found
@@ -226,9 +259,9 @@ class Workspace:
         """The slot numbers for which ``transients`` would make new images."""
         return self._match(slots)[1]
 
-    def _match(self, slots: Mapping[int, ImageSlot]) -> tuple[dict[int, DeviceImage], list[int]]:
+    def _match(self, slots: Mapping[int, ImageSlot]) -> tuple[dict[int, Stored], list[int]]:
         """Images of other plans that may be used for all that these slots are, and the slot numbers without one."""
-        found: dict[int, DeviceImage] = {}
+        found: dict[int, Stored] = {}
         lacking = []
         free = {kind: list(pool) for kind, pool in self._transient.items()}
         for k, slot in slots.items():
@@ -275,6 +308,7 @@ class Workspace:
             for slot, pool in self._transient.items():
                 del pool[lengths.get(slot, 0) :]
             del self._accumulators[count:]
+            self.pipelines.modules.clear()  # a plan that is built keeps none
             raise
 
     def end(self, with_device: bool) -> None:

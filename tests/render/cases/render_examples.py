@@ -299,10 +299,10 @@ def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> E
     return Example(kind(values, matrix).output, (values,))
 
 
-def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1) -> Example:
+def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1, rows: int = 0) -> Example:
     values = np.random.default_rng(5).uniform(size=(batch, 6, 12, *vtype.shape))
     image = Variable(vtype, (12, 6), batch, data=values)
-    return Example(sphere_filter.sphere_filter(image, kernel, (8, 5)), (image,))
+    return Example(sphere_filter.SphereFilter(image, kernel, (8, 5), rows).output, () if rows else (image,))
 
 
 EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
@@ -321,7 +321,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     sphere_filter.SphereFilter: [
         lambda: filtered_sphere(sphere_filter.GgxKernel(0.4)),
         lambda: filtered_sphere(sphere_filter.GgxKernel(0.1, spread=0.25, reach=0.9), FLOAT, 2),
-        lambda: filtered_sphere(sphere_filter.CosineKernel()),
+        *(lambda n=n: filtered_sphere(sphere_filter.CosineKernel(), batch=1 + n, rows=n) for n in (0, 1)),
     ],
     edge_sides.EdgeSides: [lambda: sides_of_edges(0), lambda: sides_of_edges(1)],
     segments.ListEnds: [edge_ends],

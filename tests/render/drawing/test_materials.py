@@ -8,13 +8,15 @@ import pytest
 from dressi import DressiAD, F, Variable, adam
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, VEC3
+from dressi.ad.types import FLOAT, MAT4, VEC2, VEC3
 from dressi.config import shader_text
 from dressi.errors import InputError
 from dressi.render import Camera, DirectionalLight, Environment, Light, Mesh, PointLight, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
+from dressi.render.lists import list_leaf
 from dressi.render.mesh.material import Material
+from dressi.render.surface.scene import Part, join
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.plan.predict.engine import PlanningEngine
@@ -129,6 +131,31 @@ def test_gradients_by_maps_light_and_shape():
     assert check_gradient(picture.colour, [roughness, normal, metallic, towards, colour, positions]) < 1e-5
 
 
+@pytest.mark.one_driver
+@pytest.mark.parametrize("light", [None, SUN], ids=["albedo", "lit"])
+def test_gradients_pass_through_the_mip_level(light):
+    """Float64. A texture much finer than the pixels and oblique to them, so that the level changes with everything."""
+    rng = np.random.default_rng(2)
+    fine = rng.random((64, 64, 3))
+    positions = Variable.of(SQUARE.positions, VEC3, name="positions")
+    uvs = Variable.of(np.array([[0.1, 0.9], [0.8, 0.95], [0.9, 0.2], [0.15, 0.1]]), VEC2, name="uvs")
+    camera = Camera.perspective(45, (7, 5), (1.5, 1.1, 2.5), (0.03, 0.11, 0)).world_to_clip
+    matrix = Variable(MAT4, name="matrix", data=np.asarray(camera)[None, None, None])
+    material = {"roughness": 0.3 + 0.6 * rng.random((64, 64))}
+    arguments = {"size": (7, 5), "form": "hard", "texture": fine, "material": material, "light": light}
+    picture = render(
+        SQUARE,
+        matrix,
+        positions=positions,
+        uvs=uvs,
+        uv_faces=SQUARE.uv_faces,
+        filter="trilinear",
+        **arguments,
+    )
+    for leaf in (positions, uvs, matrix):
+        assert check_gradient(picture.colour, [leaf]) < 1e-5, leaf.name
+
+
 def test_devices_agree_with_the_oracle(device):
     mesh = replace(SQUARE, material=whole(), texture=np.full((2, 2, 3), 0.5))
     leaf = Variable.of([[0.5, 0.4, 1.0]], VEC3, name="towards")
@@ -175,3 +202,49 @@ def test_six_views_pack_into_the_stages_of_one():
         engine.set_optimizer(adam(0.01), [roughness])
         counts.append((engine.plan.counts["stages"], engine.plan.counts["substages"]))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        ({"ligth": None}, "did you mean 'light'"),
+        ({"backgroud": 1}, "did you mean 'background'"),
+        ({"layer": 3}, "did you mean 'layers'"),
+        ({"zoom": None}, "no argument 'zoom'; leave it out"),
+        ({"filter": "trilinaer"}, "did you mean 'trilinear'"),
+        ({"form": "countour"}, "did you mean 'contour'"),
+        ({"material": {"roughnes": 0.1}}, "did you mean 'roughness'"),
+        ({"form": "outer", "sigma": 0.1}, "sigma has no meaning in the outer form"),
+    ],
+)
+def test_names_that_are_not_used_are_refused(arguments, text):
+    with pytest.raises(InputError, match=text):
+        np.asarray(render(SQUARE, CAMERA, **arguments))
+
+
+@pytest.mark.one_driver
+def test_one_way_to_wrap_is_drawn():
+    tiled = replace(SQUARE, uvs=SQUARE.uvs * (1.0, 2.0), texture=np.random.default_rng(3).random((4, 4, 3)))
+    mixed = replace(tiled, material=Material(wrap=("clamp", "repeat")))
+    whole = replace(tiled, material=Material(wrap="repeat"))
+    np.testing.assert_array_equal(*(render(m, CAMERA, light=None).colour for m in (mixed, whole)))
+    with pytest.raises(InputError, match="'clamp' along u and by 'repeat' along v"):
+        render(replace(mixed, uvs=SQUARE.uvs * 2), CAMERA)
+
+
+def test_a_scene_shows_the_colours_and_the_material_that_are_given():
+    """A scene of one part is the mesh, with everything of its surface as arguments."""
+    mesh = replace(SQUARE, texture=np.random.default_rng(4).random((4, 4, 3)))
+    scene = join([Part(list_leaf("positions", VEC3, mesh.positions), mesh.faces)])
+    given = {
+        "uvs": mesh.uvs,
+        "uv_faces": mesh.uv_faces,
+        "texture": mesh.texture,
+        "material": {"roughness": 0.3},
+    }
+    own = render(replace(mesh, material=Material(roughness=0.3)), CAMERA, light=SUN).colour
+    found = render(scene, CAMERA, light=SUN, form="hard", **given)
+    np.testing.assert_allclose(evaluate([found.colour])[0][0], own, atol=1e-4)
+    with pytest.raises(InputError, match="Part"):
+        join([mesh])

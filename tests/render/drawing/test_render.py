@@ -160,10 +160,10 @@ def test_meshes_and_cameras_broadcast():
 def test_the_second_picture_builds_nothing(device):
     first = render(CUBE, CAMERA).colour
     assert first.any() and len(pixels._engines) == 1
-    ((engine, _),) = pixels._engines.values()
-    plan = engine.plan
+    (kept,) = pixels._engines.values()
+    plan = kept.engine.plan
     moved = render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour
-    assert len(pixels._engines) == 1 and engine.plan is plan
+    assert len(pixels._engines) == 1 and kept.engine.plan is plan
     pixels.close_engines()
     np.testing.assert_allclose(moved, render(CUBE.moved(CUBE.positions * 0.5), CAMERA).colour)
     for k in range(pixels.KEPT + 2):

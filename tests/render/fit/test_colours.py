@@ -1,5 +1,8 @@
 """Colours in the shape phase: what they cost, how they pull, and a fit that needs them."""
 
+from dataclasses import fields, replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from reference import images_of
@@ -8,6 +11,7 @@ from dressi import DressiAD
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import IVEC3, VEC3
+from dressi.cli.fitting.request import Request, options_of
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
@@ -125,3 +129,31 @@ def test_colours_are_the_default_of_the_form_that_has_them():
     assert [plan.pixels for plan in coloured[:2]] == [plan.pixels for plan in plain[:2]]
     seen = [plan.pixels for plan in coloured if plan.colour]
     assert seen == sorted(seen) and seen[0] < plain[0].pixels and seen[-1] == plain[-1].pixels
+
+
+def test_the_colours_of_lit_pictures_move_no_vertex(tiny_fits):
+    """In all rounds, that of the texture too; over unlit pictures they do."""
+    train = tiny_fits.scene.train
+    other = replace(tiny_fits.scene, train=replace(train, colors=train.colors[..., ::-1] ** 2))
+    for lit in (True, False):
+        options = replace(tiny_fits.options, colours=None, joint=True, lit=lit, steps=40)
+        a, b = (
+            FitJob(scene, options, tiny_fits.make_engine).run().mesh for scene in (tiny_fits.scene, other)
+        )
+        assert np.array_equal(a.positions, b.positions) == lit
+        assert np.abs(a.texture - b.texture).max() > 0.01
+
+
+@pytest.mark.one_driver
+def test_pictures_of_a_mesh_are_lit_when_its_material_is_recovered():
+    given = dict.fromkeys(field.name for field in fields(Request)) | {
+        "views": 3, "seed": 0, "form": "outer", "depth": False, "refine_poses": False, "batch": 0, "spread": 0.0, "exposure": False,
+        "target_samples": 1, "texture_gradient": "exact", "peels": 3,
+    }  # fmt: skip
+    for optimize, source, lit in (
+        ("albedo", "target", True),
+        (None, "target", False),
+        ("albedo", "photos", False),
+    ):
+        options = options_of(Request(**given | {"optimize": optimize, source: Path("x")}), (24, 24))
+        assert (options.lit, options.colours) == (lit, not lit)

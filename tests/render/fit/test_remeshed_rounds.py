@@ -12,7 +12,7 @@ from dressi.render.fit import FitJob
 from dressi.render.fit.options import FitRound
 from dressi.render.fit.phases.lists import Lists, SpareLists
 from dressi.render.fit.phases.shape import ShapeRound
-from dressi.render.fit.phases.unfold import healed
+from dressi.render.fit.phases.unfold import healed, unfolded, unfolded_from
 from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
@@ -128,3 +128,19 @@ def test_folds_that_smoothing_leaves_are_remeshed_away():
     assert found.inside_out == 0 and found.self_intersecting == 0
     whole = Mesh(ball.positions, ball.faces)
     assert np.array_equal(healed(whole).positions, whole.positions)
+
+
+@pytest.mark.one_driver
+def test_folds_of_vertices_that_keep_their_faces_are_taken_back():
+    """Half of a thin disc pushed through itself, which smoothing turns inside out."""
+    ball = primitives.octasphere(4)
+    before = ball.moved(ball.positions * (1.0, 1.0, 0.1))
+    positions = before.positions.copy()
+    positions[np.linalg.norm(positions[:, :2], axis=1) < 0.7, 2] *= -1.5
+    positions[:, 0] *= 1.001
+    after = before.moved(positions)
+    assert check_surface(unfolded(after)).inside_out > 0
+    found = unfolded_from(after, before)
+    checked = check_surface(found)
+    assert checked.inside_out == 0 and checked.self_intersecting == 0
+    assert np.array_equal(found.faces, after.faces) and not np.array_equal(found.positions, before.positions)

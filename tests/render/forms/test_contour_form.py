@@ -10,13 +10,15 @@ import pytest
 import soft_cases as sc
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import evaluate
+from dressi.ad.evaluate import Evaluator, evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import FLOAT, IVEC3, VEC4
 from dressi.errors import InputError
 from dressi.render import Camera, render
 from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.lists import list_data
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.lists import list_data, list_leaf
 
 CASES = oc.cases()
 NAMES = ["torus", "torus from the side", "overlapping", "ellipsoid", "open", "near plane", "three faces at an edge"]  # fmt: skip
@@ -121,3 +123,32 @@ def test_losses_of_attributes_feel_what_hides_what(image):
     assert abs(integral - difference) <= 0.02 * abs(difference)
     integral, difference = change("outer")
     assert abs(integral - difference) > 0.3 * abs(difference)
+
+
+@pytest.mark.one_driver
+def test_the_minimum_against_measured_pictures_is_where_the_documentation_says():
+    """A plate with one edge in the picture; measured: the share of each pixel that it covers."""
+    size, faces = (24, 4), np.array([[0, 1, 2], [0, 2, 3]])
+    edge = Variable(FLOAT, name="edge")
+    true = 11.3
+
+    def minimum(form: str, **options: float) -> float:
+        at = edge * (2.0 / size[0]) - 1.0
+        corners = F.vec4(at, 0.0, 0.0, 0.0) * F.constant((1.0, 0.0, 0.0, 0.0))
+        which = list_leaf("which", FLOAT, np.array([0.0, 1.0, 1.0, 0.0]))
+        rest = list_leaf(
+            "rest", VEC4, np.array([(-9.0, -9, 0.5, 1), (0, -9, 0.5, 1), (0, 9, 0.5, 1), (-9, 9, 0.5, 1)])
+        )
+        clip = rest + F.expand(corners, 1, which.size) * which
+        drawn = hard_soft_ras(
+            clip, list_leaf("faces", IVEC3, faces), size=size, face_count=2, form=form, **options
+        )
+        covered = np.clip(true - np.arange(size[0]), 0, 1)
+        measured = Variable(FLOAT, size, data=np.tile(covered, (1, size[1], 1)))
+        run = Evaluator([F.mean(F.square(drawn.silhouette - measured))])
+        places = true + np.arange(-1.5, 0.6, 0.02)
+        return float(places[np.argmin([run({edge: np.full((1, 1, 1), x)})[0].item() for x in places])] - true)
+
+    for radius in (1, 2, 3):
+        assert minimum("contour", radius=radius / size[1]) == pytest.approx(-0.3 * radius, abs=0.12)
+    assert abs(minimum("antialias")) <= 0.02

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -286,18 +285,13 @@ class TestCosts:
         assert load_mesh(tmp_path / "t.gltf").bounds()[0, 0] == pytest.approx(5000)
 
 
-def test_mutated_files_load_or_are_refused():
-    """A child that may take 512 MB more than its imports runs the driver; thousands are for `fuzz_files.py` by hand."""
-    script = Path(__file__).with_name("fuzz_files.py")
-    root = str(script.parents[3])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-    start = time.perf_counter()
+def test_hostile_files_load_or_are_refused():
+    """A few of those that `python -m hostile_files` tries for hours."""
+    root = Path(__file__).parents[3]
+    paths = [str(root), str(root / "tests"), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, str(script), "--count", "300", "--seed", "7", "--memory", "512"],
-        capture_output=True, text=True, timeout=300, env=environment, check=False,
+        [sys.executable, "-m", "hostile_files", "--count", "150", "--seed", "100", "--memory", "512"],
+        capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert "300 files" in done.stdout and " 0 wrong" in done.stdout, (
-        done.stdout,
-        time.perf_counter() - start,
-    )
+    assert '"files": 150' in done.stdout

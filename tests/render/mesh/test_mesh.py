@@ -1,5 +1,6 @@
 """Meshes: checks, shape, seams, subdivision, unwrapping, sampling."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from dressi.errors import InputError
 from dressi.render.mesh import Mesh, primitives, weld
 from dressi.render.mesh.holes import close_holes
+from dressi.render.mesh.volume import Grid, level_set
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 FACE = np.array([[0, 1, 2]])
@@ -161,6 +163,16 @@ def test_unwrapping_says_so_and_does_not_overlap():
     assert flat.uv_faces.shape == flat.faces.shape
     assert covered_twice(flat, 256) == 0
     assert 0.2 < _uv_area(flat).sum() <= 1
+
+
+def test_a_library_without_a_wheel_for_the_machine_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "xatlas", None)
+    monkeypatch.setitem(sys.modules, "mcubes", None)
+    with pytest.raises(InputError, match=r"Mesh\.unwrap needs xatlas .*`pip install xatlas`"):
+        primitives.cube().unwrap()
+    grid = Grid(np.full(3, -1.5), 0.5, (7, 7, 7))
+    with pytest.raises(InputError, match=r"volume needs PyMCubes .*`pip install pymcubes`"):
+        level_set(1 - np.linalg.norm(grid.points(), axis=-1), grid)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])

@@ -11,9 +11,12 @@ from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
+from dressi.ad.traversal import leaves
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
-from dressi.render.forms.edges.edge_list import edge_list
+from dressi.render.forms.edges.edge_list import edge_list, with_room
+from dressi.render.lists import list_leaf, padded
+from dressi.render.mesh import primitives
 from dressi.render.objectives import losses
 from dressi.render.objectives.regularizers import (
     adjacency,
@@ -25,6 +28,7 @@ from dressi.render.objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
+from dressi.render.objectives.sparse import Room
 from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.executor import VulkanExecutor
 
@@ -255,3 +259,37 @@ def test_image_losses(name, power):
     with pytest.raises(InputError, match="reduction"):
         loss(image, target, reduction="median")
     assert F.sum(image).vtype is VEC3
+
+
+TERMS = {
+    "dirichlet": lambda position, near, edges: dirichlet_loss(position, near),
+    "edge length": lambda position, near, edges: edge_length_loss(position, near),
+    "edge length to 0.3": lambda position, near, edges: edge_length_loss(position, near, 0.3),
+    "laplacian": lambda position, near, edges: laplacian_loss(position, near, "sum"),
+    "bilaplacian": lambda position, near, edges: bilaplacian_loss(position, near, "sum"),
+    "normals": lambda position, near, edges: normal_consistency(position, edges),
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_terms_of_edges_follow_the_faces_that_are_sent(name):
+    """A graph with room, sent another mesh, has the value and the gradient of that mesh's own graph."""
+    first, second = primitives.octasphere(1), primitives.bumpy_ellipsoid(2)
+    room = Room(6 * len(second.faces), 12)
+    count, spare = len(second.positions) + 3, 2 * len(second.faces)
+    position = list_leaf("position", VEC3, padded(second.positions, count))
+    near, edges = adjacency(first.faces, count, room=room), with_room(edge_list(first.faces), spare)
+    loss = TERMS[name](position, near, edges)
+    sent = near.data(adjacency(second.faces, count, room=room))
+    sent |= edges.data(with_room(edge_list(second.faces), spare))
+    read = leaves([loss])
+    found = evaluate([loss, *gradient(loss, [position])], {leaf: sent[leaf] for leaf in read if leaf in sent})
+    own = TERMS[name](position, adjacency(second.faces, count), edge_list(second.faces))
+    for a, b in zip(found, evaluate([own, *gradient(own, [position])]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_edges_of_more_than_there_is_room_for_are_refused():
+    edges = with_room(edge_list(primitives.octasphere(1).faces), 60)
+    with pytest.raises(InputError, match="room for"):
+        edges.data(with_room(edge_list(primitives.octasphere(1).faces), 61))

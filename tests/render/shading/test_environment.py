@@ -13,6 +13,9 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT3, VEC3
 from dressi.errors import InputError
+from dressi.render import primitives, render
+from dressi.render.drawing import pixels
+from dressi.render.shading import environment
 from dressi.render.shading.brdf import Reflectance
 from dressi.render.shading.environment import Environment, as_rotation, shrunk_map
 from dressi.render.shading.sphere_filter import directions
@@ -266,3 +269,57 @@ def test_rotations_that_are_none_are_refused(rotation):
 
 def test_a_rotation_may_be_a_variable():
     assert as_rotation(Variable(MAT3)).vtype is MAT3
+
+
+@pytest.mark.one_driver
+def test_pictures_of_arrays_filter_a_map_once(device, monkeypatch):
+    """The second picture sends and filters nothing of the light; another map of the same size is another picture."""
+    pixels.close_engines()
+    sent, shrunk = [], []
+    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
+    send, shrink = DressiAD.send, environment.shrunk_map
+    monkeypatch.setattr(DressiAD, "send", lambda self, leaf, x: (sent.append(leaf.name), send(self, leaf, x)))
+    monkeypatch.setattr(environment, "shrunk_map", lambda x: (shrunk.append(1), shrink(x))[1])
+    wide = np.random.default_rng(0).random((260, 520, 3))
+    ball = primitives.octasphere(2)
+
+    def picture(sky: np.ndarray, place: float) -> np.ndarray:
+        found = render(
+            ball.moved(ball.positions * place), size=(16, 16), light=Environment(sky, rotation=0.5)
+        )
+        assert isinstance(found, pixels.Pixels)
+        return found.colour
+
+    try:
+        first = picture(wide, 1.0)
+        assert len(shrunk) == 1 and any("map" in name for name in sent)
+        sent.clear()
+        picture(wide, 1.1)
+        assert len(shrunk) == 1 and sent and not any("map" in name for name in sent)
+        wide[:] = wide[::-1]
+        assert np.abs(picture(wide, 1.0) - first).max() > 1e-3 and len(shrunk) == 2
+        wide[:] = wide[::-1]
+        np.testing.assert_array_equal(picture(wide, 1.0), first)
+    finally:
+        pixels.close_engines()
+
+
+@pytest.mark.one_driver
+def test_a_rotation_of_a_number_is_that_of_a_variable():
+    for angle in (0.5, -2.0):
+        (found,) = evaluate([as_rotation(Variable(data=angle))])
+        np.testing.assert_allclose(as_rotation(angle).data, found, atol=1e-12)
+
+
+@pytest.mark.one_driver
+def test_mitsuba_turns_a_map_by_half_a_turn():
+    """Its envmap reads u = atan2(x, -z) / 2 pi (mod 1) and v = acos(y) / pi."""
+    rows, columns = np.mgrid[0:16, 0:32]
+    image = np.stack([columns, rows, 0 * rows], axis=-1).astype(float)
+    for x, y, z in ((0.3, 0.2, 0.9), (-0.7, -0.4, 0.5), (0.6, 0.1, -0.8)):
+        v = np.array([x, y, z]) / np.linalg.norm([x, y, z])
+        place = np.array([np.arctan2(v[0], -v[2]) / (2 * np.pi) % 1 * 32, np.arccos(v[1]) / np.pi * 16]) - 0.5
+        for rotation in (np.pi, np.diag([-1.0, 1.0, -1.0])):
+            sky = Environment(image, rotation=rotation).prefiltered(1)
+            found = evaluate([sky.background(F.constant(tuple(v)))])[0].reshape(3)
+            np.testing.assert_allclose(found[:2], place, atol=1e-5)

@@ -1,6 +1,7 @@
 """Convolution on the sphere against its integral, its transpose, and devices against the oracle."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ import pytest
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, VEC3
+from dressi.config import shader_text
 from dressi.render.shading.prefilter import filtered_levels, irradiance, level_places, level_sizes
 from dressi.render.shading.sphere_filter import (
     CosineKernel,
@@ -19,6 +23,10 @@ from dressi.render.shading.sphere_filter import (
     solid_angles,
     sphere_filter,
 )
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.limits import UNBOUNDED
+from dressi.vk.plan.model.records import CPU, DATA_CENTRE
+from dressi.vk.run.executor import VulkanExecutor
 
 KERNELS = [GgxKernel(0.3), GgxKernel(0.05, spread=0.1, reach=0.5), CosineKernel()]
 
@@ -47,6 +55,29 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient(run, kernel, sizes)
     (gx,) = gradient(F.sum(F.sum_components(y * weight)), [x])
     for found, wanted in zip(run([y, gx]), evaluate([y, gx]), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
+def test_wide_devices_add_partial_sums(device, kernel):
+    """Of whole rows, with the values of the oracle, in value and gradient."""
+    x, weight = image((32, 16)), image((16, 8), seed=1)
+    y = sphere_filter(x, kernel, (16, 8))
+    (gx,) = gradient(F.sum(F.sum_components(y * weight)), [x])
+    p = simplify(Program({"y": y, "gx": gx}))
+    with VulkanExecutor(p, device, cost=replace(CPU, longest_walk=48)) as run:
+        run.run()
+        assert max(s.iterations for s in run.plan.sub_stages) <= 48
+        found = [run.recv(v) for v in p.outputs.values()]
+    for value, wanted in zip(found, evaluate([y, gx]), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=2e-5, atol=2e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.one_driver
+def test_no_invocation_of_a_wide_device_walks_far():
+    levels = filtered_levels(Variable(VEC3, (512, 256), name="map"))
+    plan = build_plan(Program({"levels": levels}), UNBOUNDED, shader_text, cost=DATA_CENTRE)
+    assert max(s.iterations for s in plan.static.sub_stages) <= DATA_CENTRE.longest_walk
 
 
 def test_the_gradient_is_a_filter_and_scatters_nothing():

@@ -2,7 +2,7 @@
 
     python tests/vk/plan/keys.py > before.json      # then again after the change, and compare the two files
 
-Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view and six,
+Every benchmark's graph is planned for every limits profile: the forms of HardSoftRas and a texture, one view and six, and both together,
 with the default options, with subpasses only and as the baseline. A key is a hash of all shaders of a plan; beside it
 stand the counts. No device is needed.
 """
@@ -14,7 +14,7 @@ from dataclasses import replace
 from dressi.cli.bench.meshes import load
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.targets import without_values
-from dressi.cli.bench.work import Work, pixels, silhouette, texture
+from dressi.cli.bench.work import Work, joint, pixels, silhouette, texture
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile
@@ -47,6 +47,8 @@ def works() -> dict[str, Work]:
             found[f"texture {gradient}, {views} views"] = texture(
                 asked.models[0], SIZE, 64, asked, without_values
             )
+    asked = request(6, "outer", 1, "hard")
+    found["joint"] = joint(asked.models[0], SIZE, 64, asked, without_values)
     return found
 
 

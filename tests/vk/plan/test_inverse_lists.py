@@ -263,3 +263,48 @@ def test_a_list_longer_than_loops_may_be_is_refused_and_nothing_is_set(device, m
         ad.set_output("slope", gradient(loss, [positions])[0])
         ad.send(corners, np.full(20, 3))
         assert np.isfinite(ad.recv("slope")).all()
+
+
+def four_lists() -> tuple[Variable, list[Variable]]:
+    """A table of 16 texels, the sum of what four lists of 32,768 entries add to it in one shader; the lists."""
+    lists = [Variable.of(np.arange(1 << 15) % (1 << 11), name=f"list{k}") for k in range(4)]
+    ones = Variable.of(np.ones(1 << 15), name="ones")
+    tables = [F.scatter_add(ones, index, (1 << 11, 1)) for index in lists]
+    return tables[0] + tables[1] + tables[2] + tables[3], lists
+
+
+@pytest.mark.vk
+def test_lists_that_grow_together_are_refused_or_scattered(device):
+    """Each list may be as long; the loops of one invocation end after 65,535 iterations, whichever of them runs."""
+    total, lists = four_lists()
+    longer = {index: np.full(1 << 15, 7) for index in lists}
+    with DressiAD(device) as ad:
+        ad.set_output("total", total)
+        assert (ad.recv("total") == 64).all() and gathers(ad.plan.program) == 4
+        with pytest.raises(InputError, match=r"list. .*names one texel 32768 times.*gather_at_lists=False"):
+            ad.send_many(longer)
+        assert (ad.recv("total") == 64).all()
+        ad.send(lists[0], longer[lists[0]])  # one alone fits
+        assert ad.recv("total")[0, 0, 7] == 48 + (1 << 15)
+        with pytest.raises(InputError):
+            ad.send_many({index: longer[index] for index in lists[1:]})
+    with DressiAD(device) as ad:  # sent before the program is built
+        ad.set_output("total", total)
+        ad.send_many(longer)
+        found = ad.recv("total")
+        assert found[0, 0, 7] == 4 << 15 and found.sum() == 4 << 15
+
+
+@pytest.mark.vk
+def test_lists_of_a_gradient_that_grow_together(device):
+    _, lists = four_lists()
+    x = Variable.of(np.ones(1 << 11), name="x")
+    loss = sum((F.sum(F.lookup(x, index)) for index in lists), start=F.constant(0.0))
+    (slope,) = gradient(loss, [x])
+    with DressiAD(device) as ad:
+        ad.set_output("slope", slope)
+        assert (ad.recv("slope") == 64).all()
+        with pytest.raises(InputError, match="would loop"):
+            ad.send_many({index: np.full(1 << 15, 7) for index in lists})
+        ad.send(lists[0], np.full(1 << 15, 7))
+        assert ad.recv("slope")[7] == 48 + (1 << 15)

@@ -1,6 +1,7 @@
 """Graphs that are legal run, whatever a fragment, a copy or a render pass allows: each once failed."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from dressi.vk.plan.compiler import build_plan, contexts
 from dressi.vk.plan.limits import PROFILES, profile
 from dressi.vk.plan.model.walks import Calls
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
-from dressi.vk.plan.pack.functions import LARGEST_SHADER
+from dressi.vk.plan.pack.group import LARGEST_LOOPS, LARGEST_SHADER
 from dressi.vk.plan.pack.stages import pack_stages
 from dressi.vk.plan.substage import Binding, Scatter
 from dressi.vk.plan.uses import Uses
@@ -175,6 +176,19 @@ def test_shaders_have_a_length_that_drivers_compile(y):
     assert len(plan.sub_stages) <= 3 * -(-3000 // LARGEST_SHADER)
     assert max(text.count(";") for s in plan.shaders.values() for text in s.sources.values()) < 4000
     assert all(not isinstance(s.work, Scatter) for s in plan.sub_stages)
+
+
+def test_shaders_have_a_number_of_loops_that_drivers_compile():
+    """A learned 7x7 kernel: 49 sums of whole images side by side."""
+    size = (128, 128)
+    image, target, kernel = leaf(size=size), leaf(size=size, seed=1), leaf(size=(7, 7), seed=2)
+    taps = [
+        F.shift(image, i - 3, j - 3) * F.lookup(kernel, 7 * j + i) for j, i in product(range(7), range(7))
+    ]
+    (g,) = gradient(F.sum(F.square(sum(taps[1:], taps[0]) - target)), [kernel])
+    plan = build_plan(Program({}, ((kernel, kernel - g),)), profile("lavapipe"), shader_text)
+    found = [text.count("for (") for s in plan.shaders.values() for text in s.sources.values()]
+    assert 0.5 * LARGEST_LOOPS < max(found) <= LARGEST_LOOPS
 
 
 @pytest.mark.vk

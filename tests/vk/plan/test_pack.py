@@ -17,6 +17,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, MAT4, VEC3
 from dressi.config import config, shader_text
 from dressi.errors import PlanError
+from dressi.vk.plan.analysis.dataflow import Analysis
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.shaders import stage_of
@@ -120,6 +121,14 @@ def test_ten_thousand_functions_pack_quickly(shape, monkeypatch):
     print(f"{shape}: {plan.counts}; seconds: {seconds}")
     assert 8_000 < len(program.functions) < 14_000
     assert sum(seconds.values()) < 10
+
+
+def test_analyses_do_not_grow_with_the_functions_that_do_not_fit(monkeypatch):
+    """Under the limits of "minimum", 87 Functions of this graph do not fit with what they would compute again."""
+    found, storing = [], Analysis.storing
+    monkeypatch.setattr(Analysis, "storing", lambda *given: found.append(None) or storing(*given))
+    build_plan(large_program("mixed", 2000), profile("minimum"), shader_text)
+    assert 2 <= len(found) <= 24
 
 
 @pytest.mark.parametrize("name", ["fragment", "reduce", "update"])

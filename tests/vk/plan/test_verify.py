@@ -11,6 +11,7 @@ from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, INT, VEC4
 from dressi.config import config, shader_text
 from dressi.errors import PlanError
+from dressi.vk.plan.bindings import Range
 from dressi.vk.plan.compiler import PASSES, build_plan, contexts, schedule
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
@@ -152,9 +153,22 @@ def fills_what_it_does_not_write(ss, context):
     return swap(ss, k, work=replace(ss[k].work, sparse=Sparse(ss[k].work.sparse.blocks, fill)))
 
 
+def read_from_an_image(ss, context):
+    k = find(ss, lambda s: any(r.variable in s.ranges for r in s.reads))
+    return swap(ss, k, ranges={})
+
+
+def outliving_in_a_buffer(ss, context):
+    k = find(ss, lambda s: isinstance(s.work, Compute) and not context.fixed.isdisjoint(s.outputs))
+    v = next(v for v in ss[k].outputs if v in context.fixed)
+    return swap(ss, k, ranges={v: Range((v,))})
+
+
 @pytest.mark.parametrize(
     ("plant", "sentence"),
     [
+        (read_from_an_image, "is read from an image"),
+        (outliving_in_a_buffer, "outlives its schedule"),
         (without_a_maker, "nothing makes"),
         (without_a_list, "nothing makes the list"),
         (twice, "made by two SubStages"),
@@ -197,8 +211,8 @@ def a_dispatch_in_a_render_pass(plan: Plan) -> Plan:
 
 
 def images_shared_too_early(plan: Plan) -> Plan:
-    """All images of one format and size become one."""
-    kinds = [(s.components, s.is_int, s.width, s.height) for s in plan.images.slots]
+    """All images and ranges of buffers of one length become one."""
+    kinds = [s.bytes for s in plan.images.slots]
     first = {n: kinds.index(kind) for n, kind in enumerate(kinds)}
     shared = tuple(
         {v: tuple(first[n] for n in numbers) for v, numbers in of.items()} for of in plan.images.by_schedule

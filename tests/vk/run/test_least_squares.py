@@ -20,6 +20,7 @@ from dressi import (
     optim,
 )
 from dressi.vk.run.gate import can_be_gated
+from dressi.vk.run.host.pace import Pace
 
 SOLVERS = [GaussNewton(), LevenbergMarquardt(), GaussNewton(line_search=0), GaussNewton(reset=0)]
 
@@ -36,7 +37,7 @@ def test_linear_residuals_are_solved(device, solver):
 
 @pytest.mark.parametrize(
     "preconditioner",
-    [least_squares.Jacobi(), least_squares.BlockJacobi(), least_squares.Multilevel()],
+    [None, least_squares.Jacobi(), least_squares.BlockJacobi(), least_squares.Multilevel()],
     ids=repr,
 )
 def test_preconditioners_do_not_change_the_solution(device, preconditioner):
@@ -192,13 +193,16 @@ def test_steps_in_one_submission_are_those_of_many(device):
         assert losses == found[0][1]
 
 
-def test_many_iterations_are_one_submission(device):
+def test_many_iterations_are_one_submission(device, monkeypatch):
+    """Where the bound of a submission has room for them, once it is known what they take."""
+    monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))
     residuals, image, _ = smoothing(8)
     with DressiAD(device) as ad:
         ad.set_loss(residuals)
         ad.set_optimizer(GaussNewton(iterations=400, tolerance=0.0, function_tolerance=0.0), [image])
-        ad.step()
-        ad.wait()
+        for n in [1] + [8] * 9:
+            ad.step(n)
+            ad.wait()
         submitted = []
         submit = device.work.submit
         device.work.submit = lambda info, fence: (

@@ -46,6 +46,20 @@ class Preconditioner(ABC):
 
 
 @dataclass(frozen=True)
+class Plain(Preconditioner):
+    """None: plain conjugate gradients."""
+
+    def states(self, unknowns, names):
+        return {}
+
+    def setup(self, apply, diagonal, names, jacobian):
+        return {}
+
+    def apply(self, r, diagonal, names, values):
+        return list(r)
+
+
+@dataclass(frozen=True)
 class Jacobi(Preconditioner):
     """Divides by the diagonal.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
-from ...types import FLOAT, INT, IVEC2, Access, Size, size_of
+from ...types import FLOAT, INT, IVEC2, Access, Size, broadcast, size_of
 from ..pixel.components import max_component
 from ..pixel.constant import Like, constant, integers, operands
 from .entries import entries_only
@@ -171,6 +172,7 @@ class ScatterAdd(Scatter):
         total = None
         for (_, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
             if tangent is not None:
+                tangent = _at_source(tangent, [index], self.source)
                 term = scatter_add(tangent, index, self.table.size, self.table.batch)
                 total = term if total is None else total + term
         return total
@@ -194,6 +196,20 @@ class ScatterMax(Scatter):
         for where, values in self._gathered(x):
             np.maximum.at(table, where, values[:, 0])
         return table.reshape(self.output.shape)
+
+
+def with_pairs(f: ScatterFunction, pairs: Sequence[tuple[Variable, Variable]]) -> Variable:
+    """The scatter of only these pairs of f, which are still added once for each texel of the source of f: its size or batch
+    may come from another pair alone."""
+    (value, index), *others = pairs
+    rest = [index, *(x for pair in others for x in pair)]
+    return f.rebuild(f.inputs[0], _at_source(value, rest, f.source), *rest).output
+
+
+def _at_source(value: Variable, others: Sequence[Variable], source: Domain) -> Variable:
+    """The value, expanded if it and the others do not broadcast to the whole source."""
+    whole = broadcast([x.domain for x in (value, *others)]) == source
+    return value if whole else expand(value, source.batch, source.size)
 
 
 def lookup(table: Variable, index: Like) -> Variable:

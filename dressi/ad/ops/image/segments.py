@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import At, Domain, PixelFunction, ReduceFunction, Variable
+from ...graph.snippet import without_comments
 from ...types import Access
 from .reduce import Sum
 from .texels import fetch
 
-_WORD = re.compile(r"\$\w+|\b(?:pixel|tile)\b")
+_WORD = re.compile(r"\$\w+|(?<![.\w])(?:pixel|tile)\b")
 
 
 def extent_along(domain: Domain, axis: str) -> int:
@@ -78,7 +79,7 @@ class Segments(ReduceFunction):
 
     @cached_property
     def glsl(self) -> str:
-        axis, first = self.axis, "segment_first"
+        axis, first = self.axis, "dressi_first"
         left = f"min({self.length}, {extent_along(self.inputs[0].domain, axis)} - {first})"
         number, pixel, moved, size, count = {
             "x": (
@@ -99,25 +100,25 @@ class Segments(ReduceFunction):
         }[axis]
         # The snippet reads texels through a macro. A line of the preprocessor must stand between statements of GLSL.
         return (
-            f"int {first} = {number} * {self.length}, segment_tile = {'0' if axis == 'n' else 'tile'};\n"
-            f"#define segment_texel(t, n) $0({moved})\n"
-            f"ivec2 segment_pixel = {pixel}, segment_size = {size};\nint segment_count = {count};\n"
-            f"{{ {self.snippet()} }}\n#undef segment_texel\n;"
+            f"int {first} = {number} * {self.length}, dressi_tile = {'0' if axis == 'n' else 'tile'};\n"
+            f"#define dressi_texel(t, n) $0({moved})\n"
+            f"ivec2 dressi_pixel = {pixel}, dressi_size = {size};\nint dressi_count = {count};\n"
+            f"{{ {self.snippet()} }}\n#undef dressi_texel\n;"
         )
 
     def snippet(self, others: Mapping[str, str] | None = None) -> str:
         """The snippet of the whole reduction with the names of the segment: what it reads, where it runs, and ``others``."""
-        snippet, (size, batch) = self.whole.glsl, self.whole.output.domain
+        snippet, (size, batch) = without_comments(self.whole.glsl), self.whole.output.domain
         snippet = snippet if "$y" in snippet else f"$y = {snippet};"
         names = {
-            **(others or {}),
-            "$0": "segment_texel",
-            "$size0": "segment_size",
-            "$batch0": "segment_count",
+            "$0": "dressi_texel",
+            "$size0": "dressi_size",
+            "$batch0": "dressi_count",
             "$size": f"ivec2({size[0]}, {size[1]})",
             "$batch": str(batch),
-            "pixel": "segment_pixel",
-            "tile": "segment_tile",
+            "pixel": "dressi_pixel",
+            "tile": "dressi_tile",
+            **(others or {}),
         }
         return _WORD.sub(lambda m: names.get(m[0], m[0]), snippet)
 

@@ -113,7 +113,8 @@ def constant(value: Like, vtype: VType | None = None) -> Variable:
             vtype = (MAT2, MAT3, MAT4)[len(array) - 2]
         else:
             raise GraphError(
-                f"a constant of shape {array.shape} has no type; send larger arrays as Variable(data=...)"
+                f"an array of shape {array.shape} is too large for a constant, and no Variable is beside it: make it one by"
+                " Variable.of(array), or, if it is a picture of `render`, pass `render` the Variable, such as positions="
                 f" (at {user_line()})"
             )
     if vtype.is_int and array.dtype.kind == "f" and not np.array_equal(array, np.trunc(array)):
@@ -180,7 +181,14 @@ def _literal(value: Like, integer: bool, beside: Sequence[Variable] = ()) -> Var
     elif array.dtype.kind != "f":
         array = array.astype(np.float64)
     image = _image(array, beside)
-    return constant(array) if image is None else image
+    if image is not None:
+        return image
+    if beside and array.size > 4 and array.shape not in {(3, 3), (4, 4)}:
+        shapes = ", ".join(f"{v} of shape {v.as_given(np.broadcast_to(0.0, v.shape)).shape}" for v in beside)
+        raise GraphError(
+            f"an array of shape {array.shape} does not fit {shapes}; resize or transpose one of them (at {user_line()})"
+        )
+    return constant(array)
 
 
 def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:

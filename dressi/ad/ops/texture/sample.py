@@ -100,7 +100,11 @@ def _layer(texture: Variable, layers: int, layer: Like | None, uv: Variable) -> 
         raise GraphError("a stack of textures needs both layers=, how many there are, and layer=, INT")
     if layer is None:
         return None
-    (layer,) = integers(layer) if np.ndim(layer) == 0 else operands(layer, beside=(uv,))
+    (layer,) = (
+        integers(layer)
+        if isinstance(layer, Variable) or np.ndim(layer) == 0
+        else operands(layer, beside=(uv,))
+    )
     if layer.vtype is not INT:
         raise GraphError(f"layer is INT, not {layer}; use F.to_int")
     return clamp(layer, 0, layers - 1)

@@ -11,7 +11,7 @@ import numpy as np
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.optim import optimizers as optim
-from ....ad.types import FLOAT, VEC3
+from ....ad.types import FLOAT, VEC3, list_values
 from ....errors import InputError
 from ...cameras.units import matrices_leaf, unit_matrices
 from ...drawing.inputs import shape_given
@@ -19,10 +19,12 @@ from ...drawing.make import leaves
 from ...drawing.material import material_given, tangents_given, wrap_of
 from ...drawing.point import Geometry, SurfacePoint
 from ...engine import Engine, MakeEngine
+from ...forms.antialias import ANTIALIAS
 from ...forms.hard import HARD
 from ...forms.hard_soft_ras import draw_form
 from ...mesh import Mesh
 from ...objectives.losses import l2
+from ...objectives.regularizers import adjacency, laplacian_loss
 from ...shading.lights import LightSource, PointLight
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
@@ -31,7 +33,10 @@ from ...surface.transfer import encoded
 from ..dataset import Observations
 from ..options import BETAS
 from ..phases.batches import ViewBatches
+from ..phases.shape import smoothed
+from ..phases.texture import BEND, PACE
 from ..phases.texture import roughness as squared_steps
+from ..phases.unfold import unfolded_from
 from ..result import Progress
 from .light import LearnedLight
 from .maps import RATES, WEIGHTS, Maps
@@ -67,7 +72,11 @@ class MaterialFit:
     pixels that mask and mesh cover.  light: what shines, or what the light starts from if it is optimised.
 
     Maps are pyramids (``Pyramid``), so texels that few pixels show follow their neighbours. All parameters are found
-    together by Adam with a rate that falls to a thirtieth. Raises InputError.
+    together by Adam with a rate that falls to a thirtieth.
+
+    moves: whether vertices move as well, for exact masks: whole pictures are compared then, masks too, blended at contours
+    (the antialias form), and normals are those of the present shape. Folds are healed at the end.  exposures: (N,) what
+    those of the views start from. Raises InputError.
     """
 
     def __init__(
@@ -77,6 +86,8 @@ class MaterialFit:
         options: MaterialOptions,
         light: LightSource,
         make_engine: MakeEngine,
+        moves: bool = False,
+        exposures: np.ndarray | None = None,
     ):
         if mesh.uvs is None:
             raise InputError(f"mesh '{mesh.name}': maps need texture coordinates; use mesh.unwrap()")
@@ -93,17 +104,21 @@ class MaterialFit:
         self.maps = Maps(mesh, options.optimize, (options.texture_size, options.texture_size))
         self.light = LearnedLight(light, "light" in options.optimize)
         unit = mesh.moved((mesh.positions - center) / radius)
-        unit.normals, unit.normal_faces = mesh.normals, mesh.normal_faces
+        if not moves:
+            unit.normals, unit.normal_faces = mesh.normals, mesh.normal_faces
         shape = shape_given(unit, {})
         texture = {name: x for name, x in self.maps.given.items() if name == "texture"}
         others = {name: x for name, x in self.maps.given.items() if name not in texture}
         given = shape.given | texture | material_given(mesh, others)
-        parts = leaves(given | tangents_given(mesh, given, False))
+        parts = leaves(given | tangents_given(mesh, given, moves))
+        self.position = parts["position"] if moves else None
         if texture:
             parts["colour"] = F.constant((1.0, 1.0, 1.0))
         matrices = pick(matrices_leaf(unit_matrices(views.cameras, center, radius)))
         clip = to_clip(parts["position"], matrices)
-        drawn = draw_form(HARD, clip, parts["faces"], (width, height), len(mesh.faces))
+        drawn = draw_form(
+            ANTIALIAS if moves else HARD, clip, parts["faces"], (width, height), len(mesh.faces)
+        )
         geometry = Geometry(
             parts["position"],
             clip,
@@ -117,7 +132,8 @@ class MaterialFit:
             wrap_of(mesh),
         )
         lit = SurfacePoint(geometry, drawn.surfaces[0]).lit()
-        stops = Variable(FLOAT, (1, 1), count, name="exposure", data=np.zeros((count, 1, 1)))
+        start = np.zeros(count) if exposures is None else np.log2(exposures)
+        stops = Variable(FLOAT, (1, 1), count, name="exposure", data=start.reshape(count, 1, 1))
         paces: dict[Variable, Any] = {}
         penalty = self.light.penalty
         if "exposure" in options.optimize:
@@ -128,12 +144,21 @@ class MaterialFit:
         codes = Variable(VEC3, (width, height), count, name="target", data=linear_to_srgb(views.colors))
         mask = Variable(FLOAT, (width, height), count, name="mask", data=(views.masks > 0.99).astype(float))
         # Codes of pictures end at 1, and so does what is compared with them.
-        shown = F.minimum(encoded(F.maximum(lit, 0.0)), 1.0)
-        inside = pick(mask) * drawn.hard
+        light_of_pixel = drawn.blend([F.minimum(F.maximum(lit, 0.0), 1.0)]) if moves else F.maximum(lit, 0.0)
+        shown = F.minimum(encoded(light_of_pixel), 1.0)
         scale = views.masks.size / max(float((views.masks > 0.99).sum()), 1.0)
-        # 0 where there is no surface, so that the planner leaves these pixels out.
-        difference = F.select(covered(drawn.surfaces[0].face), shown - pick(codes), 0.0)
-        self.loss = l2(difference, 0.0, inside) * scale + penalty
+        if moves:
+            outline = Variable(FLOAT, (width, height), count, name="coverage", data=views.masks.astype(float))
+            neighbours = adjacency(mesh.faces, len(mesh.positions))
+            self.loss = l2(shown, pick(codes)) * scale + l2(drawn.silhouette, pick(outline)) * scale + penalty
+            bend = laplacian_loss(parts["position"], neighbours)
+            self.loss = self.loss + bend * (BEND * len(mesh.positions) ** 2)
+            pace = optim.adam(optim.cosine(*PACE, options.steps), BETAS)
+            paces[parts["position"]] = optim.chain(smoothed(neighbours), pace)
+        else:
+            # 0 where there is no surface, so that the planner leaves these pixels out.
+            difference = F.select(covered(drawn.surfaces[0].face), shown - pick(codes), 0.0)
+            self.loss = l2(difference, 0.0, pick(mask) * drawn.hard) * scale + penalty
         for part, value in self.maps.values.items():
             self.loss = self.loss + squared_steps(value) * (WEIGHTS[part] * options.smoothness)
             rate = _falling(RATES[part], options.steps)
@@ -174,8 +199,11 @@ class MaterialFit:
             losses = engine.losses()
             if measure is not None and done >= steps:
                 measure("material", engine)
+            mesh = self.maps.result(found)
+            if self.position is not None:
+                mesh = self._moved(mesh, engine.recv(self.position))
             return MaterialResult(
-                self.maps.result(found),
+                mesh,
                 self.light.result(found),
                 np.exp2(stops),
                 losses,
@@ -184,6 +212,12 @@ class MaterialFit:
             )
         finally:
             engine.close()
+
+    def _moved(self, mesh: Mesh, positions: np.ndarray) -> Mesh:
+        """The mesh with these positions (the image of the list, in units of the fit) and no folds."""
+        center, radius = self.mesh.bounding_sphere()
+        found = mesh.moved(list_values(positions, len(mesh.positions))[0] * radius + center)
+        return mesh.moved(unfolded_from(found, mesh).positions)
 
 
 def _falling(rate: float, steps: int) -> Any:

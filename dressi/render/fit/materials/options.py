@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....errors import InputError
+from ....errors import InputError, did_you_mean
 
 PARTS = ("albedo", "normal", "roughness", "metallic", "emission", "light", "exposure")
 """What may be optimised, together or one by one."""
@@ -52,5 +52,6 @@ def parts_of(names: str | Sequence[str]) -> tuple[str, ...]:
     if unknown or not parts:
         raise InputError(
             f"what is optimised is some of {', '.join(PARTS)}, not {', '.join(unknown) or 'nothing'}"
+            f"{did_you_mean(unknown[0], PARTS) if unknown else ''}"
         )
     return parts

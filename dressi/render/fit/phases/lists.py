@@ -90,10 +90,9 @@ class SpareLists(Lists):
 
     def data(self, mesh: Mesh) -> dict[Variable, np.ndarray]:
         """What to send for another mesh, by leaf, but for its positions. Raises InputError where there is no room."""
-        edges = self._edges(mesh).list.data
-        assert edges is not None
         found = {self.face_list: list_image(padded(mesh.faces, self.faces)), self.used: self._used(mesh)}
-        return {**found, self.edges.list: edges, **self.neighbours.data(self._neighbours(mesh))}
+        edges = self.edges.data(self._edges(mesh))
+        return {**found, **edges, **self.neighbours.data(self._neighbours(mesh))}
 
     def rows(self, image: np.ndarray, mesh: Mesh) -> np.ndarray:
         """(V, ...) the entries of the image of a list that belong to vertices of the mesh."""

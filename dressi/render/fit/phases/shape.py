@@ -7,6 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from ....ad import functional as F
+from ....ad import traversal
 from ....ad.graph import Variable
 from ....ad.optim import optimizers as optim
 from ....ad.optim.optimizer import owner
@@ -183,6 +184,11 @@ class ShapeRound:
             self._remesh(engine, self.lists)
         engine.send(self.radius, np.full((1, 1, 1), start * (end / start) ** done))
 
+    @cached_property
+    def _read(self) -> set[Variable]:
+        """The leaves of the loss and of what is shown."""
+        return set(traversal.leaves([self.loss, *(image for image in self._shown if image is not None)]))
+
     def _remesh(self, engine: Engine, lists: SpareLists) -> None:
         """Remesh the present shape. Values of vertices, and the optimizer's moments of them, are carried over."""
         state, mesh = engine.state(), self.mesh
@@ -195,8 +201,8 @@ class ShapeRound:
         if not SpareLists.suit(found.mesh, lists.faces):
             return
         self.mesh = found.mesh
-        for leaf, data in lists.data(found.mesh).items():
-            engine.send(leaf, data)
+        for leaf in self._read.intersection(data := lists.data(found.mesh)):
+            engine.send(leaf, data[leaf])
         engine.restore({**state, **{name: lists.image(found.fields[name]) for name in own}})
 
     def result(self, state: dict[str, np.ndarray]) -> Mesh:

@@ -55,7 +55,8 @@ class TextureRound:
     views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each view has its own factor on the codes, kept near 1; ``gains`` reads them.
 
     shape: whether vertices move too. Then whole pictures are compared, masks and colours on black, blended at outlines and
-    inner contours by the share of the pixel that each side covers (the antialias form). Otherwise the colours are
+    inner contours by the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
+    vertex moves for what its texels show, not to blur them. Otherwise the colours are
     those at the centres of pixels, compared over the pixels of the masks that the mesh covers.  rest: (V, 3), the shape
     whose details the Laplacian preserves; without it the Laplacian smooths.  factors: what a person may change meanwhile.
     """

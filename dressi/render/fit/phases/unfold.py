@@ -9,7 +9,7 @@ from ...mesh import Mesh
 from ...mesh.checks import intersecting_faces, winding_in_front
 from ...mesh.volume import Grid, signed_distances, surface_of
 
-TRIES = 8
+TRIES = 24
 HEALING = 6
 """Iterations of smoothing in ``healed``: more move what is not folded as well."""
 CELLS = 256
@@ -58,7 +58,26 @@ def healed(mesh: Mesh, *, tries: int = HEALING) -> Mesh:
     found = surface_of(field, grid, len(mesh.faces))
     if found is None:
         return near
-    return unfolded(Mesh(found.positions, found.faces, color=mesh.color, name=mesh.name), tries=tries)
+    return unfolded(Mesh(found.positions, found.faces, color=mesh.color, name=mesh.name))
+
+
+def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
+    """``unfolded``, where smoothing is not enough with positions of ``before``, a mesh of the same faces that the vertices
+    moved from: in growing rings around the folds, so that no folds are left but those of ``before``."""
+    found = unfolded(mesh)
+    if not mesh.is_closed():
+        return found
+    positions, averaging = found.positions.copy(), mesh.averaging()
+    back = np.zeros(len(positions), dtype=bool)
+    while not back.all():
+        folded = _folded(mesh.moved(positions))
+        folded[back[mesh.faces].all(axis=1)] = False
+        if not folded.any():
+            break
+        back[mesh.faces[folded]] = True
+        back |= averaging @ back > 0
+        positions[back] = before.positions[back]
+    return mesh.moved(positions)
 
 
 def _folded(mesh: Mesh) -> np.ndarray:

@@ -100,7 +100,7 @@ class FitRun:
                 return
             mesh = self.mesh
             if self.finished:
-                mesh = job.mended(mesh, point.round)
+                mesh = job.mended(mesh, point.round, point.mesh or mesh)
                 if job.adjusts(point.round):
                     mesh, self.finished = job.adjusted(mesh, self._stop)
             if self.finished:

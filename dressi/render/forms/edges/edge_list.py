@@ -49,6 +49,21 @@ class EdgeList:
     """Whether every edge has exactly two faces with consistent orientation. Seen from outside, such a mesh covers a pixel
     always with a front face too, so that silhouettes may cull the back faces."""
 
+    def data(self, other: EdgeList) -> dict[Variable, np.ndarray]:
+        """Data to send, by leaf, for the edges of another mesh with the same room (``with_room``). Raises InputError."""
+        found = {}
+        for mine, new in zip(self._leaves, other._leaves, strict=True):
+            if mine.shape != new.shape or self.closed > other.closed or new.data is None:
+                raise InputError(
+                    f"there is room for {mine.shape[1:3]} {mine.name}, not {new.shape[1:3]}; make a new graph"
+                )
+            found[mine] = new.data
+        return found
+
+    @property
+    def _leaves(self) -> tuple[Variable, ...]:
+        return self.list, self.around, self.faces, self.neighbours
+
 
 def edge_list(faces: np.ndarray) -> EdgeList:
     """The edges of ``faces`` (F, 3), vertex numbers. Raises InputError.
@@ -100,7 +115,7 @@ def edge_list(faces: np.ndarray) -> EdgeList:
 def with_room(edges: EdgeList, count: int) -> EdgeList:
     """The edge list with room for ``count`` edges. Entries in excess have no faces and are never drawn.
 
-    For another mesh, the data of the lists of its own edge list with the same room are sent. Raises InputError if
+    For another mesh, ``EdgeList.data`` of its own edge list with the same room is sent. Raises InputError if
     there are more edges.
 
     >>> with_room(edge_list(primitives.cube().faces), 30).count

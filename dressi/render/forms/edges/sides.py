@@ -140,6 +140,7 @@ class EdgeFront(EdgeFunction):
 
     operations, fetches = 191.0, math.inf
     zero_derivative = True
+    ranges = 2
 
     def __init__(
         self, edges: Variable, ends: Variable, around: Variable, faces: Variable, vertex: Variable, cull: int

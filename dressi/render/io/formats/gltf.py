@@ -100,6 +100,7 @@ class _Scene:
             raise InputError(
                 f"'{self.path}' places {count:,} primitives, above the limit of {LARGEST_SCENE:,}; join meshes before the export"
             )
+        self.check_sizes([index for index, _ in placed])
         for index, matrix in placed:
             if index not in meshes:
                 meshes[index] = list(self.primitives(index))
@@ -110,6 +111,16 @@ class _Scene:
         if not parts:
             raise InputError(f"'{self.path}' has no triangles; export a mesh with faces")
         return self.merged(parts)
+
+    def check_sizes(self, placed: list[int]) -> None:
+        """Raise InputError for too many faces, from the counts alone: before an accessor is decoded."""
+        faces = 0
+        for index in placed:
+            for entry, attributes in self.drawn(index):
+                vertices = self.document.count(attributes["POSITION"])
+                corners = self.document.count(entry["indices"]) if "indices" in entry else vertices
+                faces += corners // 3 if entry.get("mode", 4) == 4 else max(corners - 2, 0)
+            check_counts(self.path, 0, faces)
 
     def nodes(self) -> Iterator[tuple[int, np.ndarray | None]]:
         """(mesh, world matrix) of every node of the scene that has a mesh; None where nothing moves it."""
@@ -165,12 +176,16 @@ class _Scene:
         matrix[:3, 3] = numbers(node, "translation", (0.0, 0.0, 0.0))
         return matrix
 
-    def primitives(self, index: int) -> Iterator[_Part]:
-        """The parts of a mesh that have triangles."""
+    def drawn(self, index: int) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
+        """The primitives of a mesh that have triangles, with their attributes."""
         for entry in self.document.item("meshes", index)["primitives"]:
             attributes = entry.get("attributes", {})
             if entry.get("mode", 4) in (4, 5, 6) and "POSITION" in attributes:
-                yield self.part(entry, attributes)
+                yield entry, attributes
+
+    def primitives(self, index: int) -> Iterator[_Part]:
+        """The parts of a mesh that have triangles."""
+        return (self.part(*drawn) for drawn in self.drawn(index))
 
     def part(self, entry: dict[str, Any], attributes: dict[str, int]) -> _Part:
         vertices = self.document.count(attributes["POSITION"])

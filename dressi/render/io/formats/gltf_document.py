@@ -28,6 +28,9 @@ _KNOWN = {
     "KHR_materials_emissive_strength", "KHR_materials_clearcoat", "KHR_materials_sheen",
 }  # fmt: skip
 
+LARGEST_EMPTY = 65_536
+"""Elements of an accessor without data, which are zeros, in a file of fewer bytes."""
+
 
 class Document:
     """A parsed file with its buffers; methods follow the references of the format and raise InputError."""
@@ -37,6 +40,7 @@ class Document:
         data = read_bytes(path, "mesh")
         if not data:
             raise InputError(f"'{path}' is empty; copy or export it again")
+        self._size = len(data)
         self.binary: bytes | None = None
         text = data
         if data[:4] == b"glTF" or path.suffix.lower() == ".glb":
@@ -221,6 +225,11 @@ class Document:
         if "bufferView" in entry:
             values = self._elements(entry, count, dtype, width)
         else:
+            if count > max(self._size, LARGEST_EMPTY):
+                raise InputError(
+                    f"'{self.path}': accessor {index} has {count:,} elements without data, more than the file has bytes;"
+                    " export it again"
+                )
             values = np.zeros((count, width), dtype)
         if "sparse" in entry:
             values = self._replaced(values, entry["sparse"])

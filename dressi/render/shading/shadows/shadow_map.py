@@ -42,7 +42,8 @@ class Shadow:
 
     Differentiable in the point that the shadow falls on, and in the direction of the light and the positions through the
     depths that are compared. Which face the light sees at a texel has no derivative, so neither has the border of a shadow
-    by what casts it and by the direction.
+    by what casts it and by the direction. Constants, too, are the frame of the map, which follows the bounding box of the
+    mesh, and in which texels a point moved along its normal lies.
 
     >>> Shadow(512).softness
     3

@@ -10,7 +10,9 @@ from ....ad.types import Access
 from .writer import Writer, component
 
 FLAT_COMPONENTS = 60  # 15 of the 16 locations that Vulkan guarantees
-_FIXED = ("face", "tile")
+FACE = "dressi_face"
+"""The name of the number of the face in shaders of draws."""
+_FIXED = (FACE, "tile")
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class Flat:
             bits = "{}" if v.vtype.is_int else "intBitsToFloat({})"
             own = [bits.format(part) for part in parts[start : start + v.vtype.components]]
             start += len(own)
-            w.names[v] = f"passed{k}"
+            w.names[v] = f"dressi_passed{k}"
             if actual and v in actual:
-                w.names[actual[v]] = f"passed{k}"
-            lines.append(f"{v.vtype.glsl} passed{k} = {v.vtype.glsl}({', '.join(own)});")
+                w.names[actual[v]] = f"dressi_passed{k}"
+            lines.append(f"{v.vtype.glsl} dressi_passed{k} = {v.vtype.glsl}({', '.join(own)});")
         return lines
 
 

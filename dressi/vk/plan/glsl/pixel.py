@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ....ad.graph import Variable
 from ..limits import DeviceLimits
 from ..substage import ONE, Compute, Fragment, SubStage
-from .invocation import invocation
+from .blocks import invocation
 from .shaders import Shaders, ShaderText
 from .writer import Writer, color_outputs
 
@@ -38,13 +38,13 @@ def compute_shaders(work: Compute, s: SubStage, limits: DeviceLimits, shader_tex
 
 
 def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:
-    """Storage images for what is not written as attachments; their names."""
+    """Storage images, or ranges of storage buffers, for what is not written as attachments; names of the images."""
     names = {}
     for k, v in enumerate(s.outputs):
         if v in s.colors:
             continue
         leaf = s.replaces.get(v)
-        name = names[v] = w.images.get(leaf, f"output{k}") if leaf is not None else f"output{k}"
+        name = names[v] = w.images.get(leaf, f"dressi_output{k}") if leaf is not None else f"dressi_output{k}"
         w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
     return names
 
@@ -53,7 +53,7 @@ def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
     """Statements of a draw or a dispatch: its own work at ``place``, then that of what is fused to it. Returns layouts."""
 
     def store(outputs: Iterable[Variable], place: str = "place") -> list[str]:
-        return [f"imageStore({names[v]}_{p}, {place}, {e});" for v in outputs for p, e in w.planes(v)]
+        return [line for v in outputs for line in w.stores(v, names[v], place)]
 
     others = {v for fused in s.fused for v in fused.outputs}
     for f in s.body:

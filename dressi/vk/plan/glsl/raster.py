@@ -9,7 +9,7 @@ from ....ad.graph import RasterFunction, Variable
 from ..limits import DeviceLimits
 from ..lists import FaceList
 from ..substage import Binding, Raster, SubStage
-from .flat import Flat, find_flat, needed
+from .flat import FACE, Flat, find_flat, needed
 from .lists import declare_list, find_vertex
 from .shaders import Resource, Shaders, ShaderText
 from .writer import Writer, color_outputs
@@ -45,8 +45,8 @@ def _vertex(
     if work.faces is not None:
         declare_list(w)
     if f.fragment is not None:
-        w.names[f.fragment.face] = "face"
-    main, ends = pull(w, f, work.faces), flat.send(w, "face", "tile", actual)
+        w.names[f.fragment.face] = FACE
+    main, ends = pull(w, f, work.faces), flat.send(w, FACE, "tile", actual)
     return w.text([*main, *w.lines, *ends], flat.layouts("out"))
 
 
@@ -63,13 +63,13 @@ def pull(w: Writer, f: RasterFunction, listed: FaceList | None) -> list[str]:
         main.append("int vertex = number;")
     main += [
         f"gl_Position = {w.fetch(position)}({_texel('vertex', position)}, tile);",
-        f"int face = triangle / {f.triangles_per_face};",
+        f"int {FACE} = triangle / {f.triangles_per_face};",
     ]
     if f.covering:
         # What a depth test would leave out: depths that are 1 when rounded.
         main.append("gl_Position.z *= 1.00000012;")
     if f.live is not None and listed is None:
-        dead = f"{w.fetch(f.live)}({_texel('face', f.live)}, tile) == 0"
+        dead = f"{w.fetch(f.live)}({_texel(FACE, f.live)}, tile) == 0"
         main.append(f"if ({dead}) gl_Position = vec4(0.0, 0.0, 0.5, 1.0);  // a point inside of the view")
     return main
 
@@ -91,16 +91,16 @@ def _fragment(
     start, ends = flat.receive(w, actual), []
     graph = f.fragment
     if graph is not None:
-        w.names[graph.face] = "face"
+        w.names[graph.face] = FACE
         for g in s.body:
             if g is not f:
                 w.emit(g)
         for g in needed(graph.functions, graph.roots, flat.values):
             w.emit(g, actual)
         if graph.keep is not None:
-            ends.append(f"if ({w.names[graph.keep]} == 0.0) discard;")
-        ends.append(f"gl_FragDepth = {w.names[graph.depth]};")
-    w.names[f.output] = "0" if f.covering else "face"
+            ends.append(f"if ({w.value(actual.get(graph.keep, graph.keep))} == 0.0) discard;")
+        ends.append(f"gl_FragDepth = {w.value(actual.get(graph.depth, graph.depth))};")
+    w.names[f.output] = "0" if f.covering else FACE
     layouts, stores = color_outputs(w, s)
     return w, w.text([*start, *fragment_place(w), *w.lines, *ends, *stores], layouts + flat.layouts("in"))
 

@@ -1,7 +1,7 @@
 """GLSL of reductions by workgroups, one for each texel of the output.
 
 The snippet of the reduction runs twice: over the texels of an invocation's own run, then, level by level, over pairs of
-results in shared memory. Each reads through a macro what it takes for the texels of an axis.
+results in shared memory. Each reads through a GLSL function what it takes for the texels of an axis.
 """
 
 from __future__ import annotations
@@ -25,51 +25,63 @@ def reduce_shaders(work: Reduction, s: SubStage, limits: DeviceLimits, shader_te
     w.includes.update(dict.fromkeys(included_files(f)))
     axis = f.whole.axis
     x, kind, lanes = f.inputs[0], f.output.vtype.glsl, f.invocations
-    w.head.append(f"shared {kind} results[{lanes}];")
-    read = w.fetch(x)
+    w.head.append(f"shared {kind} dressi_results[{lanes}];\nint dressi_own, dressi_first, dressi_step;")
     number = "tile" if axis == "n" else f"pixel.{axis}"
-    moved = {"x": "(t) + ivec2(first, 0), n", "y": "(t) + ivec2(0, first), n", "n": "t, (n) + first"}[axis]
-    index = {"x": "(t).x", "y": "(t).y", "n": "n"}[axis]
-    w.names[f.output] = "results[0]"
+    moved = {
+        "x": "texel + ivec2(dressi_first, 0), n",
+        "y": "texel + ivec2(0, dressi_first), n",
+        "n": "texel, n + dressi_first",
+    }[axis]
+    index = {"x": "texel.x", "y": "texel.y", "n": "n"}[axis]
+    read = w.fetch(x)
+    w.head.append(f"{kind} dressi_run(ivec2 texel, int n) {{ return {read}({moved}); }}")
+    w.head.append(
+        f"{kind} dressi_pair(ivec2 texel, int n) {{ return dressi_results[dressi_own + dressi_step * ({index})]; }}"
+    )
+    w.names[f.output] = "dressi_results[0]"
     main = [
-        "int own = int(gl_LocalInvocationIndex);",
+        "dressi_own = int(gl_LocalInvocationIndex);",
         "ivec2 place = ivec2(gl_WorkGroupID.xy);",
         *w.place(),
         f"int texels = min({f.length}, {f.segments.whole.extent} - {number} * {f.length});",
-        f"int first = {number} * {f.length} + own * {f.run}, count = min({f.run}, texels - own * {f.run});",
+        f"dressi_first = {number} * {f.length} + dressi_own * {f.run};",
+        f"int dressi_left = min({f.run}, texels - dressi_own * {f.run});",
         f"int busy = (texels + {f.run - 1}) / {f.run};",
-        "if (own < busy) {",
-        f"\n#define segment_texel(t, n) {read}({moved})\n",
-        *_reduced(f, "count"),
-        "results[own] = value;",
-        "\n#undef segment_texel\n",
+        "if (dressi_own < busy) {",
+        *_reduced(f, "dressi_run", "dressi_left"),
+        "dressi_results[dressi_own] = dressi_value;",
         "}",
-        f"for (int step = 1; step < {lanes}; step *= 2) {{",
+        f"for (dressi_step = 1; dressi_step < {lanes}; dressi_step *= 2) {{",
         "barrier();",
-        "if (own % (2 * step) == 0 && own + step < busy) {",
-        f"\n#define segment_texel(t, n) results[own + step * ({index})]\n",
-        *_reduced(f, "2"),
-        "results[own] = value;",
-        "\n#undef segment_texel\n",
+        "if (dressi_own % (2 * dressi_step) == 0 && dressi_own + dressi_step < busy) {",
+        *_reduced(f, "dressi_pair", "2"),
+        "dressi_results[dressi_own] = dressi_value;",
         "}",
         "}",
-        "if (own == 0) {",
-        *(f"imageStore({names[f.output]}_{p}, place, {e});" for p, e in w.planes(f.output)),
+        "if (dressi_own == 0) {",
+        *w.stores(f.output, names[f.output]),
         "}",
     ]
     return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={lanes}) in;"])})
 
 
-def _reduced(f: GroupReduction, count: str) -> list[str]:
-    """Statements that set ``value`` to the reduction of ``count`` texels."""
+def _reduced(f: GroupReduction, read: str, count: str) -> list[str]:
+    """Statements that set ``dressi_value`` to the reduction of ``count`` texels, which the GLSL function ``read`` reads."""
     axis, ((width, height), batch) = f.whole.axis, f.inputs[0].domain
     size = {"x": f"{count}, {height}", "y": f"{width}, {count}", "n": f"{width}, {height}"}[axis]
     place = {"x": "0, pixel.y", "y": "pixel.x, 0", "n": "pixel"}[axis]
     return [
-        f"precise {f.output.vtype.glsl} value;",
-        f"ivec2 segment_pixel = ivec2({place}), segment_size = ivec2({size});",
-        f"int segment_tile = {'0' if axis == 'n' else 'tile'}, segment_count = {count if axis == 'n' else batch};",
+        f"precise {f.output.vtype.glsl} dressi_value;",
+        f"ivec2 dressi_pixel = ivec2({place}), dressi_size = ivec2({size});",
+        f"int dressi_tile = {'0' if axis == 'n' else 'tile'}, dressi_count = {count if axis == 'n' else batch};",
         "{",
-        f.segments.snippet({"$y": "value", "$type": f.output.vtype.glsl, "$type0": f.inputs[0].vtype.glsl}),
+        f.segments.snippet(
+            {
+                "$0": read,
+                "$y": "dressi_value",
+                "$type": f.output.vtype.glsl,
+                "$type0": f.inputs[0].vtype.glsl,
+            }
+        ),
         "}",
     ]

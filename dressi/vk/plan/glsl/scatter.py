@@ -12,9 +12,9 @@ from ....ad.graph import ScatterFunction, Variable
 from ..limits import DeviceLimits
 from ..lists import vertices_expected
 from ..substage import GROUP, Scatter, ScatterDispatch, ScatterDraw, SubStage
+from .blocks import invocation
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
-from .flat import Flat, find_flat, needed
-from .invocation import invocation
+from .flat import FACE, Flat, find_flat, needed
 from .lists import declare_list
 from .pixel import FULL_SCREEN, declare_outputs, write_work
 from .raster import fragment_place, pull
@@ -55,22 +55,22 @@ def scatter_draw_shaders(
     bands = sums.bands(limits)
     w, binding, _ = _writer(s, f, limits, shader_text)
     flat = _flat(work, s, f)
-    winner = f"if ({w.fetch(work.raster.output)}(pixel, tile) != face) discard;"
-    w.names[work.raster.output] = "face"
+    winner = f"if ({w.fetch(work.raster.output)}(pixel, tile) != {FACE}) discard;"
+    w.names[work.raster.output] = FACE
     received = flat.receive(w)
     lines, layouts = _accumulate(work, s, f, sums, bands, w, binding, flat)
     # Every pixel is worked on once: by the fragment of its winner.
-    w.leave_out(lambda r: r.kind == "storage")
+    w.leave_out(lambda r: _stored(r, s))
     main = [*received, *fragment_place(w), winner, *lines]
     source = w.text(main, [*layouts, *flat.layouts("in"), EARLY])
     sources = _resolve(work, s, f, sums, bands, limits, shader_text)
     vertex, *_ = _writer(s, f, limits, shader_text)
-    vertex.leave_out(lambda r: r.kind == "storage")
-    vertex.names[work.raster.output] = "face"
+    vertex.leave_out(lambda r: _stored(r, s))
+    vertex.names[work.raster.output] = FACE
     if work.faces is not None:
         declare_list(vertex)
         w.resources.append(Resource("list"))
-    main, ends = pull(vertex, work.raster, work.faces), flat.send(vertex, "face", "tile")
+    main, ends = pull(vertex, work.raster, work.faces), flat.send(vertex, FACE, "tile")
     pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
     return Shaders(tuple(w.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
 
@@ -79,6 +79,11 @@ def _scatter(s: SubStage) -> ScatterFunction:
     f = s.scatter
     assert f is not None
     return f
+
+
+def _stored(r: Resource, s: SubStage) -> bool:
+    """Whether the SubStage writes an image or a range of a buffer."""
+    return r.kind == "storage" or (r.kind == "range" and r.variable in s.outputs)
 
 
 def _flat(work: ScatterDraw, s: SubStage, f: ScatterFunction) -> Flat:
@@ -153,8 +158,8 @@ def _accumulate(
                     lines.append(f"  atomicMin(totals[{slot_k}], ~{part});")
         lines.append("}")
     for v in made:
-        name = f"output{s.outputs.index(v)}"
-        lines += [f"imageStore({name}_{p}, place, {e});" for p, e in w.planes(v)]
+        name = f"dressi_output{s.outputs.index(v)}"
+        lines += w.stores(v, name)
     return [*w.lines, *lines], _buffers(binding, bands, long=long)
 
 
@@ -185,13 +190,13 @@ def _resolve(
         f"if (tile >= {f.table.batch}) return;",
         *([f"int cell = {cell};", f"if (uint(cell - first) >= {bands.step}u) return;"] if banded else []),
         f"int slot = ({'cell - first' if banded else cell}) * {sums.components * sums.slots};",
-        f"{f.output.vtype.glsl} texel = {f.output.vtype.glsl}({', '.join(f'total({k})' for k in slots)});",
+        f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(f'total({k})' for k in slots)});",
         *(_unit(w, f) if sums.bits else []),
     ]
-    w.names[f.output], w.lines = "texel", []
+    w.names[f.output], w.lines = "dressi_texel", []
     layouts = _buffers(binding, bands, long=long)
     if epilogue is None:
-        main += [f"imageStore({names[f.output]}_{p}, place, {e});" for p, e in w.planes(f.output)]
+        main += w.stores(f.output, names[f.output])
     else:
         layouts += write_work(w, epilogue, names)
         main += [f"ivec2 pixel = ivec2(place.x % {wide}, place.y % {high});", *w.lines]
@@ -214,5 +219,5 @@ def _unit(w: Writer, f: ScatterFunction) -> list[str]:
     w.includes["fixed_point.glsl"] = None
     return [
         f"int exponent = last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
-        "texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
+        "dressi_texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
     ]

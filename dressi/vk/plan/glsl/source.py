@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ....ad.graph import Function, Variable
+from ....ad.graph.snippet import without_comments
 
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 
@@ -29,6 +30,7 @@ class Template(NamedTuple):
 @lru_cache(maxsize=4096)
 def template_of(glsl: str) -> Template:
     """The template of a snippet."""
+    glsl = without_comments(glsl)
     words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
     inputs = tuple(number for kind, number in words if not kind and number is not None)
     return Template(

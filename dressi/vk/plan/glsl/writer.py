@@ -16,30 +16,15 @@ from ..limits import DeviceLimits
 from ..substage import ONE, Binding, SubStage
 from .shaders import Resource, ShaderText
 from .source import ShaderSource, template_of
-
-_FORMATS = {
-    (1, False): "r32f",
-    (2, False): "rg32f",
-    (3, False): "rgba32f",
-    (4, False): "rgba32f",
-    (1, True): "r32i",
-    (2, True): "rg32i",
-    (3, True): "rgba32i",
-    (4, True): "rgba32i",
-}
+from .storage import Descriptors
 
 
-def storage_format(vtype: VType, *, half: bool = False) -> str:
-    """GLSL name of the format that stores each plane of the type. half: in 16-bit floats."""
-    name = _FORMATS[vtype.planes[0], vtype.is_int]
-    return name.replace("32", "16") if half else name
-
-
-class Writer:
+class Writer(Descriptors):
     """Collects declarations and statements of one shader, names Variables in the order of use."""
 
     def __init__(self, s: SubStage, limits: DeviceLimits, shader_text: ShaderText):
-        self.s, self.limits, self.shader_text = s, limits, shader_text
+        super().__init__(s, limits)
+        self.shader_text = shader_text
         self.tiling = limits.tiling(s.domain)
         self.names: dict[Variable, str] = {}  # Variables available as expressions
         self.images: dict[Variable, str] = {}  # prefix of image names
@@ -47,9 +32,6 @@ class Writer:
         self.samplings: dict[tuple[Variable, Sampler], str] = {}
         self.loaded: set[Variable] = set()
         self.binding = {r.variable: r.binding for r in s.reads}
-        self.resources: list[Resource] = []
-        self.declared: dict[int, str] = {}  # by binding: what declares it
-        self.head: list[str] = []
         self.includes: dict[str, None] = {}
         self.statements: dict[str, Function] = {}  # the Function behind each
         self.lines: list[str] = []
@@ -65,7 +47,10 @@ class Writer:
         for k, read in enumerate(self.s.reads):
             v = read.variable
             overwritten = v in self.s.replaces.values() and read.binding is not Binding.ATTACHMENT
-            name = self.images[v] = f"image{k}"
+            name = self.images[v] = f"dressi_image{k}"
+            if v in self.s.ranges:
+                self.declare_range(self.s.ranges[v], "readonly")
+                continue
             prefix = "i" if v.vtype.is_int else ""
             for plane in range(len(v.vtype.planes)):
                 slot = len(self.resources)
@@ -87,21 +72,6 @@ class Writer:
             self.declared[slot] = f"layout(set=0, binding={slot}) uniform sampler {sampler};"
             self.resources.append(Resource("sampler", sampler=sampler))
 
-    def declare_storage(self, v: Variable, name: str, access: str = "") -> None:
-        """A storage image of each plane."""
-        prefix = "i" if v.vtype.is_int else ""
-        for plane in range(len(v.vtype.planes)):
-            slot = len(self.resources)
-            self.declared[slot] = (
-                f"layout(set=0, binding={slot}, {storage_format(v.vtype, half=v in self.s.narrow)}) uniform {access} "
-                f"{prefix}image2D {name}_{plane};"
-            )
-            self.resources.append(Resource("storage", v, plane))
-
-    def leave_out(self, which: Callable[[Resource], bool]) -> None:
-        """Leaves images undeclared that only other shaders of the set use."""
-        self.declared = {k: text for k, text in self.declared.items() if not which(self.resources[k])}
-
     # ---- reading
     def texel(self, v: Variable, tile: str, texel: str) -> str:
         """Coordinates in the image of a texel of a tile."""
@@ -121,13 +91,16 @@ class Writer:
         parts = []
         for plane in range(len(v.vtype.planes)):
             full = f"{name}_{plane}"
-            if self.binding[v] is Binding.ATTACHMENT:
+            if v in self.s.ranges:
+                call = self.texel_of_range(v, plane, coordinates)
+            elif self.binding[v] is Binding.ATTACHMENT:
                 call = f"subpassLoad({full})"
             elif v in self.s.replaces.values():
                 call = f"imageLoad({full}, {coordinates})"
             else:
                 call = f"texelFetch({full}, {coordinates}, 0)"
-            parts.append(call + swizzle)
+            whole = v in self.s.ranges and self.s.ranges[v].components == v.vtype.planes[0]
+            parts.append(call if whole else call + swizzle)
         return f"{v.vtype.glsl}({', '.join(parts)})" if v.vtype.is_matrix else parts[0]
 
     def fetch(self, v: Variable) -> str:
@@ -137,7 +110,7 @@ class Writer:
                 return self._part(v)
             if v not in self.images:
                 return self._recompute(v)
-            name = self.fetches[v] = f"fetch_{self.images[v]}"
+            name = self.fetches[v] = f"dressi_fetch{len(self.fetches)}"
             body = self.load(v, self.texel(v, "tile", "texel"))
             self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return self.fetches[v]
@@ -147,7 +120,7 @@ class Writer:
         key = v, sampler
         if key in self.samplings:
             return self.samplings[key]
-        name = self.samplings[key] = f"sample{len(self.samplings)}"
+        name = self.samplings[key] = f"dressi_sample{len(self.samplings)}"
         if v in self.s.channels:
             whole, first = self.s.channels[v]
             body = f"{self.sampled(whole, sampler)}(uv){_channels(v, whole, first)}"
@@ -184,14 +157,14 @@ class Writer:
                     self.emit(f)
                 return self.names[v]
             text = f"{self.fetch(v)}({texel}, tile)"
-        name = self.names[v] = f"x{self._next()}"
+        name = self.names[v] = f"dressi_x{self._next()}"
         self.lines.append(f"{v.vtype.glsl} {name} = {text};")
         return name
 
     def _part(self, v: Variable) -> str:
         """A GLSL function that reads some channels of an image."""
         whole, first = self.s.channels[v]
-        name = self.fetches[v] = f"part{len(self.fetches)}"
+        name = self.fetches[v] = f"dressi_part{len(self.fetches)}"
         body = f"{self.fetch(whole)}(texel, tile){_channels(v, whole, first)}"
         self.head.append(f"{v.vtype.glsl} {name}(ivec2 texel, int tile) {{ return {body}; }}")
         return name
@@ -202,7 +175,7 @@ class Writer:
     # ---- recomputing
     def _recompute(self, v: Variable) -> str:
         """A GLSL function that makes the value of any texel."""
-        name = self.fetches[v] = f"make{len(self.fetches)}"
+        name = self.fetches[v] = f"dressi_make{len(self.fetches)}"
         outer = self.names, self.lines, self.domain, self.inside
         self.names, self.lines, self.domain, self.inside = {}, [], v.domain, True
         result = self.value(v)
@@ -244,7 +217,7 @@ class Writer:
             names[x] if access is Access.SAME_PIXEL and x in names else self._read(f, x, access)
             for x, access in zip(inputs, f.access, strict=True)
         ]
-        name = f"x{self._next()}"
+        name = f"dressi_x{self._next()}"
         template = template_of(f.glsl)
         if template.most >= len(inputs):
             raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
@@ -302,6 +275,13 @@ class Writer:
             if v.vtype is VType.MAT2:
                 part = f"{name}[0], {name}[1]"
             yield plane, f"{zero}({', '.join([part] + ['0'] * (4 - n))})"
+
+    def stores(self, v: Variable, name: str, place: str = "place") -> list[str]:
+        """Statements that write a value into the storage images ``name``, or into its range of a buffer."""
+        if v not in self.s.ranges:
+            return [f"imageStore({name}_{p}, {place}, {e});" for p, e in self.planes(v)]
+        swizzle = "xyzw"[: self.s.ranges[v].components]
+        return [f"{self.texel_of_range(v, p, place)} = {e}.{swizzle};" for p, e in self.planes(v)]
 
     def text(self, main: list[str], layouts: list[str]) -> str:
         extension = "#extension GL_EXT_samplerless_texture_functions : require"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Domain, PixelFunction, ScatterFunction, Variable
-from ....ad.ops.image.lookup import texel_of
+from ....ad.ops.image.lookup import texel_of, with_pairs
 from ....ad.ops.image.reduce import add_compensated
 from ....ad.ops.pixel.constant import Constant
 from ....ad.program import Program
@@ -99,6 +99,7 @@ class Gather(PixelFunction):
     """
 
     fields = ("table", "source", "longest")
+    ranges = 1
     no_derivative = "is made when a plan is built; take derivatives of F.scatter_add"
     table: Domain
     source: Domain
@@ -190,7 +191,7 @@ def gather_at_lists(program: Program, model: DeviceModel, options: PlanOptions, 
 
 def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variable | None:
     """The table of a scatter, with a gather for each pair whose index is a list; None if there is no such pair."""
-    bound, *_ = f.inputs
+    bound = f.inputs[0]
     if isinstance(bound.creator, Constant) and np.isfinite(bound.creator.value).all():
         return None
     gathers, others = [], []
@@ -198,14 +199,14 @@ def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variabl
         known = _longest(index, f, moving)
         # Views share a table, and do not count: a plan for many has the passes of a plan for one.
         if known is None or not _pays(known[0], model) or known[1] > MOST:
-            others += [value, index]
+            others.append((value, index))
             continue
         ranges, entries = (InverseList(index, f.table, f.source, part) for part in ("ranges", "entries"))
         gather = Gather(value, ranges, entries, table=f.table, source=f.source, longest=known[1])
         gathers.append(gather.output)
     if not gathers:
         return None
-    total = f.rebuild(bound, *others).output if others else None
+    total = with_pairs(f, others) if others else None
     for term in gathers:
         total = term if total is None else total + term
     return total

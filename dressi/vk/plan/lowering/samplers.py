@@ -121,7 +121,7 @@ def _computed(
         if g is None or g in inside or v in (texture, uv, *kept) or not readers[v] <= inside:
             continue
         inside.add(g)
-        seconds += operations(g) / model.fragment_rate
+        seconds += operations(g) / model.rate
         for k, (x, access) in enumerate(zip(g.inputs, g.access, strict=True)):
             if access is Access.SAME_PIXEL:
                 stack.append(x)

@@ -17,7 +17,11 @@ class DeviceModel:
     | fragment_rate     | arithmetic operations a second in fragment shaders, all lanes together |
     | compute_rate      | the same in compute shaders |
     | fetch_rate        | texels fetched a second, from caches |
-    | store_rate        | texels that shaders write a second: attachments, storage images, atomics |
+    | store_rate        | texels that fragment shaders write to attachments a second |
+    | image_store_rate  | texels that shaders write to storage images a second |
+    | buffer_store_rate | texels that shaders write to storage buffers a second |
+    | buffer_fetch_rate | texels that shaders read from storage buffers a second |
+    | atomic_rate       | atomic operations on storage buffers a second |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
     | bilinear_error    | error of bilinear filtering by the sampler, relative to the range of values |
     | nearest_error     | the same of choosing the nearest texel |
@@ -45,6 +49,10 @@ class DeviceModel:
     fetch_rate: float
     filter_rate: float
     store_rate: float
+    image_store_rate: float
+    buffer_store_rate: float
+    buffer_fetch_rate: float
+    atomic_rate: float
     fill_rate: float
     vertex_rate: float
     fetch_latency: float
@@ -60,19 +68,24 @@ class DeviceModel:
     prefers_attachments: bool = True
 
     @property
+    def rate(self) -> float:
+        """Operations a second of work on each pixel, in the shaders that the device prefers."""
+        return self.compute_rate if self.prefers_dispatches else self.fragment_rate
+
+    @property
     def operation(self) -> float:
         """Seconds of one operation of one invocation while all lanes are busy."""
-        return self.lanes / self.fragment_rate
+        return self.lanes / self.rate
 
     @property
     def fetch(self) -> float:
         """Operations in the time of fetching a texel."""
-        return self.fragment_rate / self.fetch_rate
+        return self.rate / self.fetch_rate
 
     @property
     def store(self) -> float:
         """Operations in the time of writing a texel."""
-        return self.fragment_rate / self.store_rate
+        return self.rate / (self.image_store_rate if self.prefers_dispatches else self.store_rate)
 
     @property
     def stage(self) -> float:
@@ -100,9 +113,10 @@ class DeviceModel:
         """The model with these planner's quantities, in operations, instead of its own; 0 lanes: its own."""
         model = replace(self, lanes=lanes or self.lanes)
         if fetch is not None:
-            model = replace(model, fetch_rate=self.fragment_rate / fetch if fetch else inf)
+            model = replace(model, fetch_rate=self.rate / fetch if fetch else inf)
         if store is not None:
-            model = replace(model, store_rate=self.fragment_rate / store if store else inf)
+            kind = "image_store_rate" if self.prefers_dispatches else "store_rate"
+            model = replace(model, **{kind: self.rate / store if store else inf})
         if stage is not None:
             model = replace(model, render_pass=stage * model.operation, barrier=0.0)
         return model

@@ -4,11 +4,13 @@ inline."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from ....ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
 from ....ad.types import Access
 
+NOT_LONGER: Mapping[Function, int] = MappingProxyType({})
 VIEWS = 64
 """Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no shorter."""
 
@@ -22,13 +24,15 @@ def iterations(f: Function, most: int) -> int:
 
 class Walks:
     """stored: whether a Variable is read from an image; all others are made again by their readers. most: see
-    ``iterations``; 0 counts what there is.
+    ``iterations``; 0 counts what there is. longer: the iterations of Functions whose lists grew since the plan was made.
 
     A sum of 8 texels, each of which is a sum of 4 that nobody stored, walks 8 + 8 * 4 iterations.
     """
 
-    def __init__(self, stored: Callable[[Variable], bool], most: int = 0):
-        self._stored, self._most = stored, most
+    def __init__(
+        self, stored: Callable[[Variable], bool], most: int = 0, longer: Mapping[Function, int] = NOT_LONGER
+    ):
+        self._stored, self._most, self._longer = stored, most, longer
         self._made: dict[Variable, int] = {}
         self._of: dict[Function, int] = {}
 
@@ -38,7 +42,7 @@ class Walks:
         if f in self._of:
             return self._of[f]
         domain = f.source if isinstance(f, ScatterFunction) else f.output.domain
-        own = total = iterations(f, self._most)
+        own = total = self._longer.get(f, iterations(f, self._most))
         if isinstance(f, RasterFunction) and f.fragment is not None:
             total += sum(g.iterations for g in f.fragment.functions)
         for x, access in zip(f.inputs, f.access, strict=True):
@@ -60,11 +64,14 @@ class Calls:
     """How many Functions a driver compiles in the values that a Function makes again at other texels, calls inside of
     calls included: drivers inline each call, and every level of a pyramid has four of the level before.
 
-    stored: whether a Variable costs nothing, because it is read from an image or is a constant.
+    stored: whether a Variable costs nothing, because it is read from an image or is a constant.  weight: what each Function
+    counts.
     """
 
-    def __init__(self, stored: Callable[[Variable], bool]):
-        self._stored = stored
+    def __init__(
+        self, stored: Callable[[Variable], bool], weight: Callable[[Function], float] = lambda f: 1.0
+    ):
+        self._stored, self._weight = stored, weight
         self._made: dict[Variable, float] = {}
         self._of: dict[Function, float] = {}
 
@@ -84,8 +91,13 @@ class Calls:
 
     def _making(self, v: Variable) -> float:
         if v not in self._made:
-            self._made[v] = sum(1.0 + self.of(f) for f in _at_same_pixel(v, self._stored))
+            self._made[v] = sum(self._weight(f) + self.of(f) for f in _at_same_pixel(v, self._stored))
         return self._made[v]
+
+
+def loops(f: Function) -> float:
+    """Loops in the snippet of a Function, as a weight of ``Calls``."""
+    return float(f.iterations > 1)
 
 
 def calls(f: Function, k: int) -> float:

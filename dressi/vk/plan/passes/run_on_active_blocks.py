@@ -75,6 +75,7 @@ class _Choice:
                 self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
         self.known = known
         self.lists: dict[Domain, list[ActiveBlocks]] = {}
+        self.narrower: dict[tuple[tuple[Variable, float], ...], ActiveBlocks] = {}
         self.chosen: dict[SubStage, ActiveBlocks] = {}
 
     def choose(self) -> bool:
@@ -83,7 +84,7 @@ class _Choice:
             if self._saves(s) > 0 and self.limits.violation(_dispatched(s)) is None:
                 found = next((b for b in self._lists(s.domain) if self._all_known(k, b)), None)
                 if found is not None:
-                    self.chosen[s] = found
+                    self.chosen[s] = self._narrowed(k, found)
         for s in reversed(self.sub_stages):
             self._follow_readers(s)
         # Drop those that gain nothing one by one: without one of them others may have to fill more images.
@@ -143,6 +144,16 @@ class _Choice:
             for v in scalars
             if v.domain == f.output.domain
         ]
+
+    def _narrowed(self, k: int, blocks: ActiveBlocks) -> ActiveBlocks:
+        """The list without the images that SubStage ``k`` does not need in it: soft edges are then worked on where there are
+        edges, and not everywhere inside of the outline."""
+        for pair in blocks.quiet if len(blocks.quiet) > 1 else ():
+            rest = tuple(p for p in blocks.quiet if p is not pair)
+            fewer = self.narrower.setdefault(rest, ActiveBlocks(blocks.domain, rest, blocks.shared))
+            if rest and self._all_known(k, fewer):
+                blocks = fewer
+        return blocks
 
     def _all_known(self, k: int, blocks: ActiveBlocks) -> bool:
         """Whether all outputs of SubStage ``k`` are known outside of the blocks, and the list does not depend on it."""
@@ -247,12 +258,12 @@ class _Choice:
         return self._saves(first) - self._fills(first) > extra
 
     def _follow_readers(self, s: SubStage) -> None:
-        """Runs a SubStage on the list of its readers, if its outputs are read under that list alone, or are known
-        outside of it."""
+        """Runs a SubStage on a list of its readers, or on that of all rasters, if its outputs are read under that list
+        alone, or are known outside of it."""
         if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_dispatched(s)) is not None:
             return
-        users = (self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ()))
-        for blocks in dict.fromkeys(users):
+        users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
+        for blocks in dict.fromkeys((*users, *self._lists(s.domain)[-1:])) if any(users) else ():
             if blocks is None or blocks.domain != s.domain:
                 continue
             known = self._known_outputs(s, blocks)
@@ -271,11 +282,18 @@ class _Choice:
         return all(
             not elsewhere
             and (
-                self.chosen.get(s) is blocks
+                self._within(self.chosen.get(s), blocks)
                 or (isinstance(s.work, Raster) and s.functions[0].output in known)
             )
             for s, elsewhere in self.readers.get(v, ())
         )
+
+    def _within(self, part: ActiveBlocks | None, blocks: ActiveBlocks) -> bool:
+        """Whether all blocks of a list are among ``blocks``: what decides it is quiet outside of these."""
+        if part is None or part.domain != blocks.domain:
+            return False
+        known = self._values(blocks)
+        return all(v in known and known[v] == value for v, value in part.quiet)
 
     # ---- what it costs
     def _filled(self, s: SubStage) -> list[Variable]:

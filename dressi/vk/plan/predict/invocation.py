@@ -22,13 +22,14 @@ TYPICAL_LOOP = 8
 
 @dataclass(frozen=True)
 class Invocation:
-    """operations: arithmetic.  fetches: texels, of all planes.  walk: texels that the longest loop visits, loops inside
+    """operations: arithmetic.  fetches: texels of images, of all planes.  loads: texels of storage buffers.  walk: texels that the longest loop visits, loops inside
     of loops multiplied.  chain: fetches that wait for each other."""
 
     operations: float = 0.0
     fetches: float = 0.0
     walk: float = 0.0
     chain: float = 0.0
+    loads: float = 0.0
 
     def and_then(self, other: Invocation) -> Invocation:
         """This one's work, then the other's, by the same invocation."""
@@ -37,12 +38,17 @@ class Invocation:
             self.fetches + other.fetches,
             max(self.walk, other.walk),
             self.chain + other.chain,
+            self.loads + other.loads,
         )
 
     def times(self, n: float) -> Invocation:
         """The work in a loop of n iterations."""
         return Invocation(
-            n * self.operations, n * self.fetches, n * max(self.walk, 1.0), n * max(self.chain, 1.0)
+            n * self.operations,
+            n * self.fetches,
+            n * max(self.walk, 1.0),
+            n * max(self.chain, 1.0),
+            n * self.loads,
         )
 
 
@@ -60,6 +66,7 @@ class Shader:
 
     def __init__(self, s: SubStage, at_hand: Iterable[Variable] = ()):
         self._stored = {r.variable for r in s.reads} | set(s.channels)
+        self._buffered = set(s.ranges).union(v for v, (whole, _) in s.channels.items() if whole in s.ranges)
         self._at_hand = set(at_hand)
         self._elsewhere: dict[Variable, Invocation] = {}
 
@@ -75,6 +82,9 @@ class Shader:
     def stored(self, v: Variable) -> bool:
         return v in self._stored or v.creator is None
 
+    def buffered(self, v: Variable) -> bool:
+        return v in self._buffered
+
     def free(self, v: Variable) -> bool:
         return v in self._at_hand
 
@@ -82,7 +92,9 @@ class Shader:
         """One evaluation of a value at another texel."""
         if v not in self._elsewhere:
             if self.stored(v):
-                self._elsewhere[v] = Invocation(0.0, float(len(v.vtype.planes)), 0.0, 1.0)
+                texels, buffered = float(len(v.vtype.planes)), self.buffered(v)
+                fetched, loaded = (0.0, texels) if buffered else (texels, 0.0)
+                self._elsewhere[v] = Invocation(0.0, fetched, 0.0, 1.0, loaded)
             else:
                 self._elsewhere[v] = self.run([v])
         return self._elsewhere[v]
@@ -94,12 +106,12 @@ class _Counted:
     def __init__(self, shader: Shader):
         self._shader = shader
         self._ready: dict[Variable, float] = {}
-        self._operations = self._fetches = self._walk = 0.0
+        self._operations = self._fetches = self._loads = self._walk = 0.0
 
     @property
     def total(self) -> Invocation:
         chain = max(self._ready.values(), default=0.0)
-        return Invocation(self._operations, self._fetches, self._walk, chain)
+        return Invocation(self._operations, self._fetches, self._walk, chain, self._loads)
 
     def value(self, v: Variable) -> None:
         """The value at the invocation's own pixel, with everything that makes it."""
@@ -126,6 +138,7 @@ class _Counted:
             count = max(loops, 1.0) if math.isinf(count) else count
             self._operations += count * one.operations
             self._fetches += count * one.fetches
+            self._loads += count * one.loads
             most = max(float(f.iterations), loops)
             self._walk = max(self._walk, max(one.walk, 1.0) * most, one.walk)
             step = max(step, one.chain * max(loops, 1.0) if count else 0.0)
@@ -136,7 +149,10 @@ class _Counted:
         if v in self._ready:
             return
         free = self._shader.free(v)
-        self._fetches += 0.0 if free else float(len(v.vtype.planes))
+        if not free and self._shader.buffered(v):
+            self._loads += len(v.vtype.planes)
+        elif not free:
+            self._fetches += len(v.vtype.planes)
         self._ready[v] = 0.0 if free else 1.0
 
     def _makers(self, v: Variable) -> list[Function]:

@@ -16,9 +16,9 @@ from functools import cached_property, singledispatch
 from typing import Any
 
 from ....ad.graph import Domain, Function, RasterFunction, Variable
+from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
-from ..glsl.invocation import BLOCK
 from ..lists import LISTING, FaceList, vertices_expected
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
@@ -40,6 +40,7 @@ from ..substage import (
     Work,
 )
 from .invocation import Invocation, Shader
+from .loads import Load, Stores
 from .traffic import copied_bytes, stage_bytes
 
 COVERED, LISTED = 1.0, 1 / 8
@@ -51,36 +52,8 @@ PUT = 30.0
 
 
 @dataclass(frozen=True)
-class Load:
-    """Work of one kind of shader: invocations, what each does, and texels that it stores.
-
-    dispatched: as compute shader.  vertices, filled: what the fixed-function part transforms, and the pixels of attachments
-    that it clears and tests.
-    """
-
-    invocations: int
-    each: Invocation
-    stores: float = 0.0
-    dispatched: bool = False
-    vertices: int = 0
-    filled: int = 0
-
-    def seconds(self, model: DeviceModel) -> float:
-        """Of work and dependent fetches, whichever takes longer."""
-        rate = model.compute_rate if self.dispatched else model.fragment_rate
-        one = (
-            self.each.operations / rate
-            + self.each.fetches / model.fetch_rate
-            + self.stores / model.store_rate
-        )
-        work = model.rounds(self.invocations) * model.lanes * one
-        fixed = self.vertices / model.vertex_rate + self.filled / model.fill_rate
-        return max(work, self.each.chain * model.fetch_latency) + fixed
-
-
-@dataclass(frozen=True)
 class StagePrediction:
-    """One Stage: ``invocations``, ``operations`` and ``fetches`` of all, ``bytes`` that leave the chip, ``walk``: texels
+    """One Stage: ``invocations``, ``operations`` and ``fetches`` (from buffers too) of all, ``bytes`` that leave the chip, ``walk``: texels
     that one invocation visits in a loop, ``chain``: fetches of one invocation that wait for each other.
 
     seconds: predicted.  measured: seconds by timestamps, None where nothing was measured.
@@ -148,6 +121,11 @@ def predict(plan: Plan, model: DeviceModel) -> Prediction:
     return Prediction(model, tuple(found))
 
 
+def stage_seconds(plan: Plan, model: DeviceModel) -> list[float]:
+    """What each Stage is predicted to take when it runs, those of ``static`` first."""
+    return [_predict(plan, stage, 0, model).seconds for stage in plan.stages]
+
+
 def stage_name(stage: Stage) -> str:
     """Kinds of work and domains of the SubStages."""
     return " | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages)
@@ -169,7 +147,7 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
         functions=", ".join(names),
         invocations=sum(load.invocations + load.vertices for load in loads),
         operations=sum(load.invocations * load.each.operations for load in loads),
-        fetches=sum(load.invocations * load.each.fetches for load in loads),
+        fetches=sum(load.invocations * (load.each.fetches + load.each.loads) for load in loads),
         bytes=moved,
         walk=max((load.each.walk for load in loads), default=0.0),
         chain=max((load.each.chain for load in loads), default=0.0),
@@ -210,13 +188,13 @@ def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
     sparse = isinstance(work, SparseWork) and work.sparse is not None
     each = Shader(s).run(_own_outputs(s), s.body)
     pixels = round((ACTIVE if sparse else 1.0) * _texels(s.domain))
-    loads = [Load(pixels, each, float(planes(s.outputs)), not s.draws)]
+    loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
     if work.fused:
         once = Invocation()
         for other in work.fused:
             once = once.and_then(Shader(other).run(other.outputs, other.body))
         tiles = max(other.domain.batch for other in work.fused)
-        stores = float(sum(planes(other.outputs) for other in work.fused))
+        stores = Stores(images=float(sum(planes(other.outputs) for other in work.fused)))
         loads.append(Load(tiles, once, stores, not s.draws))
     return loads
 
@@ -228,7 +206,8 @@ def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
     read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)
     kept = planes(v for v in s.outputs if v in plan.images.passing[1])
     each = replace(first.each, fetches=max(first.each.fetches - read, 0.0))
-    return [replace(first, each=each, stores=max(first.stores - kept, 0.0)), *others]
+    stores = replace(first.stores, attachments=max(first.stores.attachments - kept, 0.0))
+    return [replace(first, each=each, stores=stores), *others]
 
 
 def _own_outputs(s: SubStage) -> list[Variable]:
@@ -253,13 +232,14 @@ def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
         pixels, vertices = _fragments(s.domain, work.faces), _vertices(work.raster, work.faces)
     elif isinstance(work, SparseWork) and work.sparse is not None:
         pixels = round(ACTIVE * pixels)
-    loads = [Load(pixels, each, added + planes(made), not isinstance(work, ScatterDraw), vertices)]
+    stores = replace(Stores.of(s, made), atomics=float(added))
+    loads = [Load(pixels, each, stores, not isinstance(work, ScatterDraw), vertices)]
     cells = sums.components * sums.slots
-    total, outputs, drawn = Invocation(cells * PUT, 2.0 * cells), [f.output], False
+    total, outputs, drawn = Invocation(cells * PUT, loads=2.0 * cells), [f.output], False
     if epilogue is not None:
         total = total.and_then(Shader(epilogue, [f.output]).run(_own_outputs(epilogue), epilogue.body))
         outputs, drawn = list(epilogue.outputs), epilogue.draws
-    loads.append(Load(_texels(f.output.domain), total, float(planes(outputs)), not drawn))
+    loads.append(Load(_texels(f.output.domain), total, Stores.of(s, outputs), not drawn))
     return loads
 
 
@@ -273,7 +253,9 @@ def _(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
     if f.fragment is not None:
         each = shader.run(f.fragment.roots, _of_fragment(f, s))
     filled = (1 + s.has_depth) * _texels(s.domain)
-    return [Load(_fragments(s.domain, work.faces), each, 1.0, False, _vertices(f, work.faces), filled)]
+    return [
+        Load(_fragments(s.domain, work.faces), each, Stores(1.0), False, _vertices(f, work.faces), filled)
+    ]
 
 
 def _of_fragment(f: RasterFunction, s: SubStage) -> list[Function]:
@@ -295,7 +277,9 @@ def _(work: Reduction, s: SubStage, plan: Plan) -> list[Load]:
     assert isinstance(f, GroupReduction)
     texel = Shader(s).elsewhere(f.inputs[0]).and_then(Invocation(f.operations * f.output.vtype.components))
     each = texel.times(f.run).and_then(Invocation((f.iterations - f.run) * LOOP))
-    return [Load(_texels(s.domain) * f.invocations, each, planes(s.outputs) / f.invocations, True)]
+    return [
+        Load(_texels(s.domain) * f.invocations, each, Stores.of(s, s.outputs).times(1 / f.invocations), True)
+    ]
 
 
 @_loads.register
@@ -304,7 +288,9 @@ def _(work: ListFaces, s: SubStage, plan: Plan) -> list[Load]:
     faces, lanes = work.faces, work.faces.invocations
     steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
     each = Shader(s).run([*s.outputs, faces.live], s.body).times(faces.run).and_then(Invocation(steps))
-    return [Load(lanes * faces.segments * s.domain.batch, each, float(faces.run * planes(s.outputs)), True)]
+    return [
+        Load(lanes * faces.segments * s.domain.batch, each, Stores.of(s, s.outputs).times(faces.run), True)
+    ]
 
 
 @_loads.register
@@ -314,5 +300,5 @@ def _(work: ListBlocks, s: SubStage, plan: Plan) -> list[Load]:
     blocks = -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
     pixel = Invocation(LOOP, float(len(work.blocks.quiet)), 0.0, 1.0)
     if work.blocks.shared:
-        return [Load(blocks * BLOCK * BLOCK, pixel, 1.0 / (BLOCK * BLOCK), True)]
-    return [Load(blocks, pixel.times(BLOCK * BLOCK), 1.0, True)]
+        return [Load(blocks * BLOCK * BLOCK, pixel, Stores(buffers=1.0 / (BLOCK * BLOCK)), True)]
+    return [Load(blocks, pixel.times(BLOCK * BLOCK), Stores(buffers=1.0), True)]

@@ -6,7 +6,7 @@ fetched many times count once, since caches hold them, and those of sparse draws
 
 from __future__ import annotations
 
-from ....ad.graph import ScatterFunction, Variable
+from ....ad.graph import ScatterFunction
 from ..glsl.fixed_point import accumulators_of
 from ..plan import Plan
 from ..substage import Binding, Stage
@@ -22,10 +22,10 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
         for read in s.reads:
             attached = read.binding is Binding.ATTACHMENT
             if not (attached and read.variable in on_chip):
-                total += image_bytes(plan, read.variable)
+                total += plan.images.bytes_of(read.variable)
             if attached and tiler:
                 on_chip.add(read.variable)
-        total += sum(image_bytes(plan, v) for v in s.outputs if v not in inside)
+        total += sum(plan.images.bytes_of(v) for v in s.outputs if v not in inside)
         if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
             (width, height), batch = s.domain
             total += 2 * 4 * width * height * batch  # depth, cleared and tested
@@ -43,9 +43,4 @@ def step_bytes(plan: Plan, *, tiler: bool = False) -> int:
 
 def copied_bytes(plan: Plan) -> int:
     """Bytes of the copies before and after the Stages of a step."""
-    return sum(2 * image_bytes(plan, target) for target, _ in (*plan.step.saved, *plan.step.copies))
-
-
-def image_bytes(plan: Plan, variable: Variable) -> int:
-    """Of all planes of a Variable; 0 where it has no image."""
-    return sum(plan.images.slots[k].bytes for k in plan.images.of.get(variable, ()))
+    return sum(2 * plan.images.bytes_of(target) for target, _ in (*plan.step.saved, *plan.step.copies))

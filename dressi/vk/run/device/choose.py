@@ -9,6 +9,15 @@ from ....errors import DeviceNotFoundError, InputError
 from .instance import Instance, PhysicalDevice
 
 _PREFERENCE = {"discrete": 0, "integrated": 1, "virtual": 2, "other": 3, "cpu": 4}
+_TRANSLATED = 5
+"""Of drivers that translate Vulkan to another interface and do not conform to it: below the CPU, whose results are right.
+They are used where the user names them."""
+_NOT_CONFORMANT = {23}  # VK_DRIVER_ID_MESA_DOZEN: Vulkan on Direct3D 12
+
+
+def preference(device: PhysicalDevice) -> int:
+    """How soon a device is chosen when the user names none; the smallest comes first."""
+    return _TRANSLATED if device.driver_id in _NOT_CONFORMANT else _PREFERENCE[device.type]
 
 
 def list_devices() -> list[PhysicalDevice]:
@@ -33,8 +42,8 @@ def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | N
         wanted, origin = config.device, " (DRESSI_DEVICE or config.device)"
     if isinstance(wanted, str):
         wanted = wanted.strip()
-    if wanted is None or wanted == "":
-        return min(devices, key=lambda d: (_PREFERENCE[d.type], "llvmpipe" not in d.name, d.index))
+    if left_to_us(wanted):
+        return min(devices, key=lambda d: (preference(d), "llvmpipe" not in d.name, d.index))
     if isinstance(wanted, PhysicalDevice):
         wanted = wanted.index
     elif isinstance(wanted, str) and wanted.isdecimal():
@@ -52,3 +61,9 @@ def choose(devices: list[PhysicalDevice], wanted: str | int | PhysicalDevice | N
         names = "; ".join(f"{d.index}: {d.name}" for d in devices)
         raise DeviceNotFoundError(f"there is no Vulkan device {wanted!r}{origin}; there are {names}")
     return found[0]
+
+
+def left_to_us(wanted: object) -> bool:
+    """Whether ``choose`` decides for this argument: nobody named a device."""
+    wanted = config.device if wanted is None else wanted
+    return wanted is None or (isinstance(wanted, str) and not wanted.strip())

@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ....errors import DeviceError
 from ...plan.sync.barriers import Barrier
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage
+from .queue import Passage
 
 _BUFFERS = 64  # command buffers in flight at most
+LONGEST = 8192
+"""Command buffers of one submission of a sequence, see ``Commands.submit_together``."""
 _SUBMISSIONS = 16  # calls of vkQueueSubmit in flight at most
 
 
@@ -20,7 +25,8 @@ _SUBMISSIONS = 16  # calls of vkQueueSubmit in flight at most
 class _Submission:
     ticket: int
     fence: Any
-    buffers: int
+    buffers: Sequence[Any]
+    passage: Passage
 
 
 class Commands:
@@ -36,11 +42,11 @@ class Commands:
         self._free = list(self._fences)
         self._under_way: deque[_Submission] = deque()
         self._ticket = 0
+        self._allocated: set[Any] = set()
         # One submit info for all submissions: nothing is made anew in a step.
         self._batch = vk.ffi.new("VkCommandBuffer[]", _BUFFERS)
         self._info = vk.ffi.new("VkSubmitInfo*")
         self._info.sType = vk.VK_STRUCTURE_TYPE_SUBMIT_INFO
-        self._info.pCommandBuffers = self._batch
 
     # ---- recording
     def allocate(self) -> Any:
@@ -49,10 +55,14 @@ class Commands:
         info = vk.VkCommandBufferAllocateInfo(
             commandPool=self.pool, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
         )
-        return vk.vkAllocateCommandBuffers(self.device.handle, info)[0]
+        buffer = vk.vkAllocateCommandBuffers(self.device.handle, info)[0]
+        self._allocated.add(buffer)
+        return buffer
 
     def release(self, buffer: Any) -> None:
         """Free a command buffer that is not in flight."""
+        self._allocated.discard(buffer)
+        self.device.work.pace.forget(buffer)
         self.device.vk.vkFreeCommandBuffers(self.device.handle, self.pool, 1, [buffer])
 
     def record(self, write: Callable[[Any], None], buffer: Any = None) -> Any:
@@ -60,6 +70,7 @@ class Commands:
         a full barrier."""
         vk = self.device.vk
         buffer = self.allocate() if buffer is None else buffer
+        self.device.work.pace.forget(buffer)
         flags = vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
         vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo(flags=flags))
         self.barrier(buffer)
@@ -98,7 +109,8 @@ class Commands:
         vk.vkCmdPipelineBarrier(buffer, everything, after, 0, 1, [memory], 0, None, 0, None)
 
     def initialize(self, images: list[DeviceImage], zero: list[DeviceImage]) -> None:
-        """Bring new images into their layouts, and fill those in ``zero`` with zeros."""
+        """Bring new images into their layouts, and fill those in ``zero`` with zeros. Ranges of buffers have no layout."""
+        images = [image for image in images if isinstance(image, DeviceImage)]
         vk = self.device.vk
         color, depth = (
             vk.VkImageSubresourceRange(aspect, 0, 1, 0, 1)
@@ -137,69 +149,107 @@ class Commands:
         if images:
             self.once(write)
 
+    def clear(self, buffer: Any, image: DeviceImage, texel: np.ndarray) -> None:
+        """Record that all texels of an image become this one."""
+        vk = self.device.vk
+        kind = "int32" if texel.dtype.kind == "i" else "float32"
+        value = vk.VkClearColorValue(**{kind: texel.ravel().tolist()})
+        color = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
+        vk.vkCmdClearColorImage(buffer, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [color])
+
+    def copy(self, buffer: Any, sources: Sequence[DeviceImage], targets: Sequence[DeviceImage]) -> None:
+        """Record copies of whole images into others of their kind."""
+        vk = self.device.vk
+        general = vk.VK_IMAGE_LAYOUT_GENERAL
+        layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
+        for source, target in zip(sources, targets, strict=True):
+            extent = vk.VkExtent3D(source.slot.width, source.slot.height, 1)
+            region = vk.VkImageCopy(srcSubresource=layers, dstSubresource=layers, extent=extent)
+            vk.vkCmdCopyImage(buffer, source.handle, general, target.handle, general, 1, [region])
+
     def zero(self, buffer: DeviceBuffer) -> None:
         """Fill a buffer with zeros."""
         vk = self.device.vk
         self.once(lambda b: vk.vkCmdFillBuffer(b, buffer.handle, 0, buffer.size, 0))
 
     # ---- submitting
+    @property
+    def last(self) -> int:
+        """The ticket of the last submission, also where a ctrl-C kept ``submit`` from returning it."""
+        return self._ticket
+
     def submit(self, *buffers: Any, times: int = 1) -> int:
-        """Submit command buffers, the last one ``times`` times. Waits while more than ``_BUFFERS`` are in flight.
-        Returns the ticket."""
+        """Submit command buffers, all of them ``times`` times, in submissions whose length the device's ``Pace`` decides.
+        Waits while more than ``_BUFFERS`` are in flight. Returns the ticket. A ctrl-C ends it between two times."""
+        return self._send([*buffers] * times, _BUFFERS, _BUFFERS, 0, len(buffers))
+
+    def submit_together(self, buffers: Sequence[Any], head: int, unit: int) -> int:
+        """The same of a long sequence: as many at once as the ``Pace`` allows, up to ``LONGEST``, and up to twice as many
+        in flight. A ctrl-C ends it behind the first ``head`` of them, or a multiple of ``unit`` later."""
+        return self._send(buffers, LONGEST, 2 * LONGEST, head, unit)
+
+    def _send(self, buffers: Sequence[Any], together: int, in_flight: int, head: int, unit: int) -> int:
         self.device.check_thread()
-        *first, last = buffers
-        left = len(first) + times
-        while left:
-            count = min(left, _BUFFERS)
-            for k in range(count):
-                self._batch[k] = first.pop(0) if first else last
-            self._make_room(count)
-            self._submit(count)
-            left -= count
+        first, end, interrupt = 0, len(buffers), None
+        while first < end:
+            try:
+                self._look()
+                front = buffers[first : min(first + together, end)]
+                now = front[: self.device.work.pace.count(front, together)]
+                self._make_room(len(now), in_flight)
+                self._submit(now)
+                first += len(now)
+            except KeyboardInterrupt as error:
+                if interrupt is not None:
+                    raise
+                # What belongs together is not left half done.
+                end = min(head + max(-((head - first) // unit), 0) * unit, end) if first else 0
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
         return self._ticket
 
-    def submit_together(self, buffers: Sequence[Any]) -> int:
-        """Submit all command buffers of a sequence at once, however many they are. Waits for earlier submissions until at
-        most one such sequence is in flight. Returns the ticket."""
-        self.device.check_thread()
-        long = [s for s in self._under_way if s.buffers > _BUFFERS]
-        if len(long) > 1:
-            self.wait(long[-2].ticket)
-        if not self._free:
-            self.wait(self._under_way[0].ticket)
-        sequence = self.device.vk.ffi.new("VkCommandBuffer[]", list(buffers))
-        kept, self._info.pCommandBuffers = self._info.pCommandBuffers, sequence
-        try:
-            self._submit(len(sequence))
-        finally:
-            self._info.pCommandBuffers = kept
-        return self._ticket
-
-    def _make_room(self, count: int) -> None:
+    def _make_room(self, count: int, in_flight: int) -> None:
         """Wait for the oldest submissions until ``count`` more command buffers may follow."""
-        busy = sum(s.buffers for s in self._under_way)
-        while self._under_way and (busy + count > _BUFFERS or not self._free):
-            busy -= self._under_way[0].buffers
+        busy = sum(len(s.buffers) for s in self._under_way)
+        while self._under_way and (busy + count > in_flight or not self._free):
+            busy -= len(self._under_way[0].buffers)
             self.wait(self._under_way[0].ticket)
 
-    def _submit(self, count: int) -> None:
-        fence = self._free.pop()
-        self._info.commandBufferCount = count
+    def _submit(self, buffers: Sequence[Any]) -> None:
+        fence, sequence = self._free.pop(), self._batch
+        if len(buffers) > _BUFFERS:
+            sequence = self.device.vk.ffi.new("VkCommandBuffer[]", len(buffers))
+        sequence[0 : len(buffers)] = buffers
+        self._info.pCommandBuffers, self._info.commandBufferCount = sequence, len(buffers)
+        passage = self.device.work.began()
         try:
             self.device.work.submit(self._info, fence)
         except DeviceError:
+            self.device.work.refused()
             self._free.append(fence)
             raise
         self._ticket += 1
-        self._under_way.append(_Submission(self._ticket, fence, count))
+        self._under_way.append(_Submission(self._ticket, fence, buffers, passage))
+
+    def _look(self) -> None:
+        """Note which submissions have ended. Does not wait."""
+        while self._under_way and self._signalled(self._under_way[0]):
+            self._retire(waited=False)
+
+    def _signalled(self, s: _Submission) -> bool:
+        vk, work = self.device.vk, self.device.work
+        if vk.lib.vkGetFenceStatus(self.device.handle, s.fence) == vk.VK_NOT_READY:
+            s.passage.seen = work.clock()
+            return False
+        return True  # or the device is lost; a wait says so
 
     def done(self, ticket: int) -> bool:
         """Whether a submission is done. Does not wait."""
-        vk = self.device.vk
         flying = next((s for s in self._under_way if s.ticket >= ticket), None)
         if flying is None:
             return True
-        if vk.lib.vkGetFenceStatus(self.device.handle, flying.fence) == vk.VK_NOT_READY:
+        if not self._signalled(flying):
             return False
         self.wait(flying.ticket)
         return True
@@ -207,18 +257,22 @@ class Commands:
     def wait(self, ticket: int | None = None) -> None:
         """Wait until a submission, or all of them, are done. Ctrl-C raises KeyboardInterrupt; the work goes on, and
         the next call waits for it again."""
-        ended = [s for s in self._under_way if ticket is None or s.ticket <= ticket]
-        if not ended:
-            return
-        vk, fences = self.device.vk, [s.fence for s in ended]
-        self.device.work.wait(fences)
-        vk.vkResetFences(self.device.handle, len(fences), fences)
-        for s in ended:
-            self._under_way.popleft()
-            self._free.append(s.fence)
+        while self._under_way and (ticket is None or self._under_way[0].ticket <= ticket):
+            self._retire(waited=not self._signalled(self._under_way[0]))
+
+    def _retire(self, waited: bool) -> None:
+        """Wait for the oldest submission. waited: it had not ended when the host looked."""
+        vk, work, s = self.device.vk, self.device.work, self._under_way[0]
+        work.wait([s.fence])
+        work.ended(s.passage, s.buffers, waited)
+        vk.vkResetFences(self.device.handle, 1, [s.fence])
+        self._under_way.popleft()
+        self._free.append(s.fence)
 
     def destroy(self) -> None:
         """Release everything. All work must have ended, see ``Device.settle``."""
+        for buffer in self._allocated:
+            self.device.work.pace.forget(buffer)
         for fence in self._fences:
             self.device.destroy(fence)
         self.device.destroy(self.pool)

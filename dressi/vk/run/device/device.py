@@ -10,10 +10,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
+from ....ad.graph.user_code import user_level
 from ....errors import DeviceError
+from ...plan.model.device import DeviceModel
+from ...plan.model.records import record_of
+from ..host.gpus import warn_of_hidden_gpus
 from ..shared import KEPT, Reference, SharedObjects
 from .allocator import BUDGET_EXTENSION, Allocator, Budget
-from .choose import choose
+from .choose import choose, left_to_us
 from .deferred import close_deferred
 from .instance import Instance, PhysicalDevice
 from .logical import LogicalDevice, adopt, create
@@ -32,9 +36,9 @@ class Device:
 
     The Device owns every object that ``create`` makes until ``destroy``; ``close`` (idempotent) destroys the rest.
     ``live_objects`` lists them, ``memory`` is the allocator, ``shared`` holds pipelines and layouts that several
-    programs use. Raises NoDriverError, DeviceNotFoundError, InputError
-    for anything else than a name, an index or a PhysicalDevice, and DeviceError for a device that lacks something
-    that dressi needs and in a process that was forked from one that used Vulkan.
+    programs use. Raises NoDriverError, DeviceNotFoundError, InputError for anything else than a name, an index or a
+    PhysicalDevice, and DeviceError for a device that lacks what dressi needs and in a process that was forked from one
+    that used Vulkan.
 
     >>> device = Device()
     >>> evaluate(F.square(3.0), device=device).item()  # the device is shared by all that is given it
@@ -45,6 +49,8 @@ class Device:
     >>> device.trim()  # pipelines that no program uses any more
     >>> device.wait(); "Pipeline" in device.live_objects(), type(device.messages)
     (True, <class 'list'>)
+    >>> device.record.lanes > 0, device.longest_submission < 60
+    (True, True)
     >>> device.close()
     """
 
@@ -53,6 +59,8 @@ class Device:
         self.handle = None
         instance = Instance.shared(validation)
         physical = choose(instance.physical_devices(), wanted)
+        if physical.type == "cpu" and left_to_us(wanted):
+            warn_of_hidden_gpus(physical.name, user_level())
         self._start(create(instance, physical, self._failed))
 
     def _start(self, logical: LogicalDevice) -> None:
@@ -160,9 +168,18 @@ class Device:
         return hashlib.sha256(key.encode()).hexdigest()[:24]
 
     @property
+    def record(self) -> DeviceModel:
+        """The model of the device's class, without measuring."""
+        return record_of(self.physical.type, self.physical.vendor_id, self.name, self.limits.lazy_images)
+
+    @property
+    def longest_submission(self) -> float:
+        """Seconds of the longest submission so far, as far as the host saw it end."""
+        return self.work.pace.longest
+
+    @property
     def compiles_late(self) -> bool:
-        """Whether the driver compiles a shader when it is first used, not when its pipeline is made. CPU drivers
-        do."""
+        """Whether the driver compiles a shader when it is first used, not with its pipeline. CPU drivers do."""
         return self.physical.type == "cpu"
 
     @property
@@ -172,8 +189,7 @@ class Device:
 
     @property
     def forked(self) -> bool:
-        """Whether this process is a fork of the one that opened the device. The driver's threads exist only in the
-        parent."""
+        """Whether this process is a fork of the one that opened the device; only that has the driver's threads."""
         return self._owner[0] != os.getpid()
 
     @property
@@ -277,9 +293,8 @@ class Device:
         return self.handle is not None and not self.forked and self.work.settle()
 
     def close(self) -> None:
-        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent; does
-        nothing in a forked process. Work that was interrupted by ctrl-C and does not end is abandoned, with a
-        warning."""
+        """Destroy everything that dressi made, and the device unless it is another program's. Idempotent; does nothing in a
+        forked process. Work that was interrupted by ctrl-C and does not end is abandoned, with a warning."""
         if self.handle is None or self.forked:
             return
         try:

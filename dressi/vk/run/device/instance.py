@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ....errors import DeviceError, NoDriverError, OutOfMemoryError
+from ....errors import DeviceError, NoDriverError
 from ..host.platforms import current
 from .results import Binding
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+_NO_DRIVER = {-9, -3}  # VK_ERROR_INCOMPATIBLE_DRIVER and VK_ERROR_INITIALIZATION_FAILED
 _ENABLE_SYNCHRONIZATION_VALIDATION = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 
 
@@ -54,6 +55,7 @@ class PhysicalDevice:
     api_version: str
     vendor_id: int
     device_id: int
+    driver_id: int  # VkDriverId; 0 where a driver does not tell
     handle: Any
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,7 +91,8 @@ class Instance:
 
     def __init__(self, validation: bool = False, *, host: Any = None):
         _check_fork()
-        self.vk = Binding(load_vulkan(), "Vulkan")
+        self.vk = Binding(load_vulkan(), "Vulkan", self._failed)
+        self._code = 0  # of the last call that failed
         self.validation = validation
         self.abandoned = False  # one of its devices was abandoned while it worked: nothing may be destroyed
         self.messages: list[str] = []
@@ -133,14 +136,22 @@ class Instance:
             enabledExtensionCount=len(extensions),
             ppEnabledExtensionNames=extensions,
         )
-        try:
-            self.handle = vk.vkCreateInstance(info, None)
-        except OutOfMemoryError:
-            raise
-        except DeviceError as error:
-            raise _no_driver() from error
+        self.handle = self._ask_drivers(lambda: vk.vkCreateInstance(info, None))
         if validation and self.names:
             self._messenger = self._listen()
+
+    def _failed(self, code: int) -> None:
+        self._code = code
+
+    def _ask_drivers(self, call: Callable[[], Any]) -> Any:
+        """The result of a call that the loader passes on to all drivers. Raises NoDriverError where it says that none
+        answers; a missing layer, an extension or memory has an error of its own."""
+        try:
+            return call()
+        except DeviceError as error:
+            if self._code in _NO_DRIVER:
+                raise _no_driver() from error
+            raise
 
     @classmethod
     def shared(cls, validation: bool = False) -> Instance:
@@ -184,12 +195,7 @@ class Instance:
     def physical_devices(self) -> list[PhysicalDevice]:
         """All devices of all drivers, in the loader's order. Raises NoDriverError when there is none."""
         vk = self.vk
-        try:
-            handles = list(vk.vkEnumeratePhysicalDevices(self.handle))
-        except OutOfMemoryError:
-            raise
-        except DeviceError as error:
-            raise _no_driver() from error
+        handles = self._ask_drivers(lambda: list(vk.vkEnumeratePhysicalDevices(self.handle)))
         if not handles:
             raise _no_driver()
         return [self._describe(k, handle) for k, handle in enumerate(handles)]
@@ -198,13 +204,14 @@ class Instance:
         vk = self.vk
         p = vk.vkGetPhysicalDeviceProperties(handle)
         kinds = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
-        driver, info = "", ""
+        driver, info, driver_id = "", "", 0
         if p.apiVersion >= vk.VK_MAKE_VERSION(1, 2, 0):
             details = vk.VkPhysicalDeviceDriverProperties()
             both = vk.VkPhysicalDeviceProperties2(pNext=details)
             vk.vkGetPhysicalDeviceProperties2(handle, both)
             driver = vk.ffi.string(details.driverName).decode()
             info = vk.ffi.string(details.driverInfo).decode()
+            driver_id = details.driverID
         version = _version(p.driverVersion)
         return PhysicalDevice(
             index,
@@ -215,6 +222,7 @@ class Instance:
             _version(p.apiVersion),
             p.vendorID,
             p.deviceID,
+            driver_id,
             handle,
         )
 

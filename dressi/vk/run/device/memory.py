@@ -119,6 +119,26 @@ class DeviceBuffer:
         self.device.destroy(self.handle)
 
 
+class DeviceRange:
+    """A range of a storage buffer that holds values of a plan."""
+
+    def __init__(self, slot: ImageSlot, buffer: DeviceBuffer):
+        self.slot, self.buffer = slot, buffer
+
+    def destroy(self, device: Device) -> None:
+        self.buffer.destroy()
+
+
+Stored = DeviceImage | DeviceRange
+
+
+def make_stored(device: Device, slot: ImageSlot, name: str) -> Stored:
+    """What a slot says: an image in an undefined layout, or a range of a storage buffer."""
+    if slot.in_buffer:
+        return DeviceRange(slot, DeviceBuffer(device, slot.bytes, name, host=False))
+    return make_image(device, slot, name)
+
+
 def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: Iterable[np.ndarray]) -> None:
     """Set the texels of each plane, (height, width, components of the slot), from an array of the Variable's
     shape."""

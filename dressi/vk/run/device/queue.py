@@ -13,9 +13,11 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from ....errors import DeviceError, DeviceLostError
+from ..host.pace import Pace
 from .results import Binding
 
 SLICE = 0.05
@@ -24,13 +26,25 @@ PATIENCE = 5.0
 """Seconds that ``settle`` waits after an interrupt, or when the process exits."""
 
 
+@dataclass
+class Passage:
+    """When a submission began and was last seen at work, by the host's clock. number: of the queue's submissions.
+    follows: whether it began behind work that the host had not seen end."""
+
+    number: int
+    began: float
+    seen: float
+    follows: bool
+
+
 class Queue:
     """The one queue of a device.
 
     lock: held during submissions, because only one thread at a time may use a queue and another program may submit to
     it too. lost: why nothing can be submitted any more, or None. abandoned: the device was given up while it worked,
     so none of its objects may be destroyed. exiting: the process is about to exit. on_interrupt: called when a ctrl-C
-    ends a wait; they may make the work that is left end sooner.
+    ends a wait; they may make the work that is left end sooner. pace: how long submissions take, and how much the next
+    one may hold. clock: seconds, for ``pace``.
     """
 
     def __init__(self, vk: Binding, device: Any, queue: Any, name: str, lock: AbstractContextManager[Any]):
@@ -39,6 +53,9 @@ class Queue:
         self.abandoned = False
         self.exiting = False
         self.on_interrupt: dict[Callable[[], None], None] = {}
+        self.pace, self.clock = Pace(), time.perf_counter
+        self._submitted = self._under_way = 0  # submissions between ``began`` and ``ended``
+        self._last = (0, 0.0, 0.0)  # number of the submission that ended last, and between which times it did
         self._interrupted = False  # ctrl-C ended the last wait
         self._in_vain = False  # the last ``settle`` ran out of time
         self._fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)  # of wait_idle
@@ -54,6 +71,31 @@ class Queue:
         self.check()
         with self.lock:
             self.vk.call("vkQueueSubmit", "refused work", self.handle, 0 if info is None else 1, info, fence)
+
+    def began(self) -> Passage:
+        """A submission whose end will be told to ``ended``."""
+        now = self.clock()
+        self._submitted += 1
+        self._under_way += 1
+        return Passage(self._submitted, now, now, self._under_way > 1)
+
+    def refused(self) -> None:
+        """The submission for which ``began`` was called failed."""
+        self._submitted -= 1
+        self._under_way -= 1
+
+    def ended(self, passage: Passage, buffers: Sequence[Any], waited: bool) -> None:
+        """A submission of these command buffers has ended. waited: the host saw it end just now."""
+        now = self.clock()
+        end = now if waited else passage.seen
+        earliest = latest = passage.began
+        if passage.follows:
+            number, earliest, latest = self._last
+            earliest = max(earliest, passage.began) if number == passage.number - 1 else passage.began
+            latest = max(latest, passage.began) if number == passage.number - 1 else end
+        self._last = (passage.number, max(end, earliest), now)
+        self._under_way -= 1
+        self.pace.ended(buffers, max(end - latest, 0.0), now - earliest)
 
     def wait(self, fences: Sequence[Any], patience: float | None = None) -> bool:
         """Wait until all fences are signalled, and return True; False if ``patience`` seconds pass first. Raises

@@ -80,6 +80,13 @@ class _Slot:
             self.destroy()
             self.staging = DeviceBuffer(self.commands.device, max(size, 1 << 12), "staging", host=True)
 
+    def submit(self) -> None:
+        """Submit the command buffer. After a ctrl-C it may be in flight."""
+        try:
+            self.commands.submit(self.buffer)
+        finally:
+            self.ticket = self.commands.last
+
     def places(self) -> list[tuple[DeviceImage, int, np.ndarray]]:
         """Each image with its offset in the staging buffer and its texels there, (height, width, components)."""
         assert self.staging is not None
@@ -138,7 +145,7 @@ class Transfers:
                 vk.vkCmdCopyBufferToImage(buffer, slot.staging.handle, image.handle, general, 1, [region])
 
         self.commands.record(write, slot.buffer)
-        slot.ticket = self.commands.submit(slot.buffer)
+        slot.submit()
 
     def download(
         self, images: list[DeviceImage], finish: Callable[[list[np.ndarray]], np.ndarray]
@@ -157,7 +164,7 @@ class Transfers:
             self.commands.to_host(buffer)
 
         self.commands.record(write, slot.buffer)
-        slot.ticket = self.commands.submit(slot.buffer)
+        slot.submit()
         reader = Readback(slot, finish)
         slot.reader = weakref.ref(reader)
         return reader
@@ -209,7 +216,10 @@ class Exchange:
 
     def submit(self) -> None:
         """Queue the copies behind all work so far."""
-        self._ticket = self._commands.submit(self._buffer)
+        try:
+            self._commands.submit(self._buffer)
+        finally:
+            self._ticket = self._commands.last
 
     def wait(self) -> None:
         """Wait until the copies that were queued last are done."""

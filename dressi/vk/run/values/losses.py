@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ad.objective import HISTORY, Objective
+from ....errors import DeviceError
 from ..executor import VulkanExecutor
 from ..steps import Steps
 from ..workspace import Workspace
@@ -34,6 +35,11 @@ class Losses:
         """All losses so far; waits for the steps that are not done."""
         if self._unread and executor is not None:
             count = int(self._workspace.read(self._objective.counter).result().reshape(()))
+            if not self._count <= count <= self._count + self._unread:
+                raise DeviceError(
+                    f"{self._workspace.device.name} counted {count - self._count} steps where at most {self._unread} were"
+                    " submitted; its driver is wrong: update it, or choose another device (`dressi devices` lists them)"
+                )
             ring = self._workspace.read(self._objective.history).result().reshape(-1)
             self.found += [float(ring[k % HISTORY]) for k in range(self._count, count)]
             self._count, self._unread = count, 0

@@ -11,9 +11,14 @@ from dressi.errors import InputError
 from dressi.render import DirectionalLight, Environment, PointLight, primitives, psnr, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
-from dressi.render.fit.dataset import Observations
+from dressi.render.fit import FitResult
+from dressi.render.fit.dataset import Dataset, Observations
 from dressi.render.fit.materials.material_fit import MaterialFit
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
+from dressi.render.fit.materials.recover import stages, with_material
+from dressi.render.fit.result import Timing
+from dressi.render.mesh import Mesh
+from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
@@ -96,3 +101,61 @@ def test_bad_options_are_refused(scene):
         MaterialFit(mesh, views, MaterialOptions(), PointLight((0, 1, 0)), make_engine)
     with pytest.raises(InputError, match="steps"):
         MaterialOptions(steps=0)
+
+
+@pytest.mark.one_driver
+def test_vertices_move_under_the_light(scene):
+    """A dented pear: its outlines and its shading show where the surface is."""
+    _, _, make_engine = scene
+    mesh = primitives.pear(32, 24, 8)
+    mesh.texture = 0.2 + 0.3 * np.random.default_rng(0).random((8, 8, 3))
+    mesh.material = Material(roughness=0.4)
+    cameras = ring(*mesh.bounding_sphere(), 4, (48, 48))
+    picture = render(mesh, cameras, light=SUN, filter="trilinear", samples=4)
+    views = Observations(cameras, picture.mask, picture.colour)
+    wave = 0.06 * np.sin(9 * mesh.positions @ (0.5, 0.8, 0.3))
+    dented = mesh.moved(mesh.positions * (1 + wave[:, None]))
+    options = MaterialOptions(("albedo", "roughness"), steps=60, texture_size=8, batch=0)
+    found = MaterialFit(dented, views, options, SUN, make_engine, moves=True).run()
+
+    def away(other: Mesh) -> float:
+        """The mean distance along the normals of the nearest true vertices."""
+        moves = other.positions[:, None] - mesh.positions
+        near = np.linalg.norm(moves, axis=2).argmin(1)
+        moves = np.take_along_axis(moves, near[:, None, None], 1)[:, 0]
+        return float(np.abs((moves * mesh.vertex_normals()[near]).sum(1)).mean())
+
+    assert found.finished and away(found.mesh) < 0.65 * away(dented)
+    assert found.losses[-1] < 0.1 * found.losses[0]
+    assert np.array_equal(found.mesh.faces, mesh.faces) and found.mesh.uvs is not None
+    assert check_surface(found.mesh).inside_out == 0
+
+
+@pytest.mark.one_driver
+def test_the_steps_of_a_recovery_are_shared_by_its_stages():
+    options = MaterialOptions("albedo,normal,light", steps=103)
+    whole, moving = stages(options, False), stages(options, True)
+    assert whole == [(options, False)]
+    assert [moves for _, moves in moving] == [False, True, False]
+    assert sum(part.steps for part, _ in moving) == 103
+    assert [part.optimize for part, _ in moving] == [("albedo", "light")] * 2 + [options.optimize]
+    alone = MaterialOptions("normal")
+    assert stages(alone, True) == [(alone, False)]
+
+
+def test_a_recovery_in_stages_goes_on_from_what_the_one_before_found(scene):
+    mesh, views, make_engine = scene
+    start = replace(mesh, texture=None, material=None)
+    options = MaterialOptions("albedo,roughness,normal,exposure", steps=80, texture_size=8, batch=0)
+    fitted = FitResult(start, [("shape", 1.0)], {}, Timing(), True)
+    dataset = Dataset(views, None, np.zeros(3), 1.0, mesh.bounds(), np.array([0.0, 1.0, 0.0]))
+    told = []
+    found = with_material(dataset, fitted, options, SUN, make_engine, progress=told.append, moves=True)
+    losses = [loss for phase, loss in found.losses if phase == "material"]
+    assert found.finished and len(losses) == 80 and told[-1].done == told[-1].total == 81
+    # No stage begins where the first one did; the loss of the second is of whole pictures.
+    assert losses[40] < 0.5 * losses[0] and losses[79] < losses[40]
+    assert not np.array_equal(found.mesh.positions, start.positions) and found.exposures is not None
+    polls = iter([False] * 3 + [True] * 9)
+    part = with_material(dataset, fitted, options, SUN, make_engine, stop=polls.__next__, moves=True)
+    assert not part.finished

@@ -147,6 +147,18 @@ def test_what_is_not_settled_is_made_apart(device):
     assert image in found.outputs and (sparse_of(found).fill[image] == 0.5).all()
 
 
+def assert_dense_bits(program, device, cost, options):
+    """Three steps give the leaves that are updated the bits of a plan without active blocks."""
+    found = []
+    for some in (options, replace(options, run_on_active_blocks=False)):
+        with VulkanExecutor(program, device, cost=cost, options=some) as run:
+            run.run(3)
+            run.wait()
+            found.append([run.recv(leaf) for leaf, _ in program.updates])
+    for a, b in zip(*found, strict=True):
+        assert (a == b).all()
+
+
 def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device):
     """Both need a value that is not settled outside, nobody else reads it, and to make it apart costs another pass."""
     size = (40, 24)
@@ -165,13 +177,45 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
     assert sparse_of(first).blocks is sparse_of(second).blocks
     assert wave in first.outputs and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
-    found = []
-    for some in (options, replace(options, run_on_active_blocks=False)):
-        with VulkanExecutor(program, device, cost=cost, options=some) as run:
-            run.run(3)
-            run.wait()
-            found.append([run.recv(v) for v in (x, y)])
-    for a, b in zip(*found, strict=True):
+    assert_dense_bits(program, device, cost, options)
+
+
+def test_what_is_read_on_fewer_blocks_does_not_keep_a_shader_dense(device):
+    """A scatter works under either of two rasters, and makes what another one reads under the first raster alone."""
+    size = (40, 24)
+    faces = triangle(0.5), triangle(1.0, depth=0.2)
+    hits = [F.greater_equal(face, 0) for face in faces]
+    either = F.logical_or(*hits)
+    x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
+    y = Variable(FLOAT, (4, 1), name="y", data=np.array([[[0.5, 0.4, 0.7, 0.6]]]))
+    wave = F.exp(F.sin(F.to_float(F.linear_index(size))))
+    wide = F.lookup(x, F.clamp(faces[1], 0, 2)) * wave
+    narrow = F.lookup(y, F.clamp(faces[0], 0, 2) + 1) * wave * wave
+    loss = F.sum(F.select(either, F.exp(wide), 0.0)) + F.sum(F.select(hits[0], F.exp(narrow), 0.0))
+    g, h = gradient(loss, [x, y])
+    program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
+    options = PlanOptions(rematerialize=False, store_operands=False, cache_static=False)
+    cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=8e3)
+    plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
+    first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
+    assert wave in first.outputs and wave in {r.variable for r in second.reads} and not sparse_of(first).fill
+    assert [len(sparse_of(s).blocks.quiet) for s in (first, second)] == [2, 1]
+    assert_dense_bits(program, device, cost, options)
+
+
+def test_a_list_of_several_rasters_leaves_out_those_that_do_not_matter(device):
+    """Work under either of two small rasters does not run wherever a large one hits."""
+    size = (40, 24)
+    large, *small = (triangle(s, depth=d) for s, d in ((9.0, 0.5), (0.3, 0.4), (0.5, 0.2)))
+    x = Variable(FLOAT, name="x", data=np.full((1, 1, 1), 0.3))
+    wave = F.exp(F.sin(F.to_float(F.linear_index(size)) * x))
+    edge = F.select(F.logical_or(*(F.greater_equal(face, 0) for face in small)), wave * wave, 0.25)
+    program = Program({"edge": edge, "large": large}, ((x, x * 1.01),))
+    plan, sparse = results(program, device, options=PlanOptions(**STORED))
+    _, dense = results(program, device, options=replace(DENSE, **STORED))
+    (made,) = (s for s in plan.sub_stages if edge in s.outputs)
+    assert set(sparse_of(made).blocks.decided_by) == set(small)
+    for a, b in zip(sparse, dense, strict=True):
         assert (a == b).all()
 
 

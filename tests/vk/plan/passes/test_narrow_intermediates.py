@@ -17,15 +17,17 @@ from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED, profile
 from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.substage import Scatter
 from dressi.vk.run.executor import VulkanExecutor
 
 NARROW = replace(DEFAULT, narrow_intermediates=True)
 SIZE = (64, 64)
 
 
-def two_passes() -> Program:
+def two_passes(image: Variable | None = None) -> Program:
     """A gradient image from an image that is read at other pixels, so that it has to be stored."""
-    image = Variable(FLOAT, SIZE, name="image", data=np.zeros((1, *SIZE)))
+    if image is None:
+        image = Variable(FLOAT, SIZE, name="image", data=np.zeros((1, *SIZE)))
     between = F.exp(F.sin(image) * 3.0) * F.cos(image * 5.0) + F.sqrt(F.abs(image))
     for _ in range(3):
         between = F.exp(F.sin(between)) + F.cos(between * 2.0) * F.exp(F.cos(between))
@@ -81,5 +83,29 @@ def test_forms_and_textures_hand_on_what_half_floats_hold(device):
         assert off["image"] < 1e-6 and off["gradient"] < 1e-6, f"{name}: {off}"
         with Trial(work, options=NARROW).engine(device) as engine:
             engine.step(3)
-            assert name != "face" or any(s.narrow for s in engine.plan.sub_stages), name
+            plan = engine.plan
+            narrow_values = {v for s in plan.sub_stages for v in s.narrow}
+            added = {r.variable for s in plan.sub_stages if isinstance(s.work, Scatter) for r in s.reads}
+            assert narrow_values.isdisjoint(added), name
             assert np.isfinite(engine.recv(work.parameter)).all()
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("scale", [1e-9, 1e6])
+def test_what_is_added_up_may_be_of_any_size(device, scale):
+    """Gradients of means lie below the smallest half float, those of sums above the largest one."""
+    image = Variable(FLOAT, SIZE, name="image", data=np.random.default_rng(5).uniform(0, 1, (1, *SIZE)))
+    handed = two_passes(image).outputs["y"] * scale
+    around = F.shift(handed, 1, 0) + F.shift(handed, 0, 1) + F.shift(handed, -1, 0) * F.shift(handed, 0, -1)
+    index = F.clamp(F.to_int(image * 16.0), 0, 15)
+    work = Program(
+        {"table": F.scatter_add(around, index, (4, 4)), "sum": F.sum(around)}, ((image, image * 0.9),)
+    )
+    found = []
+    for options in (DEFAULT, NARROW):
+        with VulkanExecutor(work, device, options=options) as run:
+            run.run(1)
+            found.append({name: run.recv(v) for name, v in work.outputs.items()})
+    for name, wide in found[0].items():
+        assert np.abs(wide).min() > 0
+        np.testing.assert_allclose(found[1][name], wide, rtol=2**-10, err_msg=name)

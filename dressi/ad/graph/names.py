@@ -1,0 +1,93 @@
+"""The names by which NumPy, PyTorch and JAX call what F does, for the errors that meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+operations: set[str] = set()
+"""The names in F, which registers them."""
+
+_ELSEWHERE = {
+    "F.abs(x)": "absolute fabs",
+    "F.acos(x)": "arccos",
+    "F.asin(x)": "arcsin",
+    "F.atan(x)": "arctan",
+    "F.atan2(y, x)": "arctan2",
+    "F.sub(a, b)": "subtract",
+    "F.mul(a, b)": "multiply",
+    "F.div(a, b)": "divide true_divide",
+    "F.floor(a / b)": "floor_divide",
+    "F.mod(a, b)": "remainder fmod",
+    "F.pow(a, b)": "power float_power",
+    "F.neg(x)": "negative",
+    "F.sign(x)": "sgn",
+    "F.round(x)": "rint around",
+    "F.inversesqrt(x)": "rsqrt",
+    "F.log(1.0 + x)": "log1p",
+    "F.exp(x) - 1.0": "expm1",
+    "F.log(x) / 2.302585": "log10",
+    "1.0 / x": "reciprocal",
+    "F.clamp(x, low, high)": "clip clamp_min clamp_max hardtanh",
+    "F.maximum(x, 0.0)": "relu",
+    "F.maximum(x, 0.1 * x)": "leaky_relu",
+    "x * F.sigmoid(x)": "silu swish",
+    "F.log(1.0 + F.exp(x))": "softplus",
+    "2.0 * F.sigmoid(2.0 * x) - 1.0": "tanh",
+    "(F.exp(x) + F.exp(-x)) / 2.0": "cosh",
+    "(F.exp(x) - F.exp(-x)) / 2.0": "sinh",
+    "F.max(x), over all texels, or F.maximum(a, b)": "amax fmax",
+    "F.min(x), over all texels, or F.minimum(a, b)": "amin fmin",
+    "F.max(F.abs(x)) > 0.0": "any",
+    "F.min(F.abs(x)) > 0.0": "all",
+    "F.not_equal(F.logical_not(a), F.logical_not(b))": "logical_xor bitwise_xor",
+    "F.logical_and(a, b)": "bitwise_and",
+    "F.logical_or(a, b)": "bitwise_or",
+    "F.logical_not(x)": "invert bitwise_not",
+    "F.greater_equal(a, b)": "ge",
+    "F.greater(a, b)": "gt",
+    "F.less_equal(a, b)": "le",
+    "F.less(a, b)": "lt",
+    "F.equal(a, b)": "eq",
+    "F.not_equal(a, b)": "ne",
+    "F.length(x), for the length of each vector": "norm",
+    "F.mean(F.square(a - b))": "mse_loss",
+    "F.mean(F.abs(a - b))": "l1_loss",
+    "F.square(x - F.mean(x)), of which F.mean is the variance": "var std",
+    "F.outer(a, b)": "einsum",
+    "F.dot(a, b), of two vectors, or a @ b": "inner vdot tensordot",
+    "F.matmul(a, b)": "bmm mm",
+    "F.transpose(x)": "T mT swapaxes permute moveaxis",
+    "F.inverse(x)": "inv pinv",
+    "F.determinant(x)": "det",
+    "F.lookup(table, index)": "gather index_select take_along_axis",
+    "F.scatter_add(...)": "index_add scatter",
+    "F.shift(x, dx, dy)": "roll",
+    "F.expand(x, size, batch)": "broadcast_to tile repeat expand_as",
+    "F.vec2, F.vec3 or F.vec4, for components": "stack concatenate cat hstack vstack",
+    "F.resize(x, size)": "interpolate upsample",
+    "F.sample(texture, uv)": "grid_sample texture",
+    "F.constant(...) or Variable.of(array)": "array asarray tensor ones full ones_like full_like",
+    "F.stop_gradient(x)": "detach stop_grad",
+    "F.to_float(x)": "float double half",
+    "F.to_int(x)": "int long astype",
+    "x.vtype": "dtype",
+    "x.size, x.batch and x.vtype": "ndim",
+    "gradient(loss, [x]); ad.set_loss and ad.step do so for an optimisation": "backward grad requires_grad requires_grad_ zero_grad value_and_grad",
+    "evaluate(x), or ad.recv(x) during an optimisation": "item numpy cpu tolist eval data_ptr",
+    "Variable.of(array)": "cuda to from_numpy reshape flatten ravel squeeze unsqueeze",
+}
+_CURES = {name: cure for cure, names in _ELSEWHERE.items() for name in names.split()}
+
+
+def register(names: Iterable[str]) -> None:
+    """Names of F, which errors offer."""
+    operations.update(names)
+
+
+def cure(name: str) -> str:
+    """What to write instead of a name that is not there, as the end of a sentence: "; use F.sum". Empty if nothing is near."""
+    if name in _CURES:
+        return f"; use {_CURES[name]}"
+    near = [name] if name in operations else get_close_matches(name, sorted(operations), 1, 0.75)
+    return f"; use F.{near[0]}" if near else ""

@@ -1,0 +1,234 @@
+"""The open SubStage of the packer: which Functions may join it under the limits of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+
+from ....ad.graph import (
+    Domain,
+    Function,
+    PixelFunction,
+    RasterFunction,
+    ReduceFunction,
+    ScatterFunction,
+    Variable,
+)
+from ....ad.types import Access
+from ....errors import PlanError
+from ..analysis.dataflow import Analysis
+from ..analysis.rematerialization import LARGEST_CALLS
+from ..context import Context
+from ..lowering.workgroups import GroupReduction
+from ..model.walks import Calls, Walks, loops
+from ..substage import (
+    Binding,
+    Compute,
+    Fragment,
+    Raster,
+    Read,
+    Reduction,
+    ScatterDispatch,
+    SubStage,
+    Undecided,
+    Work,
+    iteration_domain,
+    resources,
+)
+
+LARGEST_SHADER = 640
+"""The most Functions of one shader, those computed again included. The time that drivers take for hundreds of sines grows with
+their square: up to 256 2 to 5 ms for each, for four times as many 10 to 15 ms. But a glTF material under an environment map
+has 570 cheap ones, which compile as fast in one shader as in four, and one keeps the values in between in registers."""
+
+LARGEST_LOOPS = 16
+"""The most loops of one shader, those in what it makes again at other texels included. The time that LLVM takes for loops side
+by side grows with the cube of their number: 0.2 s for 9, 1.5 for 25, 15 for 49, the gradients of a learned 7x7 kernel."""
+
+
+class DoesNotFit(PlanError):
+    """A Function exceeds a limit even alone."""
+
+    def __init__(self, function: Function, sentence: str):
+        super().__init__(f"{function!r} made at {function.where} cannot run on this device: {sentence}")
+        self.function = function
+
+
+@singledispatch
+def work_of(function: Function) -> Work:
+    """The kind of work of a SubStage that starts with a Function."""
+    raise TypeError(f"there is no work for the kind of {function!r}; subclass one of the kinds")
+
+
+@work_of.register
+def _(function: PixelFunction) -> Work:
+    return Undecided()
+
+
+@work_of.register
+def _(function: GroupReduction) -> Work:
+    return Reduction()
+
+
+@work_of.register
+def _(function: ScatterFunction) -> Work:
+    return ScatterDispatch()
+
+
+@work_of.register
+def _(function: RasterFunction) -> Work:
+    return Raster()
+
+
+class Counts:
+    """What the groups of a schedule share: what is stored, and how much each Function makes again."""
+
+    def __init__(self, analysis: Analysis, context: Context):
+        again = analysis.recomputed | analysis.inlined.functions
+        self.analysis, self.limits = analysis, context.limits
+        self.roots = frozenset(analysis.roots)
+        self.updates = frozenset(new for _, new in context.updates)
+        self.walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
+        self.calls = Calls(lambda v: v.creator not in analysis.recomputed)
+        self.nested = Calls(lambda v: v.creator not in analysis.recomputed, loops)
+
+
+def misfits(analysis: Analysis, context: Context) -> list[Function]:
+    """The Functions that exceed a limit even alone."""
+    counts, found = Counts(analysis, context), []
+    for f in analysis.packed:
+        try:
+            Group(counts, context.options.choose_lowering).accept(f)
+        except DoesNotFit:
+            found.append(f)
+    return found
+
+
+class Group:
+    """The open SubStage: which images it reads and writes, counted up and down as Functions join."""
+
+    def __init__(self, counts: Counts, dispatch: bool):
+        self.counts, self.analysis, self.limits = counts, counts.analysis, counts.limits
+        self.dispatch = dispatch
+        self.members: dict[Function, None] = {}
+        self.reads: dict[Variable, Binding] = {}
+        self.outputs: dict[Variable, None] = {}
+        self.count = dict.fromkeys(Binding, 0)
+        self.written = 0
+        self.looping = 0  # iterations of all loops of an invocation
+        self.called = 0.0  # Functions in what is made again at other texels
+        self.loops = 0.0  # those of the body, and in what is made again at other texels
+        self.too_long = 0  # Functions refused because the shader would grow too long
+        self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
+        self.axes: set[str] = set()
+        self.fetched: set[Variable] = set()
+        self.work: Work = Undecided()
+        self.domain = Domain((1, 1), 1)
+
+    def accept(self, f: Function) -> bool:
+        """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
+        if not self.members:
+            self.work, self.domain = work_of(f), iteration_domain(f)
+        if f.output in self.fetched or (self.members and f.output.domain != self.domain):
+            return False  # a member reads other texels of it
+        body = self.analysis.body_of(f, self.domain, self.body)
+        called = self.called + sum(self.counts.calls.of(g) for g in body)
+        more = sum(loops(g) + self.counts.nested.of(g) for g in body)
+        long = len(self.body) + len(body) > LARGEST_SHADER or called > LARGEST_CALLS
+        long |= more > 0 and self.loops + more > LARGEST_LOOPS
+        if self.members and long:
+            self.too_long += 1
+            return False
+        if called > LARGEST_CALLS:
+            raise DoesNotFit(f, f"it makes again {called:.0f} Functions at other texels; store what it reads")
+        own = self.reads.get(f.output)
+        if isinstance(f, ReduceFunction) and not self.axes <= {f.axis}:
+            return False  # one view and many must pack alike: over the batch apart from inside a tile
+        changed: dict[Variable, Binding] = {}
+        count = dict(self.count)
+        if own is not None:
+            count[own] -= len(f.output.vtype.planes)
+        for x, access in self.analysis.stored_inputs(f):
+            before = changed.get(x, self.reads.get(x))
+            after = _wider(before, self._binding(x, access))
+            if after is not before:
+                planes = len(x.vtype.planes)
+                count[after] += planes
+                if before is not None:
+                    count[before] -= planes
+                changed[x] = after
+        leaves_group = f.output in self.counts.roots or any(
+            u not in self.members for u in self.analysis.users[f]
+        )
+        written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
+        looping = self.looping + sum(self.counts.walks.of(g) for g in body)
+
+        def violation(work: Work, count: Mapping[Binding, int]) -> str | None:
+            used = resources(work, count, written, written if work.draws else 0)
+            return self.limits.violation_of({**used, "loop_iterations": looping})
+
+        dispatch = self.dispatch or f.output in self.counts.updates
+        if isinstance(self.work, Undecided):
+            sentence = violation(Fragment(), count)
+            if sentence and (dispatch or not self.members):
+                dispatch = True
+                fetched = count[Binding.TEXTURE] + count[Binding.ATTACHMENT]
+                sentence = violation(Compute(), {**count, Binding.TEXTURE: fetched, Binding.ATTACHMENT: 0})
+        else:
+            sentence = violation(self.work, count)
+        if sentence and self.members:
+            return False
+        if sentence:
+            raise DoesNotFit(f, sentence)
+        self.members[f] = None
+        self.body |= body
+        self.dispatch = dispatch
+        if isinstance(f, ReduceFunction):
+            self.axes.add(f.axis)
+        self.reads.pop(f.output, None)
+        self.reads.update(changed)
+        self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
+        if isinstance(f, ScatterFunction):
+            self.fetched.add(f.inputs[0])  # resolving needs the bound too
+        self.count, self.written, self.looping, self.called = count, written, looping, called
+        self.loops += more
+        if leaves_group:
+            self.outputs[f.output] = None
+        return True
+
+    @property
+    def scatters(self) -> bool:
+        return isinstance(self.work, ScatterDispatch)
+
+    @property
+    def rasterizes(self) -> bool:
+        return isinstance(self.work, Raster)
+
+    @property
+    def full(self) -> bool:
+        return len(self.body) >= LARGEST_SHADER
+
+    def _binding(self, x: Variable, access: Access) -> Binding:
+        if access is Access.PULL:
+            return Binding.VERTEX
+        same = access is Access.SAME_PIXEL and x.domain == self.domain
+        return Binding.ATTACHMENT if same and not self.scatters else Binding.TEXTURE
+
+    def close(self) -> SubStage:
+        functions = tuple(sorted(self.members, key=self.analysis.position.__getitem__))
+        return SubStage(
+            self.work,
+            self.domain,
+            functions,
+            self.analysis.body(functions, self.domain),
+            tuple(
+                Read(v, b, v in self.fetched)
+                for v, b in sorted(self.reads.items(), key=lambda item: item[0].id)
+            ),
+            tuple(sorted(self.outputs, key=lambda v: v.id)),
+        )
+
+
+def _wider(a: Binding | None, b: Binding) -> Binding:
+    """One binding for two uses of an image: a texture serves both."""
+    return b if a is None or a is b else Binding.TEXTURE

@@ -1,0 +1,62 @@
+"""16-bit intermediates: what passes hand to each other on pixels takes half the bytes.
+
+Half floats have 11 significant bits and end at 65504. They serve colours, distances in pixels and their gradients; they
+do not serve positions: with half positions the face form's gradient is off by a fifth. Where a program rasterizes, only
+images over the pixels of a raster are narrow, because lists of vertices and faces hold positions. What rasters read,
+integers, single texels and all that outlives a step stay as they are.
+
+What is added up stays wide as well: values that a shader with a scatter or a reduction reads, and those that make the
+bound of a scatter. The summands of gradients are small: of a mean over a million pixels they are below 6e-8, the smallest
+half float. And a scatter clamps what its bound does not cover: both have to see the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .....ad.graph import RasterFunction, ReduceFunction, Variable
+from .....errors import PlanError
+from ...context import Context
+from ...substage import Compute, Fragment, Reduction, Scatter, SubStage
+
+
+def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages with narrow outputs. Raises PlanError on devices without images of 16-bit floats."""
+    if not context.limits.half_images:
+        raise PlanError(
+            "this device has no images of 16-bit floats for all uses; leave narrow_intermediates out of the options"
+        )
+    added = _added_up(context)
+    rasters = {f.output.domain for f in context.functions if isinstance(f, RasterFunction)}
+
+    def narrow(s: SubStage) -> SubStage:
+        pixels = not rasters or s.domain in rasters
+        if not isinstance(s.work, Fragment | Compute) or not pixels:
+            return s
+        outputs = (v for v in s.outputs if v.domain == s.domain and v.size != (1, 1) and not v.vtype.is_int)
+        return replace(s, narrow=frozenset(outputs) - context.unchanged - added)
+
+    return [narrow(s) for s in sub_stages]
+
+
+def _added_up(context: Context) -> set[Variable]:
+    """What shaders read that add values up, or that make the bound of a scatter of what they read."""
+    uses, found = context.uses, set[Variable]()
+    waiting = [k for k, s in enumerate(uses.sub_stages) if _adds(s)]
+    seen = set(waiting)
+    while waiting:
+        s = uses.sub_stages[waiting.pop()]
+        found.update(r.variable for r in s.reads)
+        bounds = [] if s.scatter is None else [s.scatter.inputs[0]]
+        # A bound is a maximum, and that is a tree of them.
+        bounds += [r.variable for r in s.reads if all(isinstance(f, ReduceFunction) for f in s.functions)]
+        for maker in (uses.maker[v] for v in bounds if v in uses.maker):
+            if maker not in seen:
+                seen.add(maker)
+                waiting.append(maker)
+    return found
+
+
+def _adds(s: SubStage) -> bool:
+    return isinstance(s.work, Scatter | Reduction) or any(isinstance(f, ReduceFunction) for f in s.everything)

@@ -1,0 +1,80 @@
+"""How much work one submission holds.
+
+Watchdogs of drivers and of Windows kill work that keeps a GPU for seconds. No submission is therefore meant to take longer
+than ``BOUND``. Command buffers that were never measured run alone. Those that were run together as far as their seconds
+allow, at most twice as often as in any submission before: 1, 2, 4, ...
+
+The host sees only when a fence is signalled, so it knows an interval for the seconds of a submission: from ``least`` to
+``most``. The interval is a point where the host waited for the end of this submission and knew that of the one before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+BOUND = 0.2
+"""Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
+
+
+class Pace:
+    """The seconds of command buffers, by their handles. longest: of the submissions so far, in seconds that certainly
+    passed."""
+
+    def __init__(self, bound: float = BOUND):
+        self.bound = bound
+        self.longest = 0.0
+        self._seconds: dict[Hashable, float] = {}
+        self._runs: dict[Hashable, int] = {}  # the most of one submission that ended
+        self._excess: dict[Hashable, float] = {}  # seconds of those that took longer than the bound alone
+
+    def count(self, buffers: Sequence[Hashable], most: int) -> int:
+        """How many command buffers from the front of a sequence go into the next submission: at least one, at most
+        ``most``."""
+        total, runs = 0.0, Counter[Hashable]()
+        for k, buffer in enumerate(buffers[:most]):
+            seconds = self._seconds.get(buffer)
+            if seconds is None:
+                return k or 1
+            total += seconds
+            runs[buffer] += 1
+            if k and (total > self.bound or runs[buffer] > 2 * self._runs[buffer]):
+                return k
+        return min(len(buffers), most)
+
+    def ended(self, buffers: Sequence[Hashable], least: float, most: float) -> None:
+        """A submission of these command buffers ended after ``least`` to ``most`` seconds."""
+        self.longest = max(self.longest, least)
+        runs = Counter(buffers)
+        expected = sum(n * self._seconds.get(b, 0.0) for b, n in runs.items())
+        if any(b not in self._seconds for b in runs):
+            if len(runs) == 1 and (most <= self.bound or least > most / 2):
+                (buffer,) = runs
+                self._seconds[buffer] = most / runs[buffer]
+        elif least > expected:
+            self._scale(runs, least / max(expected, 1e-9))
+        elif most < expected:
+            # Slowly: work that depends on values may be heavy again.
+            self._scale(runs, max(most / expected, 0.5))
+        for buffer, n in runs.items():
+            self._runs[buffer] = max(self._runs.get(buffer, 1), n)
+        if len(buffers) == 1 and least > self.bound:
+            self._excess[buffers[0]] = least
+
+    def _scale(self, buffers: Counter[Hashable], factor: float) -> None:
+        for buffer in buffers:
+            self._seconds[buffer] *= factor
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether any command buffer took longer than the bound by itself."""
+        return bool(self._excess)
+
+    def excess(self, buffer: Hashable) -> float:
+        """Seconds of a command buffer that took longer than the bound by itself; 0 of others."""
+        return self._excess.get(buffer, 0.0)
+
+    def forget(self, buffer: Hashable) -> None:
+        """The command buffer is gone, or holds other commands from now on."""
+        for known in (self._seconds, self._runs, self._excess):
+            known.pop(buffer, None)

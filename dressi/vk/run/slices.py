@@ -1,0 +1,93 @@
+"""Slices of a Stage: its workgroups or pixels in several parts, each of which is a submission of its own where the whole
+would take too long for one.
+
+Dispatches take a part of their workgroups, draws a band of the framebuffer: the area of the render pass and the scissor.
+Invocations of a Stage do not depend on each other, so the values are those of the whole. Indirect dispatches, of active
+blocks and behind gates, stay whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..plan.sync.barriers import Level
+from ..plan.sync.commands import Command, Part
+
+Area = tuple[int, int, int, int]
+MOST = 256
+"""Slices of a Stage."""
+SAFETY = 4.0
+"""What is predicted from the class of a device may take so many times as long."""
+
+
+class Slice(NamedTuple):
+    """One of ``of`` parts of equal size, the one with the number ``number``."""
+
+    number: int = 0
+    of: int = 1
+
+    def area(self, width: int, height: int) -> Area:
+        """Its columns or rows, along the longer side: x, y, width, height. Empty where there are more parts than rows."""
+        across = width > height
+        extent = width if across else height
+        parts = min(self.of, extent)
+        first, end = (extent * min(self.number + k, parts) // parts for k in (0, 1))
+        return (first, 0, end - first, height) if across else (0, first, width, end - first)
+
+
+WHOLE = Slice()
+
+
+def common(a: Area, b: Area) -> Area:
+    """What two areas have in common; its width or height is 0 or less where that is nothing."""
+    x, y = max(a[0], b[0]), max(a[1], b[1])
+    return x, y, min(a[0] + a[2], b[0] + b[2]) - x, min(a[1] + a[3], b[1] + b[3]) - y
+
+
+class Item(NamedTuple):
+    """A command of a level, or a slice of one."""
+
+    level: Level[Command]
+    command: Command
+    slice: Slice
+
+
+class Cut:
+    """Cuts the commands of a plan into pieces that take no longer than a bound.
+
+    predicted: seconds of each Stage by the class of the device. What is measured corrects them.
+    """
+
+    def __init__(self, predicted: list[float], bound: float):
+        self._seconds = [SAFETY * seconds for seconds in predicted]
+        self._bound = bound
+
+    def seconds(self, items: Iterable[Item]) -> float:
+        """Expected of a piece."""
+        return sum(self._seconds[i.command.stage] / i.slice.of for i in items if i.command.stage >= 0)
+
+    def pieces(self, levels: Iterable[Level[Command]]) -> list[list[Item]]:
+        """At least one piece; each is recorded into a command buffer."""
+        found: list[list[Item]] = [[]]
+        total = 0.0
+        for level in levels:
+            for command in level.commands:
+                cut = command.stage >= 0 and command.part in (Part.WORK, Part.RESOLVE)
+                seconds = self._seconds[command.stage] if cut else 0.0
+                count = min(max(math.ceil(seconds / self._bound), 1), MOST)
+                for k in range(count):
+                    total += seconds / count
+                    if found[-1] and total > self._bound:
+                        found.append([])
+                        total = seconds / count
+                    found[-1].append(Item(level, command, Slice(k, count)))
+        return found
+
+    def correct(self, items: Iterable[Item], seconds: float) -> None:
+        """A piece took so long, which is longer than the bound."""
+        items = list(items)
+        factor = max(2.0, 1.5 * seconds / max(self.seconds(items), 1e-9))
+        for stage in {i.command.stage for i in items if i.command.stage >= 0}:
+            self._seconds[stage] = min(self._seconds[stage] * factor, MOST * self._bound)

@@ -1,0 +1,131 @@
+"""What Python, NumPy and PyTorch write on Variables is computed, or refused with the name to use."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from dressi import FLOAT, F, GraphError, Variable, evaluate
+from dressi.ad.graph.names import _CURES
+
+image = Variable.of(np.arange(24.0).reshape(4, 6), name="image")
+points = Variable.of(np.arange(15.0).reshape(5, 3), name="points")
+views = Variable.of(np.ones((2, 4, 4, 3)), name="views")
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: image == 9, "==.*F.equal"),
+        (lambda: image != 9, "!=.*F.not_equal"),
+        (lambda: image == np.ones((4, 6)), "F.equal"),
+        (lambda: np.ones((4, 6)) == image, "F.equal"),
+        (lambda: np.float64(9) != image, "F.not_equal"),
+        (lambda: image == [1, 2], "F.equal"),
+        (lambda: (image > 1) & (image < 3), "&.*F.logical_and"),
+        (lambda: np.ones(3) | points, "F.logical_or"),
+        (lambda: True ^ image, "F.not_equal"),
+        (lambda: ~image, "~.*F.logical_not"),
+        (lambda: image // 2, "F.floor"),
+        (lambda: np.sin(image), "np.sin.*F.sin"),
+        (lambda: np.arctan2(1.0, image), "F.atan2"),
+        (lambda: np.add.reduce(image), "np.add"),
+        (lambda: np.mean(image), "np.mean.*F.mean"),
+        (lambda: np.clip(image, 0, 1), "np.clip.*F.clamp"),
+        (lambda: np.stack([image, image]), "np.stack.*F.vec2"),
+        (lambda: np.linalg.norm(points), "F.length"),
+    ],
+)
+def test_what_has_no_meaning_names_what_has(write, words):
+    with pytest.raises(GraphError, match=words):
+        write()
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda: image.sum(), "F.sum"),
+        (lambda: image.backward(), "gradient"),
+        (lambda: image.detach(), "F.stop_gradient"),
+        (lambda: image.T, "F.transpose"),
+        (lambda: image.item(), "evaluate"),
+        (lambda: image.normalise(), "F.normalize"),
+        (lambda: F.relu(image), "F.maximum"),
+        (lambda: F.clip(image, 0, 1), "F.clamp"),
+        (lambda: F.arctan2(image, 1), "F.atan2"),
+        (lambda: F.squares(image), "F.square"),
+    ],
+)
+def test_names_of_others_are_attribute_errors_with_the_name_here(write, words):
+    with pytest.raises(AttributeError, match=words):
+        write()
+    assert not hasattr(image, "no_such_name") and not hasattr(F, "__wrapped__")
+
+
+def test_what_errors_offer_exists():
+    for cure in _CURES.values():
+        for name in re.findall(r"\bF\.(\w+)", cure):
+            assert hasattr(F, name), cure
+
+
+@pytest.mark.parametrize("key", [0, -1, slice(2)])
+@pytest.mark.parametrize("x", [points, points * 2.0, views])
+def test_an_entry_is_not_a_component_in_silence(x, key):
+    with pytest.raises(GraphError, match=r"(list of 5|batch of 2).*F\.component.*F\.lookup"):
+        x[key]
+    with pytest.raises(GraphError, match=r"list of 5|batch of 2"):
+        list(x)
+    assert evaluate(F.component(x, 0)).shape == evaluate(x.x).shape
+
+
+def test_identity_and_the_operators_of_arrays_stay():
+    other = image + 0.0
+    assert image == image and image != other and image in {image: 1} and image in [other, image]
+    assert image != None and image != "image"  # noqa: E711
+    array = np.arange(24.0).reshape(4, 6) + 1.0
+    values = np.arange(24.0).reshape(4, 6)
+    for built, meant in (
+        (array + image, array + values),
+        (array - image, array - values),
+        (array * image, array * values),
+        (np.float64(7) / (image + 1.0), 7 / (values + 1)),
+        (np.float32(2) ** image, 2**values),
+        (array % (image + 1.0), array % (values + 1)),
+        (array < image * 2.0, array < values * 2),
+        (array >= image * 2.0, array >= values * 2),
+        (np.float64(5) > image, values < 5),
+        (np.multiply(array, image), array * values),
+    ):
+        assert np.allclose(evaluate(built).reshape(4, 6), meant)
+    matrix = np.diag([1.0, 2.0, 3.0])
+    assert np.allclose(evaluate(matrix @ points), np.arange(15.0).reshape(5, 3) * [1, 2, 3])
+
+
+def test_arrays_that_fit_nothing_name_both_shapes():
+    with pytest.raises(GraphError, match=r"shape \(6, 4\) does not fit FLOAT image .*shape \(1, 4, 6\)"):
+        image - np.ones((6, 4))
+    with pytest.raises(GraphError, match=r"\(7, 3\) does not fit .*points.*\(5, 3\)"):
+        points - np.ones((7, 3))
+    with pytest.raises(GraphError, match=r"shape \(6, 4\).*Variable\.of.*positions="):
+        F.mean(np.ones((6, 4)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((2,), "one VEC2, not as a list.*FLOAT"),
+        ((3,), "one VEC3"),
+        ((4,), "one VEC4"),
+        ((48, 64, 5), "batch of 48 images.*5 channels"),
+        ((3, 48, 64), r"batch of 3 images.*moveaxis"),
+    ],
+)
+def test_shapes_that_may_mean_something_else_are_said(shape, words):
+    with pytest.warns(UserWarning, match=words):
+        Variable.of(np.ones(shape))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Variable.of(np.ones(shape), FLOAT)
+        for clear in ((1,), (5,), (48, 64), (48, 64, 3), (6, 48, 64), (2, 48, 64, 3)):
+            Variable.of(np.ones(clear))

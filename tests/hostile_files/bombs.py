@@ -1,0 +1,210 @@
+"""Small files that ask for much: counts, sizes, repeats and depths of which a reader must not believe a word."""
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dressi.render.io.exr import encode_exr
+
+from .files import chunk, deep_png, png, radiance, text_gltf, whole_folders
+
+Random = np.random.Generator
+
+
+def bomb(folder: Path, random: Random) -> tuple[Path, bytes]:
+    """A path below the folder and what is written to it."""
+    name, make = _BOMBS[int(random.integers(len(_BOMBS)))]
+    return folder / name, make(folder, random)
+
+
+def _count(random: Random) -> int:
+    """From a little to far too much."""
+    return int(10 ** random.uniform(3, 11))
+
+
+def _shared(folder: Path, random: Random) -> bytes:
+    """Primitives, or nodes, that share an accessor which is long, with or without data."""
+    document = json.loads(text_gltf())
+    count = int(10 ** random.uniform(3, 7.5))
+    accessor = document["accessors"][0]
+    accessor["count"] = count
+    if random.random() < 0.5:
+        del accessor["bufferView"]
+    else:
+        rows = min(count, 200_000)
+        data = np.random.default_rng(0).random((rows, 3)).astype("<f4").tobytes()
+        document["buffers"].append(
+            {"byteLength": len(data), "uri": "data:;base64," + base64.b64encode(data).decode()}
+        )
+        document["bufferViews"].append({"buffer": 1, "byteLength": len(data)})
+        accessor.update(bufferView=len(document["bufferViews"]) - 1, count=rows)
+    if random.random() < 0.7:
+        accessor.pop("sparse")
+    primitive = {"attributes": {"POSITION": 0}, "mode": int(random.choice([4, 5, 6]))}
+    document["meshes"] = [{"primitives": [primitive] * int(10 ** random.uniform(0, 3.5))}]
+    document["nodes"] = [{"mesh": 0}] * int(10 ** random.uniform(0, 3))
+    document["scenes"] = [{"nodes": list(range(len(document["nodes"])))}]
+    return json.dumps(document).encode()
+
+
+def _nested(folder: Path, random: Random) -> bytes:
+    depth = int(10 ** random.uniform(2, 6))
+    left, right = (("[", "]"), ('{"a":', "}"))[int(random.integers(2))]
+    return ('{"asset": {"version": "2.0"}, "nodes": ' + left * depth + "0" + right * depth + "}").encode()
+
+
+def _ply(folder: Path, random: Random) -> bytes:
+    vertices, faces = _count(random), _count(random)
+    kind = ("ascii", "binary_little_endian", "binary_big_endian")[int(random.integers(3))]
+    head = f"ply\nformat {kind} 1.0\nelement vertex {vertices}\n" + "".join(
+        f"property float {c}\n" for c in "xyz"
+    )
+    head += f"element face {faces}\nproperty list {random.choice(['uchar', 'uint', 'double'])} int vertex_indices\nend_header\n"
+    return head.encode() + random.bytes(int(10 ** random.uniform(1, 6)))
+
+
+def _off(folder: Path, random: Random) -> bytes:
+    return f"OFF\n{_count(random)} {_count(random)} 0\n".encode() + b"0 0 0\n" * int(
+        10 ** random.uniform(1, 5)
+    )
+
+
+def _stl(folder: Path, random: Random) -> bytes:
+    return (
+        b"x" * 80 + struct.pack("<I", _count(random) % 2**32) + random.bytes(int(10 ** random.uniform(1, 6)))
+    )
+
+
+def _obj(folder: Path, random: Random) -> bytes:
+    corners = int(10 ** random.uniform(2, 5.5))
+    faces = int(10 ** random.uniform(0, 1))
+    return b"v 0 0 0\nv 1 0 0\nv 0 1 0\n" + (b"f" + b" 1 2 3" * corners + b"\n") * faces
+
+
+def _deflated(folder: Path, random: Random) -> bytes:
+    """A small PNG whose rows unpack to far more than it has pixels."""
+    more = int(10 ** random.uniform(4, 9))
+    squeeze = zlib.compressobj(9)
+    body = b"".join(squeeze.compress(bytes(min(1 << 22, more - at))) for at in range(0, more, 1 << 22))
+    depth, colour = ((8, 2), (16, 2), (8, 6), (1, 0), (16, 0))[int(random.integers(5))]
+    head = struct.pack(">IIBBBBB", 4, 4, depth, colour, 0, 0, int(random.integers(2)))
+    chunks = [chunk(b"IHDR", head), chunk(b"IDAT", body + squeeze.flush())]
+    return b"\x89PNG\r\n\x1a\n" + b"".join([*chunks, chunk(b"IEND", b"")])
+
+
+def _text_chunk(folder: Path, random: Random) -> bytes:
+    """A PNG with packed text, or a colour profile, of hundreds of megabytes."""
+    packed = zlib.compress(bytes(int(10 ** random.uniform(6, 8.5))), 9)
+    kind = (b"zTXt", b"iCCP", b"iTXt")[int(random.integers(3))]
+    body = b"a\0\1\0\0\0" + packed if kind == b"iTXt" else b"a\0\0" + packed
+    whole = deep_png() if random.random() < 0.5 else png(4, 4, 8, 2, bytes(4 * 13))
+    return whole[:33] + chunk(kind, body) * int(10 ** random.uniform(0, 1)) + whole[33:]
+
+
+def _large_png(folder: Path, random: Random) -> bytes:
+    """Rows that are there, of a picture around the limit of megapixels, or of a size that is not."""
+    side = int(10 ** random.uniform(3, 4.2))
+    rows = bytes((1 + side * 3) * (side if random.random() < 0.5 else 3))
+    return png(side, side, 8, 2, rows)
+
+
+def _hdr(folder: Path, random: Random) -> bytes:
+    """A head that two readers understand in two ways."""
+    lie, true = f"-Y {_count(random)} +X {_count(random)}\n", "-Y 12 +X 16\n"
+    first, second = (lie, true) if random.random() < 0.5 else (true, lie)
+    gap = ("\n", " \n", "\t\n", "\n \n", "\r\n", "x" * 130 + "\n", " " * 127 + "\n")[int(random.integers(7))]
+    head = f"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n{gap}{first}\n{second}"
+    return head.encode() + radiance(16, 12)[-768:] * int(10 ** random.uniform(0, 3))
+
+
+def _runs(folder: Path, random: Random) -> bytes:
+    """Runs of a Radiance picture that say more texels than they have bytes."""
+    width, height = int(10 ** random.uniform(1, 4.5)), int(10 ** random.uniform(1, 4.5))
+    row = b"\2\2" + struct.pack(">H", width % 2**15) + (b"\xff\0" * -(-width // 127)) * 4
+    head = f"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y {height} +X {width}\n".encode()
+    return head + row * min(height, 2_000_000 // len(row))
+
+
+def _exr(folder: Path, random: Random) -> bytes:
+    """A window that is far larger than its pixels, or blocks that are noise."""
+    whole = bytearray(encode_exr(np.random.default_rng(0).random((64, 64, 3)), half=True))
+    if random.random() < 0.5:
+        at = bytes(whole).index(b"dataWindow\0box2i\0") + 17 + 4
+        struct.pack_into("<4i", whole, at, 0, 0, *(int(n) for n in 10 ** random.uniform(1, 6, 2)))
+    for _ in range(int(random.integers(1, 40))):
+        whole[int(random.integers(350, len(whole)))] ^= 1 << int(random.integers(8))
+    return bytes(whole)
+
+
+def _jpeg(folder: Path, random: Random) -> bytes:
+    """A progressive picture with thousands of scans."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    stream = BytesIO()
+    side = int(10 ** random.uniform(1, 3.5))
+    Image.new("RGB", (side, side)).save(stream, "JPEG", progressive=True)
+    data = stream.getvalue()
+    at = data.rindex(b"\xff\xda")
+    return data[:at] + data[at:-2] * int(10 ** random.uniform(1, 4)) + data[-2:]
+
+
+def _cameras(folder: Path, random: Random) -> bytes:
+    """A hundred thousand views of two photographs."""
+    document = json.loads((whole_folders(folder)[0] / "cameras.json").read_text())
+    views = document["views"]
+    many = [dict(views[k % 2]) for k in range(int(10 ** random.uniform(1, 5)))]
+    if random.random() < 0.5:
+        for k, view in enumerate(many):
+            view["file"] = "./" * (k % 50) + str(view["file"]) if random.random() < 0.5 else f"{k}.png"
+    return json.dumps(document | {"views": many}).encode()
+
+
+def _colmap(folder: Path, random: Random) -> bytes:
+    whole_folders(folder)
+    return struct.pack("<Q", _count(random)) + random.bytes(int(10 ** random.uniform(1, 5)))
+
+
+def _depth(folder: Path, random: Random) -> bytes:
+    """A .npy whose head says more, or other things, than it holds."""
+    place = whole_folders(folder)[0]
+    (place / "depth").mkdir(exist_ok=True)
+    for name in ("0.npy", "1.npy"):
+        np.save(place / "depth" / name, np.full((12, 16), 4.0, np.float32))
+    shape = ("(12, 16)", f"({_count(random)}, {_count(random)})", "(-1, 16)", "(12, 16, 1)", "(1e9,)", "12")
+    kind = ("<f4", "|O", "<f8", "<c16", ">i4", "<M8[s]", "V9999999999")
+    head = (
+        f"{{'descr': '{random.choice(kind)}', 'fortran_order': False, 'shape': {random.choice(shape)}, }}\n"
+    )
+    if random.random() < 0.1:
+        head = "(" * int(10 ** random.uniform(2, 4.5)) + head
+    head = head.ljust(118)[:65535]
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + random.bytes(768)
+
+
+def _table(folder: Path, random: Random) -> bytes:
+    """Losses that no chart has room for."""
+    from .files import whole_fit
+
+    whole_fit(folder)
+    value = ("1e308", "-1e308", "nan", "inf", "1e-320", "9" * 400, "x", "")
+    rows = int(10 ** random.uniform(0, 4))
+    lines = [
+        f"{random.choice(value) if random.random() < 0.2 else k},p,{random.choice(value)}"
+        for k in range(rows)
+    ]
+    return ("step,phase,loss\n" + "\n".join(lines)).encode()
+
+
+_BOMBS: tuple[tuple[str, Callable[[Path, Random], bytes]], ...] = (
+    ("b.gltf", _shared), ("b.gltf", _shared), ("b.gltf", _nested), ("b.ply", _ply), ("b.off", _off), ("b.stl", _stl), ("b.obj", _obj),
+    ("b.png", _deflated), ("b.png", _text_chunk), ("b.png", _large_png), ("b.hdr", _hdr), ("b.hdr", _runs), ("b.exr", _exr),
+    ("b.jpg", _jpeg), ("set0/cameras.json", _cameras), ("set3/sparse/images.bin", _colmap), ("set3/sparse/points3D.bin", _colmap),
+    ("set0/depth/0.npy", _depth), ("fit/loss.csv", _table),
+)  # fmt: skip

@@ -1,0 +1,107 @@
+"""Names of a user's snippet do not meet those of the shader around it."""
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD, F, Variable
+from dressi.ad.graph import PixelFunction, ReduceFunction
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, Access
+from dressi.errors import GraphError
+from dressi.vk.plan.model.records import RECORDS
+from dressi.vk.run.executor import VulkanExecutor
+
+
+class Squared(PixelFunction):
+    glsl = "float x0 = $0; float x1 = x0; float x2 = x1; float x3 = x2; $y = x1 * x3;"
+
+    def infer(self):
+        return self.inputs[0].vtype, self.broadcast()
+
+    def eval(self, x):
+        return x * x
+
+
+class Reserved(Squared):
+    glsl = "float dressi_x1 = $0; $y = dressi_x1;"
+
+
+@pytest.mark.vk
+def test_names_of_a_snippet_are_its_own(device):
+    x = Variable.of(np.arange(5.0))
+    with DressiAD(device) as ad:
+        found = ad.evaluate(F.apply(Squared, F.apply(Squared, x + 1.0)))
+    np.testing.assert_array_equal(found, (x.data.reshape(-1) + 1) ** 4)
+
+
+def test_names_of_the_shader_are_refused():
+    with pytest.raises(GraphError, match="uses the name dressi_x1"):
+        F.apply(Reserved, Variable.of(np.arange(5.0)))
+
+
+NAMES = (
+    "own first step count busy value results texels segment_first segment_texel place texel number "
+    "fetch_image0 fetch0 make0 part0 sample0 image0 passed0 drawn_face total slot lost"
+)
+LOCALS = " ".join(f"float {name} = 7.0;" for name in NAMES.split())
+
+
+class Total(ReduceFunction):
+    """A sum that gives common names to its locals; the comment names no place."""
+
+    axis, access, associative = "x", (Access.FETCH,), True
+    glsl = LOCALS + "$y = 0.0; for (int i = 0; i < $size0.x; ++i) $y += $0(ivec2(i, pixel.y), tile); // done"
+
+    def infer(self):
+        return FLOAT, ((1, self.inputs[0].size[1]), self.inputs[0].batch)
+
+    def eval(self, x):
+        return x.sum(axis=2, keepdims=True)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("model", ["cpu", "data_centre"])
+def test_locals_of_a_reduction_are_its_own(device, model):
+    """By one invocation, in segments, and by workgroups."""
+    x = Variable(FLOAT, (4095, 1), data=np.full((1, 1, 4095), 0.5, np.float32))
+    program = Program({"total": F.apply(Total, x * 1.0)})
+    with VulkanExecutor(program, device, cost=RECORDS[model]) as run:
+        run.run(1)
+        assert run.recv(program.outputs["total"]).item() == 2047.5
+
+
+class Fetched(PixelFunction):
+    access = (Access.FETCH,)
+    glsl = LOCALS + "$y = $0(ivec2(0), 0) + $0(ivec2(1, 0), 0);"
+
+    def infer(self):
+        return FLOAT, ((1, 1), 1)
+
+    def eval(self, x):
+        return x[:, :, :1] + x[:, :, 1:2]
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("stored", [True, False])
+def test_locals_do_not_hide_what_reads_an_input(device, stored):
+    x = Variable(FLOAT, (5, 1), data=np.arange(5.0, dtype=np.float32).reshape(1, 1, 5))
+    with DressiAD(device) as ad:
+        assert ad.evaluate(F.apply(Fetched, x if stored else x * 3.0)).item() == (1.0 if stored else 3.0)
+
+
+@pytest.mark.vk
+def test_names_are_refused_however_a_class_is_applied(device):
+    direct = Reserved(Variable.of(np.arange(5.0))).output
+    with DressiAD(device) as ad, pytest.raises(GraphError, match="uses the name dressi_x1"):
+        ad.evaluate(direct)
+
+
+def test_comments_and_members_name_no_place():
+    class Commented(Squared):
+        glsl = "$0 /* of this pixel */ * $0 // in its tile"
+
+    class Placed(Squared):
+        glsl = "$0 * float(pixel.x)"
+
+    x = Variable.of(np.arange(5.0))
+    assert not Commented(x).places and Placed(x).places == {"pixel"}

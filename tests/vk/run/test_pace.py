@@ -1,0 +1,240 @@
+"""Submissions are bounded in time: how many command buffers each holds, and Stages in slices."""
+
+from itertools import count
+
+import numpy as np
+import pytest
+from random_graphs.check import on_device
+from random_graphs.programs import random_program
+
+from dressi import DressiAD, F, LevenbergMarquardt, Variable, adam
+from dressi.ad.program import Program
+from dressi.ad.transform.simplify import simplify
+from dressi.ad.types import FLOAT, VEC4
+from dressi.vk.run import built
+from dressi.vk.run.device.commands import Commands
+from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.host.pace import BOUND, Pace
+from dressi.vk.run.slices import SAFETY, Slice, common
+
+
+def submissions(pace: Pace, buffers: list[str], seconds: dict[str, float]) -> list[list[str]]:
+    """A device on which each command buffer takes so long, and a host that waits for every submission."""
+    found = []
+    while buffers:
+        now = buffers[: pace.count(buffers, 8192)]
+        took = sum(seconds[b] for b in now)
+        pace.ended(now, took, took)
+        found.append(now)
+        buffers = buffers[len(now) :]
+    return found
+
+
+@pytest.mark.one_driver
+def test_submissions_begin_small_and_double():
+    pace = Pace()
+    assert [len(s) for s in submissions(pace, ["a"] * 100, {"a": 1e-5})] == [1, 2, 4, 8, 16, 32, 37]
+    assert [len(s) for s in submissions(pace, ["a"] * 200, {"a": 1e-5})] == [74, 126]
+    pace.forget("a")
+    assert pace.count(["a"] * 9, 64) == 1
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize("seconds", [1e-4, 3e-3, 0.03, 0.15, 0.19])
+def test_no_submission_is_longer_than_the_bound(seconds):
+    pace = Pace()
+    found = submissions(pace, ["a"] * 500, {"a": seconds})
+    assert max(map(len, found)) * seconds <= BOUND and pace.longest <= BOUND
+    # A mixture, as of a solver: what was never measured runs alone.
+    times = {"a": seconds, "b": 0.1, "c": 1e-6}
+    for _ in range(3):
+        found = submissions(pace, [*"cab", *"c" * 50, *"ab" * 9], times)
+        assert all(sum(times[b] for b in s) <= BOUND * 1.01 for s in found)
+
+
+@pytest.mark.one_driver
+def test_work_that_becomes_heavy_and_light_again_is_followed():
+    pace = Pace()
+    submissions(pace, ["a"] * 200, {"a": 1e-4})
+    heavy = submissions(pace, ["a"] * 200, {"a": 0.05})
+    assert {len(s) for s in heavy[1:-1]} == {4}  # the first one could not know
+    light = submissions(pace, ["a"] * 3000, {"a": 1e-4})
+    assert max(map(len, light)) > 100
+
+
+@pytest.mark.one_driver
+def test_what_the_host_saw_late_is_no_measurement():
+    pace = Pace()
+    pace.ended(["a"], 0.0, 60.0)  # the program slept
+    assert pace.count(["a"] * 9, 64) == 1 and not pace.exceeded and pace.longest == 0
+    pace.ended(["a"], 0.0, 0.01)
+    assert pace.count(["a"] * 9, 64) == 2
+    pace.ended(["a"], 0.9, 1.0)
+    assert pace.excess("a") == 0.9 and pace.exceeded and pace.longest == 0.9
+
+
+@pytest.mark.one_driver
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 3), (3, 7), (64, 64), (1, 100)])
+@pytest.mark.parametrize("parts", [1, 2, 5, 64])
+def test_slices_cover_everything_once(width, height, parts):
+    covered = np.zeros((height, width), int)
+    for k in range(parts):
+        x, y, across, down = Slice(k, parts).area(width, height)
+        covered[y : y + down, x : x + across] += 1
+    assert (covered == 1).all()
+    assert common((0, 0, 4, 4), (2, 1, 9, 9)) == (2, 1, 2, 3)
+    assert min(common((0, 0, 4, 4), (0, 5, 4, 4))[2:]) <= 0
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Call it with a number: plans that are built from then on have every Stage in so many slices."""
+
+    def slices(parts: int) -> None:
+        seconds = parts * BOUND / SAFETY * 0.999
+        monkeypatch.setattr(built, "stage_seconds", lambda plan, model: [seconds] * len(plan.stages))
+
+    return slices
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_slices_give_the_bits_of_whole_stages(device, cut, seed):
+    program, steps = random_program(seed, 12)
+    simple = simplify(program)
+    whole = on_device(simple, simple, steps, device)
+    for parts in (2, 5):
+        cut(parts)
+        sliced = on_device(simple, simple, steps, device)
+        for name, values in whole.items():
+            np.testing.assert_array_equal(sliced[name], values, err_msg=name)
+
+
+@pytest.mark.vk
+def test_rasters_of_several_views_in_bands(device, cut):
+    """Tiles of a batch, depth, and a scatter over the fragments."""
+    rng = np.random.default_rng(3)
+    corners = rng.uniform(-1, 1, (3, 1, 60, 4)) * (1, 1, 0.4, 0) + (0, 0, 0.5, 1)
+    position = Variable(VEC4, (60, 1), 3, name="corners", data=corners)
+    face = F.rasterize(position, size=(33, 21))
+    weight = F.to_float(face) * 0.25 + 1.0
+    lit = F.scatter_add(weight, F.max(face, 0), (20, 1), bound=1e5)
+    program = Program({"face": face, "lit": lit}, ())
+    whole = on_device(program, program, 1, device)
+    assert (whole["face"] >= 0).any() and (whole["face"] < 0).any()
+    for parts in (3, 50):
+        cut(parts)
+        sliced = on_device(program, program, 1, device)
+        for name in whole:
+            np.testing.assert_array_equal(sliced[name], whole[name])
+
+
+@pytest.mark.vk
+def test_a_solver_in_slices_takes_the_same_steps(device, cut):
+    found = []
+    for parts in (1, 3):
+        if parts > 1:
+            cut(parts)
+        x = Variable(FLOAT, (6, 5), name="x", data=np.full((1, 5, 6), 1.5))
+        with DressiAD(device) as ad:
+            ad.set_loss([F.square(x) - 2.0, 0.1 * (F.shift(x, 1, 0) - x)])
+            ad.set_optimizer(LevenbergMarquardt(), [x])
+            ad.step(6)
+            found.append((ad.recv(x), ad.losses()))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+@pytest.mark.vk
+def test_what_took_too_long_is_cut_finer(device, monkeypatch):
+    """By a clock that lets every submission take more than a second."""
+    x = Variable(FLOAT, (64, 48), name="x", data=np.random.default_rng(0).random((1, 48, 64)))
+    program = Program({"y": F.sum(F.sqrt(x), "x")}, ((x, x * 0.5 + F.lookup(x, 3)),))
+    with VulkanExecutor(program, device) as run:
+        run.run(4)
+        plain = run.recv(x), run.recv(program.outputs["y"])
+    ticks = count()
+    monkeypatch.setattr(device.work, "clock", lambda: float(next(ticks)))
+    monkeypatch.setattr(device.work, "pace", Pace())
+    # The host sees every end: the work is so small that it may end before the host looks.
+    monkeypatch.setattr(Commands, "_signalled", lambda self, submission: False)
+    with VulkanExecutor(program, device) as run:
+        for _ in range(4):
+            run.run()
+            run.wait()
+        (*_, recording) = run._built._recordings.values()
+        assert len(recording.buffers) > 4
+        np.testing.assert_array_equal(run.recv(x), plain[0])
+        np.testing.assert_array_equal(run.recv(program.outputs["y"]), plain[1])
+    assert device.longest_submission >= 1
+
+
+@pytest.mark.vk
+def test_steps_share_submissions_once_they_are_measured(device, monkeypatch):
+    monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))
+    submitted: list[int] = []
+    submit = device.work.submit
+
+    def count_them(info, fence) -> None:
+        submitted.append(info.commandBufferCount if info is not None else 0)
+        submit(info, fence)
+
+    x = Variable.of(np.ones((8, 8)), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss(F.sum(F.square(x)))
+        ad.set_optimizer(adam(0.1), [x])
+        ad.step()
+        ad.wait()
+        monkeypatch.setattr(device.work, "submit", count_them)
+        for n in (1, 2, 4, 8, 16, 32, 64):
+            ad.step(n)
+            ad.wait()
+        assert submitted == [1, 2, 4, 8, 16, 32, 64]
+        monkeypatch.setattr(device.work, "submit", submit)
+        assert len(ad.losses()) == 128
+
+
+@pytest.mark.vk
+def test_an_interrupt_leaves_no_step_half_done(device, cut, monkeypatch):
+    """Steps of several command buffers, and a ctrl-C between two of them."""
+    cut(4)
+    monkeypatch.setattr(device.work, "pace", Pace())
+    x = Variable.of(np.zeros((16, 16)), name="x")
+    y = Variable.of(np.zeros((16, 16)), name="y")
+    program = Program({}, ((x, x + 1.0), (y, F.lookup(y, F.linear_index((16, 16))) + 1.0)))
+    with VulkanExecutor(program, device) as run:
+        run.run()
+        run.wait()
+        pieces = len(next(iter(run.built()._recordings.values())).buffers)
+        assert pieces > 2
+        run.run()
+        commands, submit, left = run.commands, run.commands._submit, [pieces + 2]
+
+        def interrupted(buffers) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            submit(buffers)
+
+        run.wait()
+        monkeypatch.setattr(Pace, "count", lambda self, buffers, most: 1)
+        before = float(run.recv(x).max())
+        monkeypatch.setattr(commands, "_submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.run(9)
+        monkeypatch.setattr(commands, "_submit", submit)
+        done = run.recv(x)
+        assert done.min() == done.max() == run.recv(y).max() == run.recv(y).min()
+        assert done.max() == before + 2
+
+
+@pytest.mark.vk
+def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
+    monkeypatch.setattr(device.work, "pace", pace := Pace())
+    x = Variable.of(np.ones((8, 8)), name="x")
+    with DressiAD(device) as ad:
+        ad.set_output("y", x + 1.0)
+        ad.step(3)
+        ad.recv("y")
+        assert pace._seconds
+    assert not pace._seconds and not pace._runs and not pace.exceeded
