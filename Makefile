@@ -1,10 +1,13 @@
 # make setup   the machine and .venv, ready to run
 # make test    the test suite, on lavapipe and SwiftShader with the validation layer (ARGS="-k sphere" for a part)
+# make quick   a part of it (QUICK below) on the first driver alone, in about a minute and a half on two cores
+# make drivers a part of it on a current lavapipe, and every bench case built by GPU drivers of Mesa that execute nothing;
+#              they are fetched once and installed nowhere (.ci/drivers); ARGS="nvk radv" for some of them
 # make demo    shape and texture of a pear from six pictures (TARGET=mesh.glb for another one), into out/demo
 # make lint    ruff and pyright
 # make format  ruff's formatter
 
-.PHONY: setup test demo lint format
+.PHONY: setup test quick drivers demo lint format
 PYTHON_VENV := .venv/bin/python
 
 setup:
@@ -13,6 +16,19 @@ setup:
 test:
 	@.ci/setup test
 	PYTHONDONTWRITEBYTECODE= $(PYTHON_VENV) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
+
+# What every other part stands on: the rules of the house, graphs and derivatives, plans, and the drawing of meshes, without
+# the files that take longest.
+QUICK = $(addprefix tests/,test_house.py test_imports.py test_docstrings.py ad vk/plan vk/test_plans.py vk/test_optimizers.py \
+	render/mesh render/cameras render/forms render/drawing) \
+	$(addprefix --ignore=tests/,vk/plan/test_pack.py ad/ops/test_anisotropic.py render/forms/test_antialias_on_devices.py)
+quick:
+	@.ci/setup test
+	PYTHONDONTWRITEBYTECODE= $(PYTHON_VENV) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --one-driver $(QUICK) $(ARGS)
+
+drivers:
+	@.ci/setup test
+	.ci/drivers check $(ARGS)
 
 OUT ?= out/demo
 PEAR = from dressi.render.io import save_mesh; from dressi.render.mesh.primitives import pear; save_mesh("$@", pear())
@@ -29,6 +45,7 @@ lint:
 	@.ci/setup test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/pyright
 
 format:
 	.venv/bin/ruff format .
