@@ -13,9 +13,13 @@ from dressi.viewer import Viewer, host_canvas
 given = options(__doc__)
 
 # What the program has anyway: a window, an instance, a surface, a device, a queue.
-glfw.init()
+ready = glfw.init() and glfw.vulkan_supported()
 glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
-window = glfw.create_window(720, 480, "Vulkan of its own", None, None)
+window = glfw.create_window(720, 480, "Vulkan of its own", None, None) if ready else None
+if window is None:
+    raise SystemExit(
+        "no window can be opened: run it in a desktop session, with DISPLAY set and a Vulkan loader"
+    )
 application = vk.VkApplicationInfo(apiVersion=vk.VK_MAKE_VERSION(1, 1, 0))
 wanted = {"ppEnabledExtensionNames": glfw.get_required_instance_extensions()}
 instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application, **wanted), None)

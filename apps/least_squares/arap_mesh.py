@@ -28,7 +28,8 @@ INITIAL, OPTIMUM = 6734.5268, 574.26198
 
 def rotation(angles: Variable) -> Variable:
     """MAT3 Rz(gamma) Ry(beta) Rx(alpha) of VEC3 angles (alpha, beta, gamma) in radians."""
-    (ca, cb, cg), (sa, sb, sg) = F.cos(angles), F.sin(angles)
+    cosine, sine = F.cos(angles), F.sin(angles)
+    ca, cb, cg, sa, sb, sg = cosine.x, cosine.y, cosine.z, sine.x, sine.y, sine.z
     return F.mat3(
         F.vec3(cg * cb, sg * cb, -sb),
         F.vec3(cg * sb * sa - sg * ca, sg * sb * sa + cg * ca, cb * sa),

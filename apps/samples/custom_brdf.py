@@ -6,7 +6,7 @@ python apps/samples/custom_brdf.py
 import numpy as np
 from sample_tools import options, report
 
-from dressi import DressiAD, F, Variable, adam
+from dressi import VEC3, DressiAD, F, Variable, adam
 from dressi.render import Camera, primitives, render
 
 given = options(__doc__, steps=300, size=96)
@@ -31,7 +31,7 @@ def ggx(colour, roughness):
     return shade
 
 
-colour, roughness = Variable.of([0.5, 0.5, 0.5], name="colour"), Variable.of(0.7, name="roughness")
+colour, roughness = Variable.of([0.5, 0.5, 0.5], VEC3, name="colour"), Variable.of(0.7, name="roughness")
 mesh = primitives.bumpy_ellipsoid(3)
 target = render(mesh, camera, shader=ggx(F.constant((0.7, 0.3, 0.1)), F.constant(0.35))).colour
 picture = render(mesh, camera, shader=ggx(colour, roughness)).colour

@@ -6,7 +6,7 @@ python apps/samples/custom_function.py
 import numpy as np
 from sample_tools import options, report
 
-from dressi import DressiAD, F, PixelFunction, Variable, adam
+from dressi import VEC3, DressiAD, F, PixelFunction, Variable, adam
 from dressi.render import primitives, render
 
 
@@ -28,7 +28,7 @@ class Filmic(PixelFunction):
 
 given = options(__doc__, steps=300, size=64)
 scene = Variable.of(render(primitives.pear(), size=given.size).colour, name="scene")
-exposure, fog = Variable.of(0.0, name="exposure"), Variable.of([0.3, 0.3, 0.3], name="fog")
+exposure, fog = Variable.of(0.0, name="exposure"), Variable.of([0.3, 0.3, 0.3], VEC3, name="fog")
 target = Filmic((scene + (0.05, 0.1, 0.2)) * 2.0).output
 picture = Filmic((scene + fog) * F.exp(exposure)).output
 
