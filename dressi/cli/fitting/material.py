@@ -8,6 +8,7 @@ from typing import Any
 from dressi import DressiAD
 from dressi.errors import InputError
 from dressi.render.fit import Dataset, FitOptions, FitResult, Progress
+from dressi.render.fit.disk import Keeper
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
 from dressi.render.fit.materials.recover import with_material
 from dressi.render.fit.options import STEPS
@@ -37,6 +38,8 @@ class MaterialRequest:
         stop: Callable[[], bool],
         measure: Callable[[str, Any], None],
         moves: bool,
+        keeper: Keeper,
+        resume: bool,
     ) -> FitResult:
         """The result with its material. moves: whether vertices may move with it, where masks are exact."""
         return with_material(
@@ -49,6 +52,8 @@ class MaterialRequest:
             stop=stop,
             measure=measure,
             moves=moves and dataset.exact,
+            keeper=keeper,
+            resume=resume,
         )
 
 

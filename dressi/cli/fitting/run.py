@@ -32,6 +32,7 @@ from dressi.render.fit import (
     planned_dataset,
     write_results,
 )
+from dressi.render.fit.disk import MATERIAL, Keeper
 from dressi.render.io import Photos, load_mesh, load_photos
 from dressi.render.mesh import Mesh
 from dressi.vk.plan.predict.engine import PlanningEngine
@@ -75,7 +76,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             window.say("pictures and the first shape are made ...", device)
             dataset = _dataset(source, options, make_engine, material)
             stages = RoundStages()
-            goes_on = GOES_ON
+            kept = Keeper(request.out, MATERIAL)
             job = FitJob(dataset, options, make_engine, init=init, folder=request.out, measure=stages)
             try:
                 with stop, bar:
@@ -83,10 +84,17 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                     result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
                     if material is not None and result.finished:
                         window.say("the material is recovered ...", device)
-                        goes_on = BEGINS_MATERIAL
                         told, asked = window.during(bar, stop)
                         result = material.recovered(
-                            dataset, result, make_engine, told, asked, stages, init is None
+                            dataset,
+                            result,
+                            make_engine,
+                            told,
+                            asked,
+                            stages,
+                            init is None,
+                            kept,
+                            request.resume,
                         )
                 say("writing results ...")
                 window.say("results are written ...", device)
@@ -94,16 +102,17 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             except KeyboardInterrupt:
                 if not job.resumable:
                     raise
-                return _interrupted(f"'{request.out}' has a checkpoint, and {goes_on}", stop.code)
+                return _interrupted(f"'{request.out}' has a checkpoint, and {GOES_ON}", stop.code)
             print_report(report, request.out)
             if result.finished:
                 job.forget()
+                kept.forget()
                 window.stay(result.mesh, device)
                 return 0
         reached = f"what was reached is in '{request.out}'"
         if result.unsaved is None:
-            return _interrupted(f"{reached}, and {goes_on}", stop.code)
-        ending = f"{goes_on}, from the one before it" if job.resumable else "there is nothing to resume"
+            return _interrupted(f"{reached}, and {GOES_ON}", stop.code)
+        ending = f"{GOES_ON}, from the one before it" if job.resumable else "there is nothing to resume"
         return _interrupted(
             f"{reached}, but the last checkpoint could not be written ({result.unsaved}): {ending}", stop.code
         )
@@ -136,9 +145,6 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
 
 
 GOES_ON = "the same command with --resume goes on"
-BEGINS_MATERIAL = (
-    "the same command with --resume keeps the shape and recovers the material from its first step"
-)
 
 
 def _interrupted(sentence: str, code: int) -> int:

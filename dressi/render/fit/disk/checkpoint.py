@@ -24,7 +24,9 @@ OLD = "checkpoint-old.npz"
 """The checkpoint of another fit is renamed to this before the first one of this fit is written."""
 MOST_BYTES = 1 << 28
 """Default limit for the size of a checkpoint that is read."""
-_STATE, _MESH = "state/", "mesh/"
+MATERIAL = "material.npz"
+"""The checkpoint of the recovery of a material, beside that of its shape."""
+_STATE, _MESH, _MAPS = "state/", "mesh/", "map/"
 _ARRAYS = {
     "positions": (3, np.float64),
     "faces": (3, np.int64),
@@ -41,6 +43,7 @@ class Checkpoint:
     views: (N, 4, 4) world to camera, in units of the scene, at the start of the round, if poses are learned.
     losses: of all steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN: none) at
     each look.  seconds: time spent.  key: of the task, see ``task_key``.
+    maps: other arrays that the round began with, such as those of the material.
     """
 
     key: str
@@ -52,46 +55,54 @@ class Checkpoint:
     seconds: float = 0.0
     views: np.ndarray | None = None
     quality: list[tuple[int, float, float]] = field(default_factory=list)
+    maps: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def save(self, folder: Path) -> None:
-        """Replace the folder's checkpoint atomically. Raises InputError if it cannot be written."""
+    def save(self, folder: Path, name: str = NAME) -> None:
+        """Replace the folder's checkpoint, a file of that name, atomically. Raises InputError if it cannot be written."""
         facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
-        arrays: dict[str, Any] = {_STATE + name: array for name, array in self.state.items()}
+        arrays: dict[str, Any] = {_STATE + part: array for part, array in self.state.items()}
+        arrays |= {_MAPS + part: array for part, array in self.maps.items()}
         if self.mesh is not None:
-            given = {name: getattr(self.mesh, name) for name in _ARRAYS}
-            arrays |= {_MESH + name: array for name, array in given.items() if array is not None}
+            given = {part: getattr(self.mesh, part) for part in _ARRAYS}
+            arrays |= {_MESH + part: array for part, array in given.items() if array is not None}
         if self.views is not None:
             arrays["views"] = self.views
         arrays["facts"] = np.array(json.dumps(facts))
         arrays["losses"] = np.array(self.losses, np.float64).reshape(-1, 2)
         arrays["quality"] = np.array(self.quality, np.float64).reshape(-1, 3)
         try:
-            replace_file(folder / NAME, lambda stream: write_arrays(stream, arrays))
+            replace_file(folder / name, lambda stream: write_arrays(stream, arrays))
         except (OSError, ValueError) as error:
             raise InputError(cannot_write(folder, error)) from None
 
     @classmethod
-    def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES) -> Checkpoint:
-        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError if there is none, it belongs to
+    def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES, name: str = NAME) -> Checkpoint:
+        """The folder's checkpoint, a file of that name, of at most ``most_bytes``. Raises InputError if there is none, it belongs to
         another task, or is no checkpoint. ``check_progress`` checks it against the rounds of the task."""
-        path = folder / NAME
+        path = folder / name
         if not path.is_file():
-            raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
+            raise InputError(f"there is nothing to resume in '{folder}' (no {name}); run without --resume")
+        point = cls.read(path, most_bytes)
+        if point.key != key:
+            raise InputError(
+                f"'{path}' belongs to another target or other options; give those again, or run without --resume"
+            )
+        return point
+
+    @classmethod
+    def read(cls, path: Path, most_bytes: int) -> Checkpoint:
+        """The checkpoint of any task in a file. Raises InputError if it is none."""
         try:
             arrays = read_arrays(path, most_bytes)
             facts = _facts(arrays.pop("facts", None))
-            if facts["key"] != key:
-                raise InputError(
-                    f"'{path}' belongs to another target or other options; give those again, or run without --resume"
-                )
-            point = cls(key, facts["round"], facts["step"], seconds=facts["seconds"])
+            point = cls(facts["key"], facts["round"], facts["step"], seconds=facts["seconds"])
             point.losses = _losses(arrays.pop("losses", None))
             point.quality = _quality(arrays.pop("quality", None), len(point.losses))
             point.views = _views(arrays.pop("views", None))
-            point.state = _state(arrays)
+            point.state, point.maps = _numbers(arrays, _STATE), _numbers(arrays, _MAPS)
             point.mesh = _mesh(arrays)
         except Damaged as error:
-            raise damaged(folder, str(error)) from None
+            raise damaged(path, str(error)) from None
         return point
 
     def check_progress(self, steps: Sequence[int], views: int | None) -> None:
@@ -143,24 +154,25 @@ class Checkpoint:
                 raise Damaged(f"counts other steps in '{name}'")
 
     @staticmethod
-    def remove(folder: Path) -> None:
+    def remove(folder: Path, name: str = NAME) -> None:
         """Remove the checkpoint of the folder."""
-        (folder / NAME).unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
 
 
-def damaged(folder: Path, what: str) -> InputError:
+def damaged(path: Path, what: str) -> InputError:
     """The error for a checkpoint; what: a phrase whose subject is the file."""
-    return InputError(f"'{folder / NAME}' is damaged: it {what}; remove it and run without --resume")
+    return InputError(f"'{path}' is damaged: it {what}; remove it and run without --resume")
 
 
-def set_aside(folder: Path) -> None:
+def set_aside(folder: Path, name: str = NAME) -> None:
     """Rename the checkpoint of another fit, with a warning. Raises OSError."""
-    path = folder / NAME
+    path = folder / name
+    old = OLD if name == NAME else path.with_stem(f"{path.stem}-old").name
     if path.is_symlink() or path.exists():
-        os.replace(path, folder / OLD)
+        os.replace(path, folder / old)
         warnings.warn(
             f"'{path}' is of a fit that was interrupted, and this one is not a --resume of it; it is kept as"
-            f" '{OLD}'",
+            f" '{old}'",
             stacklevel=2,
         )
 
@@ -229,10 +241,10 @@ def _views(array: np.ndarray | None) -> np.ndarray | None:
     return array
 
 
-def _state(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of the state, removed from ``arrays``."""
-    names = [name for name in arrays if name.startswith(_STATE)]
-    state = {name.removeprefix(_STATE): arrays.pop(name) for name in names}
+def _numbers(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The finite arrays whose names have the prefix, by the rest of the name; removed from ``arrays``."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    state = {name.removeprefix(prefix): arrays.pop(name) for name in names}
     for name, array in state.items():
         if array.dtype.kind not in "fi" or not np.isfinite(array).all():
             raise Damaged(f"has values in '{name[:40]}' that are not finite numbers")

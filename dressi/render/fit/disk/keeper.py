@@ -11,17 +11,17 @@ from ....errors import InputError
 from ...engine import Engine
 from ...mesh import Mesh
 from .archive import Damaged
-from .checkpoint import Checkpoint, damaged, set_aside
+from .checkpoint import NAME, Checkpoint, damaged, set_aside
 
 
 class Keeper:
-    """The checkpoint in a folder; without a folder nothing is kept.
+    """The checkpoint in a folder, a file of that name; without a folder nothing is kept.
 
     A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before writing.
     """
 
-    def __init__(self, folder: Path | None):
-        self.folder = folder
+    def __init__(self, folder: Path | None, name: str = NAME):
+        self.folder, self.name = folder, name
         self.unsaved: str | None = None
         """Why the last checkpoint could not be written; None if it was."""
         self.kept = False
@@ -32,21 +32,21 @@ class Keeper:
         """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises InputError."""
         if self.folder is None:
             raise InputError("this fit has no folder with a checkpoint to resume; give it one")
-        point = Checkpoint.load(self.folder, key, most_bytes)
-        with _said_of(self.folder):
+        point = Checkpoint.load(self.folder, key, most_bytes, self.name)
+        with _said_of(self.folder / self.name):
             point.check_progress(steps, views)
         self.kept = True
         return point
 
     def check_mesh(self, point: Checkpoint, topology: Mesh, fixed: bool) -> None:
         assert self.folder is not None
-        with _said_of(self.folder):
+        with _said_of(self.folder / self.name):
             point.check_mesh(topology, fixed)
 
     def restore(self, engine: Engine, point: Checkpoint) -> None:
         """Send the state of a checkpoint to the engine of its round. Raises InputError."""
         if self.folder is not None:
-            with _said_of(self.folder):
+            with _said_of(self.folder / self.name):
                 point.check_state(engine.state())
         engine.restore(point.state)
 
@@ -56,8 +56,8 @@ class Keeper:
             return
         try:
             if not self.kept:
-                set_aside(self.folder)
-            point.save(self.folder)
+                set_aside(self.folder, self.name)
+            point.save(self.folder, self.name)
             self.kept, self.unsaved = True, None
         except (OSError, InputError) as error:
             self.unsaved = getattr(error, "strerror", None) or str(error)
@@ -72,14 +72,14 @@ class Keeper:
     def forget(self) -> None:
         """Remove the checkpoint of this fit; it can no longer be resumed."""
         if self.folder is not None and self.kept:
-            Checkpoint.remove(self.folder)
+            Checkpoint.remove(self.folder, self.name)
             self.kept = False
 
 
 @contextmanager
-def _said_of(folder: Path) -> Iterator[None]:
+def _said_of(path: Path) -> Iterator[None]:
     """Turns Damaged into the error that names the file."""
     try:
         yield
     except Damaged as error:
-        raise damaged(folder, str(error)) from None
+        raise damaged(path, str(error)) from None

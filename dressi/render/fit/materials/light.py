@@ -15,6 +15,8 @@ from ..phases.texture import roughness as squared_steps
 
 RATE = 0.02
 """Learning rate of Adam for the parameters of a light at the first step."""
+LIGHT = "light "
+"""What names of values of a light begin with."""
 LEAST = 1e-3
 """What radiance of 0 starts from: a logarithm has no value at 0."""
 EVENNESS = 1e-6
@@ -30,7 +32,7 @@ class LearnedLight:
     """
 
     def __init__(self, light: LightSource, learned: bool):
-        self.given = light = light.prepared()
+        light = light.prepared()
         parts, (recipe,) = light_given(light)
         names = set(light.learned) if learned else set()
         images: dict[str, Variable] = {}
@@ -49,21 +51,23 @@ class LearnedLight:
                 if field in light.images:
                     self.penalty = self.penalty + squared_steps(leaf) * EVENNESS
                 leaf = F.exp(leaf) if positive else leaf
-                self.values[f"light {field}"] = leaf
+                self.values[LIGHT + field] = leaf
             images[name] = leaf
         self.light = recipe.light(images)
 
-    def result(self, values: Mapping[str, np.ndarray]) -> LightSource:
-        """The light with what was found. values: those of ``values``."""
-        fields = dict(vars(self.given))
-        for name in self.values:
-            found = np.asarray(values[name], np.float64)
-            field = name.removeprefix("light ")
-            if field in self.given.lists:
-                found = found.reshape(-1, *found.shape[3:])
-            elif field in self.given.images:
-                found = found[0]
-            else:
-                found = found[:, 0, 0]
-            fields[field] = found
-        return type(self.given)(**fields)
+
+def with_light(light: LightSource, values: Mapping[str, np.ndarray]) -> LightSource:
+    """The light with what was found. values: those of ``LearnedLight.values``."""
+    light = light.prepared()
+    fields = dict(vars(light))
+    for name, array in values.items():
+        found = np.asarray(array, np.float64)
+        field = name.removeprefix(LIGHT)
+        if field in light.lists:
+            found = found.reshape(-1, *found.shape[3:])
+        elif field in light.images:
+            found = found[0]
+        else:
+            found = found[:, 0, 0]
+        fields[field] = found
+    return type(light)(**fields)

@@ -68,26 +68,30 @@ class Maps:
         start = _image(self.mesh.texture, (1.0, 1.0, 1.0), self.size)
         return linear_to_srgb(start * np.asarray(self.mesh.color))
 
-    def result(self, values: Mapping[str, np.ndarray]) -> Mesh:
-        """The mesh with the maps, ``values`` by part as (1, H, W, ...); texels outside of all charts are filled."""
-        mesh = replace(self.mesh, material=replace(self.mesh.material or Material()))
-        inside = charted(mesh, self.size)
-        found = {part: dilated(np.asarray(values[part], np.float64)[0], inside) for part in self.values}
-        material = mesh.material
-        assert material is not None
-        if "albedo" in found:
-            mesh.texture, mesh.color = srgb_to_linear(np.clip(found["albedo"], 0, 1)), (1.0, 1.0, 1.0)
-        if "normal" in found:
-            material.normal, material.normal_scale = found["normal"], 1.0
-        if found.keys() & {"metallic", "roughness"}:
-            both = _image(material.metallic_roughness, (1.0, 1.0), self.size)
-            both = both * (material.metallic, material.roughness)
-            for k, part in enumerate(("metallic", "roughness")):
-                both[..., k] = np.clip(found.get(part, both[..., k]), 0, 1)
-            material.metallic_roughness, material.metallic, material.roughness = both, 1.0, 1.0
-        if "emission" in found:
-            material.emission, material.emission_map = (1.0, 1.0, 1.0), found["emission"]
-        return mesh
+
+def with_maps(base: Mesh, values: Mapping[str, np.ndarray], size: tuple[int, int]) -> Mesh:
+    """The mesh with maps of ``size`` (W, H), ``values`` by part as (1, H, W, ...); texels outside of all charts are filled.
+    Values of other names are left out."""
+    mesh = replace(base, material=replace(base.material or Material()))
+    inside = charted(mesh, size)
+    found = {
+        part: dilated(np.asarray(values[part], np.float64)[0], inside) for part in RATES if part in values
+    }
+    material = mesh.material
+    assert material is not None
+    if "albedo" in found:
+        mesh.texture, mesh.color = srgb_to_linear(np.clip(found["albedo"], 0, 1)), (1.0, 1.0, 1.0)
+    if "normal" in found:
+        material.normal, material.normal_scale = found["normal"], 1.0
+    if found.keys() & {"metallic", "roughness"}:
+        both = _image(material.metallic_roughness, (1.0, 1.0), size)
+        both = both * (material.metallic, material.roughness)
+        for k, part in enumerate(("metallic", "roughness")):
+            both[..., k] = np.clip(found.get(part, both[..., k]), 0, 1)
+        material.metallic_roughness, material.metallic, material.roughness = both, 1.0, 1.0
+    if "emission" in found:
+        material.emission, material.emission_map = (1.0, 1.0, 1.0), found["emission"]
+    return mesh
 
 
 def _image(values: np.ndarray | None, default: tuple[float, ...], size: tuple[int, int]) -> np.ndarray:

@@ -38,12 +38,11 @@ from ..phases.texture import BEND, PACE
 from ..phases.texture import roughness as squared_steps
 from ..phases.unfold import unfolded_from
 from ..result import Progress
-from .light import LearnedLight
-from .maps import RATES, WEIGHTS, Maps
+from .kept import CHUNK, EXPOSURES, StageKeeper
+from .light import LearnedLight, with_light
+from .maps import RATES, WEIGHTS, Maps, with_maps
 from .options import MaterialOptions
 
-CHUNK = 10
-"""Steps between two polls of ``stop`` and ``progress``."""
 LIKENESS = 1e-4
 """Weight of the mean squared exposure, which fixes the scale between light and exposures."""
 EXPOSURE = 0.02
@@ -61,7 +60,10 @@ class MaterialResult:
     exposures: np.ndarray
     """(N,) factors of the linear light of the views, 2 to the power of their stops; ones unless optimised."""
     losses: list[float]
+    """Of the steps of this run."""
     finished: bool
+    values: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    """Maps by part, fields of the light by ``LIGHT`` and their name, and the exposures, as they were read."""
     plan: Any = field(repr=False, default=None)
 
 
@@ -102,6 +104,7 @@ class MaterialFit:
         batch = min(options.batch or count, count)
         pick = ViewBatches(count, batch, counter, options.seed) if batch < count else lambda x: x
         self.maps = Maps(mesh, options.optimize, (options.texture_size, options.texture_size))
+        self.given = light
         self.light = LearnedLight(light, "light" in options.optimize)
         unit = mesh.moved((mesh.positions - center) / radius)
         if not moves:
@@ -177,39 +180,40 @@ class MaterialFit:
         progress: Callable[[Progress], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
         measure: Callable[[str, Engine], None] | None = None,
+        kept: StageKeeper | None = None,
     ) -> MaterialResult:
         """Optimise until done or until ``stop()``, polled every ``CHUNK`` steps, is true. measure: called with "material" and
-        the engine when all is done and read."""
+        the engine when all is done and read.  kept: what goes on from the state it has, and keeps it from time to time."""
         engine, steps = self.make_engine(), self.options.steps
         try:
             engine.set_loss(self.loss)
             engine.set_optimizer(self.optimizer, self.parameters)
             for name, value in (self.maps.values | self.light.values).items():
                 engine.set_output(name, value)
-            done = 0
+            done = 0 if kept is None else kept.restore(engine)
             while done < steps and not stop():
                 count = min(CHUNK, steps - done)
                 engine.step(count)
                 done += count
+                if kept is not None:
+                    kept.stepped(engine, done)
                 if progress is not None:
                     progress(Progress("material", done, steps, engine.losses()[-1]))
+            if kept is not None and done < steps:
+                kept.save(engine)
             found = {name: engine.recv(name) for name in (*self.maps.values, *self.light.values)}
             exposed = "exposure" in self.options.optimize
             stops = engine.recv(self.stops).reshape(-1) if exposed else np.zeros(self.stops.batch)
+            exposures = np.exp2(stops)
             losses = engine.losses()
             if measure is not None and done >= steps:
                 measure("material", engine)
-            mesh = self.maps.result(found)
+            mesh = with_maps(self.mesh, found, self.maps.size)
             if self.position is not None:
                 mesh = self._moved(mesh, engine.recv(self.position))
-            return MaterialResult(
-                mesh,
-                self.light.result(found),
-                np.exp2(stops),
-                losses,
-                done >= steps,
-                engine.plan,
-            )
+            light = with_light(self.given, {name: found[name] for name in self.light.values})
+            values = {**found, EXPOSURES: exposures}
+            return MaterialResult(mesh, light, exposures, losses, done >= steps, values, engine.plan)
         finally:
             engine.close()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from ...engine import Engine, MakeEngine
 from ...shading.lights import LightSource
 from ..dataset import Dataset
+from ..disk import Keeper
 from ..result import FitResult, Progress
+from .kept import StageKeeper
 from .material_fit import MaterialFit
 from .options import MaterialOptions
 
@@ -24,42 +26,50 @@ def with_material(
     stop: Callable[[], bool] = lambda: False,
     measure: Callable[[str, Engine], None] | None = None,
     moves: bool = False,
+    keeper: Keeper | None = None,
+    resume: bool = False,
 ) -> FitResult:
     """The result of a fit with a material in place of its texture, the light and the exposures.
 
-    moves: whether vertices move under the light in a quarter of the steps (``stages``), for exact masks.
+    moves: whether vertices move under the light in some of the steps (``stages``), for exact masks.
 
     light: what shines, or what the light starts from.  measure: called with "material" and the engine at its end. Cameras
-    are those of the result. Its losses go on with the phase "material"; one that was stopped is not ``finished``. Raises
+    are those of the result. Its losses go on with the phase "material"; one that was stopped is not ``finished``.  keeper: of
+    the file (``MATERIAL``) of its checkpoints.  resume: whether to go on from the one there is, if it is of this task. Raises
     InputError.
     """
     train = dataset.train if result.cameras is None else replace(dataset.train, cameras=result.cameras)
-    before = len(result.losses)
-
-    mesh, exposures, losses = result.mesh, None, list[float]()
+    before, plan = len(result.losses), stages(options, moves)
+    task = {"options": asdict(options), "moves": moves}
+    steps, views = [part.steps for part, _ in plan], [train.masks, train.colors]
+    keeper = keeper or Keeper(None)
+    kept = StageKeeper(keeper, task, result.mesh, light, resume, steps, options.texture_size, views)
+    point, found = kept.point, None
+    first, earlier = point.round, point.seconds
 
     def shown(now: Progress) -> None:
         if progress is not None:
-            done = before + len(losses)
-            progress(replace(now, done=done + now.done, total=before + options.steps))
+            progress(replace(now, done=before + len(point.losses), total=before + options.steps))
 
-    plan = stages(options, moves)
-    for number, (part, moving) in enumerate(plan):
-        job = MaterialFit(mesh, train, part, light, make_engine, moving, exposures)
+    for number, (part, moving) in enumerate(plan[first:], first):
+        job = MaterialFit(kept.mesh, train, part, kept.light, make_engine, moving, kept.exposures)
         last = number == len(plan) - 1
-        found = job.run(progress=shown, stop=stop, measure=measure if last else None)
-        mesh, light, exposures, losses = found.mesh, found.light, found.exposures, losses + found.losses
-        if not found.finished:
+        found = job.run(progress=shown, stop=stop, measure=measure if last else None, kept=kept)
+        if last or not found.finished:
             break
+        kept.begin(number + 1, found.mesh, found.values)
+    assert found is not None
     counts = {key: int(found.plan.counts[key]) for key in ("substages", "stages", "functions")}
     return replace(
         result,
-        mesh=replace(mesh, name=result.mesh.name),
+        mesh=replace(found.mesh, name=result.mesh.name),
         light=found.light,
         exposures=found.exposures if "exposure" in options.optimize else None,
-        losses=result.losses + [("material", loss) for loss in losses],
+        losses=result.losses + [("material", loss) for _, loss in point.losses],
         plans={**result.plans, "material": counts},
         finished=found.finished,
+        earlier_s=result.earlier_s + earlier,
+        unsaved=result.unsaved if keeper.folder is None else keeper.unsaved,
     )
 
 

@@ -1,0 +1,90 @@
+"""Checkpoints of a recovery: one that was stopped anywhere computes what one that was not stopped does."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD
+from dressi.errors import InputError
+from dressi.render import DirectionalLight, primitives, render
+from dressi.render.cameras.views import ring
+from dressi.render.drawing import pixels
+from dressi.render.fit import FitResult
+from dressi.render.fit.dataset import Dataset, Observations
+from dressi.render.fit.disk import MATERIAL, Keeper
+from dressi.render.fit.materials.options import MaterialOptions
+from dressi.render.fit.materials.recover import stages, with_material
+from dressi.render.fit.result import Timing
+
+SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
+OPTIONS = MaterialOptions("albedo,normal,metallic,emission,light,exposure", steps=80, texture_size=8, batch=2)
+pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
+
+
+@pytest.fixture
+def recover(device, monkeypatch):
+    """Recovers the material of a pear from four pictures; ``recover(folder, polls, resume)``."""
+    pixels.close_engines()
+    monkeypatch.setattr(pixels, "default_engine", lambda: DressiAD(device))
+    mesh = primitives.pear(16, 12, 8)
+    cameras = ring(*mesh.bounding_sphere(), 4, (24, 24))
+    picture = render(mesh, cameras, light=SUN, filter="trilinear")
+    views = Observations(cameras, picture.mask, picture.colour)
+    fitted = FitResult(replace(mesh, texture=None), [("shape", 1.0)], {}, Timing(), True)
+    dataset = Dataset(views, None, np.zeros(3), 1.0, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+    start = DirectionalLight((1.0, 0.6, 1.0), 2.0)
+
+    def recovered(folder: Path | None, polls: float = np.inf, options=OPTIONS, resume=True) -> FitResult:
+        left = iter(range(1000))
+        return with_material(
+            dataset,
+            fitted,
+            options,
+            start,
+            lambda: DressiAD(device),
+            stop=lambda: next(left) >= polls,
+            moves=True,
+            keeper=Keeper(folder, MATERIAL),
+            resume=resume,
+        )
+
+    yield recovered
+    pixels.close_engines()
+
+
+def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
+    whole = recover(None)
+    first = stages(OPTIONS, True)[0][0].steps
+    done = 0
+    # Within a stage, between two of them, and at the last step.
+    for polls in (1, first // 10 - 1, 3):
+        part = recover(tmp_path, polls)
+        done += 10 * polls
+        assert not part.finished and [loss for _, loss in part.losses] == [
+            loss for _, loss in whole.losses[: 1 + done]
+        ]
+    found = recover(tmp_path)
+    assert found.finished and found.losses == whole.losses
+    for a, b in (
+        (found.mesh.positions, whole.mesh.positions),
+        (found.mesh.texture, whole.mesh.texture),
+        (found.exposures, whole.exposures),
+        (found.light.direction, whole.light.direction),
+        *((getattr(found.mesh.material, name), getattr(whole.mesh.material, name)) for name in ("normal", "metallic_roughness", "emission_map")),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(a, b)
+
+
+def test_checkpoints_of_others_are_set_aside_and_damaged_ones_refused(recover, tmp_path: Path):
+    recover(tmp_path, 2)
+    other = replace(OPTIONS, optimize="albedo,normal")
+    with pytest.warns(UserWarning, match="kept as 'material-old.npz'"):
+        recover(tmp_path, 1, other)
+    kept = tmp_path / MATERIAL
+    with pytest.warns(UserWarning, match="is of a fit that was interrupted"):
+        recover(tmp_path, 1, other, resume=False)
+    kept.write_bytes(kept.read_bytes()[:-1000])
+    with pytest.raises(InputError, match="is damaged"):
+        recover(tmp_path, 1, other)
