@@ -153,8 +153,11 @@ def test_what_took_too_long_is_cut_finer(device, monkeypatch):
     with VulkanExecutor(program, device) as run:
         run.run(4)
         plain = run.recv(x), run.recv(program.outputs["y"])
-    ticks = count()
+    ticks = count(10**9)
     monkeypatch.setattr(device.work, "clock", lambda: float(next(ticks)))
+    monkeypatch.setattr(
+        device.work, "_last", device.work._last
+    )  # is put back, with the time of the other clock
     monkeypatch.setattr(device.work, "pace", Pace())
     # The host sees every end: the work is so small that it may end before the host looks.
     monkeypatch.setattr(Commands, "_signalled", lambda self, submission: False)
@@ -238,3 +241,13 @@ def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
         ad.recv("y")
         assert pace._seconds
     assert not pace._seconds and not pace._runs and not pace.exceeded
+
+
+@pytest.mark.vk
+def test_what_ended_unseen_before_its_command_buffers_went_is_not_kept(device):
+    """Closing waits for the device, not for each submission."""
+    known, flying = len(device.work.pace._seconds), device.work._under_way
+    x = Variable.of(np.ones((64, 64)), name="x")
+    with VulkanExecutor(Program({"y": F.sqrt(x)}, ((x, x * 1.01),)), device) as run:
+        run.run(9)
+    assert (len(device.work.pace._seconds), device.work._under_way) == (known, flying)

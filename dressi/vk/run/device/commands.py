@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +63,15 @@ class Commands:
     def release(self, buffer: Any) -> None:
         """Free a command buffer that is not in flight."""
         self._allocated.discard(buffer)
-        self.device.work.pace.forget(buffer)
+        self._forget([buffer])
         self.device.vk.vkFreeCommandBuffers(self.device.handle, self.pool, 1, [buffer])
+
+    def _forget(self, buffers: Iterable[Any]) -> None:
+        """Command buffers are about to go. Submissions that held them have ended, which must be noted first."""
+        with suppress(DeviceError):
+            self._look()
+        for buffer in buffers:
+            self.device.work.pace.forget(buffer)
 
     def record(self, write: Callable[[Any], None], buffer: Any = None) -> Any:
         """Record a command buffer, a new one or ``buffer`` again. It may be in flight several times, and begins with
@@ -225,9 +233,10 @@ class Commands:
         passage = self.device.work.began()
         try:
             self.device.work.submit(self._info, fence)
-        except DeviceError:
+        except BaseException as error:
             self.device.work.refused()
-            self._free.append(fence)
+            if isinstance(error, DeviceError):  # after a ctrl-C the fence may be in use
+                self._free.append(fence)
             raise
         self._ticket += 1
         self._under_way.append(_Submission(self._ticket, fence, buffers, passage))
@@ -271,8 +280,7 @@ class Commands:
 
     def destroy(self) -> None:
         """Release everything. All work must have ended, see ``Device.settle``."""
-        for buffer in self._allocated:
-            self.device.work.pace.forget(buffer)
+        self._forget(self._allocated)
         for fence in self._fences:
             self.device.destroy(fence)
         self.device.destroy(self.pool)
