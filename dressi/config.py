@@ -10,7 +10,7 @@ Every setting is an environment variable; a program can override it, for good or
 
 | name   | environment    | meaning |
 |--------|----------------|---------|
-| debug  | DRESSI_DEBUG   | 0 silent, 1 device and plan summary, 2 rewrites and ms per stage, 3 the plan, 4 GLSL |
+| debug  | DRESSI_DEBUG   | 0 silent, 1 device, plan summary and the longest submission, 2 rewrites and ms per stage, 3 the plan, 4 GLSL |
 | check  | DRESSI_CHECK   | verify the graph after every pass |
 | dump   | DRESSI_DUMP    | folder that receives dot, GLSL and SPIR-V; empty: none |
 | device | DRESSI_DEVICE  | name (or part of it) or index of the Vulkan device; empty: the best one |

@@ -7,6 +7,11 @@ ivec2 face_texel(int index, ivec2 extent) {
     return ivec2(index % extent.x, index / extent.x);
 }
 
+// False for NaN, also where a driver takes it that there are none: by the bits.
+bool face_defined(float x) {
+    return (floatBitsToInt(x) & 0x7fffffff) <= 0x7f800000;
+}
+
 float face_cross(vec2 u, vec2 v) {
     precise float area = u.y * v.x - u.x * v.y;
     return area;
@@ -55,7 +60,7 @@ bool face_dropped(vec4 a, vec4 b, vec4 c, int cull) {
         area = -dot(face_homogeneous(a), cross(face_homogeneous(b), face_homogeneous(c)));
         least = 0.0;
     }
-    return !((cull == 1 ? area : abs(area)) > least);
+    return !face_defined(area) || (cull == 1 ? area : abs(area)) <= least;
 }
 
 // Swaps two corners (numbers f, depths z) unless those behind the near plane come first, then in ascending order.
@@ -81,7 +86,7 @@ vec4 face_enlarged(vec4 first, vec4 second, vec4 third, int corner, float reach,
     const vec4 nowhere = vec4(0.0, 0.0, 0.5, 1.0); // not outside of the view, where drivers would start to clip
     vec2 a = first.xy, b = first.zw, c = third.zw, d = second.zw;
     float twice = abs(face_cross(b - a, c - a));
-    if (!(twice > FACE_AREA_MINIMUM)) return nowhere;
+    if (!face_defined(twice) || twice <= FACE_AREA_MINIMUM) return nowhere;
     bvec2 side = bvec2(corner == 1 || corner == 2 || corner == 4, corner == 2 || corner == 4 || corner == 5);
     vec2 place;
     if (c != d && b != d) {

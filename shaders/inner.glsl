@@ -13,7 +13,7 @@ ivec2 inner_exit(vec4 a, vec4 b, vec4 c, vec2 start, vec2 goal, inout float faci
     u = a.xy - goal * w.x, v = b.xy - goal * w.y, x = c.xy - goal * w.z;
     vec3 there = vec3(face_cross(v, x), face_cross(x, u), face_cross(u, v));
     float area = dot(there, w);
-    if (!(abs(area) > INNER_FLAT) || facing * area < 0.0) return ivec2(0, -1);
+    if (!face_defined(area) || abs(area) <= INNER_FLAT || facing * area < 0.0) return ivec2(0, -1);
     facing = sign(area);
     here = max(here * facing, 0.0);
     there *= facing;

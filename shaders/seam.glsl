@@ -7,7 +7,7 @@ float seam_place(vec3 g, vec2 p, ivec2 step, float height, float slack, float no
     vec2 size = abs(g.xy);
     if (steep && (step.x != 0 ? size.x < size.y : size.y <= size.x)) return 2.0;
     float start = dot(g, vec3(p, 1.0)), fall = -dot(g.xy, vec2(step)) / height;
-    if (!(fall > noise) || start < -slack * fall || start > (1.0 + slack) * fall) return 2.0;
+    if (!face_defined(fall) || fall <= noise || start < -slack * fall || start > (1.0 + slack) * fall) return 2.0;
     return clamp(start / fall, 0.0, 1.0);
 }
 

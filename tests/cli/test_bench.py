@@ -61,7 +61,14 @@ def test_every_case_runs(case: str, driver: None, mesh: Path, tmp_path: Path, ca
     assert {result["case"] for result in results} == {case}
     for result in results:
         assert {"functions", "substages", "stages"} <= set(result["plan"])
-        for name in ("first_build_ms", "step_ms", "device_ms", "bytes", "copy_bandwidth"):
+        for name in (
+            "first_build_ms",
+            "step_ms",
+            "device_ms",
+            "longest_submission_ms",
+            "bytes",
+            "copy_bandwidth",
+        ):
             assert result[name] > 0, name
         assert result["device"] and result["driver"] and result["quality"]["steps"] == 2
         # The gradient by inverse UV is one of an expectation, and steps of `joint` compare other views: one may go up.

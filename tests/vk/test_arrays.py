@@ -1,13 +1,18 @@
 """Arrays become Variables and come back in their own form; graphs may be deep."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dressi
 from dressi import F, GraphError, Variable, gradient, sgd
 from dressi.ad.evaluate import evaluate as meaning
-from dressi.ad.types import FLOAT, INT, MAT3, MAT4, VEC2, VEC3
+from dressi.ad.program import Program
+from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, MAT4, VEC2, VEC3
+from dressi.vk.plan.model.records import DATA_CENTRE
 from dressi.vk.run.engine import DressiAD
+from dressi.vk.run.executor import VulkanExecutor
 
 
 def test_arrays_say_what_they_are():
@@ -108,3 +113,23 @@ def test_deep_graphs_are_built_and_freed():
     (slope,) = gradient(F.sum(y), [x])
     assert meaning([slope])[0].max() == 1
     del y, slope
+
+
+@pytest.mark.vk
+def test_pairs_in_images_of_four_components(device):
+    """As on devices whose shaders cannot read and write one image of two: in place, in 16 bits, and copied."""
+    rng = np.random.default_rng(0)
+    x = Variable(VEC2, (9, 7), 2, name="x", data=rng.normal(size=(2, 7, 9, 2)))
+    n = Variable(IVEC2, (9, 7), name="n", data=rng.integers(-9, 9, (1, 7, 9, 2)))
+    program = Program({"y": F.shift(x * 2.0, 1, 0)}, ((x, x * 0.5 + F.to_float(n)), (n, n + 1)))
+    model = replace(DATA_CENTRE, prefers_attachments=False)
+    found = []
+    for pairs in (True, False):
+        limits = replace(device.limits, pair_images=pairs)
+        with VulkanExecutor(program, device, cost=model, limits=limits) as run:
+            run.run(3)
+            found.append([run.recv(v) for v in (x, n, program.outputs["y"])])
+            text = "".join(t for s in run.plan.shaders.values() for t in s.sources.values())
+        assert ("rg32" in text) == pairs and ("rgba32" in text) != pairs
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)

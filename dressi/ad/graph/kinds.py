@@ -41,6 +41,9 @@ class ReduceFunction(AxisWork, PixelFunction):
     120.0
     """
 
+    segment_start: str = ""
+    """GLSL of the number, along the axis, of the texel that a reduction of a part of its axis reads for its texel 0."""
+
 
 class ScatterFunction(Function):
     """Kind SCATTER: each texel of the *source* domain adds to texels of the output table, or raises their maximum.

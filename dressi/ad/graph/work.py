@@ -27,7 +27,7 @@ class Work:
     ...     access, operations, fetches = (Access.FETCH,), 4.0, 2.0
     ...     glsl = "0.5 * ($0(pixel, tile) + $0(max(pixel - ivec2(1, 0), ivec2(0)), tile))"
     ...     infer = lambda self: (self.inputs[0].vtype, self.inputs[0].domain)
-    >>> F.apply(Blur, Variable.of([1.0, 2.0])).creator.reads(0)
+    >>> F.apply(Blur, Variable.of([1.0, 2.0], FLOAT)).creator.reads(0)
     2.0
     """
 

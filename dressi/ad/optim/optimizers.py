@@ -106,7 +106,7 @@ def scale_by_adam_uniform(betas: tuple[float, float] = (0.9, 0.999), eps: float 
 
     betas, eps: as for ``scale_by_adam``. Raises GraphError.
 
-    >>> x, slope = Variable.of([0.0, 0.0]), Variable.of([2.0, 1.0])
+    >>> x, slope = Variable.of([0.0, 0.0], VEC2), Variable.of([2.0, 1.0], VEC2)
     >>> evaluate(optim.scale_by_adam_uniform().build([x], [slope]).parameters)[0].round(4).ravel().tolist()
     [1.0, 0.5]
     """
@@ -151,7 +151,7 @@ def add_weight_decay(decay: float) -> Optimizer:
 def clip_by_value(limit: float) -> Optimizer:
     """A part that clamps every component of a gradient to [-limit, limit].
 
-    >>> x, slope = Variable.of([0.0, 0.0]), Variable.of([0.25, -9.0])
+    >>> x, slope = Variable.of([0.0, 0.0], FLOAT), Variable.of([0.25, -9.0], FLOAT)
     >>> evaluate(optim.clip_by_value(1.0).build([x], [slope]).parameters)[0].ravel().tolist()
     [0.25, -1.0]
     """
@@ -208,7 +208,7 @@ def adam_uniform(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float
     Nicolet, Jacobson and Jakob, Large Steps, section 4.3; see :class:`ScaleByAdamUniform`. Arguments as for ``adam``. Raises
     GraphError.
 
-    >>> x, slope = Variable.of([0.0, 0.0]), Variable.of([2.0, 1.0])
+    >>> x, slope = Variable.of([0.0, 0.0], VEC2), Variable.of([2.0, 1.0], VEC2)
     >>> evaluate(adam_uniform(0.5).build([x], [slope]).parameters)[0].round(4).ravel().tolist()
     [-0.5, -0.25]
     """

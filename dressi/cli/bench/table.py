@@ -20,6 +20,7 @@ COLUMNS = {
     "against": "ms more than the first",  # of the same work, with its interval
     "read": "+ loss read",  # the loss of every step comes to the host
     "device": "device ms",
+    "longest": "longest submission ms",
     "bytes": "MiB a step",
     "held": "MiB held, of a baseline's",  # images with depths, and accumulators
     "bandwidth": "GB/s, of a copy's",
@@ -73,6 +74,7 @@ def _numbers(result: dict[str, Any]) -> dict[str, str]:
         "against": "" if result["against"] is None else _against(result["against"]),
         "read": f"{result['step_and_read_loss_ms']:.3f}",
         "device": "-" if ms is None else f"{ms:.3f}",
+        "longest": f"{result['longest_submission_ms']:.3g}",
         "bytes": f"{result['bytes'] / MIB:.2f}",
         "held": f"{_held(plan):.1f} of {_held(result['baseline']):.1f}",
         "bandwidth": f"{result['bandwidth'] / 1e9:.1f} of {result['copy_bandwidth'] / 1e9:.1f}",

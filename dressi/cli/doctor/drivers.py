@@ -6,13 +6,13 @@ import glob
 import json
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dressi.cli.doctor.findings import OK, Finding, note, ok, problem
 from dressi.cli.doctor.probe import Ask
+from dressi.vk.run.host.gpus import find_gpus, hidden_gpus
 from dressi.vk.run.host.platforms import Platform
 
 
@@ -28,14 +28,14 @@ def loader_and_devices(ask: Ask, system: Platform) -> list[Finding]:
     if "loader" in facts:
         return [problem("loader", _no_loader(system))]
     findings = [ok("loader", f"the Vulkan loader ({system.loader}) is there"), *listed, *manifests(system)]
-    devices = facts["devices"]
+    devices, hidden = facts["devices"], hidden_gpus(find_gpus())
     if not devices:
         findings.append(problem("driver", f"no Vulkan driver answers; {system.driver}"))
-        return [*findings, *_permissions()]
+        return [*findings, *([note("gpu", hidden)] if hidden else [])]
     findings += _steps(ask, facts)
     if all(device["type"] == "cpu" for device in devices):
         text = f"there is no GPU among the devices; if this machine has one, {system.driver}"
-        findings += [note("gpu", text), *_permissions()]
+        findings.append(note("gpu", hidden or text))
     if "refused" in facts:
         findings.append(problem("settings", str(facts["refused"])))
     if facts["validation"]:
@@ -146,19 +146,6 @@ def _crashing(ask: Ask, system: Platform, failure: str) -> list[Finding]:
         names = system.separator.join(map(str, good))
         findings.append(note("driver", f"without it other drivers work: set VK_DRIVER_FILES={names}"))
     return findings
-
-
-def _permissions() -> list[Finding]:
-    """Linux lets only some users use its GPUs."""
-    if not sys.platform.startswith("linux"):
-        return []
-    closed = [
-        node for node in sorted(glob.glob("/dev/dri/renderD*")) if not os.access(node, os.R_OK | os.W_OK)
-    ]
-    if not closed:
-        return []
-    text = f"this user may not use the GPU ({', '.join(closed)}); `sudo usermod -aG render,video $USER`, and log in again"
-    return [note("permissions", text)]
 
 
 def compilers(ask: Ask, system: Platform) -> list[Finding]:

@@ -210,7 +210,7 @@ class Camera:
 class Views(NamedTuple):
     """Views with computed matrices, as an argument of ``render``.
 
-    >>> eye = Variable.of([0.0, 0.0, 5.0])
+    >>> eye = Variable.of([0.0, 0.0, 5.0], VEC3)
     >>> camera = Camera.perspective(45, (64, 48), (0, 0, 5), (0, 0, 0))
     >>> camera.with_view(rigid(*look_at(eye, (0.0, 0.0, 0.0)))).size
     (64, 48)

@@ -90,7 +90,7 @@ class ImageSlot:
 def slot_of(variable: Variable, limits: DeviceLimits, *, half: bool = False) -> ImageSlot:
     """What one plane of a Variable needs, for any use. half: in 16-bit floats."""
     tiling = limits.tiling(variable)
-    components = {1: 1, 2: 2, 3: 4, 4: 4}[variable.vtype.planes[0]]
+    components = limits.channels(variable.vtype)
     return ImageSlot(components, variable.vtype.is_int, tiling.width, tiling.height, half=half)
 
 

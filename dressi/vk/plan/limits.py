@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...ad.graph import Domain, Variable
+from ...ad.types import VType
 from ...errors import InputError, PlanError
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ class DeviceLimits:
     lazy_images: bool = False  # attachments that never leave their render pass need no memory
     half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
     filtered_images: bool = True  # samplers filter images of 32-bit floats
+    dispatch_base: bool = True
+    """Whether dispatches can begin at any workgroup. Indirect ones cannot: shaders of work behind a gate add the first
+    workgroup to their own, a push constant."""
+    pair_images: bool = True
+    """Whether a shader can read and write the same storage image of two components. Metal cannot: there values of two
+    components take images of four."""
 
     def violation(self, sub_stage: SubStage) -> str | None:
         """The sentence an error prints when the SubStage exceeds a limit, None when it fits in some shape."""
@@ -75,6 +82,11 @@ class DeviceLimits:
     def workgroup(self, most: int = LARGEST_WORKGROUP) -> int:
         """Invocations of a workgroup that combines their results: the largest power of two up to ``most``."""
         return 1 << (min(most, LARGEST_WORKGROUP, self.max_workgroup_invocations).bit_length() - 1)
+
+    def channels(self, vtype: VType) -> int:
+        """Components of the images that hold the planes of a type: 1, 2 or 4."""
+        pair = 2 if self.pair_images else 4
+        return {1: 1, 2: pair, 3: 4, 4: 4}[vtype.planes[0]]
 
     def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:
         """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""

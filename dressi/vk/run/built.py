@@ -11,14 +11,13 @@ from ..plan.glsl.blocks import words_of
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
 from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
-from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import Gate
-from .record import Prepared, Target, record, record_nothing
+from .record import Prepared, record, record_nothing
 from .shaders.pipeline import PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .slices import WHOLE, Cut, Item, Slice
+from .slices import Cut, Item, Slice, Target
 from .store import Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
@@ -181,12 +180,7 @@ class BuiltPlan:
         """A command buffer for each piece. The last one looks at the flags of gates."""
 
         def write(buffer: Any, items: Sequence[Item], last: bool) -> None:
-            before = None
-            for level, command, slice in items:
-                if level is not before:
-                    self._write_barrier(buffer, level)
-                    before = level
-                self._write(buffer, command, slice)
+            self._write_items(buffer, items)
             for gate in self._gating.flags if last else ():
                 gate.refresh(buffer)
 
@@ -200,29 +194,40 @@ class BuiltPlan:
         for buffer in buffers:
             self.commands.release(buffer)
 
-    def write_step(self, buffer: Any, after_stage: AfterStage) -> None:
-        """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called behind each of its
-        Stages, those that are left out included."""
+    def record_step(self, begin: Callable[[Any], None], after_stage: AfterStage) -> list[Any]:
+        """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all else,
+        ``after_stage(buffer, number)`` behind each of its Stages, those that are left out included."""
+        pieces = self._cut.pieces(self.plan.synchronized(self._always, in_order=True))
         first = len(self._static)
         left = list(range(first, len(self._stages)))
 
-        def end_before(stage: int) -> None:
+        def end_before(buffer: Any, stage: int) -> None:
             while left and left[0] < stage:
                 after_stage(buffer, left.pop(0) - first)
 
-        for level in self.plan.synchronized(self._always, in_order=True):
-            self._write_barrier(buffer, level)
-            for command in level.commands:
-                if command.part is not Part.SAVE:
-                    end_before(command.stage if command.stage >= 0 else len(self._stages))
-                self._write(buffer, command)
-        end_before(len(self._stages))
+        def write(buffer: Any, number: int) -> None:
+            if number == 0:
+                begin(buffer)
+            self._write_items(buffer, pieces[number], end_before)
+            if number == len(pieces) - 1:
+                end_before(buffer, len(self._stages))
 
-    def _write_barrier(self, buffer: Any, level: Level[Command]) -> None:
-        if level.barrier is not None:
-            self.commands.order(buffer, level.barrier)
+        return [self.commands.record(lambda b, k=k: write(b, k)) for k in range(len(pieces))]
 
-    def _write(self, buffer: Any, command: Command, slice: Slice = WHOLE) -> None:
+    def _write_items(
+        self, buffer: Any, items: Sequence[Item], before: Callable[[Any, int], None] | None = None
+    ) -> None:
+        """before: called with the number of the Stage before each command; that behind the last for those at the end."""
+        last = None
+        for level, command, slice in items:
+            if level is not last and level.barrier is not None:
+                self.commands.order(buffer, level.barrier)
+            last = level
+            if before is not None and command.part is not Part.SAVE:
+                before(buffer, command.stage if command.stage >= 0 else len(self._stages))
+            self._write(buffer, command, slice)
+
+    def _write(self, buffer: Any, command: Command, slice: Slice) -> None:
         if command.stage >= 0:
             record(self._stages[command.stage], buffer, command, slice)
         elif command.copy is not None:
@@ -277,6 +282,7 @@ class BuiltPlan:
     def _warm_up(self, p: Prepared) -> None:
         """The driver compiles the shaders of a Stage in its own thread, while the host goes on with the next."""
         buffer = self.commands.record(lambda b: record_nothing(p, b))
+        self.device.work.pace.compiling.add(buffer)
         self.commands.submit(buffer)
         self._warming.append(buffer)
 

@@ -337,8 +337,8 @@ class DressiAD:
             return  # closed already; or its work does not end after a ctrl-C, then the Device releases the rest
         with suppress(DeviceError):  # the device may be lost
             self.losses()
-        if config.debug >= 2:
-            self._runner.print_times()
+        if config.debug >= 1:
+            self._runner.print_times(stages=config.debug >= 2)
         self._runner.close()
         self._evaluations.close()
         self._workspace.close()

@@ -20,8 +20,7 @@ from ...errors import DeviceError, GraphError, InputError, PlanError
 from ..plan.compiler import build_plan
 from ..plan.glsl.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
-from ..plan.lowering.inverse_lists import InverseList
-from ..plan.lowering.list_lengths import Counts, check_lengths
+from ..plan.lowering.list_lengths import Counts, check_lengths, counts_of
 from ..plan.model.device import DeviceModel
 from ..plan.options import DEFAULT, PlanOptions
 from ..plan.plan import Plan
@@ -67,18 +66,16 @@ class VulkanExecutor:
         self._options = options
         self._cost = cost or device.record
         self._limits = workspace.limits if workspace is not None else limits_of(device, limits)
+        if gating.gate is not None:
+            self._limits = replace(self._limits, dispatch_base=False)
         self._closed = False
         self._gated = False  # plans copy leaves when a step begins, so that a gate can skip it
-        plan = self._plan(changing)
-        if workspace is not None:
-            workspace.hold(v for v in plan.program.leaves if isinstance(v, InverseList))  # of indices as sent
-            try:
-                check_lengths(plan, workspace.counts)
-            except InputError:  # lists grew since the leaves got their data
-                self._options = replace(self._options, gather_at_lists=False)
-                plan = self._plan(changing)
-        if gating.gate is not None:
-            plan = self._gatable(plan)
+        gated = gating.gate is not None
+        try:
+            plan = self._first_plan(changing, workspace, gated=gated)
+        except InputError:  # lists grew since the leaves got their data
+            self._options = replace(self._options, gather_at_lists=False)
+            plan = self._first_plan(changing, workspace, gated=gated)
         self._gating = gating if can_be_gated(plan) else gating._replace(gate=None)
         self.program = plan.program  # may differ: the planner splits scatters and copies leaves
         self._stands_for = {v: self.program.outputs[name] for name, v in program.outputs.items()}
@@ -91,7 +88,6 @@ class VulkanExecutor:
         try:
             check_memory(plan, self.workspace)
             self.workspace.hold(self.program.leaves)
-            check_lengths(plan, self.workspace.counts)
             with self.workspace.undo_on_error():
                 self._store = Store(self.program, self.workspace)
                 self._built = BuiltPlan(plan, self._store, self._gating)
@@ -199,6 +195,19 @@ class VulkanExecutor:
             )
 
     # ---- plans
+    def _first_plan(self, changing: frozenset[Variable], workspace: Workspace | None, *, gated: bool) -> Plan:
+        """A plan whose loops over lists the device can run. Raises InputError."""
+        plan = self._plan(changing)
+        if gated:
+            plan = self._gatable(plan)
+        leaves = plan.program.leaves
+        if workspace is None:
+            counts = counts_of({v: v.data for v in leaves if v.data is not None})
+        else:
+            counts = workspace.lengths(leaves)
+        check_lengths(plan, counts)
+        return plan
+
     def _gatable(self, plan: Plan) -> Plan:
         """A plan that a gate can switch off, in place of one whose new values are copied; if there is one."""
         if copies_new_values(plan) and not draws_lists(plan):
@@ -243,9 +252,10 @@ class VulkanExecutor:
             self.commands.wait()
             self._plans.popitem(last=False)[1].destroy()
 
-    def write_step(self, buffer: Any, after_stage: Callable[[Any, int], None]) -> None:
-        """Record a step before which nothing was sent; ``after_stage(buffer, number)`` is called after each Stage."""
-        self._built.write_step(buffer, after_stage)
+    def record_step(self, begin: Callable[[Any], None], after_stage: Callable[[Any, int], None]) -> list[Any]:
+        """The command buffers of a step before which nothing was sent. ``begin(buffer)`` is called before all else,
+        ``after_stage(buffer, number)`` after each Stage."""
+        return self._built.record_step(begin, after_stage)
 
     # ---- the end
     def _check_open(self) -> None:

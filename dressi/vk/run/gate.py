@@ -21,7 +21,7 @@ from .shaders.errors import Shader
 from .shaders.pipeline_cache import PipelineCache
 
 WORDS = 4  # of the counts of one draw; a dispatch needs three of them
-COMMANDS = 64  # different counts behind one gate
+COMMANDS = 128  # different counts behind one gate
 GROUP = 64
 
 SOURCE = f"""#version 450

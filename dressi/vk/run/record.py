@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...ad.graph import Domain, Function, RasterFunction, Variable
-from ..plan.bindings import Range, word_of
+from ..plan.bindings import word_of
 from ..plan.glsl.blocks import blocks_across
-from ..plan.limits import DeviceLimits
-from ..plan.lists import FaceList, WorkList
+from ..plan.lists import FaceList
 from ..plan.substage import (
     GROUP,
     Compute,
@@ -31,38 +30,10 @@ from ..plan.substage import (
     Work,
 )
 from ..plan.sync.commands import Command, Part
-from .device.commands import Commands
-from .device.device import Device
-from .device.memory import DeviceBuffer, DeviceImage, DeviceRange, to_planes
-from .gate import Gate
+from .device.memory import DeviceRange, to_planes
 from .shaders.pipeline import Pipelines
 from .shaders.render_pass import DrawTarget
-from .slices import WHOLE, Area, Slice, common
-
-
-@dataclass(frozen=True)
-class Target:
-    """What recording needs of an executor: images of Variables, ranges of those in buffers, limits, and the lists made on
-    the device. gate: what switches the work off, if anything does. slice: the part of each Stage that is recorded."""
-
-    device: Device
-    commands: Commands
-    limits: DeviceLimits
-    images: dict[Variable, list[DeviceImage]]
-    ranges: dict[Variable, Range]
-    lists: dict[WorkList, DeviceBuffer]
-    gate: Gate | None = None
-    slice: Slice = WHOLE
-
-    def dispatch(self, buffer: Any, x: int, y: int, z: int) -> None:
-        """So many workgroups, or those of the slice; none if the gate is closed."""
-        if self.gate is not None:
-            if self.slice.number == 0:
-                self.gate.dispatch(buffer, x, y, z)
-            return
-        left, top, across, down = self.slice.area(x, y)
-        if across and down:
-            self.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, z)
+from .slices import WHOLE, Area, Slice, Target, common
 
 
 class Prepared(NamedTuple):
@@ -119,6 +90,8 @@ def record_nothing(p: Prepared, buffer: Any) -> None:
             vk.vkCmdEndRenderPass(buffer)
         else:
             _bind_dispatch(run, buffer, own, part)
+            if own.based:
+                run.push(buffer, own, 0, 0, 0)
             vk.vkCmdDispatch(buffer, 0, 0, 0)
         run.commands.barrier(buffer)
 
@@ -172,9 +145,7 @@ def _bind(run: Target, buffer: Any, p: Pipelines, part: str) -> None:
 def _choose_band(run: Target, buffer: Any, p: Pipelines, first: int) -> None:
     """The band of the table whose first cell this is, where there are several."""
     if len(p.bands) > 1:
-        vk = run.device.vk
-        constant = vk.ffi.new("int32_t*", first)
-        vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, 0, 4, constant)
+        run.push(buffer, p, 8 * p.based, first)
 
 
 def _cover(run: Target, buffer: Any, target: DrawTarget) -> None:
@@ -216,9 +187,9 @@ def _draw_tiles(
             vk.vkCmdDrawIndirect(buffer, run.lists[faces].handle, 16 * k, min(most, end - k), 16)
 
 
-def _groups(run: Target, buffer: Any, domain: Domain) -> None:
+def _groups(run: Target, buffer: Any, p: Pipelines, domain: Domain) -> None:
     tiling = run.limits.tiling(domain)
-    run.dispatch(buffer, -(-tiling.width // GROUP), tiling.height, 1)
+    run.dispatch(buffer, p, -(-tiling.width // GROUP), tiling.height)
 
 
 def _fill(run: Target, buffer: Any, sparse: Sparse) -> None:
@@ -262,7 +233,7 @@ def _resolve(p: Prepared, buffer: Any, band: int) -> None:
         run.device.vk.vkCmdEndRenderPass(buffer)
     else:
         _bind_dispatch(run, buffer, own, "resolve")
-        _groups(run, buffer, scatter.output.domain)
+        _groups(run, buffer, own, scatter.output.domain)
 
 
 # ---- the commands of each kind of work
@@ -296,9 +267,18 @@ def _(
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
     if work.sparse is None:
-        _groups(run, buffer, s.domain)
-    elif run.slice.number == 0:
+        _groups(run, buffer, p, s.domain)
+    elif run.slice.of == 1:
         run.device.vk.vkCmdDispatchIndirect(buffer, run.lists[work.sparse.blocks].handle, 0)
+    else:
+        # A slice of all blocks: a workgroup behind the end of the list has nothing to do. No gate is needed, the list of
+        # gated work is empty.
+        tiling = run.limits.tiling(work.sparse.blocks.domain)
+        blocks = blocks_across(tiling.width) * blocks_across(tiling.height)
+        most = run.limits.max_workgroup_count
+        left, top, across, down = run.slice.area(min(blocks, most), -(-blocks // most))
+        if across and down:
+            run.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, 1)
 
 
 @_record.register
@@ -319,7 +299,7 @@ def _(
     across, down = blocks_across(tiling.width), blocks_across(tiling.height)
     _bind_dispatch(run, buffer, p, "compute")
     groups = across if work.blocks.shared else -(-across // GROUP)
-    run.dispatch(buffer, groups, down, 1)
+    run.dispatch(buffer, p, groups, down)
 
 
 @_record.register
@@ -327,7 +307,7 @@ def _(
     work: ListFaces, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, work.faces.segments, s.domain.batch, 1)
+    run.dispatch(buffer, p, work.faces.segments, s.domain.batch)
 
 
 @_record.register
@@ -336,7 +316,7 @@ def _(
 ) -> None:
     tiling = run.limits.tiling(s.domain)
     _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, tiling.width, tiling.height, 1)
+    run.dispatch(buffer, p, tiling.width, tiling.height)
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

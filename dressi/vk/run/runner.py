@@ -109,8 +109,11 @@ class Runner:
             self._built.close()
             self._built, self._began = None, False
 
-    def print_times(self) -> None:
-        """Print the times of the stages, if steps ran."""
-        if self._built is not None:
-            for executor in self.executors.values():
-                print_times(executor)
+    def print_times(self, stages: bool) -> None:
+        """Print the time of the longest submission, and those of the stages if ``stages``, where steps ran."""
+        if self._built is None:
+            return
+        for executor in self.executors.values() if stages else ():
+            print_times(executor)
+        device = self._workspace.device
+        print(f"dressi: {device.name}: longest submission {1e3 * device.longest_submission:.3g} ms")

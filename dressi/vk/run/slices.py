@@ -2,18 +2,28 @@
 would take too long for one.
 
 Dispatches take a part of their workgroups, draws a band of the framebuffer: the area of the render pass and the scissor.
-Invocations of a Stage do not depend on each other, so the values are those of the whole. Indirect dispatches, of active
-blocks and behind gates, stay whole.
+Invocations of a Stage do not depend on each other, so the values are those of the whole. Slices of active blocks are of all
+blocks, those behind a gate have counts of their own and take their first workgroup from push constants.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from ...ad.graph import Variable
+from ..plan.bindings import Range
+from ..plan.limits import DeviceLimits
+from ..plan.lists import WorkList
 from ..plan.sync.barriers import Level
 from ..plan.sync.commands import Command, Part
+from .device.commands import Commands
+from .device.device import Device
+from .device.memory import DeviceBuffer, DeviceImage
+from .gate import Gate
+from .shaders.pipeline import Pipelines
 
 Area = tuple[int, int, int, int]
 MOST = 256
@@ -44,6 +54,41 @@ def common(a: Area, b: Area) -> Area:
     """What two areas have in common; its width or height is 0 or less where that is nothing."""
     x, y = max(a[0], b[0]), max(a[1], b[1])
     return x, y, min(a[0] + a[2], b[0] + b[2]) - x, min(a[1] + a[3], b[1] + b[3]) - y
+
+
+@dataclass(frozen=True)
+class Target:
+    """What recording needs of an executor: images of Variables, ranges of those in buffers, limits, and the lists made on
+    the device. gate: what switches the work off, if anything does. slice: the part of each Stage that is recorded."""
+
+    device: Device
+    commands: Commands
+    limits: DeviceLimits
+    images: dict[Variable, list[DeviceImage]]
+    ranges: dict[Variable, Range]
+    lists: dict[WorkList, DeviceBuffer]
+    gate: Gate | None = None
+    slice: Slice = WHOLE
+
+    def dispatch(self, buffer: Any, p: Pipelines, x: int, y: int) -> None:
+        """So many workgroups, or those of the slice; none if the gate is closed."""
+        left, top, across, down = self.slice.area(x, y)
+        if not (across and down):
+            return
+        if p.based:
+            self.push(buffer, p, 0, left, top)
+        if self.gate is not None:
+            self.gate.dispatch(buffer, across, down, 1)
+        elif p.based:
+            self.device.vk.vkCmdDispatch(buffer, across, down, 1)
+        else:
+            self.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, 1)
+
+    def push(self, buffer: Any, p: Pipelines, offset: int, *values: int) -> None:
+        """Set push constants, from a byte on."""
+        vk = self.device.vk
+        words = vk.ffi.new("int32_t[]", values)
+        vk.vkCmdPushConstants(buffer, p.layout, p.constant_flags, offset, 4 * len(values), words)
 
 
 class Item(NamedTuple):

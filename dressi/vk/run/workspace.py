@@ -137,6 +137,11 @@ class Workspace:
             return leaf.of(self.read(leaf.indices).result())
         return leaf.data
 
+    def lengths(self, leaves: Iterable[Variable]) -> Counts:
+        """The longest lists of these leaves as they are or would be held, and of all that are held."""
+        new = {v: array for v in leaves if v not in self._of and (array := self._present(v)) is not None}
+        return {**self.counts, **counts_of(new)}
+
     def followers(self, values: Mapping[Variable, np.ndarray]) -> dict[Variable, np.ndarray]:
         """The inverse lists that are held of those of these leaves that are indices. Raises InputError."""
         return {one: one.of(array) for leaf, array in values.items() for one in self._lists.get(leaf, ())}

@@ -1,9 +1,11 @@
 """Submissions are bounded in time: how many command buffers each holds, and Stages in slices."""
 
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 import pytest
+from graphs import masked_program
 from random_graphs.check import on_device
 from random_graphs.programs import random_program
 
@@ -11,10 +13,13 @@ from dressi import DressiAD, F, LevenbergMarquardt, Variable, adam
 from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import FLOAT, VEC4
+from dressi.vk.plan.model.records import CPU, DATA_CENTRE
 from dressi.vk.run import built
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.gate import Gate
 from dressi.vk.run.host.pace import BOUND, Pace
+from dressi.vk.run.measure.timing import profile
 from dressi.vk.run.slices import SAFETY, Slice, common
 
 
@@ -57,7 +62,7 @@ def test_work_that_becomes_heavy_and_light_again_is_followed():
     pace = Pace()
     submissions(pace, ["a"] * 200, {"a": 1e-4})
     heavy = submissions(pace, ["a"] * 200, {"a": 0.05})
-    assert {len(s) for s in heavy[1:-1]} == {4}  # the first one could not know
+    assert {len(s) for s in heavy[1:-1]} == {2}  # the first one could not know
     light = submissions(pace, ["a"] * 3000, {"a": 1e-4})
     assert max(map(len, light)) > 100
 
@@ -130,19 +135,81 @@ def test_rasters_of_several_views_in_bands(device, cut):
 
 
 @pytest.mark.vk
-def test_a_solver_in_slices_takes_the_same_steps(device, cut):
-    found = []
+@pytest.mark.parametrize("count", [3, 65535])
+def test_lists_of_blocks_in_slices(device, cut, monkeypatch, count):
+    """A slice is of all blocks, and takes those of the list. Nothing runs as a whole, whatever the list says."""
+    program = masked_program(5, (40, 24), 2)
+    limits = replace(device.limits, max_framebuffer_height=4096, max_workgroup_count=count)
+    free = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+    found, indirect = [], device.vk.vkCmdDispatchIndirect
+    calls: list[object] = []
+    monkeypatch.setattr(
+        device.vk, "vkCmdDispatchIndirect", lambda *a: (calls.append(a), indirect(*a)), raising=False
+    )
+    for parts in (1, 2, 7):
+        cut(parts)
+        with VulkanExecutor(program, device, cost=free, limits=limits) as run:
+            run.run(2)
+            found.append([run.recv(v) for v in (*program.outputs.values(), *program.leaves)])
+        assert bool(calls) == (parts == 1)
+        calls.clear()
+    for sliced in found[1:]:
+        for a, b in zip(sliced, found[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.vk
+def test_steps_are_timed_in_slices(device, cut):
+    """``profile`` submits no more at once than steps do."""
+    cut(3)
+    x = Variable.of(np.ones((24, 24)), name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss(F.mean(F.square(x)))
+        ad.set_optimizer(adam(0.1), [x])
+        ad.step(2)
+        before, records = ad.recv(x), []
+        record = ad.executor.record_step
+        ad.executor.record_step = lambda *a, **k: records.append(record(*a, **k)) or records[-1]
+        times = profile(ad.executor, 3)
+        assert len(times) == len(ad.plan.step.stages) and all(t.ms >= 0 for t in times)
+        assert len(records[0]) > len(times)
+        assert (ad.recv(x) != before).all()
+
+
+@pytest.mark.vk
+def test_what_only_makes_a_driver_compile_is_no_submission(device, monkeypatch):
+    monkeypatch.setattr(device.work, "pace", pace := Pace())
+    x = Variable.of(np.ones((8, 8)), name="x")
+    # No other test has this constant: its shader is new.
+    with VulkanExecutor(Program({}, ((x, F.exp(x * 0.87123)),)), device) as run:
+        run.commands.wait()
+        warming = run.built()._warming
+        pace.ended(warming, 9.0, 9.0)
+        assert warming and pace.longest < 9
+
+
+@pytest.mark.vk
+def test_a_solver_in_slices_takes_the_same_steps(device, cut, monkeypatch):
+    """Its gated dispatches, too: the most rows of one are counted."""
+    found, rows, gated = [], [0, 0], Gate.dispatch
+
+    def dispatch(gate, buffer, x, y, z):
+        rows[len(found)] = max(rows[len(found)], y)
+        gated(gate, buffer, x, y, z)
+
+    monkeypatch.setattr(Gate, "dispatch", dispatch)
     for parts in (1, 3):
         if parts > 1:
             cut(parts)
         x = Variable(FLOAT, (6, 5), name="x", data=np.full((1, 5, 6), 1.5))
-        with DressiAD(device) as ad:
+        with DressiAD(device, model=DATA_CENTRE) as ad:  # which prefers dispatches
             ad.set_loss([F.square(x) - 2.0, 0.1 * (F.shift(x, 1, 0) - x)])
             ad.set_optimizer(LevenbergMarquardt(), [x])
             ad.step(6)
             found.append((ad.recv(x), ad.losses()))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
+    assert rows == [5, 2]
 
 
 @pytest.mark.vk

@@ -77,33 +77,22 @@ class Segments(ReduceFunction):
         count = -(-extent_along(domain, self.axis) // self.length)
         return self.whole.output.vtype, with_extent(domain, self.axis, count)
 
+    @property
+    def segment_start(self) -> str:
+        return f"{'tile' if self.axis == 'n' else f'pixel.{self.axis}'} * {self.length}"
+
     @cached_property
     def glsl(self) -> str:
-        axis, first = self.axis, "dressi_first"
-        left = f"min({self.length}, {extent_along(self.inputs[0].domain, axis)} - {first})"
-        number, pixel, moved, size, count = {
-            "x": (
-                "pixel.x",
-                "ivec2(0, pixel.y)",
-                f"(t) + ivec2({first}, 0), n",
-                f"ivec2({left}, $size0.y)",
-                "$batch0",
-            ),
-            "y": (
-                "pixel.y",
-                "ivec2(pixel.x, 0)",
-                f"(t) + ivec2(0, {first}), n",
-                f"ivec2($size0.x, {left})",
-                "$batch0",
-            ),
-            "n": ("tile", "pixel", f"t, (n) + {first}", "$size0", left),
+        axis = self.axis
+        left = f"min({self.length}, {extent_along(self.inputs[0].domain, axis)} - {self.segment_start})"
+        pixel, size, count = {
+            "x": ("ivec2(0, pixel.y)", f"ivec2({left}, $size0.y)", "$batch0"),
+            "y": ("ivec2(pixel.x, 0)", f"ivec2($size0.x, {left})", "$batch0"),
+            "n": ("pixel", "$size0", left),
         }[axis]
-        # The snippet reads texels through a macro. A line of the preprocessor must stand between statements of GLSL.
         return (
-            f"int {first} = {number} * {self.length}, dressi_tile = {'0' if axis == 'n' else 'tile'};\n"
-            f"#define dressi_texel(t, n) $0({moved})\n"
-            f"ivec2 dressi_pixel = {pixel}, dressi_size = {size};\nint dressi_count = {count};\n"
-            f"{{ {self.snippet()} }}\n#undef dressi_texel\n;"
+            f"int dressi_tile = {'0' if axis == 'n' else 'tile'}, dressi_count = {count};\n"
+            f"ivec2 dressi_pixel = {pixel}, dressi_size = {size};\n{{ {self.snippet()} }}"
         )
 
     def snippet(self, others: Mapping[str, str] | None = None) -> str:
@@ -111,7 +100,6 @@ class Segments(ReduceFunction):
         snippet, (size, batch) = without_comments(self.whole.glsl), self.whole.output.domain
         snippet = snippet if "$y" in snippet else f"$y = {snippet};"
         names = {
-            "$0": "dressi_texel",
             "$size0": "dressi_size",
             "$batch0": "dressi_count",
             "$size": f"ivec2({size[0]}, {size[1]})",

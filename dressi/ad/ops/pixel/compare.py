@@ -311,7 +311,7 @@ def where(condition: Like, a: Like, b: Like) -> Variable:
 
     condition, a, b: types as for ``select``. Differentiable in a and b. Raises GraphError if types do not fit.
 
-    >>> x = Variable.of([-1.0, 4.0])
+    >>> x = Variable.of([-1.0, 4.0], FLOAT)
     >>> evaluate(F.where(x > 0.0, F.sqrt(x), 0.0)).ravel().tolist()
     [0.0, 2.0]
     """

@@ -19,7 +19,7 @@ def component(x: Variable, key: int | slice | tuple[int, int]) -> Variable:
     x: a vector: key is a number (a scalar results) or a slice (a shorter vector). x: a matrix: key is the number of a column
     (VECn), or (row, column) of an element. Negative numbers count from the end. Differentiable. Raises GraphError.
 
-    >>> x = Variable.of([1.0, 2.0, 3.0])
+    >>> x = Variable.of([1.0, 2.0, 3.0], VEC3)
     >>> evaluate([F.component(x, -1), x[0]])[0].item(), evaluate(x[:2]).ravel().tolist()
     (3.0, [1.0, 2.0])
     """
@@ -42,7 +42,7 @@ def max_component(x: Variable) -> Variable:
 
     x: any type. The result is FLOAT (INT), of the domain of x. The gradient goes to the largest, the first of equal ones.
 
-    >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0]))).item()
+    >>> evaluate(F.max_component(Variable.of([1.0, 3.0, 2.0], VEC3))).item()
     3.0
     """
     if x.vtype.is_matrix:

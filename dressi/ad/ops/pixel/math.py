@@ -248,7 +248,7 @@ def to_int(x: Like) -> Variable:
 
     x: any type but matrices. The result has its domain. No derivative passes. Raises GraphError.
 
-    >>> evaluate(F.to_int(Variable.of([1.75, -1.75]))).ravel().tolist()
+    >>> evaluate(F.to_int(Variable.of([1.75, -1.75], FLOAT))).ravel().tolist()
     [1, -1]
     """
     x = x if isinstance(x, Variable) else integers(np.trunc(x))[0]

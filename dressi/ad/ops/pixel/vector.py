@@ -298,7 +298,7 @@ def sum_components(x: Variable) -> Variable:
 
     x: any type. The result is FLOAT (INT), of the domain of x. Differentiable.
 
-    >>> evaluate(F.sum_components(Variable.of([1.0, 2.0, 3.0]))).item()
+    >>> evaluate(F.sum_components(Variable.of([1.0, 2.0, 3.0], VEC3))).item()
     6.0
     """
     return x if x.vtype.is_scalar else SumComponents(x).output

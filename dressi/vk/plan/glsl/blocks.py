@@ -8,6 +8,7 @@ from ..limits import DeviceLimits
 from ..lists import FaceList, WorkList
 from ..substage import GROUP, ListBlocks, Sparse, SubStage
 from .shaders import Resource, Shaders, ShaderText
+from .source import constants, invocation_number, workgroup_number
 from .writer import Writer
 
 BLOCK = 8
@@ -32,7 +33,7 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
     """Layout and statements of a compute shader: one invocation a texel, in rows, or in the active blocks."""
     t, domain = w.tiling, w.s.domain
     layout = f"layout(local_size_x={GROUP}) in;"
-    lines = ["ivec2 place = ivec2(gl_GlobalInvocationID.xy);"]
+    lines = [f"ivec2 place = {invocation_number(w.limits)};"]
     if sparse is not None:
         declare_blocks(w)
         across = blocks_across(t.width)
@@ -72,7 +73,7 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
         f"{w.load(v, 'ivec2(x, y)')} != {int(value) if v.vtype.is_int else float(value)!r}"
         for v, value in work.blocks.quiet
     )
-    most = limits.max_workgroup_count
+    most, pushed = limits.max_workgroup_count, constants(limits)
     append = [
         "uint number = atomicAdd(count, 1u);",
         f"blocks[number] = block.y * {across} + block.x;",
@@ -82,7 +83,7 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
     if work.blocks.shared:
         w.head.append("shared uint hits;")
         main = [
-            "ivec2 block = ivec2(gl_WorkGroupID.xy);",
+            f"ivec2 block = {workgroup_number(w.limits)};",
             f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x), y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
             "if (gl_LocalInvocationIndex == 0u) hits = 0u;",
             "barrier();",
@@ -92,9 +93,9 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
             *append,
         ]
         layout = f"layout(local_size_x={BLOCK}, local_size_y={BLOCK}) in;"
-        return Shaders(tuple(w.resources), {"compute": w.text(main, [layout])})
+        return Shaders(tuple(w.resources), {"compute": w.text(main, [*pushed, layout])}, based=bool(pushed))
     main = [
-        "ivec2 block = ivec2(gl_GlobalInvocationID.xy);",
+        f"ivec2 block = {invocation_number(w.limits)};",
         f"if (block.x >= {across} || block.y >= {down}) return;",
         f"ivec2 first = block * {BLOCK}, end = min(first + {BLOCK}, ivec2({width}, {height}));",
         "bool hit = false;",
@@ -103,4 +104,5 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
         "if (!hit) return;",
         *append,
     ]
-    return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={GROUP}) in;"])})
+    source = w.text(main, [*pushed, f"layout(local_size_x={GROUP}) in;"])
+    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))

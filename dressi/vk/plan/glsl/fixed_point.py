@@ -90,6 +90,10 @@ def accumulator_bytes(functions: Iterable[Function], limits: DeviceLimits) -> in
     return 4 * max((accumulators_of(f).buffer_words(limits) for f in scatters), default=0)
 
 
+def _bits(x: float) -> int:
+    return int(np.float32(x).view(np.int32))
+
+
 def buffer_text(binding: int, *, long: bool) -> str:
     """The declaration of the accumulators, an array ``totals``. long: of 64-bit integers, else of 32-bit integers."""
     integer = "int64_t" if long else "int"
@@ -104,14 +108,11 @@ def put_text(a: Accumulators, *, long: bool) -> str:
     """The GLSL function ``put(slot, value)``, with a bound ``put(slot, value, bound)``. It adds a value to a component whose
     first slot is ``slot``. A value beyond the bound is clamped and sets ``saturated``; NaN sets it and adds nothing."""
     if a.bits:
-        parameters, allowed, limit = "int slot, float value, float bound", "<= bound", "bound"
+        parameters, most, limit = "int slot, float value, float bound", "floatBitsToInt(bound)", "bound"
         place = [f"  int last = last_bit(value) - last_bit(bound) + {a.bits - MANTISSA};"]
     else:
-        parameters, allowed, limit = (
-            "int slot, float value",
-            f"< {2.0**HIGHEST!r}",
-            f"{2.0 ** (HIGHEST - 1)!r}",
-        )
+        parameters, most = "int slot, float value", str(_bits(2.0**HIGHEST) - 1)
+        limit = f"{2.0 ** (HIGHEST - 1)!r}"
         skipped = " + ".join(f"int(last >= {a.width * k})" for k in range(1, a.slots)) or "0"
         place = [
             f"  int last = last_bit(value) - ({LOWEST}), skipped = {skipped};",
@@ -120,10 +121,13 @@ def put_text(a: Accumulators, *, long: bool) -> str:
         ]
     lines = [
         f"void put({parameters}) {{",
-        f"  if (abs(value) < {2.0**-126!r}) return;",
-        f"  if (!(abs(value) {allowed})) {{",
+        # Bits of positive floats have the order of the floats, and those of NaN come last. Comparisons of floats would not
+        # see NaN where a driver takes it that there are none.
+        "  int size = floatBitsToInt(value) & 0x7fffffff;",
+        f"  if (size < {_bits(2.0**-126)}) return;",
+        f"  if (size > {most}) {{",
         "    atomicMax(saturated, 1);",
-        "    if (isnan(value)) return;",
+        f"    if (size > {_bits(np.inf)}) return;",
         f"    value = clamp(value, -{limit}, {limit});",
         "  }",
         *place,

@@ -9,6 +9,7 @@ from ..limits import DeviceLimits
 from ..substage import ONE, Compute, Fragment, SubStage
 from .blocks import invocation
 from .shaders import Shaders, ShaderText
+from .source import constants
 from .writer import Writer, color_outputs
 
 FULL_SCREEN = """#version 450
@@ -34,7 +35,9 @@ def compute_shaders(work: Compute, s: SubStage, limits: DeviceLimits, shader_tex
     w.declare_reads()
     write_work(w, s, declare_outputs(w, s))
     layout, start = invocation(w, work.sparse)
-    return Shaders(tuple(w.resources), {"compute": w.text([*start, *w.place(), *w.lines], [layout])})
+    pushed = constants(limits)
+    source = w.text([*start, *w.place(), *w.lines], [*pushed, layout])
+    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
 def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:

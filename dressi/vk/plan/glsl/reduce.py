@@ -12,6 +12,7 @@ from ..lowering.workgroups import GroupReduction
 from ..substage import Reduction, SubStage
 from .pixel import declare_outputs
 from .shaders import Shaders, ShaderText
+from .source import constants, workgroup_number
 from .writer import Writer
 
 
@@ -41,7 +42,7 @@ def reduce_shaders(work: Reduction, s: SubStage, limits: DeviceLimits, shader_te
     w.names[f.output] = "dressi_results[0]"
     main = [
         "dressi_own = int(gl_LocalInvocationIndex);",
-        "ivec2 place = ivec2(gl_WorkGroupID.xy);",
+        f"ivec2 place = {workgroup_number(w.limits)};",
         *w.place(),
         f"int texels = min({f.length}, {f.segments.whole.extent} - {number} * {f.length});",
         f"dressi_first = {number} * {f.length} + dressi_own * {f.run};",
@@ -62,7 +63,9 @@ def reduce_shaders(work: Reduction, s: SubStage, limits: DeviceLimits, shader_te
         *w.stores(f.output, names[f.output]),
         "}",
     ]
-    return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={lanes}) in;"])})
+    pushed = constants(limits)
+    source = w.text(main, [*pushed, f"layout(local_size_x={lanes}) in;"])
+    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
 def _reduced(f: GroupReduction, read: str, count: str) -> list[str]:

@@ -19,6 +19,7 @@ from .lists import declare_list
 from .pixel import FULL_SCREEN, declare_outputs, write_work
 from .raster import fragment_place, pull
 from .shaders import Resource, Shaders, ShaderText
+from .source import constants, invocation_number
 from .writer import Writer, component
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
@@ -42,7 +43,7 @@ def scatter_dispatch_shaders(
     layout, start = invocation(w, work.sparse)
     source = w.text([*start, *w.place(), *lines], [*layouts, layout])
     sources = _resolve(work, s, f, sums, bands, limits, shader_text)
-    return Shaders(tuple(w.resources), {"compute": source, **sources}, bands)
+    return Shaders(tuple(w.resources), {"compute": source, **sources}, bands, based=not limits.dispatch_base)
 
 
 def scatter_draw_shaders(
@@ -72,7 +73,12 @@ def scatter_draw_shaders(
         w.resources.append(Resource("list"))
     main, ends = pull(vertex, work.raster, work.faces), flat.send(vertex, FACE, "tile")
     pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
-    return Shaders(tuple(w.resources), {"vertex": pulled, "fragment": source, **sources}, bands)
+    return Shaders(
+        tuple(w.resources),
+        {"vertex": pulled, "fragment": source, **sources},
+        bands,
+        based=not limits.dispatch_base,
+    )
 
 
 def _scatter(s: SubStage) -> ScatterFunction:
@@ -160,7 +166,7 @@ def _accumulate(
     for v in made:
         name = f"dressi_output{s.outputs.index(v)}"
         lines += w.stores(v, name)
-    return [*w.lines, *lines], _buffers(binding, bands, long=long)
+    return [*w.lines, *lines], _buffers(binding, bands, w.limits, long=long)
 
 
 def _resolve(
@@ -184,7 +190,7 @@ def _resolve(
     long = sums.adding and w.limits.int64_atomics
     w.head.append(total_text(sums, long=long))
     main = [
-        f"ivec2 place = ivec2({'gl_FragCoord' if draws else 'gl_GlobalInvocationID'}.xy);",
+        f"ivec2 place = {'ivec2(gl_FragCoord.xy)' if draws else invocation_number(limits)};",
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
         f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
         f"if (tile >= {f.table.batch}) return;",
@@ -194,7 +200,7 @@ def _resolve(
         *(_unit(w, f) if sums.bits else []),
     ]
     w.names[f.output], w.lines = "dressi_texel", []
-    layouts = _buffers(binding, bands, long=long)
+    layouts = _buffers(binding, bands, limits, long=long)
     if epilogue is None:
         main += w.stores(f.output, names[f.output])
     else:
@@ -205,12 +211,12 @@ def _resolve(
     return {"resolve": w.text(main, [*layouts, f"layout(local_size_x={GROUP}) in;"])}
 
 
-def _buffers(binding: int, bands: range, *, long: bool) -> list[str]:
+def _buffers(binding: int, bands: range, limits: DeviceLimits, *, long: bool) -> list[str]:
     return [
         *([ATOMIC_EXTENSIONS] if long else []),
         buffer_text(binding, long=long),
         f"layout(set=0, binding={binding + 1}, std430) buffer Status {{ int saturated; }};",
-        *(["layout(push_constant) uniform Band { int first; };"] if len(bands) > 1 else []),
+        *constants(limits, bands),
     ]
 
 
@@ -219,5 +225,6 @@ def _unit(w: Writer, f: ScatterFunction) -> list[str]:
     w.includes["fixed_point.glsl"] = None
     return [
         f"int exponent = last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
+        "if (exponent > 127) atomicMax(saturated, 1);",
         "dressi_texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
     ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ....ad.graph import Function, Variable
 from ....ad.graph.snippet import without_comments
+from ..limits import DeviceLimits
 
 _WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 
@@ -40,6 +41,23 @@ def template_of(glsl: str) -> Template:
         any(kind == "y" for kind, _ in words),
         max((number for _, number in words if number is not None), default=-1),
     )
+
+
+def constants(limits: DeviceLimits, bands: range = range(1)) -> list[str]:
+    """The push constants of the shaders of a dispatch: its first workgroup, the first cell of a band of a table."""
+    members = ["uvec2 dressi_base;"] * (not limits.dispatch_base) + ["int first;"] * (len(bands) > 1)
+    return [f"layout(push_constant) uniform Band {{ {' '.join(members)} }};"] if members else []
+
+
+def workgroup_number(limits: DeviceLimits) -> str:
+    """GLSL of the number of the workgroup in the whole dispatch, of which a slice may run: an ivec2."""
+    return f"ivec2(gl_WorkGroupID.xy{'' if limits.dispatch_base else ' + dressi_base'})"
+
+
+def invocation_number(limits: DeviceLimits) -> str:
+    """The same of the invocation."""
+    base = "" if limits.dispatch_base else " + dressi_base * gl_WorkGroupSize.xy"
+    return f"ivec2(gl_GlobalInvocationID.xy{base})"
 
 
 class ShaderSource(str):

@@ -11,23 +11,12 @@ from ..limits import DeviceLimits
 from ..substage import SubStage
 from .shaders import Resource
 
-_FORMATS = {
-    (1, False): "r32f",
-    (2, False): "rg32f",
-    (3, False): "rgba32f",
-    (4, False): "rgba32f",
-    (1, True): "r32i",
-    (2, True): "rg32i",
-    (3, True): "rgba32i",
-    (4, True): "rgba32i",
-}
 _TYPES = {1: ("float", "int"), 2: ("vec2", "ivec2"), 4: ("vec4", "ivec4")}
 
 
-def storage_format(vtype: VType, *, half: bool = False) -> str:
+def storage_format(vtype: VType, limits: DeviceLimits, *, half: bool = False) -> str:
     """GLSL name of the format that stores each plane of the type. half: in 16-bit floats."""
-    name = _FORMATS[vtype.planes[0], vtype.is_int]
-    return name.replace("32", "16") if half else name
+    return f"{'rgba'[: limits.channels(vtype)]}{16 if half else 32}{'i' if vtype.is_int else 'f'}"
 
 
 class Descriptors:
@@ -49,7 +38,7 @@ class Descriptors:
         for plane in range(len(v.vtype.planes)):
             slot = len(self.resources)
             self.declared[slot] = (
-                f"layout(set=0, binding={slot}, {storage_format(v.vtype, half=v in self.s.narrow)}) uniform {access} "
+                f"layout(set=0, binding={slot}, {storage_format(v.vtype, self.limits, half=v in self.s.narrow)}) uniform {access} "
                 f"{prefix}image2D {name}_{plane};"
             )
             self.resources.append(Resource("storage", v, plane))

@@ -28,6 +28,8 @@ FORMATS: dict[str, Usage] = {
 HALF_FORMATS = ("R16_SFLOAT", "R16G16_SFLOAT", "R16G16B16A16_SFLOAT")
 """Formats of 16-bit intermediate values. A device may lack them: see ``DeviceLimits.half_images``."""
 
+PORTABILITY = "VK_KHR_portability_subset"
+"""The extension by which implementations on top of another interface, MoltenVK on Metal, make themselves known."""
 LEAST = {"max_workgroup_invocations": GROUP, "max_storage_buffers": 3, "max_image_dimension": 4096}
 """The least that plans need of some limits. Vulkan guarantees as much, layers and emulations may not."""
 
@@ -107,6 +109,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
+        pair_images=PORTABILITY not in extensions,
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
         filtered_images=all(
             _filters(vk, physical, name) for name in FORMATS if name[0] == "R" and name.endswith("FLOAT")

@@ -125,10 +125,25 @@ class Commands:
             for aspect in (vk.VK_IMAGE_ASPECT_COLOR_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT)
         )
 
+        transfer, tests = (
+            vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
+            (vk.VK_PIPELINE_STAGE_EARLY_FRAGMENT_TESTS_BIT | vk.VK_PIPELINE_STAGE_LATE_FRAGMENT_TESTS_BIT),
+        )
+        cleared, tested = (
+            vk.VK_ACCESS_TRANSFER_WRITE_BIT,
+            (
+                vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_READ_BIT
+                | vk.VK_ACCESS_DEPTH_STENCIL_ATTACHMENT_WRITE_BIT
+            ),
+        )
+        first = 0  # stages that use an image first
+        for image in images:
+            first |= tests if image.slot.depth else transfer
+
         def write(buffer: Any) -> None:
             changes = [
                 vk.VkImageMemoryBarrier(
-                    dstAccessMask=vk.VK_ACCESS_TRANSFER_WRITE_BIT,
+                    dstAccessMask=tested if image.slot.depth else cleared,
                     oldLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
                     newLayout=image.layout,
                     srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
@@ -141,7 +156,7 @@ class Commands:
             vk.vkCmdPipelineBarrier(
                 buffer,
                 vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                vk.VK_PIPELINE_STAGE_TRANSFER_BIT,
+                first,
                 0,
                 0,
                 None,

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import DeviceError, InputError
-from .capabilities import Capabilities, check, read_capabilities
+from .capabilities import PORTABILITY, Capabilities, check, read_capabilities
 from .features import FEATURES, all_features, enabling
 from .instance import Instance, PhysicalDevice, load_vulkan
 from .results import Binding
 
 OnError = Callable[[int], None]
-_PORTABILITY = "VK_KHR_portability_subset"
 SWAPCHAIN = "VK_KHR_swapchain"
 """The extension for pictures in windows. Enabled where there is one; nothing but windows needs it."""
 
@@ -48,7 +47,7 @@ def create(instance: Instance, physical: PhysicalDevice, on_error: OnError) -> L
     check(physical.name, capabilities)
     family = capabilities.family
     enabled = enabling(vk, capabilities.features)
-    extensions = [_PORTABILITY] * (_PORTABILITY in capabilities.extensions)
+    extensions = [PORTABILITY] * (PORTABILITY in capabilities.extensions)
     if SWAPCHAIN in capabilities.extensions and instance.has("vkDestroySurfaceKHR"):
         extensions.append(SWAPCHAIN)
     extensions += enabled.pop("ppEnabledExtensionNames")

@@ -2,7 +2,8 @@
 
 Watchdogs of drivers and of Windows kill work that keeps a GPU for seconds. No submission is therefore meant to take longer
 than ``BOUND``. Command buffers that were never measured run alone. Those that were run together as far as their seconds
-allow, at most twice as often as in any submission before: 1, 2, 4, ...
+allow, at most twice as often as in any submission before: 1, 2, 4, ... Together they take up to ``SHARED`` of the bound: a
+device that other programs use may be several times slower in the next submission than in the last.
 
 The host sees only when a fence is signalled, so it knows an interval for the seconds of a submission: from ``least`` to
 ``most``. The interval is a point where the host waited for the end of this submission and knew that of the one before.
@@ -15,15 +16,17 @@ from collections.abc import Hashable, Sequence
 
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
+SHARED = 0.5
 
 
 class Pace:
     """The seconds of command buffers, by their handles. longest: of the submissions so far, in seconds that certainly
-    passed."""
+    passed. compiling: command buffers without work, which only make a driver compile; they count for nothing."""
 
     def __init__(self, bound: float = BOUND):
         self.bound = bound
         self.longest = 0.0
+        self.compiling: set[Hashable] = set()
         self._seconds: dict[Hashable, float] = {}
         self._runs: dict[Hashable, int] = {}  # the most of one submission that ended
         self._excess: dict[Hashable, float] = {}  # seconds of those that took longer than the bound alone
@@ -38,12 +41,14 @@ class Pace:
                 return k or 1
             total += seconds
             runs[buffer] += 1
-            if k and (total > self.bound or runs[buffer] > 2 * self._runs[buffer]):
+            if k and (total > SHARED * self.bound or runs[buffer] > 2 * self._runs[buffer]):
                 return k
         return min(len(buffers), most)
 
     def ended(self, buffers: Sequence[Hashable], least: float, most: float) -> None:
         """A submission of these command buffers ended after ``least`` to ``most`` seconds."""
+        if self.compiling.issuperset(buffers):
+            return
         self.longest = max(self.longest, least)
         runs = Counter(buffers)
         expected = sum(n * self._seconds.get(b, 0.0) for b, n in runs.items())
@@ -78,3 +83,4 @@ class Pace:
         """The command buffer is gone, or holds other commands from now on."""
         for known in (self._seconds, self._runs, self._excess):
             known.pop(buffer, None)
+        self.compiling.discard(buffer)

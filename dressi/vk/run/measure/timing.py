@@ -40,21 +40,21 @@ def profile(executor: VulkanExecutor, steps: int = 10) -> list[StageTime]:
         vk.vkCmdWriteTimestamp(buffer, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
         executor.commands.barrier(buffer)
 
-    def write(buffer: Any) -> None:
+    def begin(buffer: Any) -> None:
         vk.vkCmdResetQueryPool(buffer, pool, 0, count)
         stamp(buffer, 0)
         stamp(buffer, 1)
-        executor.write_step(buffer, after_stage=lambda b, k: stamp(b, k + 2))
 
-    buffer = executor.commands.record(write)
+    buffers = executor.record_step(begin, after_stage=lambda b, k: stamp(b, k + 2))
     ticks = np.zeros((steps, count), np.uint64)
     for row in ticks:
-        executor.commands.submit(buffer)
+        executor.commands.submit(*buffers)
         executor.commands.wait()
         data = vk.ffi.from_buffer(row)
         wait = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
         vk.lib.vkGetQueryPoolResults(device.handle, pool, 0, count, row.nbytes, data, 8, wait)
-    executor.commands.release(buffer)
+    for buffer in buffers:
+        executor.commands.release(buffer)
     device.destroy(pool)
     ms = np.median(np.diff(ticks.astype(np.int64), axis=1), axis=0) * device.timestamp_period * 1e-6
     ms = np.maximum(ms[1:] - ms[0], 0.0)

@@ -27,7 +27,8 @@ _WRAPS = {"repeat": "VK_SAMPLER_ADDRESS_MODE_REPEAT", "clamp": "VK_SAMPLER_ADDRE
 class Pipelines:
     """Pipelines of one SubStage by shader (``draw``, ``compute``, ``resolve``), and its descriptor set.
 
-    bands: the values of the push constant with which a scatter runs, one after the other, if there are several.
+    bands: the values of the push constant with which a scatter runs, one after the other, if there are several. based:
+    whether the first workgroup of a dispatch is another, before it.
     """
 
     layout: Any
@@ -35,6 +36,7 @@ class Pipelines:
     handles: dict[str, Any]
     bands: range
     constant_flags: int
+    based: bool
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class SetLayoutKey:
 @dataclass(frozen=True)
 class LayoutKey:
     """What the layout of a pipeline with one descriptor set is made from. constants: the shader stages of push
-    constants."""
+    constants, and their bytes."""
 
     descriptors: SetLayoutKey
     constants: tuple[int, ...]
@@ -160,7 +162,8 @@ class PipelineMaker:
         bindings = tuple(
             (descriptor_type(vk, r.kind), flags.get(r.kind, stage_flags)) for r in shaders.resources
         )
-        key = LayoutKey(SetLayoutKey(bindings), (stage_flags,) if len(shaders.bands) > 1 else ())
+        bytes_ = 8 * shaders.based + 4 * (len(shaders.bands) > 1)
+        key = LayoutKey(SetLayoutKey(bindings), (stage_flags, bytes_) if bytes_ else ())
         set_layout, layout = self._layout(key, name)
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         jobs = dict(zip(shaders.sources, _jobs(s, shaders), strict=True))
@@ -174,7 +177,7 @@ class PipelineMaker:
         for part in ("compute", "resolve"):
             if part in jobs:
                 handles[part] = self._compute(jobs[part], key, layout, f"{name} {part}")
-        return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags)
+        return Pipelines(layout, descriptors, handles, shaders.bands, stage_flags, shaders.based)
 
     def _layout(self, key: LayoutKey, name: str) -> tuple[Any, Any]:
         """The layouts of a descriptor set and of a pipeline."""
@@ -191,7 +194,7 @@ class PipelineMaker:
             return self.device.create("DescriptorSetLayout", info, name)
 
         def make_layout() -> Any:
-            ranges = [vk.VkPushConstantRange(stages, 0, 4) for stages in key.constants]
+            ranges = [vk.VkPushConstantRange(key.constants[0], 0, key.constants[1])] if key.constants else []
             info = vk.VkPipelineLayoutCreateInfo(
                 setLayoutCount=1,
                 pSetLayouts=[set_layout],

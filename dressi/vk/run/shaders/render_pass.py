@@ -14,8 +14,9 @@ from ..device.memory import DeviceImage
 
 @dataclass
 class DrawTarget:
-    """A render pass with its framebuffer and area. ``clears``: a clear value for each attachment. ``compatibility``:
-    equal for render passes with which the same pipelines may be used (Vulkan, Render Pass Compatibility)."""
+    """A render pass with its framebuffer and area. ``clears``: a clear value for each attachment up to the last one that is
+    cleared. ``compatibility``: equal for render passes with which the same pipelines may be used (Vulkan, Render Pass
+    Compatibility)."""
 
     render_pass: Any
     framebuffer: Any
@@ -138,6 +139,7 @@ def make_target(
             clears.append(vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0)))
         else:
             clears.append(vk.VkClearValue(color=vk.VkClearColorValue(int32=[-1, -1, -1, -1])))
+    del clears[max(table.cleared, default=-1) + 1 :]
     pairs = _ordered(table)
     dependencies = [_dependency(vk, *pair) for pair in pairs]
     render_pass = device.create(
@@ -199,7 +201,7 @@ def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int
     )
     framebuffer = device.create("Framebuffer", info, name)
     compatibility = ((depth.format,), (((), (), 0, ()),), ())
-    return DrawTarget(render_pass, framebuffer, size, [vk.VkClearValue()], compatibility)
+    return DrawTarget(render_pass, framebuffer, size, [], compatibility)
 
 
 def _ordered(table: _Attachments) -> list[tuple[int, int]]:

@@ -1,5 +1,7 @@
 """Names of a user's snippet do not meet those of the shader around it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from dressi.ad.graph import PixelFunction, ReduceFunction
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT, Access
 from dressi.errors import GraphError
-from dressi.vk.plan.model.records import RECORDS
+from dressi.vk.plan.model.records import CPU, RECORDS
 from dressi.vk.run.executor import VulkanExecutor
 
 
@@ -60,14 +62,24 @@ class Total(ReduceFunction):
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("model", ["cpu", "data_centre"])
-def test_locals_of_a_reduction_are_its_own(device, model):
+@pytest.mark.parametrize(
+    ("model", "made"),
+    [
+        (CPU, "Total"),
+        (replace(CPU, longest_walk=256), "Segments"),
+        (RECORDS["data_centre"], "GroupReduction"),
+    ],
+    ids=["one", "segments", "workgroups"],
+)
+def test_locals_of_a_reduction_are_its_own(device, model, made):
     """By one invocation, in segments, and by workgroups."""
     x = Variable(FLOAT, (4095, 1), data=np.full((1, 1, 4095), 0.5, np.float32))
     program = Program({"total": F.apply(Total, x * 1.0)})
-    with VulkanExecutor(program, device, cost=RECORDS[model]) as run:
+    with VulkanExecutor(program, device, cost=model) as run:
         run.run(1)
         assert run.recv(program.outputs["total"]).item() == 2047.5
+        names = {type(f).__name__ for s in run.plan.sub_stages for f in s.functions}
+        assert made in names
 
 
 class Fetched(PixelFunction):
