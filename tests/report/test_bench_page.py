@@ -61,8 +61,8 @@ def test_table3_says_how_many_times_as_long(tmp_path: Path):
         "table3", "A", 25.0, phase="geometry", ablation="no stage packing", label="geometry, no stage packing"
     )
     _, first, second, *_ = rows(page_of(tmp_path, [full, slow]), "table3")
-    assert first == ["full", "58.4 ×1.00", "30.9 ×1.00", "10.0", "–"]
-    assert second == ["no stage packing", "111 ×1.89", "47.5 ×1.54", "25.0 ×2.50", "–"]
+    assert first == ["full", "58.4 ×1.00", "30.9 ×1.00", "10.0", "–", "–"]
+    assert second == ["no stage packing", "111 ×1.89", "47.5 ×1.54", "25.0 ×2.50", "–", "–"]
 
 
 def test_table2_has_counts_of_every_profile(tmp_path: Path):
@@ -92,6 +92,7 @@ def test_figure9_draws_a_curve_for_each_device(tmp_path: Path):
             1.0,
             phase="geometry",
             losses=[1.0, 0.5, None, 0.25],
+            distances=[0.1, 0.05, 0.02, 0.01],
             quality={"last_loss": 0.25},
             **more,
         )
@@ -99,6 +100,7 @@ def test_figure9_draws_a_curve_for_each_device(tmp_path: Path):
     ]
     html = page_of(tmp_path, curves)
     assert html.count('class="s0"></i>') >= 1 and html.count('class="s1"></i>') >= 1
+    assert "distance of surfaces" in html
     assert rows(html, "figure9")[2] == ["geometry", "B", "0.250", "1.0e-04", "0", "2.0e-06"]
 
 

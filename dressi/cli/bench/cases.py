@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from dressi.cli.bench.materials import environment, material, shading
+from dressi.cli.bench.materials import environment, material, roughness, shading
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.targets import Targets
 from dressi.cli.bench.work import Trial, Work, joint, pixels, silhouette, texture
@@ -92,14 +92,16 @@ def profile_counts(work: Work, name: str, options: PlanOptions) -> dict[str, int
 
 
 def _table3(request: Request, targets: Targets) -> Iterator[Trial]:
-    for phase, work in _phases(request, targets):
+    """The phases, and a material under a known light: its filters are what a cache of what does not change is for."""
+    shaded = (("roughness", trial.work) for trial in _shaded(roughness)(request, targets))
+    for phase, work in (*_phases(request, targets), *shaded):
         for name, options in ABLATION.items():
             yield Trial(work, f"{phase}, {name}", options, facts={"phase": phase, "ablation": name})
 
 
 def _figure9(request: Request, targets: Targets) -> Iterator[Trial]:
     for phase, work in _phases(request, targets):
-        yield Trial(work, phase, facts={"phase": phase})
+        yield Trial(work, phase, facts={"phase": phase}, traced=True)
 
 
 def _shaded(make: Callable[..., Work]) -> MakeTrials:

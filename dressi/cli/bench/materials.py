@@ -56,6 +56,14 @@ def material(model: Model, size: tuple[int, int], texels: int, request: Request)
     return _recovery(model, size, texels, request, Environment(_sky()), given, [albedo, both], truth)
 
 
+def roughness(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
+    """The factor of roughness, one number, from pictures of all views under a known light: sum-L2 of colours. The light is
+    filtered for every roughness once, where what does not change is kept."""
+    factor = Variable.of([[GREY]], FLOAT, name="roughness")
+    given = {"material": {"roughness": factor}}
+    return _recovery(model, size, texels, request, Environment(_sky()), given, [factor], [np.ones((1, 1, 1))])
+
+
 def environment(model: Model, size: tuple[int, int], texels: int, request: Request) -> Work:
     """The environment map, of 64x32 texels, from pictures of a known material: sum-L2 of colours."""
     sky = Variable(VEC3, SKY, name="sky", data=np.full((1, *SKY[::-1], 3), GREY))

@@ -29,11 +29,13 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What the first engine of a trial told: time to its first step, losses of the first steps, quality."""
+    """What the first engine of a trial told: time to its first step, losses of the first steps, quality; of a traced one
+    the distance from the true shape after each step, in units of the mesh."""
 
     first_build_ms: float
     losses: list[float]
     quality: dict[str, Any]
+    distances: list[float]
 
 
 def first_run(trial: Trial, device: Device, *, steps: int, cold: bool) -> Sample:
@@ -44,10 +46,18 @@ def first_run(trial: Trial, device: Device, *, steps: int, cold: bool) -> Sample
         engine.step(1)
         engine.wait()
         build = 1e3 * (time.perf_counter() - start)
-        engine.step(steps - 1)
+        distance = trial.work.distance if trial.traced else None
+        if distance is None:
+            engine.step(steps - 1)
+            distances = []
+        else:
+            distances = [distance(engine)]
+            for _ in range(steps - 1):
+                engine.step(1)
+                distances.append(distance(engine))
         losses = list(engine.losses())
         quality = {"steps": steps, **trial.work.quality(engine)}
-    return Sample(build, losses, {**quality, "first_loss": losses[0], "last_loss": losses[-1]})
+    return Sample(build, losses, {**quality, "first_loss": losses[0], "last_loss": losses[-1]}, distances)
 
 
 def measure(
@@ -115,7 +125,7 @@ def measure(
                 "stages": stages,
                 "quality": sample.quality,
                 "peers": {**rivals, **failures},
-                "losses": sample.losses,
+                **({"losses": sample.losses, "distances": sample.distances} if trial.traced else {}),
             }
     for name in peers:
         reached = _peer_quality(trials[0], device, name, steps)

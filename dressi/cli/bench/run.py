@@ -171,13 +171,9 @@ def _agreement(
 
 def _finish(request: Request, results: Sequence[dict[str, Any]]) -> None:
     print_table(results)
-    curves = request.case == "figure9"
-    if not curves:
-        for result in results:
-            result.pop("losses", None)
     if request.json_file is not None:
         write_json(request.json_file, results)
-    if curves:
+    if any("losses" in result for result in results):
         path = Path("out/figure9.png") if request.json_file is None else request.json_file.with_suffix(".png")
         draw_curves(path, results)
         print(f"the curves are in '{path}'")

@@ -144,7 +144,7 @@ def _peer(name: str, peer: dict[str, Any]) -> str:
 
 
 def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:
-    """Losses of all results over the steps, a panel for each label, a line for each device."""
+    """Distances from the true shape, or losses, of all results over the steps, a panel for each label, a line for each device."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -158,8 +158,18 @@ def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:
         mine = [result for result in good if result["label"] == label]
         for n, result in enumerate(mine):
             # Curves lie on each other: later ones are thinner, so that all can be seen.
-            axes.plot(result["losses"], label=result["device"], linewidth=4.0 / (1 + n), alpha=0.8)
-        axes.set(title=label, xlabel="step", ylabel="loss", yscale="log")
+            axes.plot(
+                result["distances"] or result["losses"],
+                label=result["device"],
+                linewidth=4.0 / (1 + n),
+                alpha=0.8,
+            )
+        axes.set(
+            title=label,
+            xlabel="step",
+            ylabel="distance of surfaces" if mine[0]["distances"] else "loss",
+            yscale="log",
+        )
         axes.legend(fontsize="small")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

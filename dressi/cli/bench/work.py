@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS, draw_form
 from dressi.render.lists import list_leaf
+from dressi.render.mesh.sampling import SurfaceDistance
 from dressi.render.objectives.losses import l2
 from dressi.render.objectives.metrics import iou, psnr
 from dressi.render.surface.projection import to_clip
@@ -65,6 +67,8 @@ class Work:
     peer_quality: Callable[[Device, np.ndarray], dict[str, float | None]] | None = None
     others: tuple[Variable, ...] = ()
     """Parameters beside the first."""
+    distance: Callable[[DressiAD], float] | None = None
+    """Of the shape of an engine from the true one; no loss compares it."""
 
     def describe(self, engine: DressiAD | PlanningEngine, *, record: bool = False) -> None:
         """Tell an engine what to optimise. record: whether every step makes the loss's value."""
@@ -77,7 +81,8 @@ class Trial:
     """A Work under options, limits and a device model. label: what sets it apart from the others of its case.
 
     limits, model: to plan with; None are those of the device.  record: whether every step makes the value of the loss, as
-    the steps of ``DressiAD`` do by default.
+    the steps of ``DressiAD`` do by default.  traced: whether its curve is wanted: losses, and the
+    distance after each of the first steps.
     """
 
     work: Work
@@ -87,6 +92,7 @@ class Trial:
     model: DeviceModel | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     record: bool = False
+    traced: bool = False
 
     def engine(self, device: Device, *, record: bool = False) -> DressiAD:
         """A fresh engine that optimises; the caller closes it. record: with the value of the loss in every step in any case."""
@@ -157,9 +163,16 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, targets: T
         assert pictures is not None
         return {"iou": iou(drawn, pictures.masks)}
 
+    def moved(engine: DressiAD) -> np.ndarray:
+        return list_values(engine.recv(position), len(mesh.positions))[0].astype(float)
+
     def quality(engine: DressiAD) -> dict[str, float | None]:
-        moved = list_values(engine.recv(position), len(mesh.positions))[0].astype(float)
-        return reached(engine.device, moved)
+        return reached(engine.device, moved(engine))
+
+    truth = cache(lambda: SurfaceDistance(deformed(mesh)))
+
+    def distance(engine: DressiAD) -> float:
+        return float(truth().distances(moved(engine)).mean())
 
     def deodr() -> Peer:
         from dressi.cli.bench.peers import Deodr
@@ -176,6 +189,7 @@ def silhouette(model: Model, size: tuple[int, int], request: Request, targets: T
         quality,
         {"deodr": deodr} if request.peer == "deodr" else {},
         reached,
+        distance=distance,
     )
 
 

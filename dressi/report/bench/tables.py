@@ -11,6 +11,8 @@ from . import paper
 from .folder import BenchFolder, Measured
 
 PHASES = ("geometry", "texture")
+SHADED = "roughness"
+"""The phase of table 3 that the paper has not."""
 
 
 def short(device: str) -> str:
@@ -125,12 +127,12 @@ def table3(bench: BenchFolder) -> Markup | None:
         for value, full in zip(theirs, paper.TABLE3["full"], strict=True):
             row.append(_times(value, full))
         for device in devices:
-            for phase in PHASES:
+            for phase in (*PHASES, SHADED):
                 one, full_one = find(name, phase, device), find("full", phase, device)
                 row.append(_slowdown(one, full_one))
         rows.append(row)
     head = ["Without", "geometry, Mali-G76, paper", "texture, Mali-G76, paper"]
-    head += [f"{phase}, {short(device)}" for device in devices for phase in PHASES]
+    head += [f"{phase}, {short(device)}" for device in devices for phase in (*PHASES, SHADED)]
     note = (
         "Milliseconds a step, and how many times as long as with everything. Variants ran in turns, in a random order in each"
         " round. CPU drivers pay little for a pass, and no bandwidth for what leaves the chip: what stage packing saves"
@@ -244,18 +246,21 @@ def _missing(one: Measured, name: str) -> str:
 
 
 def figure9(bench: BenchFolder) -> Markup | None:
-    """Losses over the steps, a chart a phase, a curve a device."""
+    """Distances from the true shape, or losses, over the steps: a chart a phase, a curve a device."""
     mine = [one for one in bench.of("figure9") if isinstance(one.facts.get("losses"), list)]
     if not mine:
         return None
     charts = []
     for phase in dict.fromkeys(map(_phase, mine)):
+        these = [one for one in mine if _phase(one) == phase]
+        far = all(isinstance(one.facts.get("distances"), list) and one.facts["distances"] for one in these)
+        curves = [_values(one.facts["distances" if far else "losses"]) for one in these]
         series = [
-            Series(short(one.device), list(range(len(one.facts["losses"]))), _values(one.facts["losses"]))
-            for one in mine
-            if _phase(one) == phase
+            Series(short(one.device), list(range(len(curve))), curve)
+            for one, curve in zip(these, curves, strict=True)
         ]
-        charts.append(line_chart(phase.capitalize(), series, x_label="step", y_label="loss", log=True))
+        label = "distance of surfaces" if far else "loss"
+        charts.append(line_chart(phase.capitalize(), series, x_label="step", y_label=label, log=True))
     rows = [
         [
             _phase(one),
@@ -269,7 +274,7 @@ def figure9(bench: BenchFolder) -> Markup | None:
         for one in sorted(mine, key=_phase)
     ]
     head = ["Phase", "Device", "last loss", "loss differs by", "first image by", "first gradient by"]
-    note = f"{paper.FIGURE9} Here the losses, on every device of this machine, from the same start with the same targets."
+    note = f"{paper.FIGURE9} Here the same, on every device of this machine, from the same start with the same targets."
     return section(
         "The same curve on every device: figure 9",
         element("div", charts, class_="charts"),

@@ -68,8 +68,6 @@ def _results(unit: Unit, folder: SuiteFolder) -> list[dict[str, Any]]:
     for result in results:
         result.pop("exception", None)
         result["when"], result["others"] = when, others
-        if unit.case != "figure9":
-            result.pop("losses", None)
     return [*results, *(_failure(unit, str(error)) for error in errors)]
 
 

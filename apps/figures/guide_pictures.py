@@ -1,0 +1,78 @@
+"""Pictures of the guides: what each form draws and what moves with a shape, and the shadow of a shape on a floor.
+
+    python apps/figures/guide_pictures.py --out apps/results/guides
+
+forms.png: a column a form. Above: the coverage of a torus with a radius of 6 pixels. Below: its
+derivative along a shift of the torus to the right, red where coverage grows, blue where it shrinks, white where nothing moves.
+shadows.png: a torus over a floor without a shadow, with the filter of 3 texels, with that of 8.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from dressi import F, Variable, evaluate
+from dressi.ad.transform.gradient import jvp
+from dressi.render import Camera, DirectionalLight, Mesh, Shadow, primitives, render
+from dressi.render.forms.hard_soft_ras import SOFT_FORMS
+from dressi.render.io import save_png
+from dressi.render.surface.color import srgb_to_linear
+
+RADIUS = 6
+"""Pixels around the outline that a form draws."""
+GAP = 4
+
+
+def forms(size: int) -> np.ndarray:
+    """(2 * size, columns, 3) linear: coverage above, derivative by a shift below."""
+    mesh, camera = primitives.torus(), Camera.perspective(40, (size, size), (0.0, 2.8, 4.0), (0, 0, 0))
+    columns = []
+    for name in (*SOFT_FORMS, "antialias"):
+        shift = Variable.of(0.0, name="shift")
+        moved = Variable.of(mesh.positions) + F.vec3(shift, 0.0, 0.0)
+        radius = RADIUS / size if name in SOFT_FORMS else None
+        picture = render(mesh, camera, positions=moved, form=name, radius=radius)
+        moves = jvp([picture.mask], [shift], [2.0 / size])[0]
+        mask, change = (v[0] for v in evaluate([picture.mask, moves]))
+        strength = np.clip(change / np.percentile(np.abs(change), 99), -1, 1)[..., None]
+        red = np.clip(1 + np.minimum(strength, 0) * (1, 1, 0) - np.maximum(strength, 0) * (0, 1, 1), 0, 1)
+        columns.append(np.concatenate([np.repeat(mask[..., None], 3, -1), red]))
+    return srgb_to_linear(_beside(columns))
+
+
+def shadows(size: int) -> np.ndarray:
+    """(size, columns, 3) linear."""
+    torus = primitives.torus()
+    corners = np.array([(x, -1.35, z) for x in (-3.0, 3.0) for z in (-3.0, 3.0)])
+    faces = np.array([(0, 1, 3), (0, 3, 2)]) + len(torus.positions)
+    turned = torus.positions[:, [0, 2, 1]] * (1, 1, -1)
+    mesh = Mesh(np.concatenate([turned, corners]), np.concatenate([torus.faces, faces]))
+    camera = Camera.perspective(35, (size, size), (2.0, 3.0, 6.5), (0, -0.5, 0))
+    suns = (
+        DirectionalLight((1, 2, 1), colour=2.5, shadow=shadow)
+        for shadow in (None, Shadow(256), Shadow(256, softness=8, bias=4.0))
+    )
+    drawn = [render(mesh, camera, light=sun, samples=2, background=1.0).colour for sun in suns]
+    return _beside([np.clip(image, 0, 1) for image in drawn])
+
+
+def _beside(columns: list[np.ndarray]) -> np.ndarray:
+    gap = np.ones((len(columns[0]), GAP, 3))
+    return np.concatenate([part for column in columns for part in (gap, column)][1:], axis=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/guides"))
+    parser.add_argument("--size", type=int, default=160)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name, draw in {"forms": forms, "shadows": shadows}.items():
+        save_png(given.out / f"{name}.png", draw(given.size))
+
+
+if __name__ == "__main__":
+    main()
