@@ -110,14 +110,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``."""
-    one = config.getoption("one_driver")
+    """Tests that are marked ``one_driver`` run on the first one alone, and so do all with ``--one-driver``. Fits stand on
+    Functions and forms that are tested on every driver, so that of theirs only those marked ``every_driver`` run there."""
+    one, fits = config.getoption("one_driver"), REPOSITORY / "tests" / "render" / "fit"
+
+    def first_alone(item: pytest.Item) -> bool:
+        fit = item.path.is_relative_to(fits) and not item.get_closest_marker("every_driver")
+        return bool(one or fit or item.get_closest_marker("one_driver"))
+
     others = [f"[{name}" for name in list(DRIVERS)[1:]]
-    kept = [
-        item
-        for item in items
-        if not (one or item.get_closest_marker("one_driver")) or not any(name in item.name for name in others)
-    ]
+    kept = [item for item in items if not first_alone(item) or not any(name in item.name for name in others)]
     staying = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in staying])
     items[:] = kept

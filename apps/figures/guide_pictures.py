@@ -68,6 +68,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("out/guides"))
     parser.add_argument("--size", type=int, default=160)
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     for name, draw in {"forms": forms, "shadows": shadows}.items():

@@ -33,6 +33,17 @@ def test_enlarge_and_shift(run):
     assert Image.open(folder / "figure5.png").size == (4 * 48, 2 * 48)
 
 
+def test_pictures_of_the_guides(run):
+    """Coverage and derivatives differ between the forms, and the sun throws a shadow."""
+    folder = run("guide_pictures", "--size", "24")
+    forms = np.asarray(Image.open(folder / "forms.png"), int)[:, :, :3]
+    columns = [forms[:, 28 * k : 28 * k + 24] for k in range(5)]
+    assert all((c[24:].min(axis=-1) < 128).any() and (c[:24] > 200).any() for c in columns)
+    assert (columns[1] != columns[3]).any() and (columns[3] != columns[4]).any()
+    shadows = np.asarray(Image.open(folder / "shadows.png"), int)
+    assert (shadows[:, :24] - shadows[:, 28:52]).max() > 100
+
+
 def test_one_formula_from_antialiasing_to_softras(run):
     folder = run("figure6", "--size", "40", "--faces", "100")
     figures = json.loads((folder / "figure6.json").read_text())

@@ -156,7 +156,6 @@ def test_unknown_pixels_are_not_compared():
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_shape_and_poses_are_found_from_colours(device):
     def make_engine() -> DressiAD:
         return DressiAD(device)

@@ -136,7 +136,7 @@ def test_the_colours_of_lit_pictures_move_no_vertex(tiny_fits):
     train = tiny_fits.scene.train
     other = replace(tiny_fits.scene, train=replace(train, colors=train.colors[..., ::-1] ** 2))
     for lit in (True, False):
-        options = replace(tiny_fits.options, colours=None, joint=True, lit=lit, steps=40)
+        options = replace(tiny_fits.options, colours=None, joint=True, lit=lit, steps=16)
         a, b = (
             FitJob(scene, options, tiny_fits.make_engine).run().mesh for scene in (tiny_fits.scene, other)
         )
@@ -144,7 +144,6 @@ def test_the_colours_of_lit_pictures_move_no_vertex(tiny_fits):
         assert np.abs(a.texture - b.texture).max() > 0.01
 
 
-@pytest.mark.one_driver
 def test_pictures_of_a_mesh_are_lit_when_its_material_is_recovered():
     given = dict.fromkeys(field.name for field in fields(Request)) | {
         "views": 3, "seed": 0, "form": "outer", "depth": False, "refine_poses": False, "batch": 0, "spread": 0.0, "exposure": False,

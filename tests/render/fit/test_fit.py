@@ -198,6 +198,7 @@ def test_the_fit_learns(tiny_fits, form: str):
 
 
 @pytest.mark.vk
+@pytest.mark.every_driver
 def test_a_short_fit_finds_the_outlines(device):
     def make_engine() -> DressiAD:
         return DressiAD(device)
@@ -209,7 +210,6 @@ def test_a_short_fit_finds_the_outlines(device):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_path: Path):
     """Stopped at the first step of each round of the shape; each time another job goes on."""
 
@@ -233,7 +233,6 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_p
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path):
     def make_engine() -> DressiAD:
         return DressiAD(device)

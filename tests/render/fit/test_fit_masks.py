@@ -23,8 +23,6 @@ from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.metrics import iou
 from dressi.render.surface.color import linear_to_srgb
 
-pytestmark = pytest.mark.one_driver
-
 SIZE = (96, 80)
 SCALE = 3
 """The pictures are means of so many pixels each way: their outlines are mixtures, as in photographs."""

@@ -13,8 +13,6 @@ from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
 
-pytestmark = pytest.mark.one_driver
-
 SIZE = (40, 40)
 
 

@@ -12,8 +12,6 @@ from dressi.render.fit.dataset import MOST_PIXELS
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
 
-pytestmark = pytest.mark.one_driver
-
 SIZE = (16, 16)
 
 

@@ -194,7 +194,6 @@ def test_no_steps_are_lost_where_the_start_is_near():
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_two_objects_are_recovered_as_two_also_by_a_resumed_fit(device, tmp_path: Path):
     def make_engine() -> DressiAD:
         return DressiAD(device)

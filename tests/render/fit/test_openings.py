@@ -114,7 +114,6 @@ def test_a_fit_finds_the_ring(ring_fit):
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_a_fit_goes_on_after_it_found_the_ring(ring_fit):
     run, whole = ring_fit
     # The last round of the shape has begun, on the mesh that was opened.

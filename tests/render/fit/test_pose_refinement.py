@@ -108,7 +108,6 @@ def job_of(scene: Dataset, device, folder: Path | None = None) -> FitJob:
 
 
 @pytest.mark.vk
-@pytest.mark.one_driver
 def test_a_fit_that_is_stopped_finds_the_same_cameras(
     device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -73,7 +73,6 @@ def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
         np.testing.assert_allclose(alone.result(engine.state()).positions, moved, atol=1e-3)
 
 
-@pytest.mark.one_driver
 def test_a_remeshed_fit_that_was_stopped_goes_on_with_the_same_numbers(tiny_fits, tmp_path, monkeypatch):
     monkeypatch.setattr("dressi.render.fit.options.REMESH", 10)
     options = replace(tiny_fits.options, steps=84, remesh=True)
@@ -130,7 +129,6 @@ def test_folds_that_smoothing_leaves_are_remeshed_away():
     assert np.array_equal(healed(whole).positions, whole.positions)
 
 
-@pytest.mark.one_driver
 def test_folds_of_vertices_that_keep_their_faces_are_taken_back():
     """Half of a thin disc pushed through itself, which smoothing turns inside out."""
     ball = primitives.octasphere(4)

@@ -203,7 +203,7 @@ def test_batches_of_lists_have_no_coarse_space(device):
         np.testing.assert_allclose(ad.recv(x), expected, atol=1e-3)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32 - 1))
 def test_random_graphs_are_solved(device, seed):
     rng = np.random.default_rng(seed)

@@ -24,8 +24,6 @@ from dressi.render.fit.disk.keeper import Keeper
 from dressi.render.fit.report import HELD_OUT
 from dressi.render.mesh.primitives import octasphere
 
-pytestmark = pytest.mark.one_driver
-
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks and signals")
 
 HOLDER = """

@@ -20,7 +20,7 @@ from dressi.render.fit.result import Timing
 
 SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
 OPTIONS = MaterialOptions("albedo,normal,metallic,emission,light,exposure", steps=80, texture_size=8, batch=2)
-pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
+pytestmark = pytest.mark.vk
 
 
 @pytest.fixture

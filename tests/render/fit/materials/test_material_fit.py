@@ -42,6 +42,7 @@ def scene(device, monkeypatch):
     pixels.close_engines()
 
 
+@pytest.mark.every_driver
 def test_maps_are_recovered_under_known_light(scene):
     mesh, views, make_engine = scene
     start = replace(mesh, texture=None, material=None)
@@ -103,7 +104,6 @@ def test_bad_options_are_refused(scene):
         MaterialOptions(steps=0)
 
 
-@pytest.mark.one_driver
 def test_vertices_move_under_the_light(scene):
     """A dented pear: its outlines and its shading show where the surface is."""
     _, _, make_engine = scene
@@ -131,7 +131,6 @@ def test_vertices_move_under_the_light(scene):
     assert check_surface(found.mesh).inside_out == 0
 
 
-@pytest.mark.one_driver
 def test_the_steps_of_a_recovery_are_shared_by_its_stages():
     options = MaterialOptions("albedo,normal,light", steps=103)
     whole, moving = stages(options, False), stages(options, True)
