@@ -206,4 +206,8 @@ def model_of(seed: int, rng: np.random.Generator) -> DeviceModel:
         model = model.weighing(fetch=fetch, store=store, stage=stage)
     if rng.random() < 0.3:
         model = willing(model)  # the samplers of both drivers are as exact as their arithmetic
+    if (
+        rng.random() < 0.5
+    ):  # whatever follows from a raster of listed faces is worth computing in its fragments
+        model = replace(model, fill_rate=1e15, store_rate=1e15)
     return model

@@ -49,6 +49,8 @@ from .glsl.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
+from .lowering.fragment_value import FragmentValue
+from .lowering.fuse_into_draws import fuse_into_draws, without
 from .lowering.inverse_lists import gather_at_lists
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
@@ -133,6 +135,9 @@ def build_plan(
             try:
                 return _build(program, limits, shader_text, options, cost, changing, gated)
             except DoesNotFit as error:
+                if isinstance(error.function, FragmentValue):
+                    program = without(program, error.function.inputs[0])
+                    continue
                 if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                     raise
                 program = halve_scatter(program, error.function)
@@ -145,7 +150,10 @@ def lowered(
     program = separate_updates(program)  # every update gets a computed value of its own
     program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
     program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers
-    return shorten_loops(program, limits, cost)  # long loops become trees of short ones
+    program = shorten_loops(program, limits, cost)  # long loops become trees of short ones
+    return fuse_into_draws(
+        program, limits, cost, options, changing
+    )  # fragments of rasters make what follows from these
 
 
 def contexts(

@@ -94,6 +94,8 @@ class FaceList:
 
 WorkList = ActiveBlocks | FaceList
 
+COVERED, LISTED = 1.0, 1 / 8
+"""Fragments of a raster for each pixel of its image; of one that draws a list of live faces."""
 LIVE = 1 / 16
 """The expected share of live faces. Of the edges of closed meshes 2 to 7 % are silhouettes; fewer of fine meshes."""
 

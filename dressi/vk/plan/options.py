@@ -32,6 +32,7 @@ class PlanOptions:
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
     | sample_in_hardware | reads textures with the device's sampler, where it is exact enough and faster | filters are computed from single texels |
+    | fuse_into_draws | computes values that follow from a raster in the fragments that draw it | at every pixel |
     | gather_at_lists | adds by lists of indices (corners of faces, edges) with inverse lists, which the host makes | they are scattered with atomics |
     | adapt | makes another plan for leaves that are sent before every step | one plan |
 
@@ -74,6 +75,7 @@ class PlanOptions:
     alias_images: bool = True
     sample_in_hardware: bool = True
     gather_at_lists: bool = True
+    fuse_into_draws: bool = True
     adapt: bool = True
     narrow_intermediates: bool = False
     contract_operations: bool = False

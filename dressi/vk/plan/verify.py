@@ -13,6 +13,7 @@ from .bindings import Range
 from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
+from .lowering.fragment_value import FragmentValue
 from .plan import Plan
 from .substage import Binding, Compute, PixelWork, Raster, Scatter, SparseWork, Stage, SubStage
 
@@ -56,10 +57,13 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """Outputs are made by Functions of the SubStage, and these are of the kind and over the domain of its work."""
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
-    if isinstance(s.work, Raster) and not (
-        len(s.functions) == 1 and isinstance(s.functions[0], RasterFunction)
-    ):
-        yield "a raster draws exactly one RasterFunction"
+    if isinstance(s.work, Raster):
+        f, *values = s.functions
+        if not isinstance(f, RasterFunction):
+            yield "a raster draws exactly one RasterFunction"
+        for v in values:
+            if not isinstance(v, FragmentValue) or v.inputs[0] is not f.output:
+                yield f"{v!r} is no value of the fragments of {f!r}"
     if isinstance(s.work, Scatter) and s.scatter is None:
         yield "a scatter has no ScatterFunction"
     if isinstance(s.work, PixelWork):

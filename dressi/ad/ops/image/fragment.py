@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ....errors import GraphError
 from ...graph import Domain, Function, PixelFunction, ReduceFunction, Variable
 from ...traversal import structure, topological_order
-from ...types import FLOAT, Access
+from ...types import Access
 
 Fragment = Callable[[Variable], tuple[Any, Any]]
 
@@ -20,18 +19,22 @@ class FragmentGraph:
     """A graph over placeholders: leaf Variables that stand for the face and for the images that fragments read.
 
     face: INT, the number of the face. formals: one leaf for each external image of the rasterization, in order.
-    depth: FLOAT in [0, 1]. keep: FLOAT mask, 0 discards the fragment; None keeps all. Graphs of equal structure are
-    equal.
+    roots: what it computes; of a rasterization the depth, FLOAT in [0, 1], and maybe a FLOAT mask, 0 where the fragment is
+    discarded. Graphs of equal structure are equal.
     """
 
     face: Variable
     formals: tuple[Variable, ...]
-    depth: Variable
-    keep: Variable | None
+    roots: tuple[Variable, ...]
 
     @property
-    def roots(self) -> tuple[Variable, ...]:
-        return (self.depth,) if self.keep is None else (self.depth, self.keep)
+    def depth(self) -> Variable:
+        return self.roots[0]
+
+    @property
+    def keep(self) -> Variable | None:
+        """None keeps all fragments."""
+        return self.roots[1] if len(self.roots) > 1 else None
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -65,9 +68,6 @@ class FragmentGraph:
 
 def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[Variable, ...]]:
     """The fragment graph of ``roots``, and the outer Variables that its formals stand for."""
-    for root in roots:
-        if root.vtype is not FLOAT:
-            raise GraphError(f"depth and keep of a fragment are FLOAT, not {root} (at {root.where})")
     order = topological_order(roots)
     moving: set[Variable] = {face}
     free: set[Variable] = set()
@@ -111,8 +111,8 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
                     for x, a in zip(f.inputs, f.access, strict=True)
                 )
             ).output
-    depth, *keep = [built[r] if r in inner else formal(r) for r in roots]
-    return FragmentGraph(face, tuple(formals.values()), depth, keep[0] if keep else None), tuple(formals)
+    made = tuple(built[r] if r in inner else formal(r) for r in roots)
+    return FragmentGraph(face, tuple(formals.values()), made), tuple(formals)
 
 
 def _movable(f: Function, domain: Domain) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ....errors import GraphError
 from ...evaluate import values_at
 from ...graph import (
     At,
@@ -277,6 +278,9 @@ def rasterize(
         face = Variable(INT, size, batch, name="face")
         depth, keep = fragment(face)
         roots = [as_variable(depth)] + ([] if keep is None else [as_variable(keep)])
+        for root in roots:
+            if root.vtype is not FLOAT:
+                raise GraphError(f"depth and keep of a fragment are FLOAT, not {root} (at {root.where})")
         graph, externals = split(face, roots)
         batch = max(batch, *(x.batch for x in externals), 1)
     return Rasterize(

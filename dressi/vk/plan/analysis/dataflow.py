@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from copy import copy
 
-from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, Variable
+from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction, Variable
 from ....ad.traversal import topological_order
 from ....ad.types import Access
 from ..model.device import DeviceModel
 from ..substage import SubStage, iteration_domain
-from .rematerialization import Recomputing
+from .rematerialization import Recomputing, under_draws
 from .trivial import Inlined
 
 
@@ -51,7 +51,8 @@ class Analysis:
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            choice = Recomputing(self.packed, self.levels, kept, trivial, self.inlined.at, cost)
+            sparse = under_draws(self.order)
+            choice = Recomputing(self.packed, self.levels, kept, trivial, self.inlined.at, cost, sparse)
             self.recomputed = frozenset(choice.run())
             if self.recomputed:
                 self._find_stored()
@@ -138,7 +139,7 @@ class Analysis:
             if f not in wanted:
                 continue
             level = self.levels[f]
-            joins = None if isinstance(f, RasterFunction) else iteration_domain(f)
+            joins = iteration_domain(f) if isinstance(f, (PixelFunction, ScatterFunction)) else None
             for x, access in self.stored_inputs(f):
                 maker = x.creator
                 if maker not in self.position:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ....ad.graph import Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import Function, RasterFunction, ScatterFunction, Variable
 
 HIT_NOTHING = np.array(-1)
 """The value of a raster where no primitive is drawn."""
@@ -33,7 +33,7 @@ def values_where(
                     known[f.output] = HIT_NOTHING
                 continue
             here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
-            if f.output in known or not isinstance(f, PixelFunction) or (f.inputs and not here):
+            if f.output in known or isinstance(f, ScatterFunction) or (f.inputs and not here):
                 continue
             found = f.known_value(here)
             if found is not None:

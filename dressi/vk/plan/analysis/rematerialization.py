@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
 from ....ad.types import Access
+from ..lists import LISTED
 from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
 from ..model.walks import calls, iterations
 from ..substage import iteration_domain
+from .known_values import HIT_NOTHING, adds_nothing, values_where
 
 LARGEST_BODY = 128
 """Functions that one value is computed again from, through cones that begin where others end."""
@@ -56,6 +58,7 @@ class Recomputing:
 
     levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
     any case.  trivial: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
+    sparse: scatters ``under_draws``.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Recomputing:
         trivial: AbstractSet[Function],
         constant: Callable[[Function | None, Domain], bool],
         model: DeviceModel,
+        sparse: AbstractSet[Function] = frozenset(),
     ):
         self.order, self.levels, self.kept = order, levels, set(kept)
         self.trivial, self.constant, self.model = trivial, constant, model
@@ -79,6 +83,7 @@ class Recomputing:
         self.operations = {f: operations(f) for f in self.clonable}
         self.inputs = {f: self._over_same_pixels(f) for f in order if f in self.clonable}
         self.chain = self._chains()
+        self.sparse = sparse
         self.near: set[Function] = set()  # what shares a shader with a user
         self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
         self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
@@ -248,6 +253,7 @@ class Recomputing:
             access is Access.SAME_PIXEL
             and isinstance(maker, PixelFunction)
             and isinstance(f, (PixelFunction, ScatterFunction))
+            and f not in self.sparse
             and maker.output.domain == iteration_domain(f)
             and self.levels[maker] == self.levels[f]
         )
@@ -255,7 +261,7 @@ class Recomputing:
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
         (width, height), _ = iteration_domain(f)
-        invocations, count = width * height, 1.0
+        invocations, count = width * height, LISTED if f in self.sparse else 1.0
         if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, RasterFunction):
@@ -268,3 +274,16 @@ class Recomputing:
         elif access is not Access.SAME_PIXEL:
             return math.inf
         return self.model.rounds(invocations) * count
+
+
+def under_draws(order: Iterable[Function]) -> set[Function]:
+    """The scatters that add nothing where a raster of a list of live faces draws nothing: they visit few pixels, and share no
+    shader with work on all."""
+    order = list(order)
+    rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
+    scatters = [f for f in order if isinstance(f, ScatterFunction)]
+    found: set[Function] = set()
+    for raster in rasters if scatters else ():
+        known = values_where(order, {raster: HIT_NOTHING})
+        found.update(f for f in scatters if adds_nothing(f, known))
+    return found

@@ -1,13 +1,15 @@
-"""GLSL of a draw: vertex pulling, and the fragment sub-graph of ``F.rasterize``.
+"""GLSL of a draw: vertex pulling, the fragment sub-graph of ``F.rasterize``, and values that fragments write beside the face.
 
-What the sub-graph computes from the face alone (its corners, say) is passed on flat by the vertex shader.
+What these compute from the face alone (its corners, say) is passed on flat by the vertex shader.
 """
 
 from __future__ import annotations
 
 from ....ad.graph import RasterFunction, Variable
+from ....ad.traversal import topological_order
 from ..limits import DeviceLimits
 from ..lists import FaceList
+from ..lowering.fragment_value import FragmentValue
 from ..substage import Binding, Raster, SubStage
 from .flat import FACE, Flat, find_flat, needed
 from .lists import declare_list, find_vertex
@@ -18,13 +20,17 @@ from .writer import Writer, color_outputs
 def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """A vertex shader that pulls corners by gl_VertexIndex, tile = gl_InstanceIndex or from a list; a fragment shader
     that writes the number of the face, with the depth and the discard of the sub-graph where there is one."""
-    (f,) = s.functions
+    f, *values = s.functions
     assert isinstance(f, RasterFunction)
     graph, flat = f.fragment, Flat()
     actual = dict(zip(graph.formals, f.externals, strict=True)) if graph else {}
+    for v in values:
+        assert isinstance(v, FragmentValue)
+        actual |= v.actual
     if graph is not None and f.size != (1, 1):
         single = [v for v, image in actual.items() if image.size == (1, 1)]
-        flat = find_flat(graph.functions, graph.face, single, graph.roots)
+        roots = _roots(f, s)
+        flat = find_flat(topological_order(roots), graph.face, single, roots)
     vertex_source = _vertex(work, s, f, limits, shader_text, actual, flat)
     fragment, source = _fragment(work, s, f, limits, shader_text, actual, flat)
     return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
@@ -88,21 +94,33 @@ def _fragment(
     pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
     w.leave_out(lambda r: r.variable in pulled)
     w.resources += [Resource("list")] * (work.faces is not None)
-    start, ends = flat.receive(w, actual), []
+    start = flat.receive(w, actual)
     graph = f.fragment
     if graph is not None:
         w.names[graph.face] = FACE
         for g in s.body:
-            if g is not f:
+            if g not in s.functions:
                 w.emit(g)
         for g in needed(graph.functions, graph.roots, flat.values):
             w.emit(g, actual)
         if graph.keep is not None:
-            ends.append(f"if ({w.value(actual.get(graph.keep, graph.keep))} == 0.0) discard;")
-        ends.append(f"gl_FragDepth = {w.value(actual.get(graph.depth, graph.depth))};")
+            w.lines.append(f"if ({w.value(actual.get(graph.keep, graph.keep))} == 0.0) discard;")
+        w.lines.append(f"gl_FragDepth = {w.value(actual.get(graph.depth, graph.depth))};")
     w.names[f.output] = "0" if f.covering else FACE
+    for v in s.functions[1:]:
+        assert isinstance(v, FragmentValue)
+        w.names[v.graph.face] = w.names[f.output]
+        for g in needed(v.graph.functions, [v.root], w.names):
+            w.emit(g, actual)
+        w.names[v.output] = w.value(actual.get(v.root, v.root))
     layouts, stores = color_outputs(w, s)
-    return w, w.text([*start, *fragment_place(w), *w.lines, *ends, *stores], layouts + flat.layouts("in"))
+    return w, w.text([*start, *fragment_place(w), *w.lines, *stores], layouts + flat.layouts("in"))
+
+
+def _roots(f: RasterFunction, s: SubStage) -> list[Variable]:
+    """What a fragment computes: depth and mask, then what it writes beside the face."""
+    values = [v.root for v in s.functions[1:] if isinstance(v, FragmentValue)]
+    return [*(f.fragment.roots if f.fragment is not None else ()), *values]
 
 
 def fragment_place(w: Writer) -> list[str]:

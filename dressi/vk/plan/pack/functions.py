@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ....ad.graph import Domain, Function, PixelFunction
 from ..analysis.dataflow import Analysis
 from ..context import Context
+from ..lowering.fragment_value import FragmentValue
 from ..substage import SubStage, iteration_domain
 from .group import Counts, DoesNotFit, Group, misfits
 
@@ -68,22 +69,29 @@ def _pack(
     images, instead of being split. One that overwrites a leaf may always, and so may one of a single Function, which
     cannot be split.
 
-    A Function is *ready* when everything that reads it is packed. The open SubStage takes ready Functions of its
+    A Function is *ready* when everything that reads it is packed, a raster when what reads its FragmentValues is, too. The open SubStage takes ready Functions of its
     mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
     when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
     nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
     """
     levels = analysis.levels
     inside = set(functions)
-    pending = {f: sum(u in inside for u in analysis.users[f]) for f in functions}
+    drawn = {f: f.raster for f in functions if isinstance(f, FragmentValue)}
+    with_it: dict[Function, list[Function]] = {}
+    for f, raster in drawn.items():
+        with_it.setdefault(raster, []).append(f)
+    pending = dict.fromkeys((f for f in functions if f not in drawn), 0)
+    for f in functions:
+        maker = drawn.get(f, f)
+        pending[maker] += sum(u in inside and drawn.get(u) is not maker for u in analysis.users[f])
     ready: dict[tuple, list[Entry]] = {}
 
     def push(f: Function) -> None:
         entry = (levels[f], -analysis.position[f], f)
         heapq.heappush(ready.setdefault(_key(analysis, f), []), entry)
 
-    for f in functions:
-        if pending[f] == 0:
+    for f, users in pending.items():
+        if users == 0:
             push(f)
 
     def newcomers(group: Group, key: tuple) -> list[Entry]:
@@ -101,14 +109,17 @@ def _pack(
         in_a_row = 0
         while heap and not group.full and group.too_long < CROWDED and in_a_row < FIRST_FIT:
             entry = heapq.heappop(heap)
-            if not group.accept(entry[2]):
+            together = (*with_it.get(entry[2], ()), entry[2])
+            if not all(group.accept(f) for f in together):
+                if len(together) > 1:
+                    raise DoesNotFit(together[0], "the subpass that draws its raster would exceed the limits")
                 refused.append(entry)
                 in_a_row += 1
                 continue
             in_a_row = 0
-            for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(entry[2])):
-                maker = x.creator
-                if maker in pending:
+            for x in (x for f in together for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(f))):
+                maker = drawn.get(x.creator, x.creator) if x.creator else None
+                if maker in pending and maker is not entry[2]:
                     pending[maker] -= 1
                     if pending[maker] == 0:
                         push(maker)

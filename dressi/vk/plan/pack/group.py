@@ -19,6 +19,7 @@ from ....errors import PlanError
 from ..analysis.dataflow import Analysis
 from ..analysis.rematerialization import LARGEST_CALLS
 from ..context import Context
+from ..lowering.fragment_value import FragmentValue
 from ..lowering.workgroups import GroupReduction
 from ..model.walks import Calls, Walks, loops
 from ..substage import (
@@ -75,8 +76,9 @@ def _(function: ScatterFunction) -> Work:
     return ScatterDispatch()
 
 
-@work_of.register
-def _(function: RasterFunction) -> Work:
+@work_of.register(RasterFunction)
+@work_of.register(FragmentValue)
+def _(function: RasterFunction | FragmentValue) -> Work:
     return Raster()
 
 

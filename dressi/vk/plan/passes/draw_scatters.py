@@ -17,6 +17,7 @@ from ..analysis.restrict import restrict
 from ..context import Context
 from ..limits import DeviceLimits
 from ..lists import FaceList, vertices_expected
+from ..lowering.fragment_value import FragmentValue
 from ..substage import Binding, Raster, Read, ScatterDispatch, ScatterDraw, SubStage, Undecided
 
 PIXELS_PER_VERTEX = 8
@@ -108,5 +109,6 @@ def _drawn(
 
 def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:
     """Whether all values of the scatter are zero wherever the raster is -1."""
-    known = values_where(s.body, {raster: HIT_NOTHING})
+    fused = [r.variable.creator for r in s.reads if isinstance(r.variable.creator, FragmentValue)]
+    known = values_where((*fused, *s.body), {raster: HIT_NOTHING})
     return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)

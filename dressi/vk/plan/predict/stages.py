@@ -15,11 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any
 
-from ....ad.graph import Domain, Function, RasterFunction, Variable
+from ....ad.graph import Domain, RasterFunction, Variable
+from ....ad.traversal import topological_order
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
-from ..lists import LISTING, FaceList, vertices_expected
+from ..lists import COVERED, LISTED, LISTING, FaceList, vertices_expected
+from ..lowering.fragment_value import FragmentValue
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.device import DeviceModel
@@ -43,8 +45,6 @@ from .invocation import Invocation, Shader
 from .loads import Load, Stores
 from .traffic import copied_bytes, stage_bytes
 
-COVERED, LISTED = 1.0, 1 / 8
-"""Fragments of a raster for each pixel of its image; of one that draws a list of live faces."""
 LOOP = 10.0
 """Operations of one iteration of a loop over texels, besides what it does with them."""
 PUT = 30.0
@@ -246,20 +246,18 @@ def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
 @_loads.register
 def _(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
     """Vertices, and the fragments that they cover."""
-    (f,) = s.functions
+    f, *values = s.functions
     assert isinstance(f, RasterFunction)
-    shader = Shader(s, [] if f.fragment is None else [f.fragment.face])
-    each = Invocation()
-    if f.fragment is not None:
-        each = shader.run(f.fragment.roots, _of_fragment(f, s))
-    filled = (1 + s.has_depth) * _texels(s.domain)
-    return [
-        Load(_fragments(s.domain, work.faces), each, Stores(1.0), False, _vertices(f, work.faces), filled)
-    ]
-
-
-def _of_fragment(f: RasterFunction, s: SubStage) -> list[Function]:
-    return [*(g for g in s.body if g is not f), *needed(f.fragment.functions, f.fragment.roots)]
+    graphs = [g for g in (f.fragment, *(v.graph for v in values if isinstance(v, FragmentValue))) if g]
+    shader, each = Shader(s, [g.face for g in graphs]), Invocation()
+    if graphs:
+        roots = [v for g in graphs for v in g.roots]
+        before = [g for g in s.body if g not in s.functions]
+        each = shader.run(roots, [*before, *needed(topological_order(roots), roots)])
+    written = planes(s.outputs)
+    filled = (written + s.has_depth) * _texels(s.domain)
+    stores = Stores(attachments=float(written))
+    return [Load(_fragments(s.domain, work.faces), each, stores, False, _vertices(f, work.faces), filled)]
 
 
 def _fragments(domain: Domain, faces: FaceList | None) -> int:

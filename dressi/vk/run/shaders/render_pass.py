@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import Variable
+from ...plan.lowering.fragment_value import FragmentValue
 from ...plan.substage import Binding, Raster, Stage, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceImage
@@ -32,7 +33,7 @@ class _Attachments:
         self.images: list[DeviceImage] = []
         self.number: dict[int, int] = {}  # by id of the image
         self.loaded: set[int] = set()
-        self.cleared: set[int] = set()
+        self.cleared: dict[int, Any] = {}  # to which value
         self.used: dict[int, list[int]] = {}  # subpasses that use it
         self.written: dict[int, list[int]] = {}
         self.depth: set[int] = set()
@@ -62,7 +63,8 @@ def make_target(
     *,
     may_skip: bool = False,
 ) -> DrawTarget:
-    """A render pass with a subpass for each SubStage. Rasters clear their colour to -1 and their depth to 1.
+    """A render pass with a subpass for each SubStage. Rasters clear their face to -1, what fragments write beside it
+    to its background, and their depth to 1.
 
     Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later. may_skip:
     the draws may be switched off, then stored attachments keep what they hold.
@@ -84,10 +86,11 @@ def make_target(
         )
         depth = None
         if isinstance(s.work, Raster):
-            table.cleared.update(colors)
+            cleared = [_clear(vk, v) for v in s.colors for _ in images[v]]
+            table.cleared.update(zip(colors, cleared, strict=True))
         if s.has_depth:
             depth = table.add(depths[s], k, write=True)
-            table.cleared.add(depth)
+            table.cleared[depth] = vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0))
             table.depth.add(depth)
             if depths[s].slot.lasting:
                 table.stored.add(depth)
@@ -119,7 +122,6 @@ def make_target(
             load = vk.VK_ATTACHMENT_LOAD_OP_LOAD
         elif k in table.cleared:
             load = vk.VK_ATTACHMENT_LOAD_OP_CLEAR
-        is_depth = k in table.depth
         store = vk.VK_ATTACHMENT_STORE_OP_DONT_CARE
         if k in table.stored | table.loaded:
             store = vk.VK_ATTACHMENT_STORE_OP_STORE
@@ -135,10 +137,7 @@ def make_target(
                 finalLayout=image.layout,
             )
         )
-        if is_depth:
-            clears.append(vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0)))
-        else:
-            clears.append(vk.VkClearValue(color=vk.VkClearColorValue(int32=[-1, -1, -1, -1])))
+        clears.append(table.cleared.get(k) or vk.VkClearValue())
     del clears[max(table.cleared, default=-1) + 1 :]
     pairs = _ordered(table)
     dependencies = [_dependency(vk, *pair) for pair in pairs]
@@ -202,6 +201,14 @@ def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int
     framebuffer = device.create("Framebuffer", info, name)
     compatibility = ((depth.format,), (((), (), 0, ()),), ())
     return DrawTarget(render_pass, framebuffer, size, [], compatibility)
+
+
+def _clear(vk: Any, v: Variable) -> Any:
+    """What an output of a raster holds where nothing is drawn."""
+    missed = v.creator.background if isinstance(v.creator, FragmentValue) else (-1,)
+    four = [*missed, *(0,) * (4 - len(missed))] if len(missed) > 1 else [*missed] * 4
+    color = {"int32": [int(x) for x in four]} if v.vtype.is_int else {"float32": [float(x) for x in four]}
+    return vk.VkClearValue(color=vk.VkClearColorValue(**color))
 
 
 def _ordered(table: _Attachments) -> list[tuple[int, int]]:
