@@ -133,7 +133,9 @@ def render(
     }
     shape = shape_given(mesh, overrides)
     seen = views_given(cameras, size, shape)
-    emitted, lights = ({}, ()) if shader else light_given(light)
+    if shader is not None and not callable(shader):
+        raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
+    emitted, lights = ({}, ()) if shader is not None else light_given(light)
     given = dict(shape.given) | {"cameras": seen.matrices} | emitted | material_given(mesh, material)
     given |= tangents_given(mesh, given, positions is not None or to_world is not None)
     if to_world is not None:
@@ -143,7 +145,7 @@ def render(
     if form is None:
         moving = any(isinstance(given.get(name), Variable) for name in MOVING)
         form = "outer" if moving or radius is not None else "hard"
-    check_options(form, samples, cull, filter, outputs)
+    check_options(form, samples, cull, filter, outputs, options)
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
     check_eye(given, lights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +96,29 @@ def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
     return {name: g if isinstance(g, Variable) else g.leaf(name) for name, g in given.items()}
 
 
-def check_options(form: str, samples: int, cull: str, filter: str, outputs: Sequence[str]) -> None:
-    """Raises InputError."""
+def check_options(
+    form: str,
+    samples: int,
+    cull: str,
+    filter: str,
+    outputs: Sequence[str],
+    options: Mapping[str, Any],
+) -> None:
+    """Raises InputError. options: those of the form, by name."""
     for name, value, allowed in (
         ("filter", filter, FILTERS), ("form", form, DRAWABLE), ("cull", cull, CULLING),
     ):  # fmt: skip
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise InputError(
                 f"{name} is one of {', '.join(allowed)}, not {value!r}{did_you_mean(value, allowed)}"
             )
     if not isinstance(samples, int) or not 1 <= samples <= LARGEST:
         raise InputError(f"samples are a whole number from 1 to {LARGEST}, not {samples!r}")
+    for name, value in options.items():
+        if not isinstance(value, Hashable):
+            raise InputError(
+                f"{name} is one value for the {form} form, not {type(value).__name__}; see hard_soft_ras, which has its options"
+            )
     unknown = [name for name in outputs if name not in NAMES]
     if isinstance(outputs, str) or unknown:
         raise InputError(f"outputs are some of {', '.join(NAMES)}, not {outputs!r}")
@@ -122,6 +134,8 @@ def radius_given(radius: Like | None, form: str, size: Size) -> dict[str, Given]
         radius = min(max(0.02, 3 / size[1]), 0.5)
     if isinstance(radius, Variable):
         return {"radius": radius}
+    if np.ndim(radius):
+        raise InputError(f"radius is a number or a FLOAT 1x1, not an array of shape {np.shape(radius)}")
     fraction("radius", float(radius))
     return {"radius": Values(FLOAT, np.full((1, 1, 1), float(radius)))}
 

@@ -222,7 +222,8 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
     """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then, and every
     list must have been made."""
     holds: dict[int, Variable | Range] = {}
-    held = plan.images.ranges
+    # Leaves that follow from others may be equal.
+    held = {leaf: leaf for leaf in plan.program.leaves} | plan.images.ranges
     lists: set[WorkList] = set()
     found: list[str] = []
 

@@ -289,7 +289,9 @@ class Commands:
         vk, work, s = self.device.vk, self.device.work, self._under_way[0]
         work.wait([s.fence])
         work.ended(s.passage, s.buffers, waited)
-        vk.vkResetFences(self.device.handle, 1, [s.fence])
+        code = vk.lib.vkResetFences(self.device.handle, 1, vk.ffi.new("VkFence*", s.fence))
+        if code != vk.VK_SUCCESS:
+            vk.fail(code, "failed in vkResetFences")
         self._under_way.popleft()
         self._free.append(s.fence)
 

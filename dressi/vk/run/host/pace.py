@@ -12,7 +12,7 @@ The host sees only when a fence is signalled, so it knows an interval for the se
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
@@ -34,6 +34,8 @@ class Pace:
     def count(self, buffers: Sequence[Hashable], most: int) -> int:
         """How many command buffers from the front of a sequence go into the next submission: at least one, at most
         ``most``."""
+        if len(buffers) == 1:
+            return 1
         total, runs = 0.0, Counter[Hashable]()
         for k, buffer in enumerate(buffers[:most]):
             seconds = self._seconds.get(buffer)
@@ -50,7 +52,7 @@ class Pace:
         if self.compiling.issuperset(buffers):
             return
         self.longest = max(self.longest, least)
-        runs = Counter(buffers)
+        runs = {buffers[0]: 1} if len(buffers) == 1 else Counter(buffers)
         expected = sum(n * self._seconds.get(b, 0.0) for b, n in runs.items())
         if any(b not in self._seconds for b in runs):
             if len(runs) == 1 and (most <= self.bound or least > most / 2):
@@ -66,7 +68,7 @@ class Pace:
         if len(buffers) == 1 and least > self.bound:
             self._excess[buffers[0]] = least
 
-    def _scale(self, buffers: Counter[Hashable], factor: float) -> None:
+    def _scale(self, buffers: Iterable[Hashable], factor: float) -> None:
         for buffer in buffers:
             self._seconds[buffer] *= factor
 
