@@ -1,10 +1,11 @@
-"""Pictures of the guides: what each form draws and what moves with a shape, and the shadow of a shape on a floor.
+"""Pictures of the guides: what each form draws and what moves with a shape, the shadow of a shape on a floor, the viewer.
 
     python apps/figures/guide_pictures.py --out apps/results/guides
 
 forms.png: a column a form. Above: the coverage of a torus with a radius of 6 pixels. Below: its
 derivative along a shift of the torus to the right, red where coverage grows, blue where it shrinks, white where nothing moves.
 shadows.png: a torus over a floor without a shadow, with the filter of 3 texels, with that of 8.
+viewer.png: the window on an optimisation that turns a sphere into a pear.
 """
 
 import argparse
@@ -12,12 +13,23 @@ from pathlib import Path
 
 import numpy as np
 
-from dressi import F, Variable, evaluate
+from dressi import DressiAD, F, Variable, adam, evaluate
 from dressi.ad.transform.gradient import jvp
-from dressi.render import Camera, DirectionalLight, Mesh, Shadow, primitives, render
+from dressi.render import (
+    Camera,
+    DirectionalLight,
+    Mesh,
+    Shadow,
+    adjacency,
+    laplacian_loss,
+    primitives,
+    render,
+    ring,
+)
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS
 from dressi.render.io import save_png
 from dressi.render.surface.color import srgb_to_linear
+from dressi.viewer import EngineSession, Viewer, open_canvas
 
 RADIUS = 6
 """Pixels around the outline that a form draws."""
@@ -57,6 +69,27 @@ def shadows(size: int) -> np.ndarray:
     return _beside([np.clip(image, 0, 1) for image in drawn])
 
 
+def viewer(size: int) -> np.ndarray:
+    """(2 * size, 4 * size, 3) linear."""
+    sphere, cameras = primitives.octasphere(3, 0.6), ring((0, 0, 0), 1.0, 8, (64, 64))
+    pear = primitives.pear()
+    target = render(pear.moved(pear.positions * 0.8), cameras)
+    positions, radius = Variable.of(sphere.positions, name="positions"), Variable.of(0.15, name="radius")
+    picture = render(sphere, cameras, positions=positions, radius=radius)
+    with DressiAD() as ad, open_canvas("offscreen", (4 * size, 2 * size), "sphere to pear") as canvas:
+        smooth = laplacian_loss(positions, adjacency(sphere.faces, len(sphere.positions)))
+        ad.set_loss(F.mean(F.square(picture.mask - picture.soft_target(target.mask))) + 10 * smooth)
+        ad.set_optimizer(adam(0.01), [positions])
+        session = EngineSession(
+            ad, positions=positions, faces=sphere.faces, sliders={radius: (0.05, 0.5)}, steps=120
+        )
+        window = Viewer(session, canvas)
+        while not session.status.finished:
+            window.tick()
+        window.draw()
+        return srgb_to_linear(canvas.presenter.frame[..., :3] / 255.0)
+
+
 def _beside(columns: list[np.ndarray]) -> np.ndarray:
     gap = np.ones((len(columns[0]), GAP, 3))
     return np.concatenate([part for column in columns for part in (gap, column)][1:], axis=1)
@@ -71,7 +104,7 @@ def main() -> None:
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    for name, draw in {"forms": forms, "shadows": shadows}.items():
+    for name, draw in {"forms": forms, "shadows": shadows, "viewer": viewer}.items():
         save_png(given.out / f"{name}.png", draw(given.size))
 
 
