@@ -1,6 +1,6 @@
 // A multiple of a quantum as a 64-bit integer in two words, the low one first; rounded where value has lower bits.
 // value: a normal float. exponent: that of its last bit less the quantum's, at most 39.
-ivec2 fixed_point(float value, int exponent) {
+ivec2 dressi_fixed_point(float value, int exponent) {
     uint mantissa = uint(floatBitsToInt(value) & 0x7fffff | 0x800000);
     int lost = clamp(-exponent, 1, 25);
     uint rounded = mantissa + (1u << (lost - 1)) >> lost;
@@ -14,6 +14,6 @@ ivec2 fixed_point(float value, int exponent) {
 }
 
 // The exponent of the last bit of a float.
-int last_bit(float value) {
+int dressi_last_bit(float value) {
     return (floatBitsToInt(value) >> 23 & 255) - 150;
 }

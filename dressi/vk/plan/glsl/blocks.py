@@ -23,8 +23,8 @@ def blocks_across(width: int) -> int:
 def declare_blocks(w: Writer) -> None:
     """The list of active blocks: arguments of an indirect dispatch over them, how many there are, their numbers."""
     w.head.append(
-        f"layout(set=0, binding={len(w.resources)}, std430) buffer Blocks "
-        "{ uint groups_x, groups_y, groups_z, count; int blocks[]; };"
+        f"layout(set=0, binding={len(w.resources)}, std430) buffer dressi_Blocks "
+        "{ uint dressi_groups_x, dressi_groups_y, dressi_groups_z, dressi_listed; int dressi_blocks[]; };"
     )
     w.resources.append(Resource("blocks"))
 
@@ -39,8 +39,8 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
         across = blocks_across(t.width)
         lines = [
             f"uint number = gl_WorkGroupID.y * {w.limits.max_workgroup_count}u + gl_WorkGroupID.x;",
-            "if (number >= count) return;",
-            "int block = blocks[number], inside = int(gl_LocalInvocationIndex);",
+            "if (number >= dressi_listed) return;",
+            "int block = dressi_blocks[number], inside = int(gl_LocalInvocationIndex);",
             f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "
             f"block / {across} * {BLOCK} + inside / {BLOCK});",
         ]
@@ -75,21 +75,21 @@ def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_te
     )
     most, pushed = limits.max_workgroup_count, constants(limits)
     append = [
-        "uint number = atomicAdd(count, 1u);",
-        f"blocks[number] = block.y * {across} + block.x;",
-        f"atomicMax(groups_x, min(number + 1u, {most}u));",
-        f"atomicMax(groups_y, number / {most}u + 1u);",
+        "uint number = atomicAdd(dressi_listed, 1u);",
+        f"dressi_blocks[number] = block.y * {across} + block.x;",
+        f"atomicMax(dressi_groups_x, min(number + 1u, {most}u));",
+        f"atomicMax(dressi_groups_y, number / {most}u + 1u);",
     ]
     if work.blocks.shared:
-        w.head.append("shared uint hits;")
+        w.head.append("shared uint dressi_hits;")
         main = [
             f"ivec2 block = {workgroup_number(w.limits)};",
             f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x), y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
-            "if (gl_LocalInvocationIndex == 0u) hits = 0u;",
+            "if (gl_LocalInvocationIndex == 0u) dressi_hits = 0u;",
             "barrier();",
-            f"if (x < {width} && y < {height} && ({hit})) atomicOr(hits, 1u);",
+            f"if (x < {width} && y < {height} && ({hit})) atomicOr(dressi_hits, 1u);",
             "barrier();",
-            "if (gl_LocalInvocationIndex != 0u || hits == 0u) return;",
+            "if (gl_LocalInvocationIndex != 0u || dressi_hits == 0u) return;",
             *append,
         ]
         layout = f"layout(local_size_x={BLOCK}, local_size_y={BLOCK}) in;"

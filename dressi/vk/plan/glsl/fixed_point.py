@@ -95,9 +95,9 @@ def _bits(x: float) -> int:
 
 
 def buffer_text(binding: int, *, long: bool) -> str:
-    """The declaration of the accumulators, an array ``totals``. long: of 64-bit integers, else of 32-bit integers."""
+    """The declaration of the accumulators, an array ``dressi_totals``. long: of 64-bit integers, else of 32-bit integers."""
     integer = "int64_t" if long else "int"
-    return f"layout(set=0, binding={binding}, std430) buffer Totals {{ {integer} totals[]; }};"
+    return f"layout(set=0, binding={binding}, std430) buffer dressi_Totals {{ {integer} dressi_totals[]; }};"
 
 
 ATOMIC_EXTENSIONS = """#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -105,67 +105,73 @@ ATOMIC_EXTENSIONS = """#extension GL_EXT_shader_explicit_arithmetic_types_int64 
 
 
 def put_text(a: Accumulators, *, long: bool) -> str:
-    """The GLSL function ``put(slot, value)``, with a bound ``put(slot, value, bound)``. It adds a value to a component whose
-    first slot is ``slot``. A value beyond the bound is clamped and sets ``saturated``; NaN sets it and adds nothing."""
+    """The GLSL function ``dressi_put(slot, value)``, with a bound ``dressi_put(slot, value, bound)``. It adds a value to a component whose
+    first slot is ``slot``. A value beyond the bound is clamped and sets ``dressi_saturated``; NaN sets it and adds nothing."""
     if a.bits:
         parameters, most, limit = "int slot, float value, float bound", "floatBitsToInt(bound)", "bound"
-        place = [f"  int last = last_bit(value) - last_bit(bound) + {a.bits - MANTISSA};"]
+        place = [f"  int last = dressi_last_bit(value) - dressi_last_bit(bound) + {a.bits - MANTISSA};"]
     else:
         parameters, most = "int slot, float value", str(_bits(2.0**HIGHEST) - 1)
         limit = f"{2.0 ** (HIGHEST - 1)!r}"
         skipped = " + ".join(f"int(last >= {a.width * k})" for k in range(1, a.slots)) or "0"
         place = [
-            f"  int last = last_bit(value) - ({LOWEST}), skipped = {skipped};",
+            f"  int last = dressi_last_bit(value) - ({LOWEST}), skipped = {skipped};",
             "  slot += skipped;",
             f"  last -= {a.width} * skipped;",
         ]
     lines = [
-        f"void put({parameters}) {{",
+        f"void dressi_put({parameters}) {{",
         # Bits of positive floats have the order of the floats, and those of NaN come last. Comparisons of floats would not
         # see NaN where a driver takes it that there are none.
         "  int size = floatBitsToInt(value) & 0x7fffffff;",
         f"  if (size < {_bits(2.0**-126)}) return;",
         f"  if (size > {most}) {{",
-        "    atomicMax(saturated, 1);",
+        "    atomicMax(dressi_saturated, 1);",
         f"    if (size > {_bits(np.inf)}) return;",
         f"    value = clamp(value, -{limit}, {limit});",
         "  }",
         *place,
     ]
-    lines.append("  ivec2 words = fixed_point(value, last);")
+    lines.append("  ivec2 words = dressi_fixed_point(value, last);")
     if long:
-        lines.append("  atomicAdd(totals[slot], packInt2x32(words));")
+        lines.append("  atomicAdd(dressi_totals[slot], packInt2x32(words));")
     else:
         lines += [
-            "  uint before = words.x == 0 ? 0u : uint(atomicAdd(totals[2 * slot], words.x));",
+            "  uint before = words.x == 0 ? 0u : uint(atomicAdd(dressi_totals[2 * slot], words.x));",
             "  int high = words.y + int(before + uint(words.x) < before);",
-            "  if (high != 0) atomicAdd(totals[2 * slot + 1], high);",
+            "  if (high != 0) atomicAdd(dressi_totals[2 * slot + 1], high);",
         ]
     return "\n".join([*lines, "}"])
 
 
 def total_text(a: Accumulators, *, long: bool) -> str:
-    """The GLSL function ``total(slot)``. It returns the sum of a component whose first slot is ``slot`` and sets the slots to
+    """The GLSL function ``dressi_total(slot)``. It returns the sum of a component whose first slot is ``slot`` and sets the slots to
     zero. With a bound the result is in units of the power of two above the bound.
 
     The slots overlap. The function first adds them as integers, in digits of ``width`` bits, and propagates carries. It makes
     the number positive, so that no digits cancel. Then it adds the digits as floats, the largest first.
     """
     if not a.adding:
-        return "int total(int slot) { int least = totals[slot]; totals[slot] = 0; return ~least; }"
+        return "int dressi_total(int slot) { int least = dressi_totals[slot]; dressi_totals[slot] = 0; return ~least; }"
     pieces = -(-64 // a.width)
     n = a.slots - 1 + pieces
     mask = (1 << a.width) - 1
-    lines = ["float total(int slot) {", f"  int digits[{n}];", "  int carry, low, high;"]
+    lines = ["float dressi_total(int slot) {", f"  int digits[{n}];", "  int carry, low, high;"]
     lines += ["  ivec2 words;"] * long
     lines.append(f"  for (int k = 0; k < {n}; ++k) digits[k] = 0;")
     for slot in range(a.slots):
         if long:
-            lines.append(f"  words = unpackInt2x32(totals[slot + {slot}]); totals[slot + {slot}] = 0;")
+            lines.append(
+                f"  words = unpackInt2x32(dressi_totals[slot + {slot}]); dressi_totals[slot + {slot}] = 0;"
+            )
             lines.append("  low = words.x; high = words.y;")
         else:
-            lines.append(f"  low = totals[2 * slot + {2 * slot}]; high = totals[2 * slot + {2 * slot + 1}];")
-            lines.append(f"  totals[2 * slot + {2 * slot}] = 0; totals[2 * slot + {2 * slot + 1}] = 0;")
+            lines.append(
+                f"  low = dressi_totals[2 * slot + {2 * slot}]; high = dressi_totals[2 * slot + {2 * slot + 1}];"
+            )
+            lines.append(
+                f"  dressi_totals[2 * slot + {2 * slot}] = 0; dressi_totals[2 * slot + {2 * slot + 1}] = 0;"
+            )
         for k in range(pieces):
             start = a.width * k
             if start >= 32:

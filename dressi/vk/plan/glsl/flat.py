@@ -32,7 +32,7 @@ class Flat:
 
     def layouts(self, direction: str) -> list[str]:
         """Declarations; direction: "out" or "in"."""
-        return [f"layout(location={k}) flat {direction} ivec4 flat{k};" for k in range(self.locations)]
+        return [f"layout(location={k}) flat {direction} ivec4 dressi_flat{k};" for k in range(self.locations)]
 
     def send(
         self, w: Writer, face: str, tile: str, actual: Mapping[Variable, Variable] | None = None
@@ -47,11 +47,13 @@ class Flat:
             bits = "{}" if v.vtype.is_int else "floatBitsToInt({})"
             parts += [bits.format(component(name, v.vtype, k)) for k in range(v.vtype.components)]
         parts += ["0"] * (-len(parts) % 4)
-        return [f"flat{k} = ivec4({', '.join(parts[4 * k : 4 * k + 4])});" for k in range(self.locations)]
+        return [
+            f"dressi_flat{k} = ivec4({', '.join(parts[4 * k : 4 * k + 4])});" for k in range(self.locations)
+        ]
 
     def receive(self, w: Writer, actual: Mapping[Variable, Variable] | None = None) -> list[str]:
         """Statements of a fragment shader that unpack the values; names them in its writer."""
-        parts = [f"flat{k}.{c}" for k in range(self.locations) for c in "xyzw"]
+        parts = [f"dressi_flat{k}.{c}" for k in range(self.locations) for c in "xyzw"]
         lines = [f"int {name} = {part};" for name, part in zip(_FIXED, parts, strict=False)]
         start = len(_FIXED)
         for k, v in enumerate(self.values):

@@ -13,7 +13,7 @@ from .writer import Writer
 def declare_list(w: Writer, access: str = "readonly") -> None:
     """The buffer of a list: arguments of its draws, then the numbers of faces."""
     w.head.append(
-        f"layout(set=0, binding={len(w.resources)}, std430) {access} buffer List {{ uint list[]; }};"
+        f"layout(set=0, binding={len(w.resources)}, std430) {access} buffer dressi_List {{ uint dressi_list[]; }};"
     )
     w.resources.append(Resource("list"))
 
@@ -26,7 +26,7 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
     names = declare_outputs(w, s)
     declare_list(w, "")
     lanes, run = listed.invocations, listed.run
-    w.head.append(f"shared uint counts[{lanes}];")
+    w.head.append(f"shared uint dressi_counts[{lanes}];")
     write_work(w, s, names)
     live = w.value(listed.live)
     wide, high = s.domain.size
@@ -40,19 +40,19 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
         *w.lines,
         f"if (begin + k < {listed.faces} && {live} != 0) found |= 1u << k;",
         "}",
-        "counts[own] = bitCount(found);",
+        "dressi_counts[own] = bitCount(found);",
         "barrier();",
         *(_scan(lanes) if lanes > LISTING else []),
         f"uint first = uint(tile * {listed.entries} + segment * {listed.segment}), count = 0u;",
-        "count = counts[own] - bitCount(found);"
+        "count = dressi_counts[own] - bitCount(found);"
         if lanes > LISTING
-        else "for (int k = 0; k < own; ++k) count += counts[k];",
+        else "for (int k = 0; k < own; ++k) count += dressi_counts[k];",
         "for (; found != 0u; found &= found - 1u, ++count)",
-        f"  list[{listed.header}u + first + count] = uint(begin + findLSB(found));",
+        f"  dressi_list[{listed.header}u + first + count] = uint(begin + findLSB(found));",
         f"if (own == {lanes - 1}) {{",
         f"uint draw = uint(tile * {listed.segments} + segment) * 4u;",
-        f"list[draw] = count * {listed.vertices}u; list[draw + 1u] = 1u;",
-        f"list[draw + 2u] = first * {listed.vertices}u; list[draw + 3u] = 0u;",
+        f"dressi_list[draw] = count * {listed.vertices}u; dressi_list[draw + 1u] = 1u;",
+        f"dressi_list[draw + 2u] = first * {listed.vertices}u; dressi_list[draw + 3u] = 0u;",
         "}",
     ]
     return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={lanes}) in;"])})
@@ -65,9 +65,9 @@ def _scan(lanes: int) -> list[str]:
     """
     return [
         f"for (int step = 1; step < {lanes}; step *= 2) {{",
-        "  uint before = own < step ? 0u : counts[own - step];",
+        "  uint before = own < step ? 0u : dressi_counts[own - step];",
         "  barrier();",
-        "  counts[own] += before;",
+        "  dressi_counts[own] += before;",
         "  barrier();",
         "}",
     ]
@@ -79,5 +79,5 @@ def find_vertex(listed: FaceList | None) -> list[str]:
         return ["int number = gl_VertexIndex, tile = gl_InstanceIndex;"]
     return [
         f"int entry = gl_VertexIndex / {listed.vertices}, tile = entry / {listed.entries};",
-        f"int number = gl_VertexIndex + (int(list[{listed.header} + entry]) - entry) * {listed.vertices};",
+        f"int number = gl_VertexIndex + (int(dressi_list[{listed.header} + entry]) - entry) * {listed.vertices};",
     ]

@@ -1,7 +1,7 @@
 """GLSL of a scatter: each texel of the source adds into accumulators, which are then resolved into the table.
 
 Where one buffer cannot hold the accumulators of the table both are done for one *band* of its cells after the other,
-by the same shaders; ``first`` is the first cell of the band. A sum has the same bits in any number of bands.
+by the same shaders; ``dressi_band`` is the first cell of the band. A sum has the same bits in any number of bands.
 """
 
 from __future__ import annotations
@@ -147,21 +147,23 @@ def _accumulate(
         if f.table.batch > 1:
             cell += f" + tile * {wide * high}"
         if len(bands) > 1:
-            cell = f"{cell} - first"
+            cell = f"{cell} - dressi_band"
             inside += f" && uint({cell}) < {bands.step}u"
         lines.append(f"if ({inside}) {{ int slot = ({cell}) * {sums.components * sums.slots};")
         if sums.adding and sums.components > 1 and not value.vtype.is_matrix:
             # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a branch.
             held = " : ".join(f"{v}[{k}] != 0.0 ? {k + 1}" for k in reversed(range(sums.components)))
             lines.append(f"  int held = {held} : 0;")
-            lines.append(f"  for (int k = 0; k < held; ++k) put(slot + k * {sums.slots}, {v}[k]{bound});")
+            lines.append(
+                f"  for (int k = 0; k < held; ++k) dressi_put(slot + k * {sums.slots}, {v}[k]{bound});"
+            )
         else:
             for k in range(sums.components):
                 part, slot_k = component(v, value.vtype, k), f"slot + {k * sums.slots}"
                 if sums.adding:
-                    lines.append(f"  put({slot_k}, {part}{bound});")
+                    lines.append(f"  dressi_put({slot_k}, {part}{bound});")
                 else:
-                    lines.append(f"  atomicMin(totals[{slot_k}], ~{part});")
+                    lines.append(f"  atomicMin(dressi_totals[{slot_k}], ~{part});")
         lines.append("}")
     for v in made:
         name = f"dressi_output{s.outputs.index(v)}"
@@ -194,9 +196,13 @@ def _resolve(
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
         f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
         f"if (tile >= {f.table.batch}) return;",
-        *([f"int cell = {cell};", f"if (uint(cell - first) >= {bands.step}u) return;"] if banded else []),
-        f"int slot = ({'cell - first' if banded else cell}) * {sums.components * sums.slots};",
-        f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(f'total({k})' for k in slots)});",
+        *(
+            [f"int cell = {cell};", f"if (uint(cell - dressi_band) >= {bands.step}u) return;"]
+            if banded
+            else []
+        ),
+        f"int slot = ({'cell - dressi_band' if banded else cell}) * {sums.components * sums.slots};",
+        f"{f.output.vtype.glsl} dressi_texel = {f.output.vtype.glsl}({', '.join(f'dressi_total({k})' for k in slots)});",
         *(_unit(w, f) if sums.bits else []),
     ]
     w.names[f.output], w.lines = "dressi_texel", []
@@ -215,7 +221,7 @@ def _buffers(binding: int, bands: range, limits: DeviceLimits, *, long: bool) ->
     return [
         *([ATOMIC_EXTENSIONS] if long else []),
         buffer_text(binding, long=long),
-        f"layout(set=0, binding={binding + 1}, std430) buffer Status {{ int saturated; }};",
+        f"layout(set=0, binding={binding + 1}, std430) buffer dressi_Status {{ int dressi_saturated; }};",
         *constants(limits, bands),
     ]
 
@@ -224,7 +230,7 @@ def _unit(w: Writer, f: ScatterFunction) -> list[str]:
     """Statements that multiply by the power of two above the bound. An undefined bound gives NaN, not a sum."""
     w.includes["fixed_point.glsl"] = None
     return [
-        f"int exponent = last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
-        "if (exponent > 127) atomicMax(saturated, 1);",
+        f"int exponent = dressi_last_bit({w.fetch(f.inputs[0])}(ivec2(0), 0)) + 24;",
+        "if (exponent > 127) atomicMax(dressi_saturated, 1);",
         "dressi_texel *= intBitsToFloat(exponent > 127 ? 0x7fc00000 : exponent + 127 << 23);",
     ]

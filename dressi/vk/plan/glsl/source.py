@@ -45,8 +45,8 @@ def template_of(glsl: str) -> Template:
 
 def constants(limits: DeviceLimits, bands: range = range(1)) -> list[str]:
     """The push constants of the shaders of a dispatch: its first workgroup, the first cell of a band of a table."""
-    members = ["uvec2 dressi_base;"] * (not limits.dispatch_base) + ["int first;"] * (len(bands) > 1)
-    return [f"layout(push_constant) uniform Band {{ {' '.join(members)} }};"] if members else []
+    members = ["uvec2 dressi_base;"] * (not limits.dispatch_base) + ["int dressi_band;"] * (len(bands) > 1)
+    return [f"layout(push_constant) uniform dressi_Constants {{ {' '.join(members)} }};"] if members else []
 
 
 def workgroup_number(limits: DeviceLimits) -> str:

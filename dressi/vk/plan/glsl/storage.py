@@ -47,10 +47,10 @@ class Descriptors:
         """The storage buffer of a range, once for all its members. The descriptor has the range alone."""
         if held in self.ranges:
             return
-        number, name = len(self.ranges), f"range{len(self.ranges)}"
+        number, name = len(self.ranges), f"dressi_range{len(self.ranges)}"
         kind = _TYPES[held.components][held.members[0].vtype.is_int]
         self.declared[len(self.resources)] = (
-            f"layout(set=0, binding={len(self.resources)}, std430) {access} buffer Range{number} "
+            f"layout(set=0, binding={len(self.resources)}, std430) {access} buffer dressi_Range{number} "
             f"{{ {kind} {name}[]; }};"
         )
         self.ranges[held] = name
@@ -60,7 +60,7 @@ class Descriptors:
         """A texel of a plane in its range; place: its coordinates in the image that there would be."""
         held, tiling = self.s.ranges[v], self.limits.tiling(v)
         first = (held.first[v] + plane) * tiling.texels
-        row = f"row_{tiling.width}"
+        row = f"dressi_row_{tiling.width}"
         line = f"int {row}(ivec2 texel) {{ return texel.y * {tiling.width} + texel.x; }}"
         if line not in self.head:
             self.head.append(line)

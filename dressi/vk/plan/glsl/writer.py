@@ -69,7 +69,7 @@ class Writer(Descriptors):
                     self.resources.append(Resource("texture", v, plane))
         for sampler in self.s.samplers:
             slot = len(self.resources)
-            self.declared[slot] = f"layout(set=0, binding={slot}) uniform sampler {sampler};"
+            self.declared[slot] = f"layout(set=0, binding={slot}) uniform sampler dressi_{sampler};"
             self.resources.append(Resource("sampler", sampler=sampler))
 
     # ---- reading
@@ -128,7 +128,7 @@ class Writer(Descriptors):
             self.loaded.add(v)
             swizzle = "xyzw"[: v.vtype.planes[0]]
             parts = [
-                f"textureLod(sampler2D({self.images[v]}_{plane}, {sampler}), uv, 0.0).{swizzle}"
+                f"textureLod(sampler2D({self.images[v]}_{plane}, dressi_{sampler}), uv, 0.0).{swizzle}"
                 for plane in range(len(v.vtype.planes))
             ]
             body = f"{v.vtype.glsl}({', '.join(parts)})"
@@ -340,6 +340,8 @@ def color_outputs(w: Writer, s: SubStage) -> tuple[list[str], list[str]]:
     for v in s.colors:
         for _, expression in w.planes(v):
             k = len(layouts)
-            layouts.append(f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} color{k};")
-            stores.append(f"color{k} = {expression};")
+            layouts.append(
+                f"layout(location={k}) out {'ivec4' if v.vtype.is_int else 'vec4'} dressi_color{k};"
+            )
+            stores.append(f"dressi_color{k} = {expression};")
     return layouts, stores

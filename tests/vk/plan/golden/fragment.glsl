@@ -7,7 +7,7 @@ void main() {
 // fragment.0.fragment
 #version 450
 #extension GL_EXT_samplerless_texture_functions : require
-layout(location=0) out vec4 color0;
+layout(location=0) out vec4 dressi_color0;
 // Sine and cosine to about 1e-7 for |x| below 8192. Vulkan asks for 2^-11 only, and drivers differ by that much.
 // The built-in asin and acos are off by 3e-4 on drivers that conform; atan is not.
 // Reduction to [-pi/4, pi/4] with pi/2 in three parts (Cody and Waite), polynomials of Cephes.
@@ -49,5 +49,5 @@ void main() {
   { { dressi_x2 = dressi_fetch0(clamp(pixel - ivec2(1, 0), ivec2(0), ivec2(4, 3) - 1), tile); } }
   precise float dressi_x3 = dressi_x2.x;
   precise vec3 dressi_x4 = dressi_x1 * dressi_x3;
-  color0 = vec4(dressi_x4, 0);
+  dressi_color0 = vec4(dressi_x4, 0);
 }

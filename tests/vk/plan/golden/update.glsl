@@ -7,7 +7,7 @@ void main() {
 // update.0.fragment
 #version 450
 #extension GL_EXT_samplerless_texture_functions : require
-layout(location=0) out vec4 color0;
+layout(location=0) out vec4 dressi_color0;
 layout(input_attachment_index=0, set=0, binding=0) uniform subpassInput dressi_image0_0;
 void main() {
   ivec2 place = ivec2(gl_FragCoord.xy);
@@ -16,5 +16,5 @@ void main() {
   precise float dressi_x0 = 0.5;
   vec3 dressi_x1 = subpassLoad(dressi_image0_0).xyz;
   precise vec3 dressi_x2 = dressi_x1 * dressi_x0;
-  color0 = vec4(dressi_x2, 0);
+  dressi_color0 = vec4(dressi_x2, 0);
 }

@@ -117,3 +117,31 @@ def test_comments_and_members_name_no_place():
 
     x = Variable.of(np.arange(5.0))
     assert not Commented(x).places and Placed(x).places == {"pixel"}
+
+
+@pytest.mark.vk
+def test_names_of_a_users_file_are_its_own(device, tmp_path):
+    """Functions like those of the shader of a scatter, global variables like its buffers."""
+    file = tmp_path / "own.glsl"
+    file.write_text(
+        "float total(int slot) { return 2.0; }\nvoid put(int slot, float value, float bound) {}\n"
+        "float last_bit(float value) { return value; }\nfloat totals, saturated, list, blocks, range0, flat0, color0, first;\n"
+    )
+
+    class Own(Squared):
+        includes = (str(file),)
+        glsl = "$0 * total(1) + 0.0 * last_bit(totals)"
+
+        def eval(self, x):
+            return 2 * x
+
+    x = Variable(FLOAT, (5, 3), name="x", data=np.arange(15.0).reshape(1, 3, 5))
+    value = F.apply(Own, x * 1.0)
+    added = F.scatter_add(value, F.linear_index((5, 3)) % 4, (2, 2), bound=100.0)
+    program = Program({"value": value, "added": F.apply(Own, added)}, ((x, value),))
+    with VulkanExecutor(program, device) as run:
+        run.run(1)
+        values = 2 * np.arange(15.0)
+        sums = np.bincount(np.arange(15) % 4, values).reshape(1, 2, 2)
+        np.testing.assert_array_equal(run.recv(program.outputs["added"]), 2 * sums)
+        np.testing.assert_array_equal(run.recv(x).ravel(), values)
