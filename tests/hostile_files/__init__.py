@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 _TESTS = Path(__file__).resolve().parent.parent
-sys.path += [str(_TESTS / part) for part in ("render/io", "report") if str(_TESTS / part) not in sys.path]
+sys.path += [
+    str(_TESTS / part) for part in ("render/io", "report", "cli/many") if str(_TESTS / part) not in sys.path
+]
 
 from .files import (  # noqa: E402
     ball,

@@ -33,6 +33,9 @@ WARM = (
     "i.webp",
     "set0/cameras.json",
     "fit/report.json",
+    "bench/results.json",
+    "lists/many.csv",
+    "lists/checkpoint.npz",
 )
 """Whole files of every reader, whose imports come before the limit."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from dressi.render.io.exr import encode_exr
 
 from .files import chunk, deep_png, png, radiance, text_gltf, whole_folders
+from .pictures import bmp, gif, tiff, webp
 
 Random = np.random.Generator
 
@@ -205,6 +206,6 @@ def _table(folder: Path, random: Random) -> bytes:
 _BOMBS: tuple[tuple[str, Callable[[Path, Random], bytes]], ...] = (
     ("b.gltf", _shared), ("b.gltf", _shared), ("b.gltf", _nested), ("b.ply", _ply), ("b.off", _off), ("b.stl", _stl), ("b.obj", _obj),
     ("b.png", _deflated), ("b.png", _text_chunk), ("b.png", _large_png), ("b.hdr", _hdr), ("b.hdr", _runs), ("b.exr", _exr),
-    ("b.jpg", _jpeg), ("set0/cameras.json", _cameras), ("set3/sparse/images.bin", _colmap), ("set3/sparse/points3D.bin", _colmap),
+    ("b.jpg", _jpeg), ("b.bmp", bmp), ("b.gif", gif), ("b.webp", webp), ("b.tif", tiff), ("b.tif", tiff), ("set0/cameras.json", _cameras), ("set3/sparse/images.bin", _colmap), ("set3/sparse/points3D.bin", _colmap),
     ("set0/depth/0.npy", _depth), ("fit/loss.csv", _table),
 )  # fmt: skip

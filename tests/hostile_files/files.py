@@ -11,6 +11,7 @@ from material_cases import full_material
 from PIL import Image
 
 from dressi.render.cameras import views
+from dressi.render.fit.disk.checkpoint import Checkpoint
 from dressi.render.io import save_mesh, save_png
 from dressi.render.io.cameras import encode_cameras
 from dressi.render.io.exr import encode_exr
@@ -204,10 +205,37 @@ def whole_fit(folder: Path) -> Path:
     return write_fit(folder / "fit")
 
 
+def whole_bench(folder: Path) -> Path:
+    """A folder as `dressi bench --json` writes it."""
+    result = {
+        "case": "table4", "label": "", "device": "a", "driver": "d 1", "step_ms": 2.0, "plan": {"stages": 3}, "commit": "abc",
+        "machine": {"system": "Linux", "cores": 2}, "stages": [{"name": "raster 8x8", "ms": 1.0, "bytes": 10}],
+        "settings": {"views": 1, "form": "outer", "mesh": "small", "faces": 684, "size": [256, 256]},
+        "quality": {"steps": 2, "iou": 0.9, "last_loss": 0.5}, "losses": [1.0, 0.5], "peers": {"deodr": {"step_ms": 3.0}},
+    }  # fmt: skip
+    (folder / "bench").mkdir(exist_ok=True)
+    (folder / "bench" / "results.json").write_text(json.dumps([result, {**result, "device": "b"}]))
+    return folder / "bench"
+
+
+def whole_lists(folder: Path) -> Path:
+    """A list of `dressi fit --many`, and the checkpoint of a fit."""
+    place = folder / "lists"
+    place.mkdir(exist_ok=True)
+    (place / "many.csv").write_text(
+        "target,name,size,views,form\n../a.obj,one,64,3,\n../t.off,two,32,,outer\n"
+    )
+    state = {"positions.mean": np.zeros((1, 1, 6, 3), np.float32), "count": np.ones((1, 1, 1), np.int32)}
+    views, quality = np.stack([np.eye(4)] * 2), [(1, 0.5, float("nan"))]
+    Checkpoint("key", 1, 2, state, ball(), [(0, 1.0), (1, 0.5)], 3.0, views, quality).save(place)
+    return place
+
+
 def whole(folder: Path) -> list[tuple[Path, bytes]]:
-    """Files of every kind, which load: meshes, images, photographs with their calibrations, results of fits."""
+    """Files of every kind, which load: meshes, images, photographs with their calibrations, results of fits and of
+    benchmarks, lists of fits, checkpoints."""
     files = [(folder / name, data) for name, data in whole_files(folder).items()]
-    for place in (*whole_folders(folder), whole_fit(folder)):
+    for place in (*whole_folders(folder), whole_fit(folder), whole_bench(folder), whole_lists(folder)):
         paths = [path for path in sorted(place.rglob("*")) if path.is_file()]
         # One set is enough for pictures and masks.
         files += [

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from stub_work import request
+
+from dressi.cli.many.listing import read_list
 from dressi.errors import DressiError
+from dressi.render.fit.disk.checkpoint import MOST_BYTES, Checkpoint
 from dressi.render.io import load_environment, load_image, load_mesh, load_photos
 from dressi.render.io.calibration import read_calibration
 from dressi.report import write_report
@@ -41,6 +45,10 @@ def load(path: Path) -> None:
             read_calibration(folder).points()  # without a box, whose search takes half a second
         else:
             load_photos(folder, depth=(folder / "depth").is_dir())
+    elif path.name == "many.csv":
+        read_list(path, request())
+    elif path.suffix == ".npz":
+        Checkpoint.read(path, MOST_BYTES)
     elif path.suffix == ".mtl" or path.name == "a.png":
         load_mesh(path.with_name("a.obj"))
     elif path.suffix in MESHES:
