@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..types import Access
 
+UNROLLED = 4
+"""Texels that one iteration of an unrolled loop takes."""
+
 
 class Work:
     """The figures that a class of Functions declares. The defaults are for classes of users.
@@ -59,6 +62,9 @@ class AxisWork(Work):
     """
 
     associative: bool = False
+    unrolled: str | Any = ""
+    """A snippet of the same value to the bit whose loop takes ``UNROLLED`` texels an iteration, and the rest one by one. Planners
+    choose it where the input takes little to make."""
 
     axis: str
     if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 
 from ....errors import GraphError
 from ...graph import Domain, ReduceFunction, Variable, domain_of
+from ...graph.work import UNROLLED
 from ...types import Access, Size, VType
 from ..pixel.constant import Like, constant, operands
 from ..pixel.kinds import Linear
@@ -18,6 +20,7 @@ from .texels import fetch
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 
 AXES = "xyn"
+LOST = "precise $type lost = $type(0);\n"
 
 
 class Reduce(ReduceFunction):
@@ -47,6 +50,17 @@ class Reduce(ReduceFunction):
         count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
         return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ {update} }}"
 
+    def _unrolled(self, first: str, update: Callable[[str], str]) -> str:
+        """The loop from 0 with ``UNROLLED`` texels in an iteration: they are read before any is used."""
+        count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
+        names = [f"x{k}" for k in range(UNROLLED)]
+        read = " ".join(f"$type {name} = {self._read(f'i + {k}')};" for k, name in enumerate(names))
+        used = " ".join(f"{{ {update(name)} }}" for name in names)
+        return (
+            f"$y = {first};\nint i = 0;\nfor (; i + {UNROLLED - 1} < {count}; i += {UNROLLED}) {{ {read} {used} }}\n"
+            f"for (; i < {count}; ++i) {{ {update(self._read('i'))} }}"
+        )
+
     @property
     def _axis(self) -> int:
         return {"n": 0, "y": 1, "x": 2}[self.axis]
@@ -72,9 +86,13 @@ class Sum(Reduce, Linear):
     def glsl(self) -> str:
         if self.output.vtype.is_int:
             return self._loop("$type(0)", 0, f"$y += {self._read('i')};")
-        return "precise $type lost = $type(0);\n" + self._loop(
-            "$type(0)", 0, add_compensated(self._read("i"))
-        )
+        return LOST + self._loop("$type(0)", 0, add_compensated(self._read("i")))
+
+    @cached_property
+    def unrolled(self) -> str:
+        if self.output.vtype.is_int:
+            return self._unrolled("$type(0)", "$y += {};".format)
+        return LOST + self._unrolled("$type(0)", add_compensated)
 
     def eval(self, x):
         return x.sum(axis=self._axis, keepdims=True)

@@ -13,6 +13,7 @@ from ....ad.graph import Function, ReduceFunction, Variable
 from ....ad.includes import included_files
 from ....ad.types import Access, Sampler, VType
 from ..limits import DeviceLimits
+from ..model.walks import unrolls
 from ..substage import ONE, Binding, SubStage
 from .shaders import Resource, ShaderText
 from .source import ShaderSource, template_of
@@ -218,7 +219,8 @@ class Writer(Descriptors):
             for x, access in zip(inputs, f.access, strict=True)
         ]
         name = f"dressi_x{self._next()}"
-        template = template_of(f.glsl)
+        unrolled = unrolls(f, lambda v: v in self.images or v in self.s.channels)
+        template = template_of(f.unrolled if unrolled else f.glsl)
         if template.most >= len(inputs):
             raise f.fail(f"its snippet names an input that it does not have; there are {len(inputs)}")
         if template.inputs is not None:

@@ -6,11 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeGuard
 
 from ....ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from ....ad.graph.work import UNROLLED
 from ....ad.types import Access
 
 NOT_LONGER: Mapping[Function, int] = MappingProxyType({})
+LARGEST_UNROLLED = 16
+"""Functions that make one texel of a loop that is unrolled: drivers inline every call."""
 VIEWS = 64
 """Views up to which a plan for short loops stays the same: a loop over the tiles of a batch counts as no shorter."""
 
@@ -85,7 +89,8 @@ class Calls:
             near = access is Access.SAME_PIXEL
             if x.creator is None or (near and x.domain == domain) or self._stored(x):
                 continue
-            total += calls(f, k) * self._making(x)
+            sites = UNROLLED + 1 if unrolls(f, self._stored) else 1
+            total += sites * calls(f, k) * self._making(x)
         self._of[f] = total
         return total
 
@@ -93,6 +98,15 @@ class Calls:
         if v not in self._made:
             self._made[v] = sum(self._weight(f) + self.of(f) for f in _at_same_pixel(v, self._stored))
         return self._made[v]
+
+
+def unrolls(f: Function, stored: Callable[[Variable], bool]) -> TypeGuard[ReduceFunction]:
+    """Whether a shader has the loop of a Function unrolled: its texels are stored, or made of few Functions and no others."""
+    if not isinstance(f, ReduceFunction) or not f.unrolled or f.axis == "n":
+        return False  # tiles are few
+    (x,) = f.inputs
+    made = [] if x.creator is None or stored(x) else _at_same_pixel(x, stored)
+    return len(made) <= LARGEST_UNROLLED and all(a is Access.SAME_PIXEL for g in made for a in g.access)
 
 
 def loops(f: Function) -> float:

@@ -20,6 +20,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.lowering.long_loops import shorten_loops
 from dressi.vk.plan.lowering.workgroups import GroupReduction
+from dressi.vk.plan.model import walks
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
@@ -225,3 +226,51 @@ def test_one_view_and_many_reduce_alike():
         p = Program({"y": F.mean(F.square(x))})
         plans.append(build_plan(p, PROFILES["desktop"], shader_text, cost=DESKTOP).counts)
     assert plans[0]["stages"] == plans[1]["stages"] and plans[0]["functions"] == plans[1]["functions"]
+
+
+@pytest.mark.vk
+def test_unrolled_loops_have_the_bits_of_plain_ones(device, monkeypatch):
+    """Lengths around multiples of four; of texels that are stored, made of little, and made of much."""
+    rng = np.random.default_rng(5)
+    outputs = {}
+    for size in ((1, 9), (3, 8), (7, 4), (9, 37)):
+        x, k = (Variable.of(a) for a in (rng.normal(size=size[::-1]), rng.integers(-9, 9, size[::-1])))
+        much = x
+        for _ in range(20):
+            much = F.sin(much + x)
+        for axes in ("x", "y", "xy"):
+            values = {
+                "stored": x,
+                "little": F.square(x) - 0.3 * x,
+                "much": much,
+                "whole": k,
+                "shifted": F.shift(x, 1, 0),
+            }
+            outputs |= {f"{name} {size} {axes}": F.sum(v, axes) for name, v in values.items()}
+    program = simplify(Program(outputs))
+
+    def run():
+        with VulkanExecutor(program, device, cost=CPU) as executor:
+            executor.run()
+            texts = [t for s in executor.plan.shaders.values() for t in s.sources.values()]
+            return {name: executor.recv(v) for name, v in program.outputs.items()}, sum(
+                "i += 4" in t for t in texts
+            )
+
+    found, unrolled = run()
+    monkeypatch.setattr(walks, "LARGEST_UNROLLED", -1)
+    expected, plain = run()
+    assert unrolled and not plain
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+
+
+def test_calls_of_unrolled_loops_all_count():
+    """Drivers inline each: four in the loop and one after it. What makes much stays in a plain loop."""
+    x = Variable(FLOAT, (8, 8))
+    much = x
+    for _ in range(20):
+        much = F.sin(much)
+    calls = walks.Calls(lambda v: v.creator is None)
+    assert calls.of(F.sum(F.square(x), "y").creator) == 5
+    assert calls.of(F.sum(much, "y").creator) == 20
+    assert calls.of(F.sum(F.square(F.shift(x, 1, 0)), "y").creator) == 2
