@@ -62,9 +62,8 @@ def draw(
         engine.set_output("mask", covered(face))
         color = albedo(mesh, clip, faces, face, cameras.size, samples)
         if light is not None:
-            lit = _lit(
-                mesh, light, positions, clip, leaf, faces, Surface(faces, face, _weights(clip, faces, face))
-            )
+            surface = Surface(faces, face, _weights(clip, faces, face))
+            lit = _lit(mesh, light, positions, clip, leaf, faces, surface, samples)
             color = F.select(covered(face), lit, 0.0)
         engine.set_output("color", color)
         for offset in sample_offsets(samples):
@@ -136,6 +135,7 @@ def _lit(
     matrices: Variable,
     faces: Variable,
     surface: Surface,
+    samples: int,
 ) -> Variable:
     """VEC3: the material of the mesh under a light."""
     given = shape_given(mesh, {}).given | material_given(mesh, None)
@@ -143,8 +143,8 @@ def _lit(
     parts = leaves(given | tangents_given(mesh, given, False) | emitted)
     lights = tuple(recipe.light(parts) for recipe in recipes)
     geometry = Geometry(
-        positions, clip, matrices, faces, parts, len(mesh.faces), True, lights, "trilinear", wrap_of(mesh)
-    )
+        positions, clip, matrices, faces, parts, len(mesh.faces), True, lights, "trilinear", wrap_of(mesh), samples
+    )  # fmt: skip
     return SurfacePoint(geometry, surface).lit()
 
 

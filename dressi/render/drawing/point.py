@@ -43,6 +43,8 @@ class Geometry:
     """Of textures: the name of a filter of ``F.sample``."""
     wrap: str = "repeat"
     """Of textures."""
+    samples: int = 1
+    """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
 
     @cached_property
     def centre(self) -> Variable:
@@ -157,7 +159,7 @@ class SurfacePoint:
         size = self.face.size
         slopes = barycentric_slopes(geometry.clip, corners(self.face, geometry.faces), size)
         at = corners(self.face, geometry.parts.get("uv_faces", geometry.faces))
-        return uv_level(geometry.parts["uvs"], at, slopes, texels)
+        return uv_level(geometry.parts["uvs"], at, slopes, texels, geometry.samples)
 
     def _factored(self, name: str, default: float | None = None) -> Variable | None:
         """The part of that name times its factor; the default without both."""

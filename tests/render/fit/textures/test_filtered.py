@@ -19,6 +19,7 @@ from dressi.render.fit.textures.pyramid import Pyramid
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import cube, octasphere
 from dressi.render.objectives.metrics import psnr
+from dressi.render.shading.lights import Light
 from dressi.render.surface.color import linear_to_srgb
 
 SIZE = (40, 40)
@@ -118,3 +119,16 @@ def test_partly_covered_pixels_tell_where_the_outline_is():
     ]
     filtered, hard = (np.sqrt(np.mean(error**2)) for error in errors)
     assert filtered < 0.12 and hard > 2 * filtered and abs(errors[0].mean()) < 0.02
+
+
+def test_lit_samples_stand_for_their_part_of_the_pixel(device):
+    """Under even light that a rough surface only scatters, the lit picture is the unlit one times a factor."""
+    mesh = octasphere(3)
+    mesh.texture = np.random.default_rng(0).random((128, 128, 3))
+    cameras = ring(np.zeros(3), 1.0, 1, (32, 32))
+    even = Light((0.0, 1.0, 0.0), colour=0.0, ambient=0.5)
+    for samples in (4, 16):
+        mask, unlit = draw(mesh, cameras, lambda: DressiAD(device), samples)
+        lit = draw(mesh, cameras, lambda: DressiAD(device), samples, even)[1]
+        np.testing.assert_allclose(lit, 0.5 * unlit, atol=1e-5)
+        assert unlit[mask == 1].std() > 0.02
