@@ -175,7 +175,7 @@ def test_recomputed_values_count_for_every_texel_that_asks():
     each = Shader(s).run(s.outputs, s.body)
     square, shift = (F.square(x).creator, F.shift(x, 1, 0).creator)
     assert square is not None and shift is not None
-    assert each.fetches == 2 and each.operations == 2 * square.operations + 2 * shift.operations + 2
+    assert each.reads == 2 and each.operations == 2 * square.operations + 2 * shift.operations + 2
 
 
 def test_time_is_the_larger_of_work_and_chain_by_rounds_of_lanes():

@@ -17,6 +17,7 @@ class Binding(Enum):
     ATTACHMENT = "input attachment"
     TEXTURE = "texture"
     VERTEX = "texture of the vertex shader"
+    STORAGE = "storage image"
 
     __hash__ = object.__hash__
 

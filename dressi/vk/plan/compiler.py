@@ -71,6 +71,7 @@ from .passes.fuse_horizontally import fuse_horizontally
 from .passes.pack_channels import pack_channels
 from .passes.run_on_active_blocks import run_on_active_blocks
 from .passes.split_overflow import split_overflow
+from .passes.storage.load_images import load_images
 from .passes.storage.narrow_intermediates import narrow_intermediates
 from .passes.storage.store_in_buffers import store_in_buffers
 from .passes.store_operands import store_operands
@@ -96,6 +97,7 @@ PASSES: tuple[Pass, ...] = (
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)
     store_in_buffers,  # what dispatches hand on lies in storage buffers where these are faster than images
+    load_images,  # what shaders fetch they load from storage images where these are faster than textures
     contract_operations,  # fused multiply-adds where no test depends on them (off by default)
     copy_leaves_first,  # leaves are copied when a step begins, and no new value at its end
 )

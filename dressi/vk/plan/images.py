@@ -44,7 +44,12 @@ _WORDS = {
 NOTHING = Usage(0)
 ANY = Usage.COLOR | Usage.INPUT | Usage.SAMPLED | Usage.STORAGE | Usage.SOURCE | Usage.TARGET
 """Every use but as a depth attachment: of images that outlive a plan, which later plans may use otherwise."""
-_BOUND = {"texture": Usage.SAMPLED, "attachment": Usage.INPUT, "storage": Usage.STORAGE}
+_BOUND = {
+    "texture": Usage.SAMPLED,
+    "attachment": Usage.INPUT,
+    "storage": Usage.STORAGE,
+    "load": Usage.STORAGE,
+}
 
 
 @dataclass(frozen=True)

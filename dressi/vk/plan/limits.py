@@ -79,6 +79,11 @@ class DeviceLimits:
                 return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}; {cure}"
         return None
 
+    def times(self, factor: int) -> DeviceLimits:
+        """So many times as many images in a shader, all else the same."""
+        names = ("sampled_images", "storage_images", "input_attachments", "per_stage_resources")
+        return replace(self, **{f"max_{n}": factor * getattr(self, f"max_{n}") for n in names})
+
     def workgroup(self, most: int = LARGEST_WORKGROUP) -> int:
         """Invocations of a workgroup that combines their results: the largest power of two up to ``most``."""
         return 1 << (min(most, LARGEST_WORKGROUP, self.max_workgroup_invocations).bit_length() - 1)

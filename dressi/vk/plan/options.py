@@ -27,6 +27,7 @@ class PlanOptions:
     | pack_channels | puts values that are made and read together into the channels of one image | an image for every value |
     | copy_leaves_first | copies leaves that a step cannot overwrite while it reads them, when it begins | copies their new values at its end |
     | store_in_buffers | keeps what dispatches hand on in storage buffers where the device is faster with them | in images |
+    | load_images | reads texels from storage images where the device is faster with them | from textures |
     | pack_stages | makes shaders subpasses of one render pass | one shader a render pass |
     | rematerialize | computes cheap values again where they are read | values that are read are stored |
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
@@ -69,6 +70,7 @@ class PlanOptions:
     pack_channels: bool = True
     copy_leaves_first: bool = True
     store_in_buffers: bool = True
+    load_images: bool = True
     pack_stages: bool = True
     rematerialize: bool = True
     cache_static: bool = True

@@ -316,12 +316,13 @@ def resources(
         # A vertex shader may read what the fragment shader reads, and its own images beside them.
         "sampled_images": reads[Binding.TEXTURE] + reads[Binding.VERTEX],
         "color_attachments": colors,
-        "storage_images": written - colors,
+        "storage_images": written - colors + reads[Binding.STORAGE],
         "storage_buffers": work.buffers + ranges,
     }
     used["per_stage_resources"] = sum(used.values())
-    # What a fragment shader writes: attachments, images of fused work, and the accumulators that it clears; or, where a
-    # scatter adds in fragments, accumulators and status.
+    # What a fragment shader has as attachments, storage images and buffers: among them the accumulators that it clears; or,
+    # where a scatter adds in fragments, accumulators and status.
+    ranges += reads[Binding.STORAGE]
     outputs = written + ranges + isinstance(work, Scatter) if colors else 0
     used["fragment_combined_output_resources"] = max(
         outputs, 2 + ranges if isinstance(work, ScatterDraw) else 0

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,10 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.shaders import stage_of
 from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
+from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.show import plan_dot, plan_svg
-from dressi.vk.plan.substage import Compute, Fragment
+from dressi.vk.plan.substage import Compute, Fragment, Scatter
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -51,6 +53,53 @@ def test_random_plans_are_sound(seed, limits, switches):
         plan = build_plan(program, limits, shader_text, options)
     made = {v for s in plan.sub_stages for v in s.outputs}
     assert all(v in made for v in plan.program.roots if v.creator is not None)
+
+
+def there_and_back(count):
+    """A value made in many steps, and a product of all of these: its backward half reads every one of them."""
+    x = Variable(FLOAT, (64, 64), name="x", data=np.ones((1, 64, 64)))
+    y, made = x, []
+    for _ in range(count):
+        made.append(y := y * (1.0 + F.square(y)) + x)
+    total = y
+    for value in made:
+        total = total * value
+    return x, total
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_a_shader_may_read_too_much_for_a_while(count):
+    """Up to twice the limit: one shader where the sum fits; where it does not, shaders that fit."""
+    x, y = there_and_back(count)
+    limits = DeviceLimits(max_sampled_images=8, max_input_attachments=8, max_per_stage_resources=12)
+    options = PlanOptions(rematerialize=False, store_operands=False)
+    with config(check=True):
+        ahead, strict = (
+            build_plan(Program({}, ((x, y),)), limits, shader_text, options, model)
+            for model in (CPU, DESKTOP)
+        )
+    assert len(strict.sub_stages) > 1
+    assert len(ahead.sub_stages) == 1 if count == 12 else 1 < len(ahead.sub_stages) <= len(strict.sub_stages)
+
+
+def test_the_last_scatter_leaves_to_others_what_they_make_with_less_traffic():
+    """Two scatters of products of many values; both products have to be there before, for the bounds. If the last scatter
+    made a product of its own accord, all these values would be handed to it. Without bounds it makes what it adds."""
+    y, made = there_and_back(1)[0], []
+    x = y
+    for _ in range(12):
+        made.append(y := y * (1.0 + F.square(y)) + x)
+    values = [reduce(lambda a, b: a * b, (v + k for v in made)) for k in (1.0, 2.0)]
+    options = PlanOptions(rematerialize=False, store_operands=False, fuse_epilogues=False)
+    for bounded in (True, False):
+        tables = [
+            F.scatter_add(v, F.linear_index((64, 64)), (64, 64), bound=F.max(F.abs(v)) if bounded else 1.0)
+            for v in values
+        ]
+        program = Program({}, ((x, tables[0] + tables[1]),))
+        plan = build_plan(program, DeviceLimits(), shader_text, options, CPU)
+        longest = max(len(s.functions) for s in plan.sub_stages if isinstance(s.work, Scatter))
+        assert longest == 1 if bounded else longest > 20
 
 
 def test_fewer_passes_than_functions_and_more_with_fewer_attachments():

@@ -29,8 +29,9 @@ class Descriptors:
         self.ranges: dict[Range, str] = {}  # names of the buffers that are declared
         self.head: list[str] = []
 
-    def declare_storage(self, v: Variable, name: str, access: str = "") -> None:
-        """A storage image of each plane, or the range of a storage buffer that the value lies in."""
+    def declare_storage(self, v: Variable, name: str, access: str = "", kind: str = "storage") -> None:
+        """A storage image of each plane, or the range of a storage buffer that the value lies in. kind: of images, as in
+        ``Resource``."""
         if v in self.s.ranges:
             self.declare_range(self.s.ranges[v], access)
             return
@@ -41,7 +42,7 @@ class Descriptors:
                 f"layout(set=0, binding={slot}, {storage_format(v.vtype, self.limits, half=v in self.s.narrow)}) uniform {access} "
                 f"{prefix}image2D {name}_{plane};"
             )
-            self.resources.append(Resource("storage", v, plane))
+            self.resources.append(Resource(kind, v, plane))
 
     def declare_range(self, held: Range, access: str) -> None:
         """The storage buffer of a range, once for all its members. The descriptor has the range alone."""

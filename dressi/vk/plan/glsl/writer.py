@@ -49,8 +49,8 @@ class Writer(Descriptors):
             v = read.variable
             overwritten = v in self.s.replaces.values() and read.binding is not Binding.ATTACHMENT
             name = self.images[v] = f"dressi_image{k}"
-            if v in self.s.ranges:
-                self.declare_range(self.s.ranges[v], "readonly")
+            if v in self.s.ranges or read.binding is Binding.STORAGE:
+                self.declare_storage(v, name, "readonly", "load")
                 continue
             prefix = "i" if v.vtype.is_int else ""
             for plane in range(len(v.vtype.planes)):
@@ -96,7 +96,7 @@ class Writer(Descriptors):
                 call = self.texel_of_range(v, plane, coordinates)
             elif self.binding[v] is Binding.ATTACHMENT:
                 call = f"subpassLoad({full})"
-            elif v in self.s.replaces.values():
+            elif self.binding[v] is Binding.STORAGE or v in self.s.replaces.values():
                 call = f"imageLoad({full}, {coordinates})"
             else:
                 call = f"texelFetch({full}, {coordinates}, 0)"

@@ -16,7 +16,8 @@ class DeviceModel:
     | bandwidth         | bytes of images and buffers that memory reads and writes a second |
     | fragment_rate     | arithmetic operations a second in fragment shaders, all lanes together |
     | compute_rate      | the same in compute shaders |
-    | fetch_rate        | texels fetched a second, from caches |
+    | fetch_rate        | texels of textures fetched a second, from caches |
+    | image_load_rate   | texels of storage images loaded a second, from caches |
     | store_rate        | texels that fragment shaders write to attachments a second |
     | image_store_rate  | texels that shaders write to storage images a second |
     | buffer_store_rate | texels that shaders write to storage buffers a second |
@@ -47,6 +48,7 @@ class DeviceModel:
     fragment_rate: float
     compute_rate: float
     fetch_rate: float
+    image_load_rate: float
     filter_rate: float
     store_rate: float
     image_store_rate: float

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import math
+from collections import Counter
 from collections.abc import Sequence
 
-from ....ad.graph import Domain, Function, PixelFunction
+from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction
 from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..lowering.fragment_value import FragmentValue
@@ -20,6 +22,8 @@ FIRST_FIT = 1000
 
 Entry = tuple[int, int, Function]
 """(level, -position, Function): a ready Function, sorted by when it is its turn."""
+Taken = tuple[Function, list[Function]]
+"""A Function that an open SubStage took, and the makers of its inputs that got ready by that."""
 
 
 def pack_functions(_: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -69,10 +73,15 @@ def _pack(
     images, instead of being split. One that overwrites a leaf may always, and so may one of a single Function, which
     cannot be split.
 
-    A Function is *ready* when everything that reads it is packed, a raster when what reads its FragmentValues is, too. The open SubStage takes ready Functions of its
-    mode and domain, unless one of its members fetches other texels of the newcomer or a limit would be exceeded;
-    when none fits, it is closed. The ready Function of the smallest image opens the next, among equals the one
-    nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
+    A Function is *ready* when everything that reads it is packed, a raster when what reads its FragmentValues is, too. The
+    open SubStage takes ready Functions of its mode and domain, unless one of its members fetches other texels of the newcomer
+    or a limit would be exceeded; when none fits, it is closed. The ready Function of the smallest image opens the next, among
+    equals the one nearest to the end: the more is done on small images, the more of the large ones is ready to share a shader.
+
+    On devices that run one invocation after the other a SubStage looks ahead: it may exceed the limits of images for a while,
+    and gives back what it took after it fitted last. The last scatter of a domain gives back what it took since it read the
+    fewest planes of others, if that saves more than a Stage takes: they have no scatter left to join, so that they share a
+    shader with what is given back.
     """
     levels = analysis.levels
     inside = set(functions)
@@ -99,13 +108,44 @@ def _pack(
         keys = [key, (PixelFunction, group.domain)] if group.scatters else [key]
         return [entry for k in keys for entry in ready.pop(k, [])]
 
+    def makers(f: Function) -> list[Function]:
+        """What waits for a Function, and for the values that its fragments make; once for each value that these read."""
+        values = (
+            x
+            for g in (*with_it.get(f, ()), f)
+            for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(g))
+        )
+        found = (drawn.get(x.creator, x.creator) for x in values if x.creator)
+        return [maker for maker in found if maker in pending and maker is not f]
+
+    def give_back(taken: list[Taken]) -> None:
+        """Functions that a SubStage does not take after all are ready again; their makers wait for them."""
+        waiting = {maker for _, freed in taken for maker in freed}
+        for k in {_key(analysis, maker) for maker in waiting}.intersection(ready):
+            left = [entry for entry in ready.pop(k) if entry[2] not in waiting]
+            if left:
+                heapq.heapify(left)
+                ready[k] = left
+        for f, _ in taken:
+            for maker in makers(f):
+                pending[maker] += 1
+            if f not in waiting:
+                push(f)
+
+    scatters = Counter(iteration_domain(f) for f in functions if isinstance(f, ScatterFunction))
+    moved = context.cost.store + context.cost.fetch
     counts = Counts(analysis, context)
     closed: list[SubStage] = []
     while ready:
         key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
         heap = ready.pop(key)
         group = Group(counts, dispatch)
+        scatters[key[1]] -= isinstance(heap[0][2], ScatterFunction)
+        last = isinstance(heap[0][2], ScatterFunction) and not scatters[key[1]] and not counts.wide
         refused: list[Entry] = []
+        taken: list[Taken] = []
+        # (Functions taken, time of what they read of others)
+        fitted, cheapest = (0, 0.0), (0, math.inf)
         in_a_row = 0
         while heap and not group.full and group.too_long < CROWDED and in_a_row < FIRST_FIT:
             entry = heapq.heappop(heap)
@@ -117,18 +157,29 @@ def _pack(
                 in_a_row += 1
                 continue
             in_a_row = 0
-            for x in (x for f in together for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(f))):
-                maker = drawn.get(x.creator, x.creator) if x.creator else None
-                if maker in pending and maker is not entry[2]:
-                    pending[maker] -= 1
-                    if pending[maker] == 0:
-                        push(maker)
+            freed = []
+            for maker in makers(entry[2]):
+                pending[maker] -= 1
+                if pending[maker] == 0:
+                    freed.append(maker)
+                    push(maker)
+            taken.append((entry[2], freed))
+            if group.fits:
+                crossing = group.crossing(pending) if last else 0
+                fitted = len(taken), crossing * moved * context.cost.rounds(_texels(group.domain)[0])
+                cheapest = min(fitted, cheapest, key=lambda one: one[1])
             if not fuse or group.rasterizes:
                 break
             for entry in newcomers(group, key):
                 heapq.heappush(heap, entry)
         for entry in _put_back(ready, key, heap, group.scatters) + refused:
             heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
+        kept = (cheapest if fitted[1] - cheapest[1] > context.cost.stage else fitted)[0]
+        if kept < len(taken):
+            give_back(taken[kept:])
+            group = Group(counts, dispatch)
+            for f, _ in taken[:kept]:
+                group.accept(f)
         closed.append(group.close())
     return closed[::-1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import singledispatch
 
 from ....ad.graph import (
@@ -21,6 +21,7 @@ from ..analysis.rematerialization import LARGEST_CALLS
 from ..context import Context
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.workgroups import GroupReduction
+from ..model.cost import planes
 from ..model.walks import Calls, Walks, loops
 from ..substage import (
     Binding,
@@ -40,7 +41,14 @@ from ..substage import (
 LARGEST_SHADER = 640
 """The most Functions of one shader, those computed again included. The time that drivers take for hundreds of sines grows with
 their square: up to 256 2 to 5 ms for each, for four times as many 10 to 15 ms. But a glTF material under an environment map
-has 570 cheap ones, which compile as fast in one shader as in four, and one keeps the values in between in registers."""
+has 570 cheap ones, which compile as fast in one shader as in four, and one keeps the values in between in registers. CPU
+drivers have no registers to run out of. They get twice as many, in which roots, sines and longer ones (of so many operations)
+count ``SLOW``."""
+SLOW, SLOW_OPERATIONS = 4, 9.0
+
+AHEAD = 2
+"""Where SubStages look ahead, the images of an open one may exceed the limits by this factor for a while: its backward half
+reads many values that the forward half, which follows, makes."""
 
 LARGEST_LOOPS = 16
 """The most loops of one shader, those in what it makes again at other texels included. The time that LLVM takes for loops side
@@ -88,11 +96,18 @@ class Counts:
     def __init__(self, analysis: Analysis, context: Context):
         again = analysis.recomputed | analysis.inlined.functions
         self.analysis, self.limits = analysis, context.limits
+        self.wide = context.cost.wide
+        self.largest = LARGEST_SHADER * (1 if self.wide else 2)
+        self.ahead = None if context.cost.wide else context.limits.times(AHEAD)
         self.roots = frozenset(analysis.roots)
         self.updates = frozenset(new for _, new in context.updates)
         self.walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
         self.calls = Calls(lambda v: v.creator not in analysis.recomputed)
         self.nested = Calls(lambda v: v.creator not in analysis.recomputed, loops)
+
+    def length(self, functions: Iterable[Function]) -> int:
+        """Of a shader with these Functions, in Functions that drivers compile fast."""
+        return sum(1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW for f in functions)
 
 
 def misfits(analysis: Analysis, context: Context) -> list[Function]:
@@ -121,7 +136,9 @@ class Group:
         self.called = 0.0  # Functions in what is made again at other texels
         self.loops = 0.0  # those of the body, and in what is made again at other texels
         self.too_long = 0  # Functions refused because the shader would grow too long
+        self.fits = True  # whether the limits hold; else more Functions may mend that
         self.body: set[Function] = set()  # the members and what is made again for them at the same pixel
+        self.length = 0  # of the body
         self.axes: set[str] = set()
         self.fetched: set[Variable] = set()
         self.work: Work = Undecided()
@@ -136,7 +153,8 @@ class Group:
         body = self.analysis.body_of(f, self.domain, self.body)
         called = self.called + sum(self.counts.calls.of(g) for g in body)
         more = sum(loops(g) + self.counts.nested.of(g) for g in body)
-        long = len(self.body) + len(body) > LARGEST_SHADER or called > LARGEST_CALLS
+        length = self.length + self.counts.length(body)
+        long = length > self.counts.largest or called > LARGEST_CALLS
         long |= more > 0 and self.loops + more > LARGEST_LOOPS
         if self.members and long:
             self.too_long += 1
@@ -154,10 +172,9 @@ class Group:
             before = changed.get(x, self.reads.get(x))
             after = _wider(before, self._binding(x, access))
             if after is not before:
-                planes = len(x.vtype.planes)
-                count[after] += planes
+                count[after] += len(x.vtype.planes)
                 if before is not None:
-                    count[before] -= planes
+                    count[before] -= len(x.vtype.planes)
                 changed[x] = after
         leaves_group = f.output in self.counts.roots or any(
             u not in self.members for u in self.analysis.users[f]
@@ -165,8 +182,10 @@ class Group:
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
         looping = self.looping + sum(self.counts.walks.of(g) for g in body)
 
+        used: dict[str, int] = {}
+
         def violation(work: Work, count: Mapping[Binding, int]) -> str | None:
-            used = resources(work, count, written, written if work.draws else 0)
+            used.update(resources(work, count, written, written if work.draws else 0))
             return self.limits.violation_of({**used, "loop_iterations": looping})
 
         dispatch = self.dispatch or f.output in self.counts.updates
@@ -179,11 +198,15 @@ class Group:
         else:
             sentence = violation(self.work, count)
         if sentence and self.members:
-            return False
-        if sentence:
+            ahead = self.counts.ahead if dispatch and not self.rasterizes else None
+            if ahead is None or ahead.violation_of({**used, "loop_iterations": looping}):
+                return False
+        elif sentence:
             raise DoesNotFit(f, sentence)
+        self.fits = sentence is None
         self.members[f] = None
         self.body |= body
+        self.length = length
         self.dispatch = dispatch
         if isinstance(f, ReduceFunction):
             self.axes.add(f.axis)
@@ -208,7 +231,19 @@ class Group:
 
     @property
     def full(self) -> bool:
-        return len(self.body) >= LARGEST_SHADER
+        return self.length >= self.counts.largest
+
+    def crossing(self, pending: Container[Function]) -> int:
+        """Planes that it reads of Functions which could join it, at its own pixels. pending: the Functions that no SubStage has
+        yet."""
+        return planes(
+            v
+            for v in self.reads
+            if isinstance(v.creator, PixelFunction)
+            and v.creator in pending
+            and v.domain == self.domain
+            and v not in self.fetched
+        )
 
     def _binding(self, x: Variable, access: Access) -> Binding:
         if access is Access.PULL:

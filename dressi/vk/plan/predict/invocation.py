@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....ad.graph import Function, Variable
 from ....ad.types import Access
-from ..substage import SubStage
+from ..substage import Binding, SubStage
 
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""
@@ -22,7 +22,8 @@ TYPICAL_LOOP = 8
 
 @dataclass(frozen=True)
 class Invocation:
-    """operations: arithmetic.  fetches: texels of images, of all planes.  loads: texels of storage buffers.  walk: texels that the longest loop visits, loops inside
+    """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of storage images.
+    loads: of storage buffers.  walk: texels that the longest loop visits, loops inside
     of loops multiplied.  chain: fetches that wait for each other."""
 
     operations: float = 0.0
@@ -30,6 +31,12 @@ class Invocation:
     walk: float = 0.0
     chain: float = 0.0
     loads: float = 0.0
+    image_loads: float = 0.0
+
+    @property
+    def reads(self) -> float:
+        """Texels of all kinds of storage."""
+        return self.fetches + self.image_loads + self.loads
 
     def and_then(self, other: Invocation) -> Invocation:
         """This one's work, then the other's, by the same invocation."""
@@ -39,6 +46,7 @@ class Invocation:
             max(self.walk, other.walk),
             self.chain + other.chain,
             self.loads + other.loads,
+            self.image_loads + other.image_loads,
         )
 
     def times(self, n: float) -> Invocation:
@@ -49,6 +57,7 @@ class Invocation:
             n * max(self.walk, 1.0),
             n * max(self.chain, 1.0),
             n * self.loads,
+            n * self.image_loads,
         )
 
 
@@ -67,6 +76,8 @@ class Shader:
     def __init__(self, s: SubStage, at_hand: Iterable[Variable] = ()):
         self._stored = {r.variable for r in s.reads} | set(s.channels)
         self._buffered = set(s.ranges).union(v for v, (whole, _) in s.channels.items() if whole in s.ranges)
+        loaded = {r.variable for r in s.reads if r.binding is Binding.STORAGE}
+        self._loaded = loaded.union(v for v, (whole, _) in s.channels.items() if whole in loaded)
         self._at_hand = set(at_hand)
         self._elsewhere: dict[Variable, Invocation] = {}
 
@@ -82,21 +93,24 @@ class Shader:
     def stored(self, v: Variable) -> bool:
         return v in self._stored or v.creator is None
 
-    def buffered(self, v: Variable) -> bool:
-        return v in self._buffered
-
     def free(self, v: Variable) -> bool:
         return v in self._at_hand
+
+    def load(self, v: Variable) -> Invocation:
+        """The read of a texel of a stored value."""
+        texels = float(len(v.vtype.planes))
+        if v in self._buffered:
+            return Invocation(loads=texels, chain=1.0)
+        return (
+            Invocation(image_loads=texels, chain=1.0)
+            if v in self._loaded
+            else Invocation(fetches=texels, chain=1.0)
+        )
 
     def elsewhere(self, v: Variable) -> Invocation:
         """One evaluation of a value at another texel."""
         if v not in self._elsewhere:
-            if self.stored(v):
-                texels, buffered = float(len(v.vtype.planes)), self.buffered(v)
-                fetched, loaded = (0.0, texels) if buffered else (texels, 0.0)
-                self._elsewhere[v] = Invocation(0.0, fetched, 0.0, 1.0, loaded)
-            else:
-                self._elsewhere[v] = self.run([v])
+            self._elsewhere[v] = self.load(v) if self.stored(v) else self.run([v])
         return self._elsewhere[v]
 
 
@@ -106,12 +120,12 @@ class _Counted:
     def __init__(self, shader: Shader):
         self._shader = shader
         self._ready: dict[Variable, float] = {}
-        self._operations = self._fetches = self._loads = self._walk = 0.0
+        self._total = Invocation()
 
     @property
     def total(self) -> Invocation:
         chain = max(self._ready.values(), default=0.0)
-        return Invocation(self._operations, self._fetches, self._walk, chain, self._loads)
+        return replace(self._total, chain=chain)
 
     def value(self, v: Variable) -> None:
         """The value at the invocation's own pixel, with everything that makes it."""
@@ -126,7 +140,7 @@ class _Counted:
         loops, start, step = loops_of(f), 0.0, 0.0
         for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
             if access is Access.SAMPLE:
-                self._fetches += FILTERED * len(x.vtype.planes)
+                self._add(Invocation(fetches=FILTERED * len(x.vtype.planes)))
                 step = max(step, 1.0)
                 continue
             if access is not Access.FETCH:
@@ -136,24 +150,22 @@ class _Counted:
                 continue
             one, count = self._shader.elsewhere(x), f.reads(k)
             count = max(loops, 1.0) if math.isinf(count) else count
-            self._operations += count * one.operations
-            self._fetches += count * one.fetches
-            self._loads += count * one.loads
             most = max(float(f.iterations), loops)
-            self._walk = max(self._walk, max(one.walk, 1.0) * most, one.walk)
+            self._add(replace(one.times(count), walk=max(max(one.walk, 1.0) * most, one.walk)))
             step = max(step, one.chain * max(loops, 1.0) if count else 0.0)
-        self._operations += f.operations * f.output.vtype.components * max(loops, 1.0)
+        self._add(Invocation(f.operations * f.output.vtype.components * max(loops, 1.0)))
         self._ready[f.output] = start + step
 
     def _load(self, v: Variable) -> None:
         if v in self._ready:
             return
         free = self._shader.free(v)
-        if not free and self._shader.buffered(v):
-            self._loads += len(v.vtype.planes)
-        elif not free:
-            self._fetches += len(v.vtype.planes)
+        if not free:
+            self._add(self._shader.load(v))
         self._ready[v] = 0.0 if free else 1.0
+
+    def _add(self, work: Invocation) -> None:
+        self._total = self._total.and_then(work)
 
     def _makers(self, v: Variable) -> list[Function]:
         """Functions that make a value from what is stored or there, producers first."""

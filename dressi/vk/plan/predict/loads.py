@@ -64,6 +64,7 @@ class Load:
         one = (
             self.each.operations / rate
             + self.each.fetches / model.fetch_rate
+            + self.each.image_loads / model.image_load_rate
             + self.each.loads / model.buffer_fetch_rate
             + self.stores.seconds(model)
         )

@@ -147,7 +147,7 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
         functions=", ".join(names),
         invocations=sum(load.invocations + load.vertices for load in loads),
         operations=sum(load.invocations * load.each.operations for load in loads),
-        fetches=sum(load.invocations * (load.each.fetches + load.each.loads) for load in loads),
+        fetches=sum(load.invocations * load.each.reads for load in loads),
         bytes=moved,
         walk=max((load.each.walk for load in loads), default=0.0),
         chain=max((load.each.chain for load in loads), default=0.0),

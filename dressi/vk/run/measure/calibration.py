@@ -319,7 +319,9 @@ def _seconds(
     repeats: int = 5,
 ) -> float:
     """Of one step; the best of several tries."""
-    model = replace(guess_of(device), prefers_dispatches=dispatches, prefers_attachments=attachments)
+    model = replace(
+        guess_of(device), prefers_dispatches=dispatches, prefers_attachments=attachments, image_load_rate=1.0
+    )
     cost = willing(model) if sampler else model
     return _timed(device, program, cost, steps, repeats)
 

@@ -3,6 +3,7 @@ many values it adds into buffers with atomics."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,11 +27,12 @@ Seconds = Callable[[Program, DeviceModel], float]
 
 
 def storage_rates(seconds: Seconds, guess: DeviceModel) -> dict[str, float]:
-    """``store_rate``, ``image_store_rate``, ``buffer_store_rate``, ``buffer_fetch_rate`` and ``atomic_rate``, texels or
+    """``store_rate``, ``image_load_rate``, ``image_store_rate``, ``buffer_store_rate``, ``buffer_fetch_rate`` and ``atomic_rate``, texels or
     values a second. Models that make one kind of storage look slow force the plans to another one."""
     texels = WIDE[0] * WIDE[1]
-    draws = replace(guess, prefers_dispatches=False, buffer_store_rate=1.0)
+    draws = replace(guess, prefers_dispatches=False, buffer_store_rate=1.0, image_load_rate=1.0)
     images = replace(draws, prefers_dispatches=True)
+    loads = replace(images, image_load_rate=math.inf)
     buffers = replace(images, image_store_rate=1.0, buffer_store_rate=guess.buffer_store_rate)
 
     def fetched(model: DeviceModel) -> float:
@@ -45,6 +47,7 @@ def storage_rates(seconds: Seconds, guess: DeviceModel) -> dict[str, float]:
     one, four = (seconds(_adding(vtype), images) for vtype in (FLOAT, VEC4))
     return {
         "store_rate": 1 / stored(draws, texture),
+        "image_load_rate": 1 / fetched(loads),
         "image_store_rate": 1 / stored(images, texture),
         "buffer_store_rate": 1 / stored(buffers, buffer),
         "buffer_fetch_rate": 1 / buffer,

@@ -76,6 +76,7 @@ def descriptor_type(vk: Any, kind: str) -> int:
         "sampler": vk.VK_DESCRIPTOR_TYPE_SAMPLER,
         "attachment": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
         "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+        "load": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
         "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "blocks": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,

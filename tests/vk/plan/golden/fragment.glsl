@@ -37,13 +37,13 @@ DRESSI_SINE(vec2)
 DRESSI_SINE(vec3)
 DRESSI_SINE(vec4)
 
-layout(set=0, binding=0) uniform texture2D dressi_image0_0;
-vec3 dressi_fetch0(ivec2 texel, int tile) { return texelFetch(dressi_image0_0, texel + ivec2(0, tile * 3), 0).xyz; }
+layout(set=0, binding=0, rgba32f) uniform readonly image2D dressi_image0_0;
+vec3 dressi_fetch0(ivec2 texel, int tile) { return imageLoad(dressi_image0_0, texel + ivec2(0, tile * 3)).xyz; }
 void main() {
   ivec2 place = ivec2(gl_FragCoord.xy);
   int tile = place.y / 3;
   ivec2 pixel = ivec2(place.x, place.y - tile * 3);
-  vec3 dressi_x0 = texelFetch(dressi_image0_0, place, 0).xyz;
+  vec3 dressi_x0 = imageLoad(dressi_image0_0, place).xyz;
   precise vec3 dressi_x1 = dressi_sin(dressi_x0);
   precise vec3 dressi_x2;
   { { dressi_x2 = dressi_fetch0(clamp(pixel - ivec2(1, 0), ivec2(0), ivec2(4, 3) - 1), tile); } }

@@ -13,6 +13,7 @@ from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.glsl.fixed_point import accumulators_of
 from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
 from dressi.vk.plan.substage import ScatterDraw
 from dressi.vk.run.executor import VulkanExecutor
@@ -139,6 +140,21 @@ def band(size):
     sparse = F.scatter_add(weight, target, (3, 1), batch=2)
     dense = F.scatter_add(weight + 1.0, target, (3, 1), batch=2)
     return sparse, dense, scale
+
+
+def test_scatters_that_are_drawn_load_in_both_shaders(device):
+    """The vertex shader of the primitives, and the fragments that add."""
+    sparse, _, _ = band((40, 32))
+    found = []
+    for loads in (True, False):
+        options = PlanOptions(load_images=loads)
+        with VulkanExecutor(Program({"sparse": sparse}), device, options=options, cost=CPU) as run:
+            (drawn,) = (s for s in run.plan.sub_stages if isinstance(s.work, ScatterDraw))
+            sources = run.plan.shaders[drawn].sources
+            assert ("imageLoad" in sources["vertex"] and "imageLoad" in sources["fragment"]) == loads
+            run.run(1)
+            found.append(run.recv(sparse))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("size", [(16, 16), (40, 32)])  # in the large one vertices fetch what fragments share

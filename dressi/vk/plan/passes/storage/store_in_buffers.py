@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .....ad.graph import Variable
+from .....ad.graph import Domain, Function, Variable
 from .....ad.types import Access
 from ...bindings import Range, word_of
 from ...context import Context
@@ -28,10 +28,19 @@ def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[S
     """The SubStages with ranges of storage buffers for some of what they read and write."""
     found, limits = list(sub_stages), context.limits
     readers = context.uses.readers
+    texels, filters = [texels_read(s) for s in found], [filtered(s) for s in found]
+
+    def gain_of(v: Variable) -> float:
+        reads = sum(_texels(found[k].domain) * texels[k][v] for k in readers[v])
+        return _gain(v, reads, context.cost)
+
+    def eligible(v: Variable, s: SubStage) -> bool:
+        return _eligible(v, s, context) and not any(v in filters[k] for k in readers[v])
+
     gains = {}
     for k, s in enumerate(found):
-        for held in _candidates(s, [v for v in s.outputs if _eligible(v, s, context)], context):
-            gain = sum(_gain(v, [found[n] for n in readers[v]], context.cost) for v in held.members)
+        for held in _candidates(s, [v for v in s.outputs if eligible(v, s)], context):
+            gain = sum(map(gain_of, held.members))
             if gain > 0:
                 gains[held] = k, gain
     for held, (maker, _) in sorted(gains.items(), key=lambda item: -item[1][1]):
@@ -86,37 +95,43 @@ def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
     sparse = s.work.sparse if isinstance(s.work, SparseWork) else None
     if sparse is not None and v in sparse.fill and word_of(sparse.fill[v], v) is None:
         return False
-    return all(_reads_texels(r, v) for r in readers)
+    return all(_is_texture(r, v) for r in readers)
 
 
-def _reads_texels(s: SubStage, v: Variable) -> bool:
-    """Whether a reader has the value as a texture and filters none of it."""
-    bindings = {r.binding for r in s.reads if r.variable is v}
-    parts = {v, *(x for x, (whole, _) in s.channels.items() if whole is v)}
-    filtered = any(
-        x in parts and access is Access.SAMPLE
-        for f in s.everything
-        for x, access in zip(f.inputs, f.access, strict=True)
-    )
-    return bindings == {Binding.TEXTURE} and not filtered
+def _is_texture(s: SubStage, v: Variable) -> bool:
+    """Whether a reader has the value as a texture."""
+    return {r.binding for r in s.reads if r.variable is v} == {Binding.TEXTURE}
 
 
-def _gain(v: Variable, readers: Sequence[SubStage], cost: DeviceModel) -> float:
-    """Seconds that a buffer saves at each texel of a value, for all its planes, times its texels."""
-    (width, height), batch = v.domain
-    reads = sum(_texels_read(s, v) for s in readers)
+def filtered(s: SubStage) -> set[Variable]:
+    """What a SubStage filters with a sampler."""
+    return {
+        s.channels.get(f.inputs[k], (f.inputs[k],))[0] for f in s.everything for k in _at(f, Access.SAMPLE)
+    }
+
+
+def texels_read(s: SubStage) -> dict[Variable, float]:
+    """How many texels of each value that a SubStage reads an invocation is expected to load."""
+    found = {r.variable: 0.0 for r in s.reads}
+    for f in s.everything:
+        for k in _at(f, Access.FETCH):
+            v = s.channels.get(f.inputs[k], (f.inputs[k],))[0]
+            if v in found:
+                found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
+    return {v: max(n, 1.0) for v, n in found.items()}
+
+
+def _at(f: Function, access: Access) -> list[int]:
+    return [k for k, one in enumerate(f.access) if one is access]
+
+
+def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
+    """Seconds that a buffer saves where a value is written and read so many times, for all its planes."""
     stored = 1 / cost.image_store_rate - 1 / cost.buffer_store_rate
-    read = 1 / cost.fetch_rate - 1 / cost.buffer_fetch_rate
-    return width * height * batch * len(v.vtype.planes) * (stored + reads * read)
+    read = 1 / max(cost.fetch_rate, cost.image_load_rate) - 1 / cost.buffer_fetch_rate
+    return len(v.vtype.planes) * (_texels(v.domain) * stored + reads * read)
 
 
-def _texels_read(s: SubStage, v: Variable) -> float:
-    """How many texels of a value an invocation of a reader is expected to load."""
-    parts = {v, *(x for x, (whole, _) in s.channels.items() if whole is v)}
-    elsewhere = [
-        f.reads(k)
-        for f in s.everything
-        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True))
-        if x in parts and access is Access.FETCH
-    ]
-    return max(1.0, sum(1.0 if math.isinf(n) else n for n in elsewhere))
+def _texels(domain: Domain) -> int:
+    (width, height), batch = domain
+    return width * height * batch
