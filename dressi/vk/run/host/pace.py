@@ -17,6 +17,9 @@ from collections.abc import Hashable, Iterable, Sequence
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
 SHARED = 0.5
+TIMES, AT_ONCE = 3, 5.0
+"""A command buffer is too long when it exceeds the bound so many times in a row, or once by so many times: a machine with
+other work is slow for a moment, which finer slices would only make worse."""
 
 
 class Pace:
@@ -29,7 +32,8 @@ class Pace:
         self.compiling: set[Hashable] = set()
         self._seconds: dict[Hashable, float] = {}
         self._runs: dict[Hashable, int] = {}  # the most of one submission that ended
-        self._excess: dict[Hashable, float] = {}  # seconds of those that took longer than the bound alone
+        self._over: dict[Hashable, tuple[float, ...]] = {}  # seconds above the bound, of the last runs alone
+        self._excess: dict[Hashable, float] = {}  # seconds of those that are too long
 
     def count(self, buffers: Sequence[Hashable], most: int) -> int:
         """How many command buffers from the front of a sequence go into the next submission: at least one, at most
@@ -65,8 +69,19 @@ class Pace:
             self._scale(runs, max(most / expected, 0.5))
         for buffer, n in runs.items():
             self._runs[buffer] = max(self._runs.get(buffer, 1), n)
-        if len(buffers) == 1 and least > self.bound:
-            self._excess[buffers[0]] = least
+        if len(buffers) == 1:
+            self._look_at(buffers[0], least)
+
+    def _look_at(self, buffer: Hashable, seconds: float) -> None:
+        over = self._over.pop(buffer, ())
+        if seconds > self.bound:
+            over = (*over, seconds)
+            if seconds > AT_ONCE * self.bound:
+                self._excess[buffer] = seconds
+            elif len(over) == TIMES:
+                self._excess[buffer] = min(over)
+            else:
+                self._over[buffer] = over
 
     def _scale(self, buffers: Iterable[Hashable], factor: float) -> None:
         for buffer in buffers:
@@ -74,15 +89,15 @@ class Pace:
 
     @property
     def exceeded(self) -> bool:
-        """Whether any command buffer took longer than the bound by itself."""
+        """Whether any command buffer is too long by itself."""
         return bool(self._excess)
 
     def excess(self, buffer: Hashable) -> float:
-        """Seconds of a command buffer that took longer than the bound by itself; 0 of others."""
+        """Seconds of a command buffer that is too long by itself; 0 of others."""
         return self._excess.get(buffer, 0.0)
 
     def forget(self, buffer: Hashable) -> None:
         """The command buffer is gone, or holds other commands from now on."""
-        for known in (self._seconds, self._runs, self._excess):
+        for known in (self._seconds, self._runs, self._over, self._excess):
             known.pop(buffer, None)
         self.compiling.discard(buffer)
