@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, 
 from dressi.vk.plan.substage import Compute, Fragment
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure import calibration
-from dressi.vk.run.measure.calibration import FIGURES
+from dressi.vk.run.measure.bounds import FIGURES, Bounds
 from dressi.vk.run.measure.sampling import willing
 
 pytestmark = pytest.mark.vk
@@ -175,3 +176,13 @@ def test_a_device_that_prefers_dispatches_is_weighed_by_them():
         DESKTOP, prefers_dispatches=True, fragment_rate=DESKTOP.fragment_rate / 30, store_rate=1e9
     )
     assert (model.operation, model.fetch, model.store) == (DESKTOP.operation, DESKTOP.fetch, DESKTOP.store)
+
+
+@pytest.mark.one_driver
+def test_a_cpu_may_have_many_cores(device, monkeypatch):
+    """Its rates may be as many times those of the record, which is of two; its latencies may not."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    bounds = Bounds.of(CPU, device)
+    assert bounds.hold("compute_rate", 200 * CPU.compute_rate) and bounds.hold("lanes", 64 * CPU.lanes)
+    assert bounds.hold("vertex_rate", CPU.vertex_rate) and not bounds.hold("barrier", 64 * CPU.barrier)
+    assert not Bounds(DESKTOP).hold("compute_rate", 200 * DESKTOP.compute_rate)

@@ -31,6 +31,7 @@ from ..device.device import Device
 from ..executor import VulkanExecutor
 from ..host import cache
 from .bandwidth import barrier_seconds, copy_bandwidth
+from .bounds import FIGURES, SPREAD, Bounds
 from .sampling import LEAST, sampler_errors, willing
 from .storage import storage_rates
 
@@ -44,19 +45,11 @@ FILLED: Size = (1024, 1024)
 FASTER = 1.25
 """Dispatches, or attachments for updates in place, are preferred if they are faster by this factor. Otherwise render
 passes keep more on the chip."""
-SPREAD = 16.0
-"""A figure of a device is this factor from that of its class at most."""
 AGREEMENT = 4.0
 """Two runs agree within this factor: rounding to powers of two alone makes 2 of equal times, clocks that change another 2."""
 START = SPREAD / 2
 """The seconds of a start are counted as those of the class divided by this at least; half, as powers of two are rounded."""
 RUNS = 4
-FIGURES = tuple(
-    f.name
-    for f in fields(DeviceModel)
-    if f.type in ("int", "float") and f.name not in ("longest_walk", "bilinear_error", "nearest_error")
-)
-"""What is measured in units of time."""
 _known: WeakKeyDictionary[Device, DeviceModel] = WeakKeyDictionary()
 _told: set[str] = set()  # keys of devices that were named as wrong
 
@@ -90,18 +83,19 @@ def calibrate(device: Device) -> DeviceModel:
     not settle is used and not kept; with figures that are out of bounds in every run the record of the class is used, and
     a RuntimeWarning names the device. Raises DressiErrors."""
     guess, runs = guess_of(device), [measure(device)]
+    bounds = Bounds.of(guess, device)
     settled: dict[str, float | None] = {"": None}
     while len(runs) < RUNS and None in settled.values():
         runs.append(measure(device))
-        settled = {name: _agreed(guess, name, runs) for name in FIGURES}
-    wrong = [name for name in FIGURES if not any(in_bounds(guess, name, getattr(run, name)) for run in runs)]
+        settled = {name: _agreed(bounds, name, runs) for name in FIGURES}
+    wrong = [name for name in FIGURES if not any(bounds.hold(name, getattr(run, name)) for run in runs)]
     if wrong:
         _warn(device, guess, wrong, runs[-1])
         _known[device] = guess
         return guess
     found = {
         name: median_low(
-            x for run in runs if in_bounds(guess, name, x := getattr(run, name))
+            x for run in runs if bounds.hold(name, x := getattr(run, name))
         ) if value is None else value
         for name, value in settled.items()
     }  # fmt: skip
@@ -111,15 +105,9 @@ def calibrate(device: Device) -> DeviceModel:
     return measured
 
 
-def in_bounds(guess: DeviceModel, name: str, value: float) -> bool:
-    """Whether a figure can be that of a device of the class. False for NaN."""
-    of_class = getattr(guess, name)
-    return of_class / SPREAD <= value <= of_class * SPREAD
-
-
-def _agreed(guess: DeviceModel, name: str, runs: list[DeviceModel]) -> float | None:
+def _agreed(bounds: Bounds, name: str, runs: list[DeviceModel]) -> float | None:
     """The figure of the latest run in bounds that an earlier one agrees with; None if there is none."""
-    values = [x for run in runs if in_bounds(guess, name, x := getattr(run, name))]
+    values = [x for run in runs if bounds.hold(name, x := getattr(run, name))]
     for k in reversed(range(1, len(values))):
         if any(max(values[k], x) <= AGREEMENT * min(values[k], x) for x in values[:k]):
             return values[k]
@@ -160,7 +148,8 @@ def _kept(device: Device) -> DeviceModel | None:
         return None
     kinds = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
     typed = all(type(values[f.name]) in kinds[f.type] for f in fields(DeviceModel))
-    good = typed and all(in_bounds(guess, name, values[name]) for name in FIGURES)
+    bounds = Bounds.of(guess, device)
+    good = typed and all(bounds.hold(name, values[name]) for name in FIGURES)
     errors = good and all(LEAST <= values[name] <= 1 for name in ("bilinear_error", "nearest_error"))
     fixed = {"longest_walk": guess.longest_walk, "tiler": guess.tiler, "name": device.name}
     return model if errors and fixed.items() <= values.items() else None
