@@ -46,11 +46,11 @@ class _Recording(NamedTuple):
 
 class BuiltPlan:
     """Runs a Plan. Stages have numbers, those of ``static`` first. ``stale``: the Stages that do not run in every
-    step and of which a leaf was sent since they last ran."""
+    step and of which a leaf was sent since they last ran. fresh: the first plan of a program, whose outputs hold nothing."""
 
-    def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED):
+    def __init__(self, plan: Plan, store: Store, gating: Gating = UNGATED, *, fresh: bool = False):
         device, commands = store.device, store.commands
-        self.plan, self.device, self.commands = plan, device, commands
+        self.plan, self.device, self.commands, self._fresh = plan, device, commands, fresh
         # A Variable may have another image in the other schedule.
         images, self._depths, self._own = store.images_of(plan)
         buffers, cache = store.workspace.buffers_of(plan), store.workspace.pipelines
@@ -289,7 +289,7 @@ class BuiltPlan:
     def _untouched(self, stage: Stage) -> bool:
         """Whether a render pass that draws nothing keeps all values that can be read now. It makes attachments that
         it does not load undefined."""
-        named = set(self.plan.program.outputs.values())
+        named = set() if self._fresh else set(self.plan.program.outputs.values())
         for s in stage.sub_stages:
             loaded = {r.variable for r in s.reads if r.binding is Binding.ATTACHMENT}
             for v in s.colors:

@@ -90,7 +90,7 @@ class VulkanExecutor:
             self.workspace.hold(self.program.leaves)
             with self.workspace.undo_on_error():
                 self._store = Store(self.program, self.workspace)
-                self._built = BuiltPlan(plan, self._store, self._gating)
+                self._built = BuiltPlan(plan, self._store, self._gating, fresh=True)
         except BaseException:
             self.workspace.release_unchanged(self.leaves)
             if self._owns_workspace:

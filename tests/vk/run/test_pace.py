@@ -197,6 +197,9 @@ def test_what_only_makes_a_driver_compile_is_no_submission(device, monkeypatch):
         warming = run.built()._warming
         pace.ended(warming, 9.0, 9.0)
         assert warming and pace.longest < 9
+    # Outputs hold nothing before the first step, so that what makes them is compiled then, too.
+    with VulkanExecutor(Program({"y": F.exp(x * 0.63127)}), device) as run:
+        assert run.built()._warming
 
 
 @pytest.mark.vk

@@ -282,7 +282,7 @@ def test_plans_come_back_from_a_small_store(device, monkeypatch):
     made = []
     build = BuiltPlan.__init__
     monkeypatch.setattr(
-        BuiltPlan, "__init__", lambda self, *a: (made.append(a[0].changing), build(self, *a))[1]
+        BuiltPlan, "__init__", lambda self, *a, **k: (made.append(a[0].changing), build(self, *a, **k))[1]
     )
     before = device.live_objects()
     with texture_fit(device) as ad:
