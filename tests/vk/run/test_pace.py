@@ -68,6 +68,17 @@ def test_work_that_becomes_heavy_and_light_again_is_followed():
 
 
 @pytest.mark.one_driver
+def test_work_behind_a_gate_is_heavy_again_at_once():
+    """A solver's iterations: some hundred that work, then thousands behind a closed gate."""
+    pace, longest = Pace(), []
+    for _ in range(6):
+        open_, closed = ({"a": 1e-3}, 600), ({"a": 1e-5}, 3000)
+        for seconds, count_ in (open_, closed):
+            longest.append(max(len(s) * seconds["a"] for s in submissions(pace, ["a"] * count_, seconds)))
+    assert max(longest[2:]) < 1.5 * BOUND
+
+
+@pytest.mark.one_driver
 def test_what_the_host_saw_late_is_no_measurement():
     pace = Pace()
     pace.ended(["a"], 0.0, 60.0)  # the program slept

@@ -17,6 +17,8 @@ from collections.abc import Hashable, Iterable, Sequence
 BOUND = 0.2
 """Seconds of a submission. The shortest watchdog is that of Windows, 2 s."""
 SHARED = 0.5
+RELIEF = 0.95
+"""The seconds of a command buffer that took less are taken for this part of what they were, at least."""
 TIMES, AT_ONCE = 3, 5.0
 """A command buffer is too long when it exceeds the bound so many times in a row, or once by so many times: a machine with
 other work is slow for a moment, which finer slices would only make worse."""
@@ -65,8 +67,8 @@ class Pace:
         elif least > expected:
             self._scale(runs, least / max(expected, 1e-9))
         elif most < expected:
-            # Slowly: work that depends on values may be heavy again.
-            self._scale(runs, max(most / expected, 0.5))
+            # Slowly: work behind a gate, and what depends on values, may be heavy again at once.
+            self._scale(runs, max(most / expected, RELIEF))
         for buffer, n in runs.items():
             self._runs[buffer] = max(self._runs.get(buffer, 1), n)
         if len(buffers) == 1:
