@@ -45,6 +45,8 @@ class Geometry:
     """Of textures."""
     samples: int = 1
     """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
+    level_moves: bool = True
+    """Whether derivatives by positions and camera pass through the mip level."""
 
     @cached_property
     def centre(self) -> Variable:
@@ -154,12 +156,13 @@ class SurfacePoint:
 
     def _level(self, texels: Size) -> Variable:
         """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. Differentiable in the positions,
-        the camera and the UVs."""
+        the camera and the UVs where ``level_moves``."""
         geometry = self.geometry
         size = self.face.size
         slopes = barycentric_slopes(geometry.clip, corners(self.face, geometry.faces), size)
         at = corners(self.face, geometry.parts.get("uv_faces", geometry.faces))
-        return uv_level(geometry.parts["uvs"], at, slopes, texels, geometry.samples)
+        level = uv_level(geometry.parts["uvs"], at, slopes, texels, geometry.samples)
+        return level if geometry.level_moves else F.stop_gradient(level)
 
     def _factored(self, name: str, default: float | None = None) -> Variable | None:
         """The part of that name times its factor; the default without both."""

@@ -133,6 +133,8 @@ class MaterialFit:
             (self.light.light,),
             "trilinear",
             wrap_of(mesh),
+            # A vertex moves for what its texels show, not to blur them.
+            level_moves=False,
         )
         lit = SurfacePoint(geometry, drawn.surfaces[0]).lit()
         start = np.zeros(count) if exposures is None else np.log2(exposures)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
+from dressi.ad.transform.gradient import gradient
 from dressi.config import shader_text
-from dressi.errors import InputError
+from dressi.errors import GraphError, InputError
 from dressi.render import DirectionalLight, Environment, PointLight, primitives, psnr, render
 from dressi.render.cameras.views import ring
-from dressi.render.drawing import pixels
+from dressi.render.drawing import pixels, point
 from dressi.render.fit import FitResult
 from dressi.render.fit.dataset import Dataset, Observations
 from dressi.render.fit.materials.material_fit import MaterialFit
@@ -144,6 +145,18 @@ def test_vertices_move_under_the_light(scene):
     assert found.losses[-1] < 0.1 * found.losses[0]
     assert np.array_equal(found.mesh.faces, mesh.faces) and found.mesh.uvs is not None
     assert check_surface(found.mesh).inside_out == 0
+
+
+def test_vertices_do_not_move_to_blur_textures(monkeypatch):
+    levels = []
+    made = point.uv_level
+    monkeypatch.setattr(point, "uv_level", lambda *given: levels.append(made(*given)) or levels[-1])
+    mesh = primitives.pear(8, 6, 8)
+    views = Observations(ring(*mesh.bounding_sphere(), 2, (8, 8)), np.ones((2, 8, 8)), np.ones((2, 8, 8, 3)))
+    fit = MaterialFit(mesh, views, MaterialOptions("albedo"), SUN, DressiAD, moves=True)
+    assert levels
+    with pytest.raises(GraphError, match="depend"):
+        gradient(fit.loss, levels, allow_unused=False)
 
 
 def test_the_steps_of_a_recovery_are_shared_by_its_stages():
