@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from .graph import At, Domain, Function, ScatterFunction, Variable
+from .graph import At, Domain, Function, Variable
 from .program import Program
 from .traversal import topological_order
 
@@ -23,11 +23,6 @@ def coordinates(domain: Domain) -> At:
         np.arange(height).reshape(1, -1, 1),
         np.arange(batch).reshape(-1, 1, 1),
     )
-
-
-def working_domain(function: Function) -> Domain:
-    """The domain over which a Function runs: that of its output; for a scatter, its source."""
-    return function.source if isinstance(function, ScatterFunction) else function.output.domain
 
 
 def values_at(
@@ -87,7 +82,7 @@ class Evaluator:
 
     def _run(self, function: Function, inputs: list[np.ndarray]) -> np.ndarray:
         shape = function.output.shape
-        result = values_at(function, coordinates(working_domain(function)), inputs, self.dtype)
+        result = values_at(function, coordinates(function.working_domain), inputs, self.dtype)
         if result.shape == shape:
             return result
         try:

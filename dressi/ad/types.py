@@ -152,6 +152,8 @@ class Access(Enum):
     PULL = "pull"
     SAMPLE = "sample"
 
+    __hash__ = object.__hash__
+
     # Members are singletons, so the hash of the object will do; Enum's own takes five times as long.
     __hash__ = object.__hash__
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dressi.ad.evaluate import coordinates, values_at, working_domain
+from dressi.ad.evaluate import coordinates, values_at
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, VType
 
@@ -149,7 +149,7 @@ class Pool:
             elif missing := [y for y in f.inputs if y not in self._known]:
                 stack.extend(missing)
             else:
-                at = coordinates(working_domain(f))
+                at = coordinates(f.working_domain)
                 with np.errstate(all="ignore"):
                     self._known[x] = tuple(
                         np.broadcast_to(

@@ -2,6 +2,7 @@
 
 from ..types import Domain, domain_of
 from .arrays import At
+from .edges import Edge
 from .function import Function, Variable, as_variable
 from .kinds import PixelFunction, RasterFunction, ReduceFunction, ScatterFunction
 from .user_code import user_line
@@ -9,6 +10,7 @@ from .user_code import user_line
 __all__ = [
     "At",
     "Domain",
+    "Edge",
     "Function",
     "PixelFunction",
     "RasterFunction",

@@ -15,6 +15,7 @@ from ...errors import GraphError
 from ...figures import Figures
 from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of
 from .arrays import ArrayShape, At, doubt, layout_of
+from .edges import Reads
 from .operators import Operators, builders
 from .snippet import places_of
 from .user_code import of_dressi, user_line
@@ -153,7 +154,7 @@ def _known(kind: type[Function]) -> frozenset[str]:
     return frozenset(names)
 
 
-class Function(Work):
+class Function(Reads, Work):
     """One application of one operation. Subclass one of the kinds (``PixelFunction``, ...), not this class.
 
     A subclass declares
@@ -213,7 +214,7 @@ class Function(Work):
         access: Any  # a property or cached_property: a tuple of Access, one an input
     else:
 
-        @property
+        @cached_property
         def access(self) -> tuple[Access, ...]:
             return _same_pixel(len(self.inputs))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from ..types import Domain, Size
@@ -58,9 +59,13 @@ class ScatterFunction(Function):
     table: Domain
     operation: str
 
-    @property
+    @cached_property
     def source(self) -> Domain:
         return self.broadcast(*self.inputs[1:])
+
+    @property
+    def working_domain(self) -> Domain:
+        return self.source
 
     @property
     def pairs(self) -> list[tuple[Variable, Variable]]:

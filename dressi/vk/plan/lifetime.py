@@ -61,6 +61,37 @@ class Images:
         return sum(slot.bytes for slot in self.slots if not slot.passing)
 
 
+class _Free:
+    """Free slots of one kind by what they have been used for, the one freed last at the end."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._of: dict[Usage, list[tuple[int, int]]] = {}
+
+    def add(self, number: int, used: Usage) -> None:
+        self.count += 1
+        self._of.setdefault(used, []).append((self.count, number))
+
+    def take(self, usage: Usage) -> int | None:
+        """The slot whose uses grow least, storage images apart from attachments where possible: drivers compress
+        attachments, but few compress storage images. None if there is none."""
+
+        def growth(own: Usage) -> tuple[bool, int, int]:
+            mixed = (Usage.STORAGE in own) != (Usage.STORAGE in usage)
+            return mixed, (usage & ~own).value.bit_count(), -self._of[own][-1][0]
+
+        own = min(self._of, key=growth, default=None)
+        if own is None:
+            return None
+        _, number = self._of[own].pop()
+        if not self._of[own]:
+            del self._of[own]
+        return number
+
+
+Free = dict[ImageSlot, _Free]
+
+
 class _Slots:
     """The slots so far. Those that several Variables share are used for what each of them is."""
 
@@ -73,26 +104,26 @@ class _Slots:
         self.usage.append(usage)
         return len(self.kinds) - 1
 
-    def range(self, kind: ImageSlot, free: dict[ImageSlot, list[int]], *, share: bool) -> int:
+    def range(self, kind: ImageSlot, free: Free) -> int:
         """The smallest free range that is long enough, or a new one."""
-        fitting = [k for k, pool in free.items() if k.in_buffer and k.width >= kind.width and pool]
-        if not share or not fitting:
-            return self.new(kind, Usage.RANGE)
-        return free[min(fitting, key=lambda k: k.width)].pop()
+        fitting = sorted((k for k in free if k.in_buffer and k.width >= kind.width), key=lambda k: k.width)
+        for k in fitting:
+            number = free[k].take(Usage.RANGE)
+            if number is not None:
+                return number
+        return self.new(kind, Usage.RANGE)
 
-    def take(self, free: list[int], usage: Usage) -> int:
-        """The free slot whose uses grow least, storage images apart from attachments where possible: drivers compress
-        attachments, but few compress storage images."""
-
-        def growth(number: int) -> tuple[bool, int]:
-            own = self.usage[number]
-            mixed = (Usage.STORAGE in own) != (Usage.STORAGE in usage)
-            return mixed, (usage & ~own).value.bit_count()
-
-        number = min(reversed(free), key=growth)
-        free.remove(number)
+    def image(self, kind: ImageSlot, usage: Usage, free: Free) -> int:
+        """A free slot of the kind, or a new one."""
+        number = free[kind].take(usage) if kind in free else None
+        if number is None:
+            return self.new(kind, usage)
         self.usage[number] |= usage
         return number
+
+    def release(self, number: int, kind: ImageSlot, free: Free) -> None:
+        """Let others take a slot."""
+        free.setdefault(kind, _Free()).add(number, self.usage[number])
 
     def finished(self) -> tuple[ImageSlot, ...]:
         return tuple(replace(kind, usage=usage) for kind, usage in zip(self.kinds, self.usage, strict=True))
@@ -138,9 +169,9 @@ def assign_images(
         of = dict(lasting)
         by_schedule.append(of)
         passing.append(_passing(stages, of))
-        free: dict[ImageSlot, list[int]] = {}
+        free: Free = {}
         for number, kind in transient.items():
-            free.setdefault(kind, []).append(number)
+            slots.release(number, kind, free)
         ending = _ending(stages)
         depths.begin(stages)
         for k, stage in enumerate(stages):
@@ -149,7 +180,7 @@ def assign_images(
                 if v in of:
                     continue
                 if v in ranges:
-                    number = slots.range(slot_of_range(ranges[v], limits), free, share=share)
+                    number = slots.range(slot_of_range(ranges[v], limits), free if share else {})
                     transient[number] = slots.kinds[number]
                     of |= dict.fromkeys(ranges[v].members, (number,))
                     continue
@@ -157,17 +188,14 @@ def assign_images(
                 uses = usage.get(v, NOTHING)
                 if limits.lazy_images and v in passing[-1]:
                     kind = replace(kind, passing=True)
-                pool, numbers = free.setdefault(kind, []), []
-                for _ in v.vtype.planes:
-                    numbers.append(slots.take(pool, uses) if pool and share else slots.new(kind, uses))
-                    transient[numbers[-1]] = kind
-                of[v] = tuple(numbers)
+                of[v] = tuple(slots.image(kind, uses, free if share else {}) for _ in v.vtype.planes)
+                transient |= dict.fromkeys(of[v], kind)
             for v in ending.get(k, ()):
                 if v in ranges and v is not ranges[v].members[0]:
                     continue  # it lies in the slot of the first member, and ends with it
                 for number in of.get(v, ()):
                     if number in transient:
-                        free.setdefault(transient[number], []).append(number)
+                        slots.release(number, transient[number], free)
     return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of, ranges)
 
 

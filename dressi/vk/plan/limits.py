@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...ad.graph import Domain, Variable
@@ -71,9 +72,13 @@ class DeviceLimits:
                 return self.violation_of({"loop_iterations": sub_stage.iterations})
         return found
 
+    @cached_property
+    def _allowed(self) -> dict[str, int]:
+        return {f.name.removeprefix("max_"): getattr(self, f.name) for f in fields(self)}
+
     def violation_of(self, used: Mapping[str, int]) -> str | None:
         for name, count in used.items():
-            allowed = getattr(self, f"max_{name}")
+            allowed = self._allowed[name]
             if count > allowed:
                 cure = _CURES.get(name, _FEWER_IMAGES)
                 return f"it needs {count} {name.replace('_', ' ')}, the device allows {allowed}; {cure}"

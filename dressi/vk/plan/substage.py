@@ -24,11 +24,6 @@ GROUP = 64
 """Invocations of a workgroup of the generated compute shaders, in one dimension."""
 
 
-def iteration_domain(function: Function) -> Domain:
-    """The domain over which shader invocations run."""
-    return function.source if isinstance(function, ScatterFunction) else function.output.domain
-
-
 # ---- kinds of work
 @dataclass(frozen=True, eq=False)
 class Work:

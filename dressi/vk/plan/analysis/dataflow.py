@@ -10,7 +10,7 @@ from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction, Varia
 from ....ad.traversal import topological_order
 from ....ad.types import Access
 from ..model.device import DeviceModel
-from ..substage import SubStage, iteration_domain
+from ..substage import SubStage
 from .rematerialization import Recomputing, under_draws
 from .trivial import Inlined
 
@@ -37,10 +37,10 @@ class Analysis:
         stored: AbstractSet[Function] = frozenset(),
     ):
         """cost: None where values are only computed again if they are inlined."""
-        self.given = frozenset(given)
-        self.roots = tuple(dict.fromkeys(roots))
         self._again = {"rematerialize": rematerialize, "cost": cost, "trivial": trivial}
         self._stored = stored
+        self.given = frozenset(given)
+        self.roots = tuple(dict.fromkeys(roots))
         self.order = [f for f in topological_order(self.roots) if f.output not in self.given]
         if self.given:
             self.order = self._needed()
@@ -58,7 +58,7 @@ class Analysis:
                 self._find_stored()
 
     def storing(self, functions: AbstractSet[Function]) -> Analysis:
-        """The Analysis that stores these Functions, too, instead of computing them again."""
+        """The Analysis that stores these Functions, too, and decides anew what is computed again besides."""
         return Analysis(self.roots, self.given, stored=self._stored | functions, **self._again)
 
     def agreeing_with(self, sub_stages: Iterable[SubStage]) -> Analysis:
@@ -74,6 +74,10 @@ class Analysis:
     def recomputing(self, functions: Iterable[Function]) -> Analysis:
         """The Analysis that computes these Functions again as well, wherever they are read."""
         return self._with(self.recomputed.union(functions))
+
+    def recomputing_less(self, functions: AbstractSet[Function]) -> Analysis:
+        """The Analysis that stores these Functions and computes all others again as before."""
+        return self._with(self.recomputed - functions)
 
     def _with(self, recomputed: frozenset[Function]) -> Analysis:
         other = copy(self)
@@ -97,41 +101,31 @@ class Analysis:
         """What must lie in images for the Function: its inputs, or what they are recomputed from; with accesses."""
         found = self._stored_inputs.get(function)
         if found is None:
-            plain = self.recomputed.isdisjoint(x.creator for x in function.inputs)
-            find = self._not_inlined if plain else self._beyond_recomputed
-            found = self._stored_inputs[function] = find(function, iteration_domain(function))
+            found = self._stored_inputs[function] = self._reads(function)
         return found
 
-    def _not_inlined(self, function: Function, domain: Domain) -> list[tuple[Variable, Access]]:
-        pairs = zip(function.inputs, function.access, strict=True)
-        return list(
-            dict.fromkeys(
-                p for p in pairs if p[1] is not Access.SAME_PIXEL or not self.inlined.at(p[0].creator, domain)
-            )
-        )
-
-    def _beyond_recomputed(self, function: Function, domain: Domain) -> list[tuple[Variable, Access]]:
-        """What a Function over ``domain`` reads where some of its inputs are recomputed."""
+    def _reads(self, function: Function) -> list[tuple[Variable, Access]]:
+        """What a Function reads beyond the inputs that it recomputes."""
         reached: dict[tuple[Variable, Access], None] = {}
-        for x, access in zip(function.inputs, function.access, strict=True):
-            if access is Access.SAME_PIXEL and self.inlined.at(x.creator, domain):
+        recomputed, inlined, same = self.recomputed, self.inlined, Access.SAME_PIXEL
+        for x, maker, access, near in function.edges:
+            if access is same and maker in inlined.functions and inlined.at(maker, function.working_domain):
                 continue
-            if x.creator not in self.recomputed:
+            if maker not in recomputed:
                 reached[x, access] = None
                 continue
-            here = access if x.domain == domain else _elsewhere(access, Access.FETCH)
-            for v, how in self._reached[x.creator]:
-                reached[v, here if how is Access.SAME_PIXEL else _elsewhere(here, how)] = None
+            here = access if near or x.domain == function.working_domain else _elsewhere(access, Access.FETCH)
+            for v, how in self._stored_inputs[maker]:
+                reached[v, here if how is same else _elsewhere(here, how)] = None
         return list(reached)
 
     def _find_stored(self) -> None:
         """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers; ``levels``: distance
         from the end in SubStages, 0 for what nothing reads, +1 across every edge that cannot be fused."""
         self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
-        self._reached: dict[Function, list[tuple[Variable, Access]]] = {}  # what a recomputed Function reads
         for f in self.order:
             if f in self.recomputed:
-                self._reached[f] = self._beyond_recomputed(f, f.output.domain)
+                self._stored_inputs[f] = self._reads(f)
         wanted: set[Function] = {r.creator for r in self.roots if r.creator in self.position}
         self.users: dict[Function, list[Function]] = {f: [] for f in self.order}
         self.levels = dict.fromkeys(self.order, 0)
@@ -139,7 +133,7 @@ class Analysis:
             if f not in wanted:
                 continue
             level = self.levels[f]
-            joins = iteration_domain(f) if isinstance(f, (PixelFunction, ScatterFunction)) else None
+            joins = f.working_domain if isinstance(f, (PixelFunction, ScatterFunction)) else None
             for x, access in self.stored_inputs(f):
                 maker = x.creator
                 if maker not in self.position:
@@ -163,25 +157,20 @@ class Analysis:
     def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
         """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known`` ones."""
         found: set[Function] = set()
+        recomputed, inlined, same = self.recomputed, self.inlined, Access.SAME_PIXEL
         stack = [function]
         while stack:
             f = stack.pop()
             if f in found or f in known:
                 continue
             found.add(f)
-            for x, access in zip(f.inputs, f.access, strict=True):
-                maker = x.creator
-                if maker is None or access is not Access.SAME_PIXEL:
-                    continue
-                again = maker in self.recomputed or maker in self.inlined.functions
-                if again and self._here(maker, domain):
+            for _, maker, access, _ in f.edges:
+                if access is same and (
+                    (maker in recomputed and maker.output.domain == domain)
+                    or (maker in inlined.functions and inlined.at(maker, domain))
+                ):
                     stack.append(maker)
         return found
-
-    def _here(self, function: Function, domain: Domain) -> bool:
-        """Whether a shader over ``domain`` makes the value of a Function at its own pixel."""
-        here = function in self.recomputed and function.output.domain == domain
-        return here or self.inlined.at(function, domain)
 
 
 def _elsewhere(how: Access, access: Access) -> Access:

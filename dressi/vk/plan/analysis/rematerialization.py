@@ -21,7 +21,6 @@ from ..lists import LISTED
 from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
 from ..model.walks import calls, iterations
-from ..substage import iteration_domain
 from .known_values import HIT_NOTHING, adds_nothing, values_where
 
 LARGEST_BODY = 128
@@ -48,7 +47,7 @@ class _Reading(NamedTuple):
     """What a cone reads of another Function: texels, those of one tile where a loop runs over tiles, and evaluations that
     one invocation asks for."""
 
-    maker: Function
+    maker: Function | None
     texels: float
     repeats: float
 
@@ -76,18 +75,19 @@ class Recomputing:
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
         for f in order:
-            for x in dict.fromkeys(f.inputs):
-                if x.creator in self.users:
-                    self.users[x.creator].append(f)
+            for maker in dict.fromkeys(edge.maker for edge in f.edges):
+                if maker in self.users:
+                    self.users[maker].append(f)
+        self.most = min(LONGEST_LOOP, model.longest_walk)
         self.clonable = {f for f in order if self._clonable(f)}
         self.operations = {f: operations(f) for f in self.clonable}
         self.inputs = {f: self._over_same_pixels(f) for f in order if f in self.clonable}
         self.chain = self._chains()
         self.sparse = sparse
+        self.small = {f for f, chain in self.chain.items() if self._rounds(f) * chain <= model.stage}
         self.near: set[Function] = set()  # what shares a shader with a user
         self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
         self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
-        self.most = min(LONGEST_LOOP, model.longest_walk)
         self.cones: dict[Function, tuple[tuple[Function, ...], float, list[_Reading]]] = {}
 
     def run(self) -> set[Function]:
@@ -130,14 +130,13 @@ class Recomputing:
         """The makers of inputs that a Function computes again: at its own pixel, and in how many calls at others."""
         near: list[Function] = []
         far: list[tuple[Function, float]] = []
-        domain = iteration_domain(f)
-        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
-            if x.creator is None or x.creator not in again:
+        for k, edge in enumerate(f.edges):
+            if edge.maker not in again:
                 continue
-            if access is Access.SAME_PIXEL and x.domain == domain:
-                near.append(x.creator)
+            if edge.near:
+                near.append(edge.maker)
             else:
-                far.append((x.creator, calls(f, k)))
+                far.append((edge.maker, calls(f, k)))
         return near, far
 
     # ---- the decision
@@ -170,15 +169,20 @@ class Recomputing:
         (width, height), _ = f.output.domain
         return self.model.rounds(width * height)
 
-    def _over_same_pixels(self, f: Function) -> list[tuple[int, Variable, Function | None, bool]]:
-        """Inputs that cost something: (number, Variable, its maker, whether the maker can join the cone)."""
+    def _over_same_pixels(self, f: Function) -> list[tuple[Function | None, float, _Reading | None]]:
+        """Inputs that cost something: (maker, operations of fetching them, reading); no reading of makers that can join
+        the cone."""
         found = []
-        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
-            if access is Access.SAME_PIXEL and self.constant(x.creator, f.output.domain):
+        for k, (x, maker, access, near) in enumerate(f.edges):
+            if access is Access.SAME_PIXEL and self.constant(maker, f.output.domain):
                 continue
-            maker = x.creator if x.creator in self.users else None
-            same = access is Access.SAME_PIXEL and x.domain == f.output.domain
-            found.append((k, x, maker, same and maker in self.clonable))
+            if near and maker in self.clonable:
+                found.append((maker, 0.0, None))
+                continue
+            count = 1.0 if access is Access.SAME_PIXEL else fetches(f, k)
+            cost = count * self.model.fetch * len(x.vtype.planes)
+            known = maker if maker in self.users else None
+            found.append((known, cost, _Reading(known, count, self._repeats(f, k, access))))
         return found
 
     def _chains(self) -> dict[Function, float]:
@@ -186,8 +190,8 @@ class Recomputing:
         chain: dict[Function, float] = {}
         for f, inputs in self.inputs.items():
             total = self.operations[f]
-            for _, _, maker, joins in inputs:
-                total += chain[maker] if joins and maker is not None else self.model.fetch
+            for maker, _, reading in inputs:
+                total += chain[maker] if reading is None else self.model.fetch
             chain[f] = total
         return chain
 
@@ -198,27 +202,24 @@ class Recomputing:
         found: dict[Function, None] = {}
         reads: list[_Reading] = []
         cost = 0.0
-        heap = [(-self.position[f], f)]
+        heap = [-self.position[f]]
         queued = {f}
         while heap and len(found) <= LARGEST_CONE:  # users before their makers
-            g = heapq.heappop(heap)[1]
-            small = self._rounds(g) * self.chain[g] <= self.model.stage
-            if g is not f and not small and not all(u in found for u in self.users[g]):
+            g = self.order[-heapq.heappop(heap)]
+            if g is not f and g not in self.small and not all(u in found for u in self.users[g]):
                 cost += self.model.fetch * len(g.output.vtype.planes)
                 reads.append(_Reading(g, 1.0, 1.0))
                 continue
             found[g] = None
             cost += self.operations[g]
-            for k, x, maker, joins in self.inputs[g]:
-                if joins and maker is not None:
-                    if maker not in queued:
-                        queued.add(maker)
-                        heapq.heappush(heap, (-self.position[maker], maker))
-                    continue
-                count = 1.0 if g.access[k] is Access.SAME_PIXEL else fetches(g, k)
-                cost += count * self.model.fetch * len(x.vtype.planes)
-                if maker is not None:
-                    reads.append(_Reading(maker, count, self._repeats(g, k, g.access[k])))
+            for maker, fetching, reading in self.inputs[g]:
+                cost += fetching
+                if reading is not None:
+                    if maker is not None:
+                        reads.append(reading)
+                elif maker not in queued:
+                    queued.add(maker)
+                    heapq.heappush(heap, -self.position[maker])
         self.cones[f] = tuple(found), cost, reads
         return self.cones[f]
 
@@ -230,11 +231,10 @@ class Recomputing:
 
     def _consume(self, f: Function) -> None:
         """A Function that is packed reads its inputs."""
-        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
-            maker = x.creator
+        for k, (x, maker, access, near) in enumerate(f.edges):
             if maker not in self.users:
                 continue
-            if self._near(maker, f, access):
+            if near and self._near(maker, f):
                 self.near.add(maker)
             else:
                 self.far[maker] += self._evaluations(f, k, x, access)
@@ -247,20 +247,18 @@ class Recomputing:
             return max([1.0, *(float(g.iterations) for g in functions)])
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
-    def _near(self, maker: Function, f: Function, access: Access) -> bool:
-        """Whether both will share a shader."""
+    def _near(self, maker: Function, f: Function) -> bool:
+        """Whether both, over the same pixels, will share a shader."""
         return (
-            access is Access.SAME_PIXEL
-            and isinstance(maker, PixelFunction)
+            isinstance(maker, PixelFunction)
             and isinstance(f, (PixelFunction, ScatterFunction))
             and f not in self.sparse
-            and maker.output.domain == iteration_domain(f)
             and self.levels[maker] == self.levels[f]
         )
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
-        (width, height), _ = iteration_domain(f)
+        (width, height), _ = f.working_domain
         invocations, count = width * height, LISTED if f in self.sparse else 1.0
         if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -69,32 +70,32 @@ class DeviceModel:
     prefers_dispatches: bool = False
     prefers_attachments: bool = True
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """Operations a second of work on each pixel, in the shaders that the device prefers."""
         return self.compute_rate if self.prefers_dispatches else self.fragment_rate
 
-    @property
+    @cached_property
     def operation(self) -> float:
         """Seconds of one operation of one invocation while all lanes are busy."""
         return self.lanes / self.rate
 
-    @property
+    @cached_property
     def fetch(self) -> float:
         """Operations in the time of fetching a texel."""
         return self.rate / self.fetch_rate
 
-    @property
+    @cached_property
     def store(self) -> float:
         """Operations in the time of writing a texel."""
         return self.rate / (self.image_store_rate if self.prefers_dispatches else self.store_rate)
 
-    @property
+    @cached_property
     def stage(self) -> float:
         """Operations of one invocation in the time that a render pass and its barrier take by themselves."""
         return (self.render_pass + self.barrier) / self.operation
 
-    @property
+    @cached_property
     def wide(self) -> bool:
         """Whether the invocations of a workgroup run at the same time, so that waiting for each other costs them little.
         CPU drivers run them one after the other."""

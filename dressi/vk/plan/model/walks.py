@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeGuard
 
-from ....ad.graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from ....ad.graph import Function, RasterFunction, ReduceFunction, Variable
 from ....ad.graph.work import UNROLLED
 from ....ad.types import Access
 
@@ -45,15 +45,12 @@ class Walks:
         are Functions of the same shader, which count for themselves."""
         if f in self._of:
             return self._of[f]
-        domain = f.source if isinstance(f, ScatterFunction) else f.output.domain
         own = total = self._longer.get(f, iterations(f, self._most))
         if isinstance(f, RasterFunction) and f.fragment is not None:
             total += sum(g.iterations for g in f.fragment.functions)
-        for x, access in zip(f.inputs, f.access, strict=True):
-            near = access is Access.SAME_PIXEL
-            if x.creator is None or (near and x.domain == domain) or self._stored(x):
-                continue
-            total += self._making(x) * (1 if near else max(own, 1))
+        for x, maker, access, near in f.edges:
+            if not (near or maker is None or self._stored(x)):
+                total += self._making(x) * (1 if access is Access.SAME_PIXEL else max(own, 1))
         self._of[f] = total
         return total
 
@@ -83,14 +80,11 @@ class Calls:
         """Functions in the calls of one Function; 0 if it calls none."""
         if f in self._of:
             return self._of[f]
-        domain = f.source if isinstance(f, ScatterFunction) else f.output.domain
         total = 0.0
-        for k, (x, access) in enumerate(zip(f.inputs, f.access, strict=True)):
-            near = access is Access.SAME_PIXEL
-            if x.creator is None or (near and x.domain == domain) or self._stored(x):
-                continue
-            sites = UNROLLED + 1 if unrolls(f, self._stored) else 1
-            total += sites * calls(f, k) * self._making(x)
+        for k, (x, maker, _, near) in enumerate(f.edges):
+            if not (near or maker is None or self._stored(x)):
+                sites = UNROLLED + 1 if unrolls(f, self._stored) else 1
+                total += sites * calls(f, k) * self._making(x)
         self._of[f] = total
         return total
 
@@ -129,7 +123,5 @@ def _at_same_pixel(v: Variable, stored: Callable[[Variable], bool]) -> list[Func
         if f is None or f in cone:
             continue
         cone[f] = None
-        for x, access in zip(f.inputs, f.access, strict=True):
-            if access is Access.SAME_PIXEL and x.domain == f.output.domain and not stored(x):
-                stack.append(x)
+        stack += [x for x, maker, _, near in f.edges if near and maker is not None and not stored(x)]
     return list(cone)

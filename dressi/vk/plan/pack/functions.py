@@ -11,14 +11,15 @@ from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction
 from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..lowering.fragment_value import FragmentValue
-from ..substage import SubStage, iteration_domain
+from ..substage import SubStage
 from .group import Counts, DoesNotFit, Group, misfits
 
 CROWDED = 16
 """Functions that are refused because the shader would grow too long, before a SubStage is closed."""
 FIRST_FIT = 1000
 """After so many refused Functions in a row a SubStage is closed."""
-
+FEW = 8
+"""Functions that do not fit, up to which what is computed again is decided anew, and how often in all."""
 
 Entry = tuple[int, int, Function]
 """(level, -position, Function): a ready Function, sorted by when it is its turn."""
@@ -38,35 +39,75 @@ def one_function_each(_: Sequence[SubStage], context: Context) -> list[SubStage]
 
 def as_subpasses(s: SubStage, context: Context) -> list[SubStage] | None:
     """The Functions of a SubStage as several that can all be subpasses; None if one of them cannot."""
-    parts = _pack(context.analysis, context, True, s.functions, dispatch=False)
+    parts = _pack(Counts(context.analysis, context), True, s.functions, dispatch=False)
     fit = all(context.limits.violation(part.as_subpass()) is None for part in parts)
     return parts if fit else None
 
 
 def _packed(context: Context, fuse: bool) -> list[SubStage]:
-    """SubStages of all Functions. If a Function exceeds the limits together with what it computes again, that is stored:
-    for one Function at first, then for twice as many each time, since an analysis takes as long as packing."""
-    analysis, most = context.analysis, 1
+    """SubStages of all Functions."""
+    counts = Counts(context.analysis, context)
     while True:
+        counts = _fitting(counts, context)
         try:
-            return _pack(analysis, context, fuse, analysis.packed, context.options.choose_lowering)
-        except DoesNotFit as error:
-            if not _again(analysis, error.function):
+            return _pack(counts, fuse, counts.analysis.packed, context.options.choose_lowering)
+        except DoesNotFit as error:  # Functions that have to share a shader
+            again = _again(counts.analysis, error.function)
+            if not again:
                 raise
-            others = misfits(analysis, context) if most > 1 else []
-            large = [*dict.fromkeys((error.function, *reversed(others)))][:most]
-            analysis = analysis.storing(frozenset().union(*(_again(analysis, f) for f in large)))
-            most *= 2
+            counts = Counts(counts.analysis.storing(again), context)
+
+
+def _fitting(counts: Counts, context: Context) -> Counts:
+    """The analysis to pack by. If a Function exceeds the limits together with what it computes again, that is stored:
+    at once for all Functions that have nothing of it in common, and for twice as many each time. Those that read something
+    else by that are tried again.
+
+    What is computed again besides is decided anew while no more than ``FEW`` Functions do not fit, and ``FEW`` times at most:
+    a decision takes as long as packing.
+    """
+    decided, most = 0, 1
+    tried = counts.analysis.packed
+    while True:
+        before = counts.analysis
+        tried = [f for f in tried if _again(before, f)]
+        large = misfits(tried, counts, context.options.choose_lowering)
+        if not large:
+            return counts
+        some = {*_apart(large, before), *large[-most:]}
+        stored = frozenset().union(*(_again(before, f) for f in some))
+        decided = decided + 1 if len(large) <= FEW else FEW + 1
+        now = before.storing(stored) if decided <= FEW else before.recomputing_less(stored)
+        counts, most = Counts(now, context), 2 * most
+        packed, left = {*before.packed}, {*large}
+        tried = [
+            f
+            for f in now.packed
+            if f in left or f not in packed or now.stored_inputs(f) != before.stored_inputs(f)
+        ]
+
+
+def _apart(functions: Sequence[Function], analysis: Analysis) -> list[Function]:
+    """Those of the Functions, the last ones first, that compute nothing again which one before them does."""
+    found, reached = [], set[Function]()
+    for f in reversed(functions):
+        own, stack = set[Function](), [f]
+        while stack:
+            new = _again(analysis, stack.pop()) - own
+            own |= new
+            stack += new
+        if reached.isdisjoint(own):
+            found.append(f)
+            reached |= own
+    return found
 
 
 def _again(analysis: Analysis, f: Function) -> frozenset[Function]:
     """The makers of inputs that a Function computes again."""
-    return analysis.recomputed.intersection(x.creator for x in f.inputs)
+    return analysis.recomputed.intersection(edge.maker for edge in f.edges)
 
 
-def _pack(
-    analysis: Analysis, context: Context, fuse: bool, functions: Sequence[Function], dispatch: bool
-) -> list[SubStage]:
+def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: bool) -> list[SubStage]:
     """SubStages of the Functions (producers first), in the order of execution.
 
     dispatch: a SubStage that would exceed the attachments of a subpass becomes a compute shader, which may have more
@@ -83,6 +124,7 @@ def _pack(
     fewest planes of others, if that saves more than a Stage takes: they have no scatter left to join, so that they share a
     shader with what is given back.
     """
+    analysis = counts.analysis
     levels = analysis.levels
     inside = set(functions)
     drawn = {f: f.raster for f in functions if isinstance(f, FragmentValue)}
@@ -132,9 +174,8 @@ def _pack(
             if f not in waiting:
                 push(f)
 
-    scatters = Counter(iteration_domain(f) for f in functions if isinstance(f, ScatterFunction))
-    moved = context.cost.store + context.cost.fetch
-    counts = Counts(analysis, context)
+    scatters = Counter(f.working_domain for f in functions if isinstance(f, ScatterFunction))
+    moved = counts.cost.store + counts.cost.fetch
     closed: list[SubStage] = []
     while ready:
         key = min(ready, key=lambda k: (_texels(k[1]), *ready[k][0][:2]))
@@ -166,7 +207,7 @@ def _pack(
             taken.append((entry[2], freed))
             if group.fits:
                 crossing = group.crossing(pending) if last else 0
-                fitted = len(taken), crossing * moved * context.cost.rounds(_texels(group.domain)[0])
+                fitted = len(taken), crossing * moved * counts.cost.rounds(_texels(group.domain)[0])
                 cheapest = min(fitted, cheapest, key=lambda one: one[1])
             if not fuse or group.rasterizes:
                 break
@@ -174,7 +215,7 @@ def _pack(
                 heapq.heappush(heap, entry)
         for entry in _put_back(ready, key, heap, group.scatters) + refused:
             heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
-        kept = (cheapest if fitted[1] - cheapest[1] > context.cost.stage else fitted)[0]
+        kept = (cheapest if fitted[1] - cheapest[1] > counts.cost.stage else fitted)[0]
         if kept < len(taken):
             give_back(taken[kept:])
             group = Group(counts, dispatch)
@@ -200,5 +241,5 @@ def _texels(domain: Domain) -> tuple[int, int]:
 
 def _key(analysis: Analysis, f: Function) -> tuple:
     """What ready Functions of one SubStage have in common; rasters and scatters start one each."""
-    domain = iteration_domain(f)
+    domain = f.working_domain
     return (PixelFunction, domain) if isinstance(f, PixelFunction) else (analysis.position[f], domain)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from functools import singledispatch
+from typing import NamedTuple
 
 from ....ad.graph import (
     Domain,
@@ -34,7 +35,6 @@ from ..substage import (
     SubStage,
     Undecided,
     Work,
-    iteration_domain,
     resources,
 )
 
@@ -90,32 +90,50 @@ def _(function: RasterFunction | FragmentValue) -> Work:
     return Raster()
 
 
+class Shares(NamedTuple):
+    """What one Function adds to a shader: iterations of loops, Functions in what it makes again at other texels, and loops,
+    those in what it makes again included."""
+
+    iterations: int
+    called: float
+    loops: float
+
+
 class Counts:
     """What the groups of a schedule share: what is stored, and how much each Function makes again."""
 
     def __init__(self, analysis: Analysis, context: Context):
-        again = analysis.recomputed | analysis.inlined.functions
-        self.analysis, self.limits = analysis, context.limits
+        again, recomputed = analysis.recomputed | analysis.inlined.functions, analysis.recomputed
+        self.analysis, self.limits, self.cost = analysis, context.limits, context.cost
         self.wide = context.cost.wide
         self.largest = LARGEST_SHADER * (1 if self.wide else 2)
         self.ahead = None if context.cost.wide else context.limits.times(AHEAD)
         self.roots = frozenset(analysis.roots)
         self.updates = frozenset(new for _, new in context.updates)
-        self.walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
-        self.calls = Calls(lambda v: v.creator not in analysis.recomputed)
-        self.nested = Calls(lambda v: v.creator not in analysis.recomputed, loops)
+        self._walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
+        self._calls = Calls(lambda v: v.creator not in recomputed)
+        self._nested = Calls(lambda v: v.creator not in recomputed, loops)
+        self._shares: dict[Function, Shares] = {}
+
+    def shares(self, f: Function) -> Shares:
+        """Counted once for all groups."""
+        found = self._shares.get(f)
+        if found is None:
+            own = loops(f) + self._nested.of(f)
+            found = self._shares[f] = Shares(self._walks.of(f), self._calls.of(f), own)
+        return found
 
     def length(self, functions: Iterable[Function]) -> int:
         """Of a shader with these Functions, in Functions that drivers compile fast."""
         return sum(1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW for f in functions)
 
 
-def misfits(analysis: Analysis, context: Context) -> list[Function]:
+def misfits(functions: Iterable[Function], counts: Counts, dispatch: bool) -> list[Function]:
     """The Functions that exceed a limit even alone."""
-    counts, found = Counts(analysis, context), []
-    for f in analysis.packed:
+    found = []
+    for f in functions:
         try:
-            Group(counts, context.options.choose_lowering).accept(f)
+            Group(counts, dispatch).accept(f)
         except DoesNotFit:
             found.append(f)
     return found
@@ -147,12 +165,14 @@ class Group:
     def accept(self, f: Function) -> bool:
         """Take ``f`` in if it fits. Raises PlanError when it does not fit even alone."""
         if not self.members:
-            self.work, self.domain = work_of(f), iteration_domain(f)
+            self.work, self.domain = work_of(f), f.working_domain
         if f.output in self.fetched or (self.members and f.output.domain != self.domain):
             return False  # a member reads other texels of it
         body = self.analysis.body_of(f, self.domain, self.body)
-        called = self.called + sum(self.counts.calls.of(g) for g in body)
-        more = sum(loops(g) + self.counts.nested.of(g) for g in body)
+        looping, called, more = self.looping, self.called, 0.0
+        for g in body:
+            share = self.counts.shares(g)
+            looping, called, more = looping + share.iterations, called + share.called, more + share.loops
         length = self.length + self.counts.length(body)
         long = length > self.counts.largest or called > LARGEST_CALLS
         long |= more > 0 and self.loops + more > LARGEST_LOOPS
@@ -180,7 +200,6 @@ class Group:
             u not in self.members for u in self.analysis.users[f]
         )
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
-        looping = self.looping + sum(self.counts.walks.of(g) for g in body)
 
         used: dict[str, int] = {}
 
