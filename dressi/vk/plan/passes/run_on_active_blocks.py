@@ -274,7 +274,8 @@ class _Choice:
                 return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read inside of the blocks and at the reader's own pixel. A raster that hits nothing
+        """Whether an image is only read under the same list and at the reader's own pixel. A list of fewer blocks does not do
+        yet: with it steps of texture rounds differ from dense ones. A raster that hits nothing
         outside of them may read it there: it discards those fragments."""
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
             return False
@@ -282,18 +283,11 @@ class _Choice:
         return all(
             not elsewhere
             and (
-                self._within(self.chosen.get(s), blocks)
+                self.chosen.get(s) is blocks
                 or (isinstance(s.work, Raster) and s.functions[0].output in known)
             )
             for s, elsewhere in self.readers.get(v, ())
         )
-
-    def _within(self, part: ActiveBlocks | None, blocks: ActiveBlocks) -> bool:
-        """Whether all blocks of a list are among ``blocks``: what decides it is quiet outside of these."""
-        if part is None or part.domain != blocks.domain:
-            return False
-        known = self._values(blocks)
-        return all(v in known and known[v] == value for v, value in part.quiet)
 
     # ---- what it costs
     def _filled(self, s: SubStage) -> list[Variable]:
