@@ -63,8 +63,8 @@ class AxisWork(Work):
 
     associative: bool = False
     unrolled: str | Any = ""
-    """A snippet of the same value to the bit whose loop takes ``UNROLLED`` texels an iteration, and the rest one by one. Planners
-    choose it where the input takes little to make."""
+    """A snippet of the same value to the bit whose one loop takes ``UNROLLED`` texels an iteration; no loop takes the rest.
+    Planners choose it where the input takes little to make."""
 
     axis: str
     if TYPE_CHECKING:

@@ -51,15 +51,12 @@ class Reduce(ReduceFunction):
         return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ {update} }}"
 
     def _unrolled(self, first: str, update: Callable[[str], str]) -> str:
-        """The loop from 0 with ``UNROLLED`` texels in an iteration: they are read before any is used."""
-        count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
-        names = [f"x{k}" for k in range(UNROLLED)]
+        """The loop from 0 with ``UNROLLED`` texels in an iteration, which are read before any is used; the rest one by one."""
+        names, end = [f"x{k}" for k in range(UNROLLED)], self.extent - self.extent % UNROLLED
         read = " ".join(f"$type {name} = {self._read(f'i + {k}')};" for k, name in enumerate(names))
         used = " ".join(f"{{ {update(name)} }}" for name in names)
-        return (
-            f"$y = {first};\nint i = 0;\nfor (; i + {UNROLLED - 1} < {count}; i += {UNROLLED}) {{ {read} {used} }}\n"
-            f"for (; i < {count}; ++i) {{ {update(self._read('i'))} }}"
-        )
+        rest = " ".join(f"{{ {update(self._read(str(k)))} }}" for k in range(end, self.extent))
+        return f"$y = {first};\nfor (int i = 0; i < {end}; i += {UNROLLED}) {{ {read} {used} }}\n{rest}"
 
     @property
     def _axis(self) -> int:

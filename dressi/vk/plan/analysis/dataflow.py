@@ -51,7 +51,7 @@ class Analysis:
         self._find_stored()
         if cost is not None:
             kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
-            sparse = under_draws(self.order)
+            sparse = under_draws(self.order, self.roots)
             choice = Recomputing(self.packed, self.levels, kept, trivial, self.inlined.at, cost, sparse)
             self.recomputed = frozenset(choice.run())
             if self.recomputed:

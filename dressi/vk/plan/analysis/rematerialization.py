@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ class Recomputing:
 
     levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
     any case.  trivial: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
-    sparse: scatters ``under_draws``.
+    sparse: what is only needed ``under_draws``.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Recomputing:
         self.sparse = sparse
         self.small = {f for f, chain in self.chain.items() if self._rounds(f) * chain <= model.stage}
         self.near: set[Function] = set()  # what shares a shader with a user
+        self.under: set[Function] = set()  # what would, were the user not one of the sparse
         self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
         self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
         self.cones: dict[Function, tuple[tuple[Function, ...], float, list[_Reading]]] = {}
@@ -143,7 +144,7 @@ class Recomputing:
     def _pays(self, f: Function, evaluations: float) -> bool:
         if f not in self.clonable or math.isinf(evaluations):
             return False
-        cone, cost, _ = self._cone(f)
+        cone, cost, reads = self._cone(f)
         loops = sum(iterations(g, self.most) for g in cone)
         if loops and loops * self.repeats[f] > self.most:
             return False
@@ -154,9 +155,20 @@ class Recomputing:
         planes = len(f.output.vtype.planes)
         rounds = self._rounds(f)
         stored = rounds * planes * self.model.store
-        if f not in self.near:
+        if not self._shares_shader(f, reads):
             stored += rounds * cost + self.model.stage
         return evaluations * (cost - planes * self.model.fetch) <= stored
+
+    def _shares_shader(self, f: Function, reads: Iterable[_Reading]) -> bool:
+        """Whether a shader would make the value beside others: with a user; or, where only sparse users are near, with a maker
+        that is too dear to be computed again."""
+        if f in self.near or f not in self.under:
+            return f in self.near
+        least = self.model.fetch + self.model.store
+        makers = (
+            r.maker for r in reads if r.maker in self.clonable and r.maker.output.domain == f.output.domain
+        )
+        return any(self._cone(g)[1] > least * len(g.output.vtype.planes) for g in makers)
 
     def _clonable(self, f: Function) -> bool:
         return (
@@ -234,9 +246,11 @@ class Recomputing:
         for k, (x, maker, access, near) in enumerate(f.edges):
             if maker not in self.users:
                 continue
-            if near and self._near(maker, f):
+            near = near and self._near(maker, f)
+            if near and (f not in self.sparse or maker in self.sparse):
                 self.near.add(maker)
             else:
+                self.under.update((maker,) if near else ())
                 self.far[maker] += self._evaluations(f, k, x, access)
                 self.repeats[maker] = max(self.repeats[maker], self._repeats(f, k, access))
 
@@ -252,7 +266,6 @@ class Recomputing:
         return (
             isinstance(maker, PixelFunction)
             and isinstance(f, (PixelFunction, ScatterFunction))
-            and f not in self.sparse
             and self.levels[maker] == self.levels[f]
         )
 
@@ -274,14 +287,21 @@ class Recomputing:
         return self.model.rounds(invocations) * count
 
 
-def under_draws(order: Iterable[Function]) -> set[Function]:
-    """The scatters that add nothing where a raster of a list of live faces draws nothing: they visit few pixels, and share no
-    shader with work on all."""
-    order = list(order)
+def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Function]:
+    """The scatters that add nothing where a raster of a list of live faces draws nothing, and what only they read: they visit
+    few pixels, and share no shader with work on all."""
     rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
     scatters = [f for f in order if isinstance(f, ScatterFunction)]
     found: set[Function] = set()
     for raster in rasters if scatters else ():
         known = values_where(order, {raster: HIT_NOTHING})
         found.update(f for f in scatters if adds_nothing(f, known))
+    everywhere = set(roots)
+    for f in reversed(order if found else ()):
+        if f in found:
+            everywhere.add(f.inputs[0])  # the bound
+        elif f.output in everywhere or not isinstance(f, PixelFunction):
+            everywhere.update(f.inputs)
+        else:
+            found.add(f)
     return found

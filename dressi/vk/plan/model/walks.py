@@ -83,7 +83,7 @@ class Calls:
         total = 0.0
         for k, (x, maker, _, near) in enumerate(f.edges):
             if not (near or maker is None or self._stored(x)):
-                sites = UNROLLED + 1 if unrolls(f, self._stored) else 1
+                sites = UNROLLED + f.extent % UNROLLED if unrolls(f, self._stored) else 1
                 total += sites * calls(f, k) * self._making(x)
         self._of[f] = total
         return total
@@ -96,7 +96,7 @@ class Calls:
 
 def unrolls(f: Function, stored: Callable[[Variable], bool]) -> TypeGuard[ReduceFunction]:
     """Whether a shader has the loop of a Function unrolled: its texels are stored, or made of few Functions and no others."""
-    if not isinstance(f, ReduceFunction) or not f.unrolled or f.axis == "n":
+    if not isinstance(f, ReduceFunction) or not f.unrolled or f.axis == "n" or f.extent < UNROLLED:
         return False  # tiles are few
     (x,) = f.inputs
     made = [] if x.creator is None or stored(x) else _at_same_pixel(x, stored)

@@ -13,9 +13,7 @@ float dressi_make1(ivec2 pixel, int tile) {
   precise float dressi_x2;
   { precise float lost = float(0);
 dressi_x2 = float(0);
-int i = 0;
-for (; i + 3 < ivec2(4, 3).y; i += 4) { float x0 = dressi_make2(ivec2(pixel.x, i + 0), tile); float x1 = dressi_make2(ivec2(pixel.x, i + 1), tile); float x2 = dressi_make2(ivec2(pixel.x, i + 2), tile); float x3 = dressi_make2(ivec2(pixel.x, i + 3), tile); { precise float t = x0 - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } { precise float t = x1 - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } { precise float t = x2 - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } { precise float t = x3 - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } }
-for (; i < ivec2(4, 3).y; ++i) { precise float t = dressi_make2(ivec2(pixel.x, i), tile) - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } }
+for (int i = 0; i < ivec2(4, 3).y; ++i) { precise float t = dressi_make2(ivec2(pixel.x, i), tile) - lost; precise float sum = dressi_x2 + t; lost = (sum - dressi_x2) - t; dressi_x2 = sum; } }
   return dressi_x2;
 }
 float dressi_make0(ivec2 pixel, int tile) {
