@@ -86,6 +86,7 @@ class RasterFunction(Function):
 
     fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint",
               "covering")  # fmt: skip
+    quiet = -1
     indexed: bool
     masked: bool
     size: Size

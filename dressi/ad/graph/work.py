@@ -25,6 +25,10 @@ class Work:
                     iterations, without an error.
     ``fetches``     texels of each FETCH input that one evaluation reads; ``math.inf``, the default, if it depends on the
                     data. An input of which few texels are read may be computed again instead of stored.
+    ``footprint``   how far from its own texel, along either axis, an evaluation reads FETCH inputs of the output's domain;
+                    ``math.inf``, the default, if that is not bounded. What is known that far around is known to it.
+    ``quiet``       the value of the output at nearly all texels, where there is one: what follows from it is only computed
+                    on blocks of texels that have another value. None, the default, if it has no such value.
 
     >>> class Blur(PixelFunction):
     ...     access, operations, fetches = (Access.FETCH,), 4.0, 2.0
@@ -40,6 +44,10 @@ class Work:
     """The number of the input, IVEC2 (first, count), whose counts are the iterations. If that is a leaf, they follow what
     is sent to it."""
     fetches: float | Any = math.inf
+    footprint: float | Any = math.inf
+    quiet: float | None = None
+    stores_inputs: bool = False
+    """Whether its inputs are stored in any case, and not computed again."""
     if TYPE_CHECKING:
         access: Any
 

@@ -35,6 +35,7 @@ from typing import NamedTuple
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
+from ...ad.ops.pixel.shortcut import shortcut
 from ...errors import InputError
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .edges.around_edges import rasterize_edges
@@ -45,7 +46,7 @@ from .edges.occlusion import FacePlanes
 from .edges.seam_faces import Step
 from .edges.seams import DOWN, RIGHT, nearest_seam, seam_pixels, surface_at
 from .edges.sides import edge_sides, ends_of, seen_ends
-from .edges.stored import Stored
+from .edges.stored import Stored, StoredGradient
 from .form import Form, Silhouette
 
 
@@ -56,13 +57,18 @@ class Pair(NamedTuple):
     """FLOAT mask: an edge or a seam."""
     seam: Variable
     """FLOAT mask: a seam."""
-    across: Variable
-    """FLOAT, 1/2 - x: the share of the neighbour's surface that the pixel takes or, if negative, the share of the pixel's
-    surface that the neighbour takes. 0 where nothing passes; differentiable in position."""
+    rest: Variable
+    """FLOAT, 2 - x, 0 where nothing passes; differentiable in position."""
     surface: Surface
     """The surface that is taken, at x. Differentiable in position."""
     background: Variable
     """FLOAT mask: the background is taken."""
+
+    @property
+    def across(self) -> Variable:
+        """FLOAT, 1/2 - x: the share of the neighbour's surface that the pixel takes or, if negative, the share of the pixel's
+        surface that the neighbour takes. 0 where nothing passes; differentiable in position."""
+        return _across(self.rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +95,11 @@ class Antialiased(Silhouette):
     def antialias(self, picture: Variable) -> Variable:
         """The hard ``picture`` (a float image) with its silhouettes blended: pixels take the colours of their neighbours.
         Differentiable in picture and positions."""
-        shares, scale, total = _shares(self.across)
+        near, shares, scale, total = _shares(self.pairs)
         result = picture * (1.0 - total * scale)
         for share, (dx, dy), step in shares:
             result = result + F.shift(picture, dx * step, dy * step) * (share * scale)
-        return result
+        return F.select(near, result, picture)
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """The shaded ``surfaces`` (a float image each) before the background (a colour or an image, default black), with
@@ -107,7 +113,7 @@ class Antialiased(Silhouette):
         picture = F.select(self.hard, colours[0], far)
         if len(colours) == 1:
             return self.antialias(picture)
-        shares, scale, total = _shares(self.across)
+        near, shares, scale, total = _shares(self.pairs)
         result = picture * (1.0 - total * scale)
         for k, (share, (dx, dy), step) in enumerate(shares):
             pair = self.pairs[k // 2]
@@ -116,7 +122,7 @@ class Antialiased(Silhouette):
             if step > 0:
                 taken, behind = (F.shift(v, dx, dy, "zero") for v in (taken, behind))
             result = result + (taken + behind * far) * (share * scale)
-        return result
+        return F.select(near, result, picture)
 
 
 def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams: bool = True) -> Antialiased:
@@ -144,16 +150,16 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams
             place = Crossing(seen, own, away, side, axis).output
             return (place + GRID) * (0.5 / (1 + 2 * GRID)), F.less(place, BEYOND)
 
-        edge = rasterize_edges(mesh, edges, on_both, reach, fragment)
-        by_edge = covered(edge)
-        if planes is None or seams is None:
-            across = _across(mesh, edges, edge, axis)
-            return _pair(mesh, edges, by_edge, F.constant(0.0), across, step)
-        seam = nearest_seam(mesh, edges, planes, seams, (step,), 1.0)
-        by_seam = F.logical_and(seam.found, F.logical_not(by_edge))
-        across = _across(mesh, edges, edge, axis)
-        across = F.select(by_edge, across, F.select(by_seam, 0.5 - seam.place, 0.0))
-        return _pair(mesh, edges, F.logical_or(by_edge, by_seam), by_seam, across, step)
+        edge = rasterize_edges(mesh, edges, F.select(_steep(ends, axis), on_both, HIDDEN), reach, fragment)
+        found, by_seam = covered(edge), F.constant(0.0)
+        rest = F.select(found, 2.0 - _place(mesh, edges, edge, axis), 0.0)
+        if planes is not None and seams is not None:
+            seam = nearest_seam(mesh, edges, planes, seams, (step,), 1.0)
+            value = Stored(F.stop_gradient(F.select(seam.found, 2.0 - seam.place, 0.0))).output
+            by_seam = F.logical_and(F.greater(value, 0.0), F.logical_not(found))
+            rest = F.select(by_seam, shortcut(value, 2.0 - seam.place), rest)
+            found = F.logical_or(found, by_seam)
+        return _pair(mesh, edges, found, by_seam, rest, step)
 
     hard = covered(mesh.face)
     pairs = between("x", RIGHT), between("y", DOWN)
@@ -162,9 +168,10 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams
 
 
 def _pair(
-    mesh: DrawnMesh, edges: EdgeList, found: Variable, seam: Variable, across: Variable, step: Step
+    mesh: DrawnMesh, edges: EdgeList, found: Variable, seam: Variable, rest: Variable, step: Step
 ) -> Pair:
-    """The pair of each pixel with the one at ``step``, by 1/2 - x."""
+    """The pair of each pixel with the one at ``step``, by 2 - x."""
+    across = _across(rest)
     way = tuple(c / mesh.size[1] for c in step)
     from_next = F.greater(across, 0.0)
     giver = F.select(from_next, F.shift(mesh.face, -step[0], -step[1]), mesh.face)
@@ -176,11 +183,11 @@ def _pair(
     face = InnerFace(giver, start, F.stop_gradient(point), *lists).output
     face = F.select(covered(face), face, giver)
     background = F.logical_and(found, F.logical_not(covered(giver)))
-    return Pair(found, seam, across, surface_at(mesh, face, point), background)
+    return Pair(found, seam, rest, surface_at(mesh, face, point), background)
 
 
-def _across(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Variable:
-    """1/2 - x of the edge that passes between the pixel and the next one, 0 without an edge."""
+def _place(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Variable:
+    """x of the edge that passes between the pixel and the next one, 0 without an edge."""
     found = covered(edge)
     _, ends = ends_of(mesh, edges, edge)
     a, b = ends.xy, ends.zw
@@ -188,20 +195,36 @@ def _across(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Vari
     along, offset = b - a, a - pixel_centres(mesh.size)
     slope = F.component(along, i) / F.select(found, F.component(along, j), 1.0)
     place = F.component(offset, i) - F.component(offset, j) * slope
-    return F.select(found, 0.5 - place * float(mesh.size[1]), 0.0)
+    return F.select(found, place * float(mesh.size[1]), 0.0)
+
+
+def _steep(ends: Variable, axis: str) -> Variable:
+    """FLOAT list: which edges may be as steep as 45 degrees relative to the axis; the rest is rounding."""
+    along = F.abs(ends.zw - ends.xy)
+    size = (along.x, along.y) if axis == "x" else (along.y, along.x)
+    return F.greater_equal(size[1], size[0] * 0.999)
+
+
+def _across(rest: Variable) -> Variable:
+    """1/2 - x where something passes, else 0."""
+    return F.select(F.greater(rest, 0.0), rest - 1.5, 0.0)
 
 
 def _shares(
-    across: tuple[Variable, Variable],
-) -> tuple[list[tuple[Variable, Step, int]], Variable, Variable]:
-    """Shares that pixels take, with the step to the next pixel of their pair and 1 when they are that pixel, -1 when they
-    are the first; the factor that limits their total to 1; the total."""
+    pairs: Sequence[Pair],
+) -> tuple[Variable, list[tuple[Variable, Step, int]], Variable, Variable]:
+    """Whether anything passes next to the pixel; shares that it takes, with the step to the next pixel of their pair and 1
+    when it is that pixel, -1 when it is the first; the factor that limits their total to 1; the total. Gradients of the
+    shares are 0 where nothing passes, if all that depends on them is chosen by the first result."""
     shares: list[tuple[Variable, Step, int]] = []
-    for pair, step in zip(across, (RIGHT, DOWN), strict=True):
-        taken = F.shift(F.maximum(-pair, 0.0), *step, "zero")
-        shares += [(F.maximum(pair, 0.0), step, -1), (taken, step, 1)]
-    total = shares[0][0] + shares[1][0] + shares[2][0] + shares[3][0]
-    return shares, 1.0 / F.maximum(total, 1.0), total
+    near, total = F.constant(0.0), F.constant(0.0)
+    for pair, step in zip(pairs, (RIGHT, DOWN), strict=True):
+        before = StoredGradient(F.shift(pair.rest, *step, "zero")).output
+        for rest, side in ((pair.rest, -1), (before, 1)):
+            share = F.maximum(_across(rest) * -float(side), 0.0)
+            shares.append((share, step, side))
+            near, total = F.logical_or(near, F.greater(rest, 0.0)), total + share
+    return near, shares, 1.0 / F.maximum(total, 1.0), total
 
 
 ANTIALIAS = Form("antialias", antialias_form)

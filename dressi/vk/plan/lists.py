@@ -10,7 +10,8 @@ from ...ad.graph import Domain, RasterFunction, Variable
 
 @dataclass(frozen=True, eq=False)
 class ActiveBlocks:
-    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there.
+    """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value there, or within
+    ``halo`` pixels of which it does.
 
     shared: whether the invocations of a workgroup look at a block together, one at each pixel; otherwise one invocation
     looks at all pixels of a block.
@@ -19,6 +20,7 @@ class ActiveBlocks:
     domain: Domain
     quiet: tuple[tuple[Variable, float], ...]
     shared: bool = False
+    halo: int = 0
     resource: ClassVar[str] = "blocks"
 
     @property
@@ -27,7 +29,32 @@ class ActiveBlocks:
         return tuple(v for v, _ in self.quiet)
 
     def __str__(self) -> str:
-        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet)
+        near = f" within {self.halo}" if self.halo else ""
+        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet) + near
+
+
+@dataclass(frozen=True, eq=False)
+class BlockHits:
+    """Where in each block of pixels ``image`` differs from its value ``quiet``: a 32-bit word a block, with a bit for each
+    column (from bit 0 on) and for each row (from bit 8 on) in which it does. Lists with halos, and those of several images,
+    are made of these, so that each image is looked at once.
+
+    shared: as in ``ActiveBlocks``.
+    """
+
+    domain: Domain
+    image: Variable
+    quiet: float
+    shared: bool = False
+    resource: ClassVar[str] = "hits"
+
+    @property
+    def decided_by(self) -> tuple[Variable, ...]:
+        """The images that decide what is in it."""
+        return (self.image,)
+
+    def __str__(self) -> str:
+        return f"{self.image} != {self.quiet:g}"
 
 
 SEGMENT = 2048
@@ -92,7 +119,7 @@ class FaceList:
         return f"{self.live} is live"
 
 
-WorkList = ActiveBlocks | FaceList
+WorkList = ActiveBlocks | BlockHits | FaceList
 
 COVERED, LISTED = 1.0, 1 / 8
 """Fragments of a raster for each pixel of its image; of one that draws a list of live faces."""

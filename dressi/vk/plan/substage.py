@@ -15,7 +15,7 @@ import numpy as np
 from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
 from ...ad.types import Sampler
 from .bindings import Binding, Range, Read
-from .lists import ActiveBlocks, FaceList, WorkList
+from .lists import ActiveBlocks, BlockHits, FaceList, WorkList
 from .model.walks import NOT_LONGER, Walks
 
 ONE = Domain((1, 1), 1)
@@ -35,10 +35,11 @@ class Work:
 
     name: ClassVar[str] = "work"
     draws: ClassVar[bool] = False
+    listed: ClassVar[str] = ""  # the field that holds the list that it makes
 
     @property
     def makes(self) -> WorkList | None:
-        return None
+        return getattr(self, self.listed) if self.listed else None
 
     @property
     def uses(self) -> tuple[WorkList, ...]:
@@ -152,14 +153,23 @@ class Reduction(Work):
 
 @dataclass(frozen=True, eq=False)
 class ListBlocks(Work):
-    """A dispatch that lists active blocks."""
+    """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one image itself."""
 
     blocks: ActiveBlocks
-    name: ClassVar[str] = "blocks"
+    hits: tuple[BlockHits, ...] = ()
+    name = listed = "blocks"
 
     @property
-    def makes(self) -> WorkList:
-        return self.blocks
+    def uses(self) -> tuple[WorkList, ...]:
+        return self.hits
+
+
+@dataclass(frozen=True, eq=False)
+class FindHits(Work):
+    """A dispatch that looks at all pixels of an image."""
+
+    hits: BlockHits
+    name = listed = "hits"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +178,7 @@ class ListFaces(Work):
 
     faces: FaceList
     name: ClassVar[str] = "list"
-
-    @property
-    def makes(self) -> WorkList:
-        return self.faces
+    listed: ClassVar[str] = "faces"
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,6 +117,7 @@ def lists_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
             yield f"it cannot run on blocks of {sparse.blocks.domain}"
         yield from (f"{v} is filled and not written" for v in sparse.fill if v not in s.outputs)
     at_hand = {r.variable for r in s.reads}.union(f.output for f in s.body)
+    at_hand.update(v for x in s.work.uses for v in x.decided_by)
     if s.work.makes is not None:
         missing = [v for v in s.work.makes.decided_by if v not in at_hand]
         yield from (f"it makes a list from {v}, which it does not have" for v in missing)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ...ad.graph import Variable
 from ..plan.glsl.blocks import words_of
+from ..plan.lists import BlockHits
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
 from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
@@ -300,7 +301,10 @@ class BuiltPlan:
 
     def _lists_of(self, s: SubStage) -> dict[str, DeviceBuffer]:
         """The lists that the shaders of a SubStage bind, by the names of their resources."""
-        return {x.resource: self._lists[x] for x in (*s.work.uses, s.work.makes) if x is not None}
+        found, made = {}, s.work.makes
+        for k, x in enumerate((*s.work.uses, *(() if made is None else (made,)))):
+            found[f"hits {k}" if isinstance(x, BlockHits) else x.resource] = self._lists[x]
+        return found
 
     def destroy(self) -> None:
         """Release the plan's own objects. Its work must have ended."""

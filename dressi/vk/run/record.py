@@ -16,6 +16,7 @@ from ..plan.lists import FaceList
 from ..plan.substage import (
     GROUP,
     Compute,
+    FindHits,
     Fragment,
     ListBlocks,
     ListFaces,
@@ -290,16 +291,15 @@ def _(work: ScatterDraw, run: Target, buffer: Any, s: SubStage, p: Pipelines, ta
     run.device.vk.vkCmdEndRenderPass(buffer)
 
 
-@_record.register
-def _(
-    work: ListBlocks, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
-) -> None:
+@_record.register(ListBlocks)
+@_record.register(FindHits)
+def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
     """An invocation or a workgroup for each block."""
     tiling = run.limits.tiling(s.domain)
     across, down = blocks_across(tiling.width), blocks_across(tiling.height)
     _bind_dispatch(run, buffer, p, "compute")
-    groups = across if work.blocks.shared else -(-across // GROUP)
-    run.dispatch(buffer, p, groups, down)
+    together = work.makes.shared and not work.uses
+    run.dispatch(buffer, p, across if together else -(-across // GROUP), down)
 
 
 @_record.register

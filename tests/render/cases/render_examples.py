@@ -12,17 +12,10 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
 from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4
 from dressi.render.forms import mask_extremes, soft_faces
-from dressi.render.forms.edges import (
-    crossings,
-    inner,
-    occlusion,
-    point_distance,
-    seam_faces,
-    segments,
-    stored,
-)
+from dressi.render.forms.edges import crossings, inner, occlusion, point_distance, seam_faces, segments
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.forms.edges import sides as edge_sides
+from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
@@ -258,15 +251,17 @@ def seams(kind: type[Function], batch: int) -> Example:
     which = Variable(INT, SIZE, data=np.where((x + y) % 11 == 0, -1, 0)[None])
     lists = Variable(INT, SIZE, data=face), occlusion.FacePlanes(faces, vertex).output, faces
     around = ((1, 0), (0, 1), (-1, 0), (0, -1))
-    if kind is seam_faces.SeamPairs:
-        return Example(seam_faces.SeamPairs(which, *lists, steps=around).output)
-    neighbours = edges.edge_list(table).neighbours
-    return Example(seam_faces.SeamFaces(which, *lists, neighbours, vertex, steps=around, reach=0.8).output)
+    if kind is crossings.Front:
+        return Example(kind(lists[0], faces, vertex).output)
+    if kind is seam_faces.Differs:
+        return Example(kind(lists[0], steps=around).output)
+    more = (edges.edge_list(table).neighbours, vertex) if kind is seam_faces.SeamFaces else ()
+    return Example(kind(which, *lists, *more, steps=around, **({"reach": 0.8} if more else {})).output)
 
 
-def stored_image() -> Example:
+def stored_image(kind=storing.Stored) -> Example:
     image = Variable(VEC3, SIZE, 2, data=np.random.default_rng(1).uniform(size=(2, SIZE[1], SIZE[0], 3)))
-    return Example(stored.Stored(image * 2.0).output, (image,))
+    return Example(kind(image * 2.0).output, (image,))
 
 
 def crossing(axis: str, batch: int) -> Example:
@@ -330,10 +325,10 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     crossings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     inner.InnerFace: [inner_face],
-    stored.Stored: [stored_image],
+    **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
     **{
         k: [lambda k=k: seams(k, 1), lambda k=k: seams(k, 2)]
-        for k in (seam_faces.SeamPairs, seam_faces.SeamFaces)
+        for k in (seam_faces.Differs, seam_faces.SeamPairs, seam_faces.SeamFaces, crossings.Front)
     },
     occlusion.FacePlanes: [face_planes],
     occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],

@@ -1,13 +1,22 @@
 """The antialias form on every driver, by the checks of the oracle's tests, packed and one Function a pass."""
 
 import antialias_cases as ac
+import numpy as np
 import pytest
 
+from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.transform.simplify import simplify
+from dressi.ad.types import FLOAT, IVEC3, VEC4
+from dressi.config import shader_text
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.options import BASELINE
+from dressi.vk.plan.substage import Raster
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -37,3 +46,17 @@ def test_baseline_and_repeated_runs_agree(device):
     assert first[1].any() and all((a == b).all() for a, b in zip(first, again, strict=True))
     for a, b in zip(first, baseline, strict=True):
         assert abs(a - b).max() <= 1e-4 * abs(b).max()
+
+
+def test_work_is_done_beside_edges_alone():
+    """Everywhere it only looks whether neighbours show different faces."""
+    size = (512, 512)
+    position = Variable(VEC4, (4, 1), name="position")
+    faces = Variable(IVEC3, (2, 1), data=np.array([[[(0, 1, 2), (0, 2, 3)]]]))
+    drawn = hard_soft_ras(position, faces, size=size, face_count=2, form="antialias")
+    error = drawn.silhouette - Variable(FLOAT, size, name="target")
+    (slope,) = gradient(F.sum(F.square(error)), [position])
+    program = simplify(Program({}, ((position, position - slope),)))
+    work = [s for s in build_plan(program, DeviceLimits(), shader_text).sub_stages if s.domain.size == size]
+    dense = [s for s in work if not isinstance(s.work, Raster) and not s.work.uses and s.functions]
+    assert [type(f).__name__ for s in dense for f in s.functions] == ["Differs"]

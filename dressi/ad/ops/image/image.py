@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -70,12 +71,19 @@ class Fetching(Linear):
     def access(self):
         return (Access.FETCH,)
 
+    def known_value(self, known):
+        return known[0] if 0 in known and not np.any(known[0]) else None
+
 
 class Window(Fetching):
     """Texel p of the output is texel p + ``origin`` of the input, 0 outside of it: for crop, pad, and shift with zeros."""
 
     operations = 9.0
     fields = ("origin", "size")
+
+    @property
+    def footprint(self) -> int:
+        return max(map(abs, self.origin))
 
     def __init__(self, x: Variable, origin: tuple[int, int], size: Size):
         self.origin, self.size = origin, size
@@ -114,6 +122,13 @@ class Shift(Fetching):
     operations = 6.0
     fields = ("by", "border")
 
+    @property
+    def footprint(self) -> float:
+        return max(map(abs, self.by)) if self.border == "clamp" else inf
+
+    def known_value(self, known):
+        return known.get(0)
+
     def __init__(self, x: Variable, by: tuple[int, int], border: str):
         self.by, self.border = by, border
         super().__init__(x)
@@ -149,6 +164,10 @@ class ShiftTranspose(Fetching):
 
     operations = 21.0
     fields = ("by",)
+
+    @property
+    def footprint(self) -> int:
+        return max(map(abs, self.by))
 
     def __init__(self, x: Variable, by: tuple[int, int]):
         self.by = by

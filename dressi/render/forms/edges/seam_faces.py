@@ -27,22 +27,66 @@ FACES, OWN_CUT, OTHER_CUT = 0, 1, 2
 Step = tuple[int, int]
 
 
-class SeamPairs(PixelFunction):
-    """Inputs (which INT, face INT, planes VEC3 list, faces IVEC3 list): FLOAT mask, a seam may pass between the centre of the
-    pixel and those of its neighbours at ``steps``, by the planes of the faces that they show. 0 where ``which`` is negative."""
+class Steps(PixelFunction):
+    """Base of Functions that compare the pixel with its neighbours at ``steps``."""
 
-    operations, fetches = 60.0, 9.0
-    zero_derivative = True
     fields = ("steps",)
-    includes = ("face.glsl", "seam.glsl")
+    footprint, quiet = 1, 0.0
 
     def __init__(self, *inputs: Variable, steps: tuple[Step, ...]):
         self.steps = steps
         super().__init__(*inputs)
 
+
+class Differs(Steps):
+    """Input face INT: FLOAT mask, a neighbour at ``steps`` has another value. Neighbours beyond the border have the same."""
+
+    operations, fetches = 6.0, 3.0
+    zero_derivative = True
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,)
+
+    def known_value(self, known):
+        return np.array(0.0) if 0 in known else None
+
+    def infer(self):
+        face = self.inputs[0]
+        if face.vtype is not INT:
+            raise self.fail("needs an INT image of faces")
+        return FLOAT, face.domain
+
+    @cached_property
+    def glsl(self) -> str:
+        there = "$0(clamp(pixel + ivec2({0}, {1}), ivec2(0), $size - 1), tile)"
+        differ = " || ".join(f"face != {there.format(*step)}" for step in self.steps)
+        return f"int face = $0(pixel, tile);\n$y = float({differ});"
+
+    def evaluate(self, at, face):
+        x, y, tile = at_points(at)
+        height, width = face.shape[1:]
+        own, found = face[tile, y, x], np.zeros(x.shape, bool)
+        for dx, dy in self.steps:
+            found |= own != face[tile, np.clip(y + dy, 0, height - 1), np.clip(x + dx, 0, width - 1)]
+        return found.astype(float)
+
+
+class SeamPairs(Steps):
+    """Inputs (which INT, face INT, planes VEC3 list, faces IVEC3 list): FLOAT mask, a seam may pass between the centre of the
+    pixel and those of its neighbours at ``steps``, by the planes of the faces that they show. 0 where ``which`` is negative."""
+
+    operations, fetches = 60.0, 3.0
+    zero_derivative = True
+    includes = ("face.glsl", "seam.glsl")
+
     @cached_property
     def access(self):
         return (Access.SAME_PIXEL,) + (Access.FETCH,) * 3
+
+    def known_value(self, known):
+        alone = (0 in known and np.all(known[0] < 0)) or (1 in known and np.all(known[1] < 0))
+        return np.array(0.0) if alone else None
 
     def infer(self):
         which, face, planes, faces = self.inputs
@@ -53,25 +97,23 @@ class SeamPairs(PixelFunction):
     @cached_property
     def glsl(self) -> str:
         plane = "{0} < 0 ? vec3(0.0) : $2(face_texel({0}, $size2), tile)"
+        corner = "$3(face_texel(max({0}, 0), $size3), tile)"
         text = (
-            "float height = float($size.y);\nvec2 p = (vec2(pixel) + 0.5) / height;\n"
-            "int face = $1(pixel, tile);\n$y = 0.0;\n"
+            "float height = float($size.y);\nvec2 p = (vec2(pixel) + 0.5) / height;\nbool looked = $0 >= 0;\n"
+            f"int face = $1(pixel, tile);\nivec3 f = {corner.format('face')};\n"
+            f"vec3 own = {plane.format('face')};\n$y = 0.0;\n"
         )
         for k, (x, y) in enumerate(self.steps):
-            text += f"int next{k} = $1(clamp(pixel + ivec2({x}, {y}), ivec2(0), $size - 1), tile);\n"
-        differ = " || ".join(f"face != next{k}" for k in range(len(self.steps)))
-        text += f"if ($0 >= 0 && ({differ})) {{\n  vec3 own = {plane.format('face')};\n"
-        for k, (x, y) in enumerate(self.steps):
             text += (
-                f"  if (face != next{k} && seam_possible(own, {plane.format(f'next{k}')}, p, ivec2({x}, {y}), height,"
-                f" {SLACK!r})) {{\n"
-                "    ivec3 f = $3(face_texel(max(face, 0), $size3), tile),"
-                f" o = $3(face_texel(max(next{k}, 0), $size3), tile);\n"
-                "    bool meet = any(equal(f, o)) || any(equal(f, o.yzx)) || any(equal(f, o.zxy));\n"
-                f"    if (min(face, next{k}) < 0 || !meet) $y = 1.0;\n"
-                "  }\n"
+                f"int next{k} = $1(clamp(pixel + ivec2({x}, {y}), ivec2(0), $size - 1), tile);\n"
+                f"if (looked && face != next{k} && seam_possible(own, {plane.format(f'next{k}')}, p, ivec2({x}, {y}),"
+                f" height, {SLACK!r})) {{\n"
+                f"  ivec3 o = {corner.format(f'next{k}')};\n"
+                "  bool meet = any(equal(f, o)) || any(equal(f, o.yzx)) || any(equal(f, o.zxy));\n"
+                f"  if (min(face, next{k}) < 0 || !meet) $y = 1.0;\n"
+                "}\n"
             )
-        return text + "}"
+        return text
 
     def evaluate(self, at, which, face, planes, faces):
         x, y, tile = at_points(at)

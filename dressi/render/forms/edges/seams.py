@@ -21,13 +21,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.pixel.shortcut import shortcut
-from ....ad.types import VEC4
-from ...lists import list_leaf
 from ...surface.screen import (
     Corners,
     DrawnMesh,
@@ -39,7 +35,7 @@ from ...surface.screen import (
     pixel_rays,
 )
 from .edge_list import EdgeList
-from .seam_faces import OTHER_CUT, OWN_CUT, SeamFaces, SeamPairs, Step
+from .seam_faces import OTHER_CUT, OWN_CUT, Differs, SeamFaces, SeamPairs, Step
 
 RIGHT, DOWN, LEFT, UP = (1, 0), (0, 1), (-1, 0), (0, -1)
 """Steps from a pixel to its neighbours."""
@@ -64,19 +60,13 @@ def seam_pixels(
 ) -> Variable:
     """INT: 0 where a seam may pass between the centre of the pixel and those of its neighbours at ``steps``, else -1.
 
-    planes: ``FacePlanes``.  hidden: FLOAT, 1 where seams are not looked for.  It is a raster, so that what is computed for
-    seams runs on blocks of pixels that have one.
+    planes: ``FacePlanes``.  hidden: FLOAT, 1 where seams are not looked for.
     """
-
-    def fragment(whole: Variable) -> tuple[Variable, Variable]:
-        found = SeamPairs(whole, mesh.face, planes, mesh.faces, steps=steps).output
-        return F.constant(0.5), found if hidden is None else F.logical_and(found, F.less(hidden, 1.0))
-
-    corner = [(-1, -1), (1, -1), (1, 1), (-1, -1), (1, 1), (-1, 1)]
-    whole = list_leaf("whole image", VEC4, np.array([(x, y, 0.5, 1.0) for x, y in corner]))
-    return F.rasterize(
-        whole, size=mesh.size, triangles=2, triangles_per_face=2, fragment=fragment, disjoint=True
-    )
+    # First what costs little: where all pixels of a block show one face, the planes are not looked at.
+    differs = Differs(mesh.face, steps=steps).output
+    looked = differs if hidden is None else F.logical_and(differs, F.less(hidden, 1.0))
+    found = SeamPairs(F.to_int(looked) - 1, mesh.face, planes, mesh.faces, steps=steps).output
+    return F.to_int(found) - 1
 
 
 def nearest_seam(
@@ -104,7 +94,7 @@ def nearest_seam(
     )
     fall = -F.dot(g.xy, step)
     place = (F.dot(g.xy, p) + g.z) / F.select(F.equal(fall, 0.0), 1.0, fall)
-    place = F.clamp(F.select(found, shortcut(place, _exact(mesh, one, two, p, step)), 0.0))
+    place = F.clamp(shortcut(place, _exact(mesh, one, two, p, step)))  # 0 without faces
     return Seam(found, (own, other), place, p + step * place)
 
 
@@ -115,14 +105,6 @@ def _exact(mesh: DrawnMesh, one: Variable, two: Variable, p: Variable, step: Var
     start, end = (plane_depth(mesh, faces[1], s) - plane_depth(mesh, faces[0], s) for s in (p, p + step))
     fall = start - end
     return start / F.select(F.equal(fall, 0.0), 1.0, fall)
-
-
-_WHOLE = [(-1.0, -1.0, 0.5, 1.0), (1.0, -1.0, 0.5, 1.0), (1.0, 1.0, 0.5, 1.0)] + [
-    (-1.0, -1.0, 0.5, 1.0),
-    (1.0, 1.0, 0.5, 1.0),
-    (-1.0, 1.0, 0.5, 1.0),
-]
-"""Two triangles that cover the image."""
 
 
 def plane_depth(mesh: DrawnMesh, at: Corners, place: Variable) -> Variable:

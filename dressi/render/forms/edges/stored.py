@@ -18,7 +18,8 @@ class Stored(PixelFunction):
     pixels have would be computed by all pixels together with the values that all have. The gradient is passed through.
     """
 
-    operations, fetches = 1.0, 1.0
+    operations, fetches, footprint = 1.0, 1.0, 0
+    stores_inputs = True
     glsl = "$y = $0(pixel, tile);"
 
     @cached_property
@@ -38,6 +39,26 @@ class Stored(PixelFunction):
 
     def vjp(self, gy, i):
         return gy
+
+    def jvp(self, tangents):
+        return tangents[0]
+
+
+class StoredGradient(PixelFunction):
+    """Input: any image. Output: the same. The gradient by it is ``Stored``: what reads it at other pixels does not make it
+    again from many images, which would all be stored beyond the active blocks."""
+
+    operations = 1.0
+    glsl = "$0"
+
+    def infer(self):
+        return self.inputs[0].vtype, self.broadcast()
+
+    def eval(self, image):
+        return image
+
+    def vjp(self, gy, i):
+        return Stored(gy).output
 
     def jvp(self, tangents):
         return tangents[0]

@@ -143,7 +143,7 @@ class Analysis:
                 if not users or users[-1] is not f:
                     users.append(f)
                 same = access is Access.SAME_PIXEL and x.domain == joins
-                fusable = same and isinstance(maker, PixelFunction)
+                fusable = same and isinstance(maker, PixelFunction) and maker.quiet is None
                 self.levels[maker] = max(self.levels[maker], level if fusable else level + 1)
         self.packed = [f for f in self.order if f in wanted]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ....ad.graph import Function, RasterFunction, ScatterFunction, Variable
+from ....ad.types import Access
 
 HIT_NOTHING = np.array(-1)
 """The value of a raster where no primitive is drawn."""
@@ -22,6 +23,27 @@ def values_where(
 ) -> dict[Variable, np.ndarray]:
     """The known values of Functions (producers first) at a pixel where Variables have the ``assumed`` values, as devices
     store them. It holds the assumed values as well."""
+    return values_around(functions, assumed, 0)[0]
+
+
+def values_around(
+    functions: Iterable[Function], assumed: Mapping[Variable, np.ndarray], halo: int
+) -> tuple[dict[Variable, np.ndarray], ...]:
+    """``values_where`` of a pixel around which the assumed values hold within ``halo`` texels along both axes: what has its
+    value within 0, 1, ..., ``halo`` texels."""
+    functions = tuple(functions)
+    found: tuple[dict[Variable, np.ndarray], ...] = ()
+    for _ in range(halo + 1):
+        found = (_values(functions, assumed, found), *found)
+    return found
+
+
+def _values(
+    functions: Iterable[Function],
+    assumed: Mapping[Variable, np.ndarray],
+    around: Sequence[Mapping[Variable, np.ndarray]],
+) -> dict[Variable, np.ndarray]:
+    """``values_where``, given what has its value within 1, 2, ... texels of the pixel."""
     known = dict(assumed)
     drawn: list[RasterFunction] = []
     with np.errstate(all="ignore"):
@@ -32,7 +54,9 @@ def values_where(
                 elif any(_hits_within(f, other) for other in drawn):
                     known[f.output] = HIT_NOTHING
                 continue
-            here = {i: known[x] for i, x in enumerate(f.inputs) if x in known}
+            here = {
+                i: value for i in range(len(f.inputs)) if (value := _read(f, i, known, around)) is not None
+            }
             if f.output in known or isinstance(f, ScatterFunction) or (f.inputs and not here):
                 continue
             found = f.known_value(here)
@@ -41,6 +65,21 @@ def values_where(
                 if np.isfinite(value).all():
                     known[f.output] = value.astype(np.int64 if f.output.vtype.is_int else np.float64)
     return known
+
+
+def _read(
+    f: Function,
+    i: int,
+    known: Mapping[Variable, np.ndarray],
+    around: Sequence[Mapping[Variable, np.ndarray]],
+) -> np.ndarray | None:
+    """The known value of input ``i`` of a Function at all texels that it reads."""
+    x = f.inputs[i]
+    if f.access[i] is Access.SAME_PIXEL:
+        return known.get(x)
+    if f.access[i] is not Access.FETCH or f.footprint > len(around) or x.domain != f.output.domain:
+        return None
+    return (known, *around)[int(f.footprint)].get(x)
 
 
 def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:

@@ -71,6 +71,7 @@ class Recomputing:
         sparse: AbstractSet[Function] = frozenset(),
     ):
         self.order, self.levels, self.kept = order, levels, set(kept)
+        self.kept.update(x.creator for f in order if f.stores_inputs for x in f.inputs if x.creator)
         self.trivial, self.constant, self.model = trivial, constant, model
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
@@ -173,6 +174,7 @@ class Recomputing:
     def _clonable(self, f: Function) -> bool:
         return (
             isinstance(f, PixelFunction)
+            and f.quiet is None
             and f not in self.kept
             and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
         )
@@ -265,6 +267,7 @@ class Recomputing:
         """Whether both, over the same pixels, will share a shader."""
         return (
             isinstance(maker, PixelFunction)
+            and maker.quiet is None
             and isinstance(f, (PixelFunction, ScatterFunction))
             and self.levels[maker] == self.levels[f]
         )
@@ -277,6 +280,12 @@ class Recomputing:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, RasterFunction):
             pulled = access is Access.PULL or x.size == (1, 1)
+            if f.masked and f.fragment is not None and k >= f.pulled and x.size == f.size != (1, 1):
+                formal = f.fragment.formals[k - f.pulled]
+                reads = (
+                    g.reads(i) for g in f.fragment.functions for i, v in enumerate(g.inputs) if v is formal
+                )
+                count = LISTED * max(sum(reads), 1.0)
             invocations = 3 * f.triangles if pulled else max(3 * f.triangles, invocations)
         elif isinstance(f, ScatterFunction) and k == 0:
             return math.inf  # the bound is read where it is resolved, too

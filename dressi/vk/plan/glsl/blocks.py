@@ -4,9 +4,10 @@ pixel. No workgroup waits for another."""
 
 from __future__ import annotations
 
+from ....ad.graph import Variable
 from ..limits import DeviceLimits
-from ..lists import FaceList, WorkList
-from ..substage import GROUP, ListBlocks, Sparse, SubStage
+from ..lists import BlockHits, FaceList, WorkList
+from ..substage import GROUP, FindHits, ListBlocks, Sparse, SubStage
 from .shaders import Resource, Shaders, ShaderText
 from .source import constants, invocation_number, workgroup_number
 from .writer import Writer
@@ -59,50 +60,107 @@ def words_of(listed: WorkList, limits: DeviceLimits) -> int:
     if isinstance(listed, FaceList):
         return listed.words
     tiling = limits.tiling(listed.domain)
-    return 4 + blocks_across(tiling.width) * blocks_across(tiling.height)
+    blocks = blocks_across(tiling.width) * blocks_across(tiling.height)
+    return blocks if isinstance(listed, BlockHits) else 4 + blocks
 
 
 def block_shaders(work: ListBlocks, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
     """``compute`` appends the numbers of the active blocks in any order; the buffer starts as (0, 0, 1, 0)."""
     w = Writer(s, limits, shader_text)
-    w.declare_reads()
+    for _ in work.hits:
+        _declare_hits(w, "readonly")
     declare_blocks(w)
-    width, height = w.tiling.width, w.tiling.height
-    across, down = blocks_across(width), blocks_across(height)
-    hit = " || ".join(
-        f"{w.load(v, 'ivec2(x, y)')} != {int(value) if v.vtype.is_int else float(value)!r}"
-        for v, value in work.blocks.quiet
-    )
-    most, pushed = limits.max_workgroup_count, constants(limits)
+    most, across = limits.max_workgroup_count, blocks_across(w.tiling.width)
     append = [
         "uint number = atomicAdd(dressi_listed, 1u);",
         f"dressi_blocks[number] = block.y * {across} + block.x;",
         f"atomicMax(dressi_groups_x, min(number + 1u, {most}u));",
         f"atomicMax(dressi_groups_y, number / {most}u + 1u);",
     ]
-    if work.blocks.shared:
-        w.head.append("shared uint dressi_hits;")
-        main = [
-            f"ivec2 block = {workgroup_number(w.limits)};",
-            f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x), y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
-            "if (gl_LocalInvocationIndex == 0u) dressi_hits = 0u;",
-            "barrier();",
-            f"if (x < {width} && y < {height} && ({hit})) atomicOr(dressi_hits, 1u);",
-            "barrier();",
-            "if (gl_LocalInvocationIndex != 0u || dressi_hits == 0u) return;",
-            *append,
-        ]
-        layout = f"layout(local_size_x={BLOCK}, local_size_y={BLOCK}) in;"
-        return Shaders(tuple(w.resources), {"compute": w.text(main, [*pushed, layout])}, based=bool(pushed))
-    main = [
+    if work.hits:
+        return _each(w, [*_near(work, w), "if (!hit) return;", *append])
+    (quiet,) = work.blocks.quiet
+    return _looking(w, work.blocks.shared, *quiet, "1u", ["if (dressi_found == 0u) return;", *append])
+
+
+def hits_shaders(work: FindHits, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """``compute`` writes the word of each block."""
+    w = Writer(s, limits, shader_text)
+    _declare_hits(w, "writeonly")
+    bits, hits = f"1u << x % {BLOCK} | {1 << BLOCK}u << y % {BLOCK}", work.hits
+    store = [f"dressi_hits0[block.y * {blocks_across(w.tiling.width)} + block.x] = dressi_found;"]
+    return _looking(w, hits.shared, hits.image, hits.quiet, bits, store)
+
+
+def _declare_hits(w: Writer, access: str) -> None:
+    k = len(w.resources)
+    w.head.append(
+        f"layout(set=0, binding={k}, std430) {access} buffer dressi_Hits{k} {{ uint dressi_hits{k}[]; }};"
+    )
+    w.resources.append(Resource(f"hits {k}"))
+
+
+def _near(work: ListBlocks, w: Writer) -> list[str]:
+    """Statements that set ``hit``: whether any image has a hit in the block, or in those around it that close to it. A
+    block whose hits are in the right columns and in the right rows counts, wherever these cross."""
+    across, down, halo = blocks_across(w.tiling.width), blocks_across(w.tiling.height), work.blocks.halo
+    word = " | ".join(f"dressi_hits{k}[b.y * {across} + b.x]" for k in range(len(work.hits)))
+    if not halo:
+        return ["ivec2 b = block;", f"bool hit = ({word}) != 0u;"]
+    every, low = (1 << BLOCK) - 1, (1 << halo) - 1
+    high = low << BLOCK - halo
+    return [
+        f"const uint sides[3] = uint[3]({high}u, {every}u, {low}u);",
+        "bool hit = false;",
+        f"for (int j = max(-block.y, -1); j <= min({down - 1} - block.y, 1) && !hit; ++j)",
+        f"  for (int i = max(-block.x, -1); i <= min({across - 1} - block.x, 1); ++i) {{",
+        "    ivec2 b = block + ivec2(i, j);",
+        f"    uint found = {word};",
+        f"    hit = hit || ((found & sides[i + 1]) != 0u && (found >> {BLOCK} & sides[j + 1]) != 0u);",
+        "  }",
+    ]
+
+
+def _each(w: Writer, main: list[str]) -> Shaders:
+    """An invocation for each block."""
+    across, down = blocks_across(w.tiling.width), blocks_across(w.tiling.height)
+    start = [
         f"ivec2 block = {invocation_number(w.limits)};",
         f"if (block.x >= {across} || block.y >= {down}) return;",
-        f"ivec2 first = block * {BLOCK}, end = min(first + {BLOCK}, ivec2({width}, {height}));",
-        "bool hit = false;",
-        "for (int y = first.y; y < end.y && !hit; ++y)",
-        f"  for (int x = first.x; x < end.x; ++x) hit = hit || {hit};",
-        "if (!hit) return;",
-        *append,
     ]
-    source = w.text(main, [*pushed, f"layout(local_size_x={GROUP}) in;"])
+    return _shaders(w, [*start, *main], f"local_size_x={GROUP}")
+
+
+def _shaders(w: Writer, main: list[str], group: str) -> Shaders:
+    pushed = constants(w.limits)
+    source = w.text(main, [*pushed, f"layout({group}) in;"])
     return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+
+
+def _looking(w: Writer, shared: bool, image: Variable, quiet: float, bits: str, then: list[str]) -> Shaders:
+    """What looks at all pixels of a block: ``dressi_found`` are the ``bits`` of those that differ. An invocation does, or a
+    workgroup together, of which the first invocation does the rest."""
+    width, height = w.tiling.width, w.tiling.height
+    value = int(quiet) if image.vtype.is_int else f"{float(quiet)!r}"
+    w.declare_reads()
+    look = f"{w.load(image, 'ivec2(x, y)')} != {value}"
+    if not shared:
+        loops = [
+            f"ivec2 first = block * {BLOCK}, end = min(first + {BLOCK}, ivec2({width}, {height}));",
+            "uint dressi_found = 0u;",
+            "for (int y = first.y; y < end.y; ++y)",
+            f"  for (int x = first.x; x < end.x; ++x) dressi_found |= {look} ? {bits} : 0u;",
+        ]
+        return _each(w, [*loops, *then])
+    w.head.append("shared uint dressi_found;")
+    main = [
+        f"ivec2 block = {workgroup_number(w.limits)};",
+        f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x), y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
+        "if (gl_LocalInvocationIndex == 0u) dressi_found = 0u;",
+        "barrier();",
+        f"if (x < {width} && y < {height} && {look}) atomicOr(dressi_found, {bits});",
+        "barrier();",
+        "if (gl_LocalInvocationIndex != 0u) return;",
+        *then,
+    ]
+    return _shaders(w, main, f"local_size_x={BLOCK}, local_size_y={BLOCK}")

@@ -7,6 +7,7 @@ from functools import singledispatch
 from ..limits import DeviceLimits
 from ..substage import (
     Compute,
+    FindHits,
     Fragment,
     ListBlocks,
     ListFaces,
@@ -17,7 +18,7 @@ from ..substage import (
     SubStage,
     Work,
 )
-from .blocks import block_shaders
+from .blocks import block_shaders, hits_shaders
 from .lists import list_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import raster_shaders
@@ -43,4 +44,5 @@ _shaders.register(ScatterDispatch, scatter_dispatch_shaders)
 _shaders.register(ScatterDraw, scatter_draw_shaders)
 _shaders.register(Reduction, reduce_shaders)
 _shaders.register(ListBlocks, block_shaders)
+_shaders.register(FindHits, hits_shaders)
 _shaders.register(ListFaces, list_shaders)

@@ -16,8 +16,8 @@ ShaderText = Callable[[str], str]
 class Resource:
     """One descriptor of a set: a plane of an image, or a buffer.
 
-    kind: "texture", "attachment", "storage" or "load" (a storage image that is read alone) of images; "range" of values in a storage buffer,
-    by their first; "buffer" (accumulators), "status", "blocks" or "list"; or
+    kind: "texture", "attachment", "storage" or "load" (a storage image that is read alone) of images; "range" of values in a
+    storage buffer, by their first; "buffer" (accumulators), "status", "blocks", "list", or "hits" with their number; or
     "sampler", which ``sampler`` describes.
     """
 

@@ -168,6 +168,8 @@ class Group:
             self.work, self.domain = work_of(f), f.working_domain
         if f.output in self.fetched or (self.members and f.output.domain != self.domain):
             return False  # a member reads other texels of it
+        if isinstance(f, PixelFunction) and f.quiet is not None and f.output in self.reads:
+            return False  # it decides on which blocks the members run
         body = self.analysis.body_of(f, self.domain, self.body)
         looping, called, more = self.looping, self.called, 0.0
         for g in body:

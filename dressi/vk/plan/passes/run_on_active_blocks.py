@@ -1,8 +1,9 @@
 """Sparse tiling: work on pixels skips the blocks in which a raster hit nothing.
 
-A raster is -1 where no primitive covers a pixel. If the outputs of a SubStage are known there (by ``Function.known_value``:
-through selects, products with zero, lookups out of range), its images are filled with those values, and a dispatch
-visits only the blocks of 8x8 pixels that contain a hit. The device makes the list of these blocks. A scatter of zeros
+A raster is -1 where no primitive covers a pixel, and other Functions may declare a ``quiet`` value that they have nearly
+everywhere. If the outputs of a SubStage are known there (by ``Function.known_value``: through selects, products with zero,
+lookups out of range), its images are filled with those values, and a dispatch visits only the blocks of 8x8 pixels that
+contain another value, or have one within as many pixels as the work reads around its own (``Work.footprint``). The device makes the list of these blocks. A scatter of zeros
 needs no filling, and neither does an image that is only read under the same list. Images have the bits of the dense
 plan, except for the sign of zeros.
 
@@ -18,18 +19,29 @@ work, with half of the blocks active.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from ....ad.graph import Domain, RasterFunction, ScatterFunction, Variable
-from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
+from ....ad.graph import Domain, ScatterFunction, Variable
+from ..analysis.active_blocks import BlockLists
+from ..analysis.known_values import adds_nothing
 from ..analysis.restrict import restrict
 from ..context import Context
-from ..lists import ActiveBlocks
+from ..lists import ActiveBlocks, BlockHits
 from ..model.cost import operations, planes
-from ..substage import Binding, ListBlocks, Raster, Read, ScatterDispatch, Sparse, SubStage, Undecided
+from ..substage import (
+    Binding,
+    FindHits,
+    ListBlocks,
+    Raster,
+    Read,
+    ScatterDispatch,
+    Sparse,
+    SubStage,
+    Undecided,
+    Work,
+)
 from ..uses import Uses
 
 ACTIVE = 0.5
@@ -39,13 +51,14 @@ ACTIVE = 0.5
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, some of them sparse, and those that make the lists. Only for schedules that run many times: they
     update leaves, or depend on leaves that are sent again and again."""
-    if context.incremental or not any(isinstance(f, RasterFunction) for f in context.functions):
+    if context.incremental or not any(f.quiet is not None for f in context.functions):
         return list(sub_stages)
-    known: dict[ActiveBlocks, dict[Variable, np.ndarray]] = {}
+    stored = context.uses.maker.keys()
+    lists = BlockLists(context.functions, context.given, stored, context.cost.wide)
 
     def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:
         now = [p for s in sub_stages for p in parts.get(s, (s,))]
-        return _Choice(Uses(now) if parts else context.uses, context, known)
+        return _Choice(Uses(now) if parts else context.uses, context, lists)
 
     work = choice({})
     parts: dict[SubStage, tuple[SubStage, SubStage]] = {}
@@ -64,27 +77,25 @@ def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> li
 class _Choice:
     """Which SubStages run on which list."""
 
-    def __init__(self, uses: Uses, context: Context, known: dict[ActiveBlocks, dict[Variable, np.ndarray]]):
+    def __init__(self, uses: Uses, context: Context, lists: BlockLists):
         self.sub_stages, self.maker, self.context = uses.sub_stages, uses.maker, context
-        self.functions, self.limits, self.cost = context.functions, context.limits, context.cost
-        self.shared = self.cost.wide
-        self.given, self.roots = context.given, frozenset(context.roots)
+        self.limits, self.cost = context.limits, context.cost
+        self.roots = frozenset(context.roots)
         self.readers: dict[Variable, list[tuple[SubStage, bool]]] = {}
         for s in self.sub_stages:
             for read in s.reads:
                 self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
-        self.known = known
-        self.lists: dict[Domain, list[ActiveBlocks]] = {}
-        self.narrower: dict[tuple[tuple[Variable, float], ...], ActiveBlocks] = {}
+        self.lists = lists
         self.chosen: dict[SubStage, ActiveBlocks] = {}
 
     def choose(self) -> bool:
         """Whether any SubStage runs on active blocks."""
         for k, s in enumerate(self.sub_stages):
             if self._saves(s) > 0 and self.limits.violation(_dispatched(s)) is None:
-                found = next((b for b in self._lists(s.domain) if self._all_known(k, b)), None)
+                found = self.lists.narrowest([b for b in self.lists.over(s.domain) if self._all_known(k, b)])
                 if found is not None:
                     self.chosen[s] = self._narrowed(k, found)
+        self.chosen = self.lists.joined(self.chosen)
         for s in reversed(self.sub_stages):
             self._follow_readers(s)
         # Drop those that gain nothing one by one: without one of them others may have to fill more images.
@@ -104,6 +115,8 @@ class _Choice:
         """The SubStages as chosen; each list is made in front of its first user."""
         result: list[SubStage] = []
         made: set[ActiveBlocks] = set()
+        hits: dict[tuple[Variable, float], BlockHits] = {}
+        looked = Counter(pair for b in set(self.chosen.values()) for pair in b.quiet)
         for s in self.sub_stages:
             blocks = self.chosen.get(s)
             if blocks is None:
@@ -111,47 +124,27 @@ class _Choice:
                 continue
             if blocks not in made:
                 made.add(blocks)
-                reads = tuple(Read(v, Binding.TEXTURE) for v, _ in blocks.quiet)
-                result.append(SubStage(ListBlocks(blocks), s.domain, (), (), reads, ()))
-            fill = {v: self.known[blocks][v] for v in self._filled(s)}
+                alone = len(blocks.quiet) == 1 and not blocks.halo and looked[blocks.quiet[0]] == 1
+                for v, quiet in () if alone else blocks.quiet:
+                    if (v, quiet) not in hits:
+                        hits[v, quiet] = BlockHits(s.domain, v, quiet, blocks.shared)
+                        result.append(_looks(FindHits(hits[v, quiet]), v))
+                if alone:
+                    result.append(_looks(ListBlocks(blocks), blocks.quiet[0][0]))
+                else:
+                    made_of = tuple(hits[pair] for pair in blocks.quiet)
+                    result.append(SubStage(ListBlocks(blocks, made_of), s.domain, (), (), (), ()))
+            fill = {v: self.lists.known(blocks)[v] for v in self._filled(s)}
             result.append(_dispatched(s, Sparse(blocks, fill)))
         return result
 
     # ---- lists
-    def _lists(self, domain: Domain) -> list[ActiveBlocks]:
-        """The lists that could be made over a domain: one from each raster, or from an image that was computed from
-        it, and last one from all rasters together."""
-        if domain not in self.lists:
-            lists, available = [], []
-            for f in self.functions:
-                if not isinstance(f, RasterFunction) or f.output.domain != domain:
-                    continue
-                if f.output in self.given or f.output in self.maker:
-                    available.append((f.output, -1))
-                    lists.append(ActiveBlocks(domain, ((f.output, -1),), self.shared))
-                else:
-                    lists += self._derived(f)
-            if len(available) > 1:
-                lists.append(ActiveBlocks(domain, tuple(available), self.shared))
-            self.lists[domain] = lists
-        return self.lists[domain]
-
-    def _derived(self, f: RasterFunction) -> list[ActiveBlocks]:
-        known = values_where(self.functions, {f.output: HIT_NOTHING})
-        scalars = [v for v in sorted(self.given, key=lambda v: v.id) if v in known and v.vtype.is_scalar]
-        return [
-            ActiveBlocks(v.domain, ((v, known[v].item()),), self.shared)
-            for v in scalars
-            if v.domain == f.output.domain
-        ]
-
     def _narrowed(self, k: int, blocks: ActiveBlocks) -> ActiveBlocks:
         """The list without the images that SubStage ``k`` does not need in it: soft edges are then worked on where there are
         edges, and not everywhere inside of the outline."""
         for pair in blocks.quiet if len(blocks.quiet) > 1 else ():
             rest = tuple(p for p in blocks.quiet if p is not pair)
-            fewer = self.narrower.setdefault(rest, ActiveBlocks(blocks.domain, rest, blocks.shared))
-            if rest and self._all_known(k, fewer):
+            if rest and self._all_known(k, fewer := self.lists.fewer(blocks, rest)):
                 blocks = fewer
         return blocks
 
@@ -161,19 +154,12 @@ class _Choice:
         return len(known) == len(self.sub_stages[k].outputs) and self._independent(k, blocks)
 
     def _known_outputs(self, s: SubStage, blocks: ActiveBlocks) -> list[Variable]:
-        known = self._values(blocks)
+        known = self.lists.known(blocks)
         return [
             v
             for v in s.outputs
             if (adds_nothing(v.creator, known) if isinstance(v.creator, ScatterFunction) else v in known)
         ]
-
-    def _values(self, blocks: ActiveBlocks) -> dict[Variable, np.ndarray]:
-        """The values that are known outside of the blocks."""
-        if blocks not in self.known:
-            quiet = {v: np.array(value) for v, value in blocks.quiet}
-            self.known[blocks] = values_where(self.functions, quiet)
-        return self.known[blocks]
 
     def _independent(self, k: int, blocks: ActiveBlocks) -> bool:
         """Whether the list can be made before SubStage ``k`` runs."""
@@ -198,7 +184,7 @@ class _Choice:
         need of them; and one that makes the other outputs. None if one of the two would be empty. parts: of readers."""
         if self._saves(s) <= 0 or len(s.functions) < 2:
             return None
-        for blocks in self._lists(s.domain):
+        for blocks in self.lists.over(s.domain):
             known = self._known_outputs(s, blocks)
             if len(known) == len(s.outputs):
                 return None
@@ -237,7 +223,11 @@ class _Choice:
 
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
         """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made of."""
-        known, inside, found = self._values(blocks), {f.output for f in s.functions}, dict[Variable, None]()
+        known, inside, found = (
+            self.lists.known(blocks),
+            {f.output for f in s.functions},
+            dict[Variable, None](),
+        )
         stack, seen = list(outputs), set[Variable]()
         while stack:
             v = stack.pop()
@@ -263,7 +253,7 @@ class _Choice:
         if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_dispatched(s)) is not None:
             return
         users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
-        for blocks in dict.fromkeys((*users, *self._lists(s.domain)[-1:])) if any(users) else ():
+        for blocks in dict.fromkeys((*users, *self.lists.from_all(s.domain))) if any(users) else ():
             if blocks is None or blocks.domain != s.domain:
                 continue
             known = self._known_outputs(s, blocks)
@@ -279,7 +269,7 @@ class _Choice:
         outside of them may read it there: it discards those fragments."""
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
             return False
-        known = self._values(blocks)
+        known = self.lists.known(blocks)
         return all(
             not elsewhere
             and (
@@ -308,7 +298,7 @@ class _Choice:
         return moved + sum(operations(f) for f in s.body if not isinstance(f, ScatterFunction))
 
     def _fills(self, s: SubStage) -> float:
-        known = self.known[self.chosen[s]]
+        known = self.lists.known(self.chosen[s])
         filled = self._filled(s)
         if any(v not in known for v in filled):
             return math.inf
@@ -322,6 +312,10 @@ class _Choice:
     def _rounds(self, domain: Domain) -> int:
         # For one tile, so that plans for one view and for many have the same passes.
         return self.cost.rounds(domain.size[0] * domain.size[1])
+
+
+def _looks(work: Work, image: Variable) -> SubStage:
+    return SubStage(work, image.domain, (), (), (Read(image, Binding.TEXTURE),), ())
 
 
 def _dispatched(s: SubStage, sparse: Sparse | None = None) -> SubStage:

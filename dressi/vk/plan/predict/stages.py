@@ -20,7 +20,7 @@ from ....ad.traversal import topological_order
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
-from ..lists import COVERED, LISTED, LISTING, FaceList, vertices_expected
+from ..lists import COVERED, LISTED, LISTING, ActiveBlocks, BlockHits, FaceList, vertices_expected
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
@@ -29,6 +29,7 @@ from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
     Binding,
+    FindHits,
     ListBlocks,
     ListFaces,
     PixelWork,
@@ -293,10 +294,33 @@ def _(work: ListFaces, s: SubStage, plan: Plan) -> list[Load]:
 
 @_loads.register
 def _(work: ListBlocks, s: SubStage, plan: Plan) -> list[Load]:
+    """One invocation a block, which reads the hits around it, or looks at its pixels."""
+    if not work.hits:
+        return _looking(work.blocks, plan)
+    around = 9.0 if work.blocks.halo else 1.0
+    return [
+        Load(
+            _blocks(work.blocks, plan),
+            Invocation(LOOP * around, around * len(work.hits), 0.0, 1.0),
+            Stores(buffers=1.0),
+            True,
+        )
+    ]
+
+
+@_loads.register
+def _(work: FindHits, s: SubStage, plan: Plan) -> list[Load]:
+    return _looking(work.hits, plan)
+
+
+def _blocks(listed: ActiveBlocks | BlockHits, plan: Plan) -> int:
+    tiling = plan.limits.tiling(listed.domain)
+    return -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
+
+
+def _looking(listed: ActiveBlocks | BlockHits, plan: Plan) -> list[Load]:
     """One invocation a block, which visits its pixels, or one a pixel."""
-    tiling = plan.limits.tiling(work.blocks.domain)
-    blocks = -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
-    pixel = Invocation(LOOP, float(len(work.blocks.quiet)), 0.0, 1.0)
-    if work.blocks.shared:
+    blocks, pixel = _blocks(listed, plan), Invocation(LOOP, 1.0, 0.0, 1.0)
+    if listed.shared:
         return [Load(blocks * BLOCK * BLOCK, pixel, Stores(buffers=1.0 / (BLOCK * BLOCK)), True)]
     return [Load(blocks, pixel.times(BLOCK * BLOCK), Stores(buffers=1.0), True)]

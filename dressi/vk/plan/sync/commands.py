@@ -9,7 +9,7 @@ from enum import Enum
 from ....ad.graph import Variable
 from ..glsl.shaders import Shaders, stage_of
 from ..glsl.source import ShaderSource
-from ..lists import FaceList
+from ..lists import BlockHits, FaceList
 from ..substage import Binding, ListBlocks, Scatter, SparseWork, Stage, SubStage
 from .barriers import Access, Pipe, Use
 
@@ -117,7 +117,8 @@ def _work(s: SubStage, shaders: Shaders, images: Numbers, depths: Mapping[SubSta
     yield from _reads(sources, s, images)
     (pipe,) = {_PIPES[stage_of(part)] for part in sources} - {Pipe.VERTEX}
     for x in s.work.uses:
-        yield Use(x, Pipe.INDIRECT, Access.INDIRECT_READ)
+        if not isinstance(x, BlockHits):
+            yield Use(x, Pipe.INDIRECT, Access.INDIRECT_READ)
         yield Use(x, Pipe.VERTEX if isinstance(x, FaceList) else pipe, Access.SHADER_READ)
     if s.work.makes is not None:
         yield Use(s.work.makes, pipe, _READ_WRITE)

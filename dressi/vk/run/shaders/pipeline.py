@@ -81,8 +81,9 @@ def descriptor_type(vk: Any, kind: str) -> int:
         "status": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "blocks": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "list": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        "hits": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
         "range": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-    }[kind]
+    }[kind.split()[0]]
 
 
 def make_pool(device: Device, all_shaders: list[Shaders]) -> Any:

@@ -25,7 +25,16 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import PlanOptions
-from dressi.vk.plan.substage import Compute, ListBlocks, Raster, Scatter, ScatterDispatch, Sparse, SubStage
+from dressi.vk.plan.substage import (
+    Compute,
+    FindHits,
+    ListBlocks,
+    Raster,
+    Scatter,
+    ScatterDispatch,
+    Sparse,
+    SubStage,
+)
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -129,6 +138,48 @@ def test_any_share_of_the_blocks(device, scale):
     image = F.select(hit, F.exp(wave) * wave, 0.25)
     program = Program({"image": image, "window": F.shift(image, 3, -2)}, ((x, x + F.mean(image)),))
     assert check(program, device) == check(program, device, cost=WIDE) == 1
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("border", ["clamp", "zero"])
+def test_what_is_read_around_pixels_runs_on_blocks_around_those_hit(device, border, batch):
+    """Neighbours of neighbours, across borders of blocks and of tiles, forward and backward; a wide shift stays dense."""
+    size = (40, 22)
+    moved = np.array([(0.02, 0.03, 0, 0), (0.42, 0.1, 0, 0), (-0.3, 0.7, 0, 0)])[:batch, None, None]
+    corners = np.array([[-0.35, -0.3, 0.5, 1], [0.1, -0.3, 0.5, 1], [-0.35, 0.12, 0.5, 1]])
+    position = Variable(VEC4, (3, 1), batch, data=corners + moved)
+    face = F.rasterize(position, size=size)
+    x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
+    inside = F.select(face < 0, 0.0, F.lookup(x, F.pixel_coordinates(size).x % 3) + 0.5)
+
+    def program(step: int) -> Program:
+        near = F.shift(inside, step, 0, border) * F.shift(inside, 0, -step, border)
+        image = F.select(F.greater(near, 0.0), F.exp(F.sin(near)), 0.0) + F.shift(near, step, step, border)
+        (g,) = gradient(F.sum(F.square(image)), [x])
+        return Program({"image": image}, ((x, x - 0.001 * g), (position, position * 1.25)))
+
+    assert check(program(1), device) == check(program(1), device, cost=WIDE) > 0
+    lists = {
+        step: [found.blocks for s in plan_of(program(step)) if (found := sparse_of(s))] for step in (1, 9)
+    }
+    assert any(b.halo for b in lists[1]) and not any(b.halo for b in lists[9])
+
+
+def test_every_image_is_looked_at_once():
+    """Three lists of two rasters, with halos and without."""
+    faces = triangle(0.5), triangle(1.0, depth=0.2)
+    x = Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
+    first, second = (F.select(face < 0, 0.0, F.sin(F.to_float(face) * x)) for face in faces)
+    outputs = {
+        "a": F.exp(first) * first,
+        "b": F.shift(second, 1, 0),
+        "c": F.shift(first * second + first, 0, 1),
+    }
+    sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), **STORED)
+    lists = [s.work for s in sub_stages if isinstance(s.work, ListBlocks)]
+    looked = [s.work.hits.image for s in sub_stages if isinstance(s.work, FindHits)]
+    assert len(lists) > len(faces) and any(made.blocks.halo for made in lists)
+    assert sorted(looked, key=id) == sorted(faces, key=id)
 
 
 def test_what_is_not_settled_is_made_apart(device):
