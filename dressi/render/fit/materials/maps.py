@@ -19,9 +19,6 @@ from ..textures.pyramid import Pyramid
 
 LEAST = 0.02
 """Distance from the ends of [0, 1] at which maps start: at the ends a sigmoid has no derivative."""
-METALLIC, ROUGHNESS = 0.3, 0.5
-"""What these maps start from where nothing is known: a rough dielectric, the end of both ranges, has no highlights to learn from
-and hardly a derivative of its sigmoids."""
 WEIGHTS = {"albedo": 1e-6, "normal": 2e-4, "roughness": 4e-6, "metallic": 4e-6, "emission": 4e-6}
 """Weights of the sums of squared differences of neighbouring texels."""
 RATES = {"albedo": 0.15, "normal": 0.002, "roughness": 0.1, "metallic": 0.1, "emission": 0.1}
@@ -38,7 +35,7 @@ class Maps:
 
     def __init__(self, mesh: Mesh, parts: tuple[str, ...], size: tuple[int, int]):
         self.mesh, self.size = mesh, size
-        material = mesh.material or Material(metallic=METALLIC, roughness=ROUGHNESS)
+        material = mesh.material or Material()
         self.pyramids: dict[str, Pyramid] = {}
         self.given: dict[str, Variable] = {}
         self.values: dict[str, Variable] = {}

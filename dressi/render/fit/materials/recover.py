@@ -76,12 +76,12 @@ def with_material(
 def stages(options: MaterialOptions, moves: bool) -> list[tuple[MaterialOptions, bool]]:
     """The parts of a recovery, and whether vertices move in each; together they have the steps of ``options``.
 
-    Vertices move when the rest of the material is known roughly, and for half of the steps before there is a normal map, which
-    would take what is wrong with the shape upon itself and show it in no other view.
+    Vertices move when the rest of the material is known roughly, and before there is a normal map, which would take what is
+    wrong with the shape upon itself.
     """
     smooth = tuple(part for part in options.optimize if part != "normal")
-    begin, moving = options.steps * 3 // 20, options.steps // 2
-    if not moves or not smooth or begin == 0:
+    quarter = options.steps // 4
+    if not moves or not smooth or quarter == 0:
         return [(options, False)]
-    first, second = (replace(options, optimize=smooth, steps=steps) for steps in (begin, moving))
-    return [(first, False), (second, True), (replace(options, steps=options.steps - begin - moving), False)]
+    first = replace(options, optimize=smooth, steps=quarter)
+    return [(first, False), (first, True), (replace(options, steps=options.steps - 2 * quarter), False)]

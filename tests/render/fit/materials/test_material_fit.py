@@ -21,7 +21,6 @@ from dressi.render.fit.result import Timing
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material
-from dressi.render.shading.studio import studio
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.plan.predict.engine import PlanningEngine
@@ -57,20 +56,6 @@ def test_maps_are_recovered_under_known_light(scene):
     assert (found.mesh.material.metallic_roughness[..., 0] == 0).all()
     assert (found.exposures == 1).all() and found.light.direction == SUN.direction
     assert start.material is None
-
-
-@pytest.mark.one_driver
-def test_a_metal_is_found_from_nothing(scene):
-    mesh, views, make_engine = scene
-    metal = replace(mesh, texture=None, color=(0.9, 0.6, 0.3), material=Material(metallic=1.0, roughness=0.3))
-    sky = Environment(studio(16), lobes=1)
-    shown = render(metal, views.cameras, light=sky)
-    start = replace(mesh, texture=None, material=None)
-    options = MaterialOptions(steps=50, texture_size=8, batch=0)
-    views = replace(views, colors=shown.colour)
-    found = MaterialFit(start, views, options, sky, make_engine).run().mesh
-    metallic, rough = np.moveaxis(found.material.metallic_roughness, -1, 0)
-    assert np.median(metallic) > 0.6 and np.median(rough) < 0.5
 
 
 def test_a_step_leaves_out_pixels_without_surface():
@@ -181,8 +166,7 @@ def test_a_recovery_in_stages_goes_on_from_what_the_one_before_found(scene):
     losses = [loss for phase, loss in found.losses if phase == "material"]
     assert found.finished and len(losses) == 80 and told[-1].done == told[-1].total == 81
     # No stage begins where the first one did; the loss of the second is of whole pictures.
-    last = 80 - stages(options, True)[-1][0].steps
-    assert losses[last] < 0.5 * losses[0] and losses[79] < losses[last]
+    assert losses[40] < 0.5 * losses[0] and losses[79] < losses[40]
     assert not np.array_equal(found.mesh.positions, start.positions) and found.exposures is not None
     polls = iter([False] * 3 + [True] * 9)
     part = with_material(dataset, fitted, options, SUN, make_engine, stop=polls.__next__, moves=True)
