@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 from ...ad.graph import Variable
 from ..plan.glsl.blocks import words_of
 from ..plan.lists import BlockHits
+from ..plan.model.device import DeviceModel
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
-from ..plan.substage import Binding, ScatterDraw, Stage, SubStage
+from ..plan.substage import Binding, ScatterDraw, SparseWork, Stage, SubStage
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import Gate
 from .record import Prepared, record, record_nothing
 from .shaders.pipeline import PipelineMaker, make_pool
 from .shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .slices import Cut, Item, Slice, Target
+from .slices import SAFETY, Cut, Item, Slice, Target
 from .store import Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages
@@ -35,6 +36,20 @@ class Gating(NamedTuple):
 
 
 UNGATED = Gating(None, ())
+
+
+def seconds_at_most(plan: Plan, record: DeviceModel, bound: float) -> list[float]:
+    """Of each Stage, those of ``static`` first: what is predicted from the class of a device may take ``SAFETY`` times as
+    long. Work on lists of blocks is cut only where it was measured to be too long: a slice of it starts a workgroup for every
+    block of the image, and most are not in the list."""
+
+    def sparse(stage: Stage) -> bool:
+        return any(isinstance(s.work, SparseWork) and s.work.sparse is not None for s in stage.sub_stages)
+
+    return [
+        min(SAFETY * seconds, bound) if sparse(stage) else SAFETY * seconds
+        for stage, seconds in zip(plan.stages, stage_seconds(plan, record), strict=True)
+    ]
 
 
 class _Recording(NamedTuple):
@@ -89,7 +104,7 @@ class BuiltPlan:
         self.stale: set[int] = {k for k, own in enumerate(sources) if own is not None}
         self._recordings: OrderedDict[Stages, _Recording] = OrderedDict()
         self._pace = device.work.pace
-        self._cut = Cut(stage_seconds(plan, device.record), self._pace.bound)
+        self._cut = Cut(seconds_at_most(plan, device.record, self._pace.bound), self._pace.bound)
 
     # ---- what is out of date
     def touch(self, leaf: Variable) -> None:

@@ -102,12 +102,11 @@ class Item(NamedTuple):
 class Cut:
     """Cuts the commands of a plan into pieces that take no longer than a bound.
 
-    predicted: seconds of each Stage by the class of the device. What is measured corrects them.
+    seconds: of each Stage at most, as far as is known. What is measured corrects them.
     """
 
-    def __init__(self, predicted: list[float], bound: float):
-        self._seconds = [SAFETY * seconds for seconds in predicted]
-        self._bound = bound
+    def __init__(self, seconds: list[float], bound: float):
+        self._seconds, self._bound = list(seconds), bound
 
     def seconds(self, items: Iterable[Item]) -> float:
         """Expected of a piece."""

@@ -20,7 +20,7 @@ from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.gate import Gate
 from dressi.vk.run.host.pace import BOUND, Pace
 from dressi.vk.run.measure.timing import profile
-from dressi.vk.run.slices import SAFETY, Slice, common
+from dressi.vk.run.slices import Slice, common
 
 
 def submissions(pace: Pace, buffers: list[str], seconds: dict[str, float]) -> list[list[str]]:
@@ -118,8 +118,8 @@ def cut(monkeypatch):
     """Call it with a number: plans that are built from then on have every Stage in so many slices."""
 
     def slices(parts: int) -> None:
-        seconds = parts * BOUND / SAFETY * 0.999
-        monkeypatch.setattr(built, "stage_seconds", lambda plan, model: [seconds] * len(plan.stages))
+        seconds = parts * BOUND * 0.999
+        monkeypatch.setattr(built, "seconds_at_most", lambda plan, *_: [seconds] * len(plan.stages))
 
     return slices
 
