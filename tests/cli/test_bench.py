@@ -107,6 +107,7 @@ def test_every_case_runs(
             "texture",
             "roughness",
         ]
+    assert all(("losses" in result) == (case == "figure9") for result in results)
     if case == "figure9":
         assert (tmp_path / "results.png").stat().st_size > 1000
         counts = {(r["phase"], len(r["losses"]), len(r["distances"])) for r in results}

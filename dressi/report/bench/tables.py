@@ -260,7 +260,8 @@ def figure9(bench: BenchFolder) -> Markup | None:
             for one, curve in zip(these, curves, strict=True)
         ]
         label = "distance of surfaces" if far else "loss"
-        charts.append(line_chart(phase.capitalize(), series, x_label="step", y_label=label, log=True))
+        title = f"{phase.capitalize()}, {label}"
+        charts.append(line_chart(title, series, x_label="step", y_label=label, log=True))
     rows = [
         [
             _phase(one),

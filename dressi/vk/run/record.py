@@ -270,6 +270,7 @@ def _(
     if work.sparse is None:
         _groups(run, buffer, p, s.domain)
     elif run.slice.of == 1:
+        run.begin_at(buffer, p, 0, 0)
         run.device.vk.vkCmdDispatchIndirect(buffer, run.lists[work.sparse.blocks].handle, 0)
     else:
         # A slice of all blocks: a workgroup behind the end of the list has nothing to do. No gate is needed, the list of
@@ -279,7 +280,7 @@ def _(
         most = run.limits.max_workgroup_count
         left, top, across, down = run.slice.area(min(blocks, most), -(-blocks // most))
         if across and down:
-            run.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, 1)
+            run.dispatch_from(buffer, p, left, top, across, down)
 
 
 @_record.register

@@ -75,14 +75,24 @@ class Target:
         left, top, across, down = self.slice.area(x, y)
         if not (across and down):
             return
-        if p.based:
-            self.push(buffer, p, 0, left, top)
         if self.gate is not None:
+            self.begin_at(buffer, p, left, top)
             self.gate.dispatch(buffer, across, down, 1)
-        elif p.based:
+        else:
+            self.dispatch_from(buffer, p, left, top, across, down)
+
+    def dispatch_from(self, buffer: Any, p: Pipelines, left: int, top: int, across: int, down: int) -> None:
+        """So many workgroups, the first of which is this one, whatever gate there is."""
+        self.begin_at(buffer, p, left, top)
+        if p.based:
             self.device.vk.vkCmdDispatch(buffer, across, down, 1)
         else:
             self.device.vk.vkCmdDispatchBase(buffer, left, top, 0, across, down, 1)
+
+    def begin_at(self, buffer: Any, p: Pipelines, left: int, top: int) -> None:
+        """The first workgroup of the next dispatch, for shaders that take it from a push constant."""
+        if p.based:
+            self.push(buffer, p, 0, left, top)
 
     def push(self, buffer: Any, p: Pipelines, offset: int, *values: int) -> None:
         """Set push constants, from a byte on."""

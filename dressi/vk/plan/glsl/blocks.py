@@ -39,7 +39,8 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
         declare_blocks(w)
         across = blocks_across(t.width)
         lines = [
-            f"uint number = gl_WorkGroupID.y * {w.limits.max_workgroup_count}u + gl_WorkGroupID.x;",
+            f"uvec2 group = uvec2({workgroup_number(w.limits)});",
+            f"uint number = group.y * {w.limits.max_workgroup_count}u + group.x;",
             "if (number >= dressi_listed) return;",
             "int block = dressi_blocks[number], inside = int(gl_LocalInvocationIndex);",
             f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "

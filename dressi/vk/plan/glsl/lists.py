@@ -7,6 +7,7 @@ from ..lists import LISTING, FaceList
 from ..substage import ListFaces, SubStage
 from .pixel import declare_outputs, write_work
 from .shaders import Resource, Shaders, ShaderText
+from .source import constants, workgroup_number
 from .writer import Writer
 
 
@@ -31,7 +32,8 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
     live = w.value(listed.live)
     wide, high = s.domain.size
     main = [
-        "int segment = int(gl_WorkGroupID.x), tile = int(gl_WorkGroupID.y), own = int(gl_LocalInvocationIndex);",
+        f"ivec2 group = {workgroup_number(limits)};",
+        "int segment = group.x, tile = group.y, own = int(gl_LocalInvocationIndex);",
         f"int begin = segment * {listed.segment} + own * {run};",
         "uint found = 0u;",
         f"for (int k = 0; k < {run} && begin + k < {wide * high}; ++k) {{",
@@ -55,7 +57,9 @@ def list_shaders(work: ListFaces, s: SubStage, limits: DeviceLimits, shader_text
         f"dressi_list[draw + 2u] = first * {listed.vertices}u; dressi_list[draw + 3u] = 0u;",
         "}",
     ]
-    return Shaders(tuple(w.resources), {"compute": w.text(main, [f"layout(local_size_x={lanes}) in;"])})
+    pushed = constants(limits)
+    source = w.text(main, [*pushed, f"layout(local_size_x={lanes}) in;"])
+    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
 def _scan(lanes: int) -> list[str]:

@@ -264,8 +264,7 @@ class _Choice:
                 return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read under the same list and at the reader's own pixel. A list of fewer blocks does not do
-        yet: with it steps of texture rounds differ from dense ones. A raster that hits nothing
+        """Whether an image is only read inside of the blocks and at the reader's own pixel. A raster that hits nothing
         outside of them may read it there: it discards those fragments."""
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
             return False
@@ -273,7 +272,7 @@ class _Choice:
         return all(
             not elsewhere
             and (
-                self.chosen.get(s) is blocks
+                self.lists.within(self.chosen.get(s), blocks)
                 or (isinstance(s.work, Raster) and s.functions[0].output in known)
             )
             for s, elsewhere in self.readers.get(v, ())

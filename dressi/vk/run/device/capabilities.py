@@ -28,6 +28,8 @@ FORMATS: dict[str, Usage] = {
 HALF_FORMATS = ("R16_SFLOAT", "R16G16_SFLOAT", "R16G16B16A16_SFLOAT")
 """Formats of 16-bit intermediate values. A device may lack them: see ``DeviceLimits.half_images``."""
 
+LAVAPIPE = 13
+"""Its VkDriverId. An indirect dispatch of lavapipe begins at the first workgroup of the dispatch before it."""
 PORTABILITY = "VK_KHR_portability_subset"
 """The extension by which implementations on top of another interface, MoltenVK on Metal, make themselves known."""
 LEAST = {"max_workgroup_invocations": GROUP, "max_storage_buffers": 3, "max_image_dimension": 4096}
@@ -109,6 +111,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
+        dispatch_base=_driver_id(vk, physical, properties.apiVersion) != LAVAPIPE,
         pair_images=PORTABILITY not in extensions,
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
         filtered_images=all(
@@ -126,6 +129,15 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     version = properties.apiVersion >> 22 & 127, properties.apiVersion >> 12 & 1023
     allocations = properties.limits.maxMemoryAllocationCount
     return Capabilities(version, families, extensions, features, formats, limits, min(allocations, UNLIMITED))
+
+
+def _driver_id(vk: Binding, physical: Any, version: int) -> int:
+    """The VkDriverId; 0 before Vulkan 1.2."""
+    if version < vk.VK_MAKE_VERSION(1, 2, 0):
+        return 0
+    details = vk.VkPhysicalDeviceDriverProperties()
+    vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=details))
+    return int(details.driverID)
 
 
 def _filters(vk: Binding, physical: Any, name: str) -> bool:

@@ -231,10 +231,6 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads_there(device)
     assert_dense_bits(program, device, cost, options)
 
 
-@pytest.mark.xfail(
-    reason="with a list of fewer blocks steps of texture rounds differ from dense ones; they are not followed until that is found",
-    strict=True,
-)
 def test_what_is_read_on_fewer_blocks_does_not_keep_a_shader_dense(device):
     """A scatter works under either of two rasters, and makes what another one reads under the first raster alone."""
     size = (40, 24)
