@@ -103,6 +103,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     formats = {name: _usage(vk, physical, name) for name in (*FORMATS, *HALF_FORMATS)}
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
     types = list(memory.memoryTypes)[: memory.memoryTypeCount]
+    driver = driver_properties(vk, physical, properties.apiVersion)
     limits = _limits(
         properties.limits,
         max_draw_indirect_count=min(properties.limits.maxDrawIndirectCount, UNLIMITED)
@@ -111,7 +112,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
-        dispatch_base=_driver_id(vk, physical, properties.apiVersion) != LAVAPIPE,
+        dispatch_base=driver is None or driver.driverID != LAVAPIPE,
         pair_images=PORTABILITY not in extensions,
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
         filtered_images=all(
@@ -131,13 +132,13 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     return Capabilities(version, families, extensions, features, formats, limits, min(allocations, UNLIMITED))
 
 
-def _driver_id(vk: Binding, physical: Any, version: int) -> int:
-    """The VkDriverId; 0 before Vulkan 1.2."""
+def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
+    """VkPhysicalDeviceDriverProperties; None before Vulkan 1.2. version: the device's ``apiVersion``."""
     if version < vk.VK_MAKE_VERSION(1, 2, 0):
-        return 0
+        return None
     details = vk.VkPhysicalDeviceDriverProperties()
     vk.vkGetPhysicalDeviceProperties2(physical, vk.VkPhysicalDeviceProperties2(pNext=details))
-    return int(details.driverID)
+    return details
 
 
 def _filters(vk: Binding, physical: Any, name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ....errors import DeviceError, NoDriverError
 from ..host.platforms import current
+from .capabilities import driver_properties
 from .results import Binding
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
@@ -205,10 +206,8 @@ class Instance:
         p = vk.vkGetPhysicalDeviceProperties(handle)
         kinds = {1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
         driver, info, driver_id = "", "", 0
-        if p.apiVersion >= vk.VK_MAKE_VERSION(1, 2, 0):
-            details = vk.VkPhysicalDeviceDriverProperties()
-            both = vk.VkPhysicalDeviceProperties2(pNext=details)
-            vk.vkGetPhysicalDeviceProperties2(handle, both)
+        details = driver_properties(vk, handle, p.apiVersion)
+        if details is not None:
             driver = vk.ffi.string(details.driverName).decode()
             info = vk.ffi.string(details.driverInfo).decode()
             driver_id = details.driverID
