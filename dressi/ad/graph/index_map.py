@@ -1,0 +1,248 @@
+"""Which texels a Function reads, as data: integer affine functions of axes, and maps of one for each axis of an image.
+
+An axis is a number, its position among the axes of whatever owns the map: those of the output first (``n c y x`` of an
+image), then those that it reduces. Values of axes are integers from 0 on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+IMAGE_AXES = "ncyx"
+"""The axes of an image, in the order of its array: number in the batch, channel, row, column."""
+BORDERS = ("zero", "clamp", "mirror", "repeat")
+"""What is read beyond an image: 0, the nearest texel, the texels mirrored at the edge, or those of the other side."""
+
+
+class Affine(NamedTuple):
+    """floor((sum of coefficient * axis + constant) / divisor).
+
+    terms: (axis, coefficient), sorted by the axes, no coefficient 0. exact: there is no such texel where the quotient is not
+    whole, as for the texels between those that a stride visits.
+
+    >>> index = Affine.of({0: 1, 3: 2}, -1)
+    >>> index, index.values({0: 5, 3: 2}), index.bounds((8, 1, 1, 3))
+    (a0 + 2*a3 - 1, 8, (-1, 10))
+    """
+
+    terms: tuple[tuple[int, int], ...] = ()
+    constant: int = 0
+    divisor: int = 1
+    exact: bool = False
+
+    @classmethod
+    def of(cls, terms: Mapping[int, int], constant: int = 0, divisor: int = 1, exact: bool = False) -> Affine:
+        """The same with what the divisor, the coefficients and the constant share taken out. A divisor is positive."""
+        kept = {axis: k for axis, k in terms.items() if k}
+        shared = math.gcd(divisor, *kept.values())
+        if shared > 1 and (not exact or constant % shared == 0):
+            # floor((s * e + c) / (s * d)) is floor((e + floor(c / s)) / d).
+            kept = {axis: k // shared for axis, k in kept.items()}
+            constant, divisor = constant // shared, divisor // shared
+        return cls(tuple(sorted(kept.items())), constant, divisor, exact and divisor > 1)
+
+    @classmethod
+    def axis(cls, number: int, coefficient: int = 1, constant: int = 0) -> Affine:
+        return cls.of({number: coefficient}, constant)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a sum of multiples of axes: nothing is divided."""
+        return self.divisor == 1
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return tuple(axis for axis, _ in self.terms)
+
+    def coefficient(self, axis: int) -> int:
+        return dict(self.terms).get(axis, 0)
+
+    def plus(self, constant: int) -> Affine:
+        """Its value and a number more."""
+        return self._replace(constant=self.constant + constant * self.divisor)
+
+    def substituted(self, values: Mapping[int, Affine]) -> Affine | None:
+        """Itself over the axes of the values that some of its axes are given by; None if that is not affine.
+
+        Of an exact value it is taken that it is whole: who puts one in asks for that elsewhere.
+        """
+        found: dict[int, int] = {}
+        constant, divisor = self.constant, 1
+        floors = [a for a, _ in self.terms if a in values and not (values[a].whole or values[a].exact)]
+        if floors and (len(floors) > 1 or self.coefficient(floors[0]) != 1 or self.exact):
+            return None
+        for axis, k in self.terms:
+            value = values.get(axis, Affine.axis(axis))
+            common = math.lcm(divisor, value.divisor)
+            if floors and common != value.divisor and axis != floors[0]:
+                return None
+            old, new = common // divisor, k * common // value.divisor
+            found = {a: c * old for a, c in found.items()}
+            for a, c in value.terms:
+                found[a] = found.get(a, 0) + c * new
+            constant, divisor = constant * old + value.constant * new, common
+        return Affine.of(found, constant, divisor * self.divisor, self.exact)
+
+    def bounds(self, extents: Sequence[int] | Mapping[int, int]) -> tuple[int, int]:
+        """The smallest and the largest value where every axis is within its extent."""
+        ends = [sorted((0, k * (extents[axis] - 1))) for axis, k in self.terms]
+        low, high = self.constant + sum(e[0] for e in ends), self.constant + sum(e[1] for e in ends)
+        return low // self.divisor, high // self.divisor
+
+    def within(self, extent: int, extents: Sequence[int] | Mapping[int, int]) -> bool:
+        """Whether it is in [0, extent), and whole, wherever every axis is within its extent."""
+        low, high = self.bounds(extents)
+        return not self.exact and low >= 0 and high < extent
+
+    def values(self, at: Mapping[int, Any]) -> Any:
+        """Its value where the axes have these values: integers, or arrays that broadcast."""
+        total: Any = self.constant
+        for axis, k in self.terms:
+            total = total + k * at[axis]
+        return total // self.divisor
+
+    def whole_at(self, at: Mapping[int, Any]) -> Any:
+        """Whether there is such a texel: False where it is exact and the quotient is not whole."""
+        if not self.exact:
+            return True
+        return self._replace(divisor=1, exact=False).values(at) % self.divisor == 0
+
+    def glsl(self, names: Mapping[int, str]) -> str:
+        """An expression of its value over the names of the axes. Integers of GLSL round to zero, so a negative sum is moved."""
+        text = self.sum_glsl(names)
+        if self.whole:
+            return text
+        if self.exact:
+            return f"({text}) / {self.divisor}"
+        return f"(({text}) >= 0 ? ({text}) / {self.divisor} : -((-({text}) + {self.divisor - 1}) / {self.divisor}))"
+
+    def sum_glsl(self, names: Mapping[int, str]) -> str:
+        """An expression of what is divided."""
+        parts = [
+            names[a] if k == 1 else f"-{names[a]}" if k == -1 else f"{k} * {names[a]}" for a, k in self.terms
+        ]
+        if self.constant or not parts:
+            parts.append(str(self.constant))
+        return " + ".join(parts).replace("+ -", "- ")
+
+    def inside_glsl(self, names: Mapping[int, str], extent: int, bounds: tuple[int, int]) -> list[str]:
+        """Conditions under which it is whole and in [0, extent). bounds: of its values."""
+        low, high = bounds
+        text = self.glsl(names) if self.exact or self.whole else self.sum_glsl(names)
+        scale = self.divisor if not (self.exact or self.whole) else 1
+        tests = [f"({self.sum_glsl(names)}) % {self.divisor} == 0"] if self.exact else []
+        if low < 0:
+            tests.append(f"{text} >= 0")
+        if high >= extent:
+            tests.append(f"{text} < {extent * scale}")
+        return tests
+
+    def __str__(self) -> str:
+        text = ""
+        for axis, k in self.terms:
+            sign = " - " if k < 0 else " + "
+            text += (sign if text else "-" * (k < 0)) + f"{abs(k)}*" * (abs(k) != 1) + f"a{axis}"
+        if self.constant or not text:
+            text += (
+                (f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}") if text else str(self.constant)
+            )
+        return text if self.whole else f"({text}) / {self.divisor}"
+
+    __repr__ = __str__
+
+
+class IndexMap(NamedTuple):
+    """The texel of an image that is read: one Affine for each of its axes, and what is read beyond its border.
+
+    >>> shift = IndexMap.of(x=Affine.axis(3, constant=-1))
+    >>> shift.compose(shift)
+    [a0, a1, a2, a3 - 2]
+    """
+
+    n: Affine = Affine()
+    c: Affine = Affine()
+    y: Affine = Affine()
+    x: Affine = Affine()
+    border: str = "zero"
+
+    @classmethod
+    def of(cls, *, border: str = "zero", **axes: Affine) -> IndexMap:
+        """The texel of the output itself, the axes 0 to 3, but for the axes given."""
+        same = {name: Affine.axis(k) for k, name in enumerate(IMAGE_AXES)}
+        return cls(border=border, **(same | axes))
+
+    @property
+    def affines(self) -> tuple[Affine, Affine, Affine, Affine]:
+        return self[:4]
+
+    def compose(self, after: IndexMap) -> IndexMap | None:
+        """The map of what reads, by ``after``, an image that is read by this map; None if that is not one map.
+
+        Both are maps of images alone, over the axes 0 to 3, and at most this one leaves its image: the texels that ``after``
+        does not find are not those that this one would.
+        """
+        found = [a.substituted(dict(enumerate(after.affines))) for a in self.affines]
+        if any(a is None for a in found):
+            return None
+        return IndexMap(*found, border=self.border)  # type: ignore[arg-type]
+
+    def substituted(self, values: Mapping[int, Affine]) -> IndexMap | None:
+        """The map over the axes of the values that some of its axes are given by; None if that is not affine."""
+        found = [a.substituted(values) for a in self.affines]
+        if any(a is None for a in found):
+            return None
+        return IndexMap(*found, border=self.border)  # type: ignore[arg-type]
+
+    def inside(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> bool:
+        """Whether it never leaves an image of the shape (n, c, y, x)."""
+        return all(a.within(e, extents) for a, e in zip(self.affines, shape, strict=True))
+
+    def footprint(self, extents: Sequence[int] | Mapping[int, int]) -> float:
+        """How far from the texel (axis 2, axis 3) of the output it reads, in rows or columns, in the same image; infinity
+        where that grows with the texel or the image is another."""
+        far = 0.0
+        if self.border == "repeat" or self.n != Affine.axis(0) or self.c not in (Affine.axis(1), Affine()):
+            return math.inf
+        for own, affine in ((2, self.y), (3, self.x)):
+            if affine.coefficient(own) != 1 or not affine.whole or {0, 1, 5 - own} & {*affine.axes}:
+                return math.inf
+            offset = Affine.of({a: k for a, k in affine.terms if a != own}, affine.constant)
+            far = max(far, *(abs(v) for v in offset.bounds(extents)))
+        return far
+
+    def __repr__(self) -> str:
+        text = ", ".join(map(str, self.affines))
+        return f"[{text}]" if self.border == "zero" else f"[{text}; {self.border}]"
+
+
+def wrapped(index: Any, extent: int, border: str) -> Any:
+    """An index, or an array of them, brought into [0, extent) by a border other than "zero".
+
+    >>> wrapped(np.arange(-2, 5), 3, "mirror").tolist(), wrapped(np.arange(-2, 5), 3, "repeat").tolist()
+    ([1, 0, 0, 1, 2, 2, 1], [1, 2, 0, 1, 2, 0, 1])
+    """
+    if border == "repeat":
+        return index % extent
+    if border == "mirror":
+        folded = index % (2 * extent)
+        return np.minimum(folded, 2 * extent - 1 - folded)
+    return np.clip(index, 0, extent - 1)
+
+
+def wrapped_glsl(index: str, extent: int, border: str, bounds: tuple[int, int]) -> str:
+    """The same as an expression of GLSL. bounds: of the index, so that only what can happen is written."""
+    low, high = bounds
+    if low >= 0 and high < extent:
+        return index
+    if border == "clamp":
+        return f"clamp({index}, 0, {extent - 1})"
+    period = extent if border == "repeat" else 2 * extent
+    lift = -(low // period) * period
+    folded = f"({index} + {lift}) % {period}" if lift else f"({index}) % {period}"
+    if border == "repeat":
+        return folded
+    return f"min({folded}, {2 * extent - 1} - {folded})"
