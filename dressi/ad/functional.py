@@ -23,6 +23,8 @@ The operations by family, with the file of ``dressi/ad`` that holds them:
 
 from typing import Any
 
+from .contract import contract as _contract
+from .contract.contract import *
 from .graph.names import cure as _cure
 from .graph.names import register as _register
 from .ops import custom as _custom
@@ -93,6 +95,7 @@ FAMILIES = (
     _window,
     _image,
     _resize,
+    _contract,
     _take,
     _lookup,
     _raster,
@@ -121,6 +124,7 @@ __all__ += _extremes.__all__
 __all__ += _window.__all__
 __all__ += _image.__all__
 __all__ += _resize.__all__
+__all__ += _contract.__all__
 __all__ += _take.__all__
 __all__ += _lookup.__all__
 __all__ += _raster.__all__

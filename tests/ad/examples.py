@@ -5,6 +5,7 @@
 
 import itertools
 
+import examples_contractions
 import examples_pointwise
 import examples_textures
 import numpy as np
@@ -22,7 +23,7 @@ from dressi.ad.optim import adam
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
-assert examples_pointwise and examples_textures  # their imports fill the registry
+assert examples_contractions and examples_pointwise and examples_textures  # their imports fill the registry
 
 # ---- vectors
 add(vector.Construct, example(lambda a, b: F.vec4(a, b, 0.5), of(VEC2, (1, 1), BATCH), of(FLOAT)))

@@ -175,9 +175,19 @@ class IndexMap(NamedTuple):
         same = {name: Affine.axis(k) for k, name in enumerate(IMAGE_AXES)}
         return cls(border=border, **(same | axes))
 
+    @classmethod
+    def to(cls, affines: Sequence[Affine], border: str = "zero") -> IndexMap:
+        """The map to the indices n, c, y, x."""
+        n, c, y, x = affines
+        return cls(n, c, y, x, border)
+
     @property
     def affines(self) -> tuple[Affine, Affine, Affine, Affine]:
         return self[:4]
+
+    @property
+    def axes(self) -> frozenset[int]:
+        return frozenset(axis for affine in self.affines for axis in affine.axes)
 
     def compose(self, after: IndexMap) -> IndexMap | None:
         """The map of what reads, by ``after``, an image that is read by this map; None if that is not one map.
@@ -186,16 +196,14 @@ class IndexMap(NamedTuple):
         does not find are not those that this one would.
         """
         found = [a.substituted(dict(enumerate(after.affines))) for a in self.affines]
-        if any(a is None for a in found):
-            return None
-        return IndexMap(*found, border=self.border)  # type: ignore[arg-type]
+        known = [a for a in found if a is not None]
+        return IndexMap.to(known, self.border) if len(known) == len(found) else None
 
     def substituted(self, values: Mapping[int, Affine]) -> IndexMap | None:
         """The map over the axes of the values that some of its axes are given by; None if that is not affine."""
         found = [a.substituted(values) for a in self.affines]
-        if any(a is None for a in found):
-            return None
-        return IndexMap(*found, border=self.border)  # type: ignore[arg-type]
+        known = [a for a in found if a is not None]
+        return IndexMap.to(known, self.border) if len(known) == len(found) else None
 
     def inside(self, shape: Sequence[int], extents: Sequence[int] | Mapping[int, int]) -> bool:
         """Whether it never leaves an image of the shape (n, c, y, x)."""

@@ -54,7 +54,7 @@ _ELSEWHERE = {
     "F.mean(F.square(a - b))": "mse_loss",
     "F.mean(F.abs(a - b))": "l1_loss",
     "F.square(x - F.mean(x)), of which F.mean is the variance": "var std",
-    "F.outer(a, b)": "einsum",
+    "F.contract('out[y, x] = a[y, k] * b[k, x]', a=a, b=b)": "einsum",
     "F.dot(a, b), of two vectors, or a @ b": "inner vdot tensordot",
     "F.matmul(a, b)": "bmm mm",
     "F.transpose(x)": "T mT swapaxes permute moveaxis",

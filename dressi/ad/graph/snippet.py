@@ -1,11 +1,13 @@
-"""The text of snippets: what a comment says does not count."""
+"""The text of snippets, and snippets as templates. What a comment says does not count."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
 _PLACE = re.compile(r"(?<![.\w])(?:pixel|tile)\b")
 
 
@@ -19,3 +21,32 @@ def without_comments(glsl: str) -> str:
 def places_of(glsl: str) -> frozenset[str]:
     """Which of ``pixel`` and ``tile``, the texel that a shader computes, a snippet names. A member ``x.pixel`` is neither."""
     return frozenset(_PLACE.findall(without_comments(glsl)))
+
+
+class Template(NamedTuple):
+    """A snippet as a format with a gap for each of its words (kind, number of an input).
+
+    inputs: those numbers, where all words are the values of inputs.  statements: whether it assigns its value itself.
+    most: the largest number of an input, -1 where there is none.
+    """
+
+    text: str
+    words: tuple[tuple[str, int | None], ...]
+    inputs: tuple[int, ...] | None
+    statements: bool
+    most: int
+
+
+@lru_cache(maxsize=4096)
+def template_of(glsl: str) -> Template:
+    """The template of a snippet."""
+    glsl = without_comments(glsl)
+    words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
+    inputs = tuple(number for kind, number in words if not kind and number is not None)
+    return Template(
+        _WORD.sub("%s", glsl.replace("%", "%%")).strip(),
+        words,
+        inputs if len(inputs) == len(words) else None,
+        any(kind == "y" for kind, _ in words),
+        max((number for _, number in words if number is not None), default=-1),
+    )

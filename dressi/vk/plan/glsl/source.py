@@ -1,46 +1,11 @@
-"""Snippets as templates, and the text of a shader that knows the Function behind each of its statements."""
+"""The text of a shader that knows the Function behind each of its statements."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import NamedTuple
 
 from ....ad.graph import Function, Variable
-from ....ad.graph.snippet import without_comments
 from ..limits import DeviceLimits
-
-_WORD = re.compile(r"\$(y|size|batch|type|)(\d*)\b")
-
-
-class Template(NamedTuple):
-    """A snippet as a format with a gap for each of its words (kind, number of an input).
-
-    inputs: those numbers, where all words are the values of inputs.  statements: whether it assigns its value itself.
-    most: the largest number of an input, -1 where there is none.
-    """
-
-    text: str
-    words: tuple[tuple[str, int | None], ...]
-    inputs: tuple[int, ...] | None
-    statements: bool
-    most: int
-
-
-@lru_cache(maxsize=4096)
-def template_of(glsl: str) -> Template:
-    """The template of a snippet."""
-    glsl = without_comments(glsl)
-    words = tuple((kind, int(number) if number else None) for kind, number in _WORD.findall(glsl))
-    inputs = tuple(number for kind, number in words if not kind and number is not None)
-    return Template(
-        _WORD.sub("%s", glsl.replace("%", "%%")).strip(),
-        words,
-        inputs if len(inputs) == len(words) else None,
-        any(kind == "y" for kind, _ in words),
-        max((number for _, number in words if number is not None), default=-1),
-    )
 
 
 def constants(limits: DeviceLimits, bands: range = range(1)) -> list[str]:

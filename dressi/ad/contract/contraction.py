@@ -1,0 +1,188 @@
+"""The Function behind convolutions, matrix products and poolings: a body reduced over axes, of texels at affine places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..graph import At, PixelFunction, Variable
+from ..types import INT, Access
+from . import derivative
+from .loops import contraction_glsl, index_glsl
+from .terms import Guard, Terms, domain_of_shape, shape_of
+
+CHUNK = 1 << 18
+"""Values of a body that NumPy computes at once."""
+ORIGIN = At(*(np.zeros((1, 1, 1), int),) * 3)
+COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
+NOTHING = {"add": 0.0, "max": -np.inf, "min": np.inf}
+"""What no terms combine to."""
+
+
+class Contraction(Terms, PixelFunction):
+    """The base of Functions of the terms of a contraction."""
+
+    @cached_property
+    def product(self) -> bool:
+        """Whether the body is the product of its formals, each once."""
+        return self.body.is_product
+
+    # ---- what it reads, and its work
+    @cached_property
+    def access(self):
+        return (Access.FETCH,) * len(self.inputs)
+
+    def infer(self):
+        for x, m in zip(self.inputs, self.maps, strict=True):
+            if x.count is not None and x.size[1] > 1:
+                raise self.fail(f"{x} is a list in several rows; contractions read images")
+            if m.border != "zero":
+                raise self.fail("an image with another border is padded before")
+        vtype = self.body.root.vtype
+        if self.combine not in COMBINE or (self.combine != "add" and not vtype.is_scalar):
+            raise self.fail("combines values by 'add', scalars by 'max' and 'min', too")
+        return vtype, domain_of_shape(self.shape)
+
+    @property
+    def operations(self):
+        return self.body.operations / self.output.vtype.components + 2.0
+
+    @property
+    def iterations(self) -> int:
+        return self.terms if self.terms > 1 else 0
+
+    def reads(self, k):
+        inner = {*self.maps[k].axes} & {*self.reduced_axes}
+        return float(math.prod(self.extents[a] for a in inner))
+
+    @property
+    def fetches(self):
+        return max((self.reads(k) for k in range(len(self.inputs))), default=0.0)
+
+    @property
+    def footprint(self):
+        if any(len(extents) != 1 for extents in self.parallel):
+            return math.inf
+        near = [m for x, m in zip(self.inputs, self.maps, strict=True) if x.domain == self.output.domain]
+        return max((m.footprint(self.extents) for m in near), default=0.0)
+
+    # ---- its terms in NumPy
+    def _terms(self, at: At, inputs: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The numbers of terms, counted over the reduced axes, the last one fastest, and their values at the texels: (terms,
+        tiles, H, W) + shape of the type."""
+        own: dict[int, Any] = {}
+        places = (at.tile // self.shape[1], at.tile % self.shape[1], at.y, at.x)
+        for place, axes in zip(places, self.axes, strict=True):
+            for axis in reversed(axes):
+                own[axis], place = (place % self.extents[axis])[None], place // self.extents[axis]
+        texels = np.broadcast_shapes(at.tile.shape, at.y.shape, at.x.shape)
+        length = max(CHUNK // max(math.prod(texels), 1), 1)
+        for first in range(0, self.terms, length):
+            numbers = np.arange(first, min(first + length, self.terms))
+            index = np.unravel_index(numbers, self.reduced) if self.reduced else ()
+            inner = {a: v.reshape(-1, 1, 1, 1) for a, v in zip(self.reduced_axes, index, strict=True)}
+            yield numbers, self._values(own | inner, inputs, (len(numbers), *texels))
+
+    def _values(self, at: dict[int, Any], inputs: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The values of the body where the axes have these values; ``NOTHING`` where a guard is not met."""
+        flat = (shape[0] * shape[1], *shape[2:])
+        read = []
+        for x, values, m in zip(self.inputs, inputs, self.maps, strict=True):
+            index, inside = [], np.ones(shape, bool)
+            for affine, extent in zip(m.affines, shape_of(x), strict=True):
+                index.append(np.clip(np.broadcast_to(affine.values(at), shape), 0, extent - 1))
+                inside &= met((affine, extent), at)
+            n, c, row, column = index
+            found = values[n * shape_of(x)[1] + c, row, column]
+            found[~inside] = 0
+            read.append(found.reshape(flat + x.vtype.shape))
+        read += [np.broadcast_to(affine.values(at), shape).reshape(flat) for affine in self.indices]
+        vtype = self.body.root.vtype
+        found = np.broadcast_to(self.body.evaluate(ORIGIN, read), flat + vtype.shape)
+        found = np.array(found.reshape(shape + vtype.shape))
+        for guard in self.guards:
+            found[np.broadcast_to(~met(guard, at), shape)] = NOTHING[self.combine]
+        return found
+
+
+class ContractFunction(Contraction):
+    """Each texel of the output combines the values of a body over all indices of the reduced axes:
+
+        out[i] = sum over r of body(input 0 [map 0 (i, r)], input 1 [map 1 (i, r)], ...)
+
+    Axes are numbered: first the *parallel* ones, ``parallel[k]`` the extents of those that make up axis k of the output (n,
+    c, y, x; of several the first varies slowest), then the ``reduced`` ones. maps: which texel of each input is read; beyond
+    its image it is 0. guards: where one is not met, a term does not count. combine: "add", "max" or "min". body: over one
+    formal for each input, then one INT formal for each of ``indices``. No terms give 0 for "add", else -inf or inf.
+    """
+
+    @cached_property
+    def glsl(self):
+        return contraction_glsl(self)
+
+    def evaluate(self, at, *inputs):
+        combine, total = COMBINE[self.combine], None
+        for _, found in self._terms(at, inputs):
+            found = combine.reduce(found, axis=0)
+            total = found if total is None else combine(total, found)
+        return total
+
+    def vjp(self, gy, i):
+        if self.output.vtype.is_int or self.inputs[i].vtype.is_int:
+            return None
+        return self._like(derivative.transposed(self, gy, i, self._chosen()))
+
+    def jvp(self, tangents):
+        if self.output.vtype.is_int:
+            return None
+        return self._like(derivative.pushed(self, tangents, self._chosen()))
+
+    def _chosen(self) -> Variable | None:
+        """The number of the term that gives the largest or smallest value; None for sums."""
+        fields = dict(zip(self.fields, self.attributes, strict=True))
+        return None if self.combine == "add" else ContractIndex(*self.inputs, **fields).output
+
+    def _like(self, made: derivative.Made | None) -> Variable | None:
+        return None if made is None else ContractFunction(*made.inputs, **made.fields).output
+
+
+class ContractIndex(Contraction):
+    """INT: the number of the first of the largest (smallest) terms, counted over the reduced axes, the last one fastest; -1
+    where there is none."""
+
+    zero_derivative = True
+
+    def infer(self):
+        vtype, domain = super().infer()
+        if not vtype.is_scalar or self.combine == "add":
+            raise self.fail("the index is that of the largest or smallest of scalars")
+        return INT, domain
+
+    @cached_property
+    def glsl(self):
+        return index_glsl(self)
+
+    def evaluate(self, at, *inputs):
+        sign, best, place = 1.0 if self.combine == "max" else -1.0, None, None
+        for numbers, found in self._terms(at, inputs):
+            found = sign * found
+            first = np.argmax(found, axis=0)
+            value = np.take_along_axis(found, first[None], 0)[0]
+            number = np.where(value > -np.inf, numbers[first], -1)
+            if best is None or place is None:
+                best, place = value, number
+            else:
+                better = value > best
+                best, place = np.where(better, value, best), np.where(better, number, place)
+        return place
+
+
+def met(guard: Guard, at: dict[int, Any]) -> np.ndarray:
+    """Whether an index is whole and in its extent."""
+    affine, extent = guard
+    value = np.asarray(affine.values(at))
+    return (value >= 0) & (value < extent) & affine.whole_at(at)

@@ -1,0 +1,114 @@
+"""GLSL of contractions: one loop for each reduced axis, one inside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .derivative import term_number
+from .terms import Guard, Terms, shape_of
+
+LONG = 32
+"""Terms of a loop from which on its sum is compensated (Kahan)."""
+NOTHING = {"add": "0", "max": "-1.0 / 0.0", "min": "1.0 / 0.0"}
+
+
+def contraction_glsl(f: Terms) -> str:
+    """Statements that set ``$y``. Every loop has a sum of its own, so that errors grow with the longest axes, not with the
+    number of terms."""
+    if f.combine == "add":
+        return f"{decoded(f)}\n{_summed(f, 0)}"
+    inner = f"$y = {f.combine}($y, dressi_term);"
+    return f"{decoded(f)}\n$y = {NOTHING[f.combine]};\n{_nested(f, inner)}"
+
+
+def index_glsl(f: Terms) -> str:
+    """Statements that set ``$y`` to the number of the first of the largest or smallest terms."""
+    better, number = ">" if f.combine == "max" else "<", term_number(f).glsl(names_of(f.reduced_axes))
+    inner = f"if (dressi_term {better} dressi_best) {{ dressi_best = dressi_term; $y = {number}; }}"
+    return f"{decoded(f)}\nfloat dressi_best = {NOTHING[f.combine]}; $y = -1;\n{_nested(f, inner)}"
+
+
+def names_of(axes: Iterable[int]) -> dict[int, str]:
+    """The names of axes in GLSL."""
+    return {axis: f"dressi_a{axis}" for axis in axes}
+
+
+def decoded(f: Terms) -> str:
+    """Statements that set the parallel axes from ``pixel`` and ``tile``."""
+    n, c, _, _ = f.shape
+    places = ("tile" if c == 1 else f"tile / {c}", "tile" if n == 1 else f"tile % {c}", "pixel.y", "pixel.x")
+    lines = []
+    for place, radix, axes in zip(places, f.shape, f.axes, strict=True):
+        for axis in axes:
+            extent = f.extents[axis]
+            radix //= extent
+            value = place if radix == 1 else f"({place}) / {radix}"
+            value = value if axis == axes[0] else f"({value}) % {extent}"
+            lines.append(f"int {names_of([axis])[axis]} = {'0' if extent == 1 else value};")
+    return " ".join(lines)
+
+
+def term(f: Terms, then: str) -> str:
+    """Statements that set ``dressi_term`` to the value of the body, and use it, where the guards are met."""
+    names = names_of(range(len(f.extents)))
+    tests = [test for guard in f.guards for test in _tests(f, guard, names)]
+    lines, values = [], {}
+    for k, (x, m) in enumerate(zip(f.inputs, f.maps, strict=True)):
+        n, c, y, column = (affine.glsl(names) for affine in m.affines)
+        tiles, channels, _, _ = shape_of(x)
+        tile = n if channels == 1 else c if tiles == 1 else f"({n}) * {channels} + {c}"
+        value = f"${k}(ivec2({column}, {y}), {tile})"
+        inside = [
+            test
+            for guard in zip(m.affines, shape_of(x), strict=True)
+            if guard not in f.guards
+            for test in _tests(f, guard, names)
+        ]
+        kind = x.vtype.glsl
+        value = f"{' && '.join(dict.fromkeys(inside))} ? {value} : {kind}(0)" if inside else value
+        values[f.body.formals[k]] = f"dressi_r{k}"
+        lines.append(f"{kind} dressi_r{k} = {value};")
+    for k, affine in enumerate(f.indices, len(f.inputs)):
+        values[f.body.formals[k]] = f"dressi_r{k}"
+        lines.append(f"int dressi_r{k} = {affine.glsl(names)};")
+    statements, root = f.body.glsl(values, "dressi_b")
+    kind = f.body.root.vtype.glsl
+    text = "\n".join([*lines, *statements, f"precise {kind} dressi_term = {root};", then])
+    return f"if ({' && '.join(dict.fromkeys(tests))}) {{\n{text}\n}}" if tests else f"{{\n{text}\n}}"
+
+
+def _tests(f: Terms, guard: Guard, names: dict[int, str]) -> list[str]:
+    affine, extent = guard
+    return affine.inside_glsl(names, extent, affine.bounds(f.extents))
+
+
+def _loop(f: Terms, axis: int) -> str:
+    name = names_of([axis])[axis]
+    return f"for (int {name} = 0; {name} < {f.extents[axis]}; ++{name})"
+
+
+def _nested(f: Terms, inner: str) -> str:
+    """The statement ``inner`` for every term."""
+    text = term(f, inner)
+    for axis in reversed(f.reduced_axes):
+        text = f"{_loop(f, axis)} {text}"
+    return text
+
+
+def _summed(f: Terms, level: int) -> str:
+    """Statements that set the sum of a level, ``$y`` for the outermost, to the sum over its axis and all inside of it."""
+    kind, total, lost = f.output.vtype.glsl, f"dressi_s{level}" if level else "$y", f"dressi_lost{level}"
+    start = f"precise {kind} {total} = {kind}(0);" if level else f"{total} = {kind}(0);"
+    if level == len(f.reduced):
+        return f"{start}\n{term(f, f'{total} = dressi_term;')}"
+    axis, last = f.reduced_axes[level], level == len(f.reduced) - 1
+    value = "dressi_term" if last else f"dressi_s{level + 1}"
+    add = f"{total} += {value};"
+    if f.extents[axis] >= LONG:
+        start += f" precise {kind} {lost} = {kind}(0);"
+        add = (
+            f"{{ precise {kind} t = {value} - {lost}; precise {kind} sum = {total} + t;"
+            f" {lost} = (sum - {total}) - t; {total} = sum; }}"
+        )
+    inner = term(f, add) if last else f"{{\n{_summed(f, level + 1)}\n{add}\n}}"
+    return f"{start}\n{_loop(f, axis)} {inner}"

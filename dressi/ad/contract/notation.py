@@ -1,0 +1,253 @@
+"""The index notation of contractions, ``out[y, x] = image[y + dy, x + dx] * weight[dy, dx]``, read as Python."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ...errors import GraphError
+from ..graph import Variable, user_line
+from ..graph.index_map import Affine
+from ..graph.names import cure
+from ..ops.pixel import arithmetic, compare, exponential, math, trigonometry, vector
+from ..ops.pixel.constant import constant
+from ..types import FLOAT, INT
+
+LEADING = ("the batch", "the channels", "the rows")
+"""The names of the axes n, c and y where they are left out."""
+
+
+class Index(NamedTuple):
+    """floor((sum of coefficient * axis + constant) / divisor), the axes by their names."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+    divisor: int = 1
+
+    @property
+    def terms_by_axis(self) -> dict[str, int]:
+        return dict(self.terms)
+
+    @property
+    def alone(self) -> str | None:
+        """The axis that it is, None if it is more than that."""
+        return (
+            self.terms[0][0]
+            if self == Index(self.terms[:1]) and self.terms and self.terms[0][1] == 1
+            else None
+        )
+
+    def affine(self, numbers: Mapping[str, int]) -> Affine:
+        return Affine.of({numbers[a]: k for a, k in self.terms}, self.constant, self.divisor)
+
+    def scaled(self, by: int) -> Index:
+        return Index(tuple((a, k * by) for a, k in self.terms if by), self.constant * by, self.divisor)
+
+    def plus(self, other: Index) -> Index:
+        """The sum of two, of which at most one is divided."""
+        divisor = self.divisor * other.divisor
+        a, b = self.scaled(other.divisor), other.scaled(self.divisor)
+        terms = a.terms_by_axis
+        for axis, k in b.terms:
+            terms[axis] = terms.get(axis, 0) + k
+        return Index(tuple((x, k) for x, k in terms.items() if k), a.constant + b.constant, divisor)
+
+    def __str__(self) -> str:
+        names = [a for a, _ in self.terms]
+        text = str(self.affine({a: i for i, a in enumerate(names)}))
+        for i in reversed(range(len(names))):
+            text = text.replace(f"a{i}", names[i])
+        return text
+
+
+FUNCTIONS: dict[str, Callable[..., Variable]] = {
+    name: getattr(module, name)
+    for module in (arithmetic, compare, exponential, math, trigonometry, vector)
+    for name in module.__all__
+} | {"min": arithmetic.minimum, "max": arithmetic.maximum}
+OPERATORS: dict[type[ast.AST], Callable[..., Variable]] = {
+    ast.Add: arithmetic.add,
+    ast.Sub: arithmetic.sub,
+    ast.Mult: arithmetic.mul,
+    ast.Div: arithmetic.div,
+    ast.Mod: arithmetic.mod,
+    ast.Pow: exponential.pow,
+    ast.USub: math.neg,
+    ast.Lt: compare.less,
+    ast.LtE: compare.less_equal,
+    ast.Gt: compare.greater,
+    ast.GtE: compare.greater_equal,
+    ast.Eq: compare.equal,
+    ast.NotEq: compare.not_equal,
+}
+
+
+class Notation:
+    """An expression as data.
+
+    output: the axes of the output, as many as are written, each of one axis or of several, the slowest first, whose
+    ``radices`` are what these are multiplied by.  reads: (name of the operand, indices n, c, y, x),
+    each once.  formals: a placeholder for each of them.  indices: the axes whose values are used, each with its INT
+    placeholder.  root: the body over all placeholders.  Raises GraphError.
+    """
+
+    def __init__(self, text: str, given: Mapping[str, Any]):
+        self.text, self.where = text, user_line()
+        self.numbers = {k: v for k, v in given.items() if isinstance(v, int) and not isinstance(v, bool)}
+        self.operands = {k: v for k, v in given.items() if k not in self.numbers}
+        self.variables = {k: _operand(v) for k, v in self.operands.items()}
+        self.reads: dict[tuple[str, tuple[Index, ...]], Variable] = {}
+        self._used: set[str] = set()
+        self.indices: dict[str, Variable] = {}
+        self.axes: dict[str, None] = {}
+        self.radices: list[tuple[int, ...]] = []
+        try:
+            tree = ast.parse(text.strip(), mode="exec").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.fail(f"is no expression: {getattr(error, 'msg', error)}")
+        match tree:
+            case [ast.Assign(targets=[ast.Subscript(value=ast.Name(), slice=index)], value=body)]:
+                self.output = [self._axes_of(e) for e in _elements(index)]
+            case _:
+                self.fail("is written as out[y, x] = image[y + dy, x + dx] * weight[dy, dx]")
+        left = [axis for axes in self.output for axis in axes]
+        twice = sorted({a for a in left if left.count(a) > 1})
+        if twice:
+            self.fail(f"names the axis {twice[0]!r} of the output twice")
+        if len(self.output) > 4:
+            self.fail("has an output of more than the four axes n, c, y, x")
+        self.axes = dict.fromkeys(left)
+        self.root = self._value(body)
+        if not isinstance(self.root, Variable) or not self.reads:
+            self.fail("reads no operand")
+        unused = sorted({*self.operands} - {name for name, _ in self.reads})
+        unused += sorted({*self.numbers} - self._used)
+        if unused:
+            self.fail(f"does not use {unused[0]!r}")
+
+    def fail(self, reason: str) -> NoReturn:
+        """Raises GraphError with the expression and the line of the user."""
+        raise GraphError(f"contract({self.text!r}): it {reason} (at {self.where})")
+
+    # ---- the body
+    def _value(self, node: ast.expr) -> Any:
+        """The value of a part of the body: a Variable of one texel, or a number."""
+        match node:
+            case ast.Constant(value=float() | int() as number) if not isinstance(number, bool):
+                return number
+            case ast.Subscript(value=ast.Name(id=name), slice=index):
+                return self._read(name, _elements(index))
+            case ast.Name(id=name) if name in self.operands:
+                return self._read(name, [])
+            case ast.Name(id=name) if name in self.numbers:
+                self._used.add(name)
+                return self.numbers[name]
+            case ast.Name(id=name):
+                self._known(name)
+                if name not in self.indices:
+                    self.indices[name] = Variable(INT)
+                return math.to_float(self.indices[name])
+            case ast.UnaryOp(op=ast.UAdd(), operand=x):
+                return self._value(x)
+            case ast.UnaryOp(op=op, operand=x) if type(op) in OPERATORS:
+                return self._apply(OPERATORS[type(op)], x)
+            case ast.BinOp(left=a, op=op, right=b) if type(op) in OPERATORS:
+                return self._apply(OPERATORS[type(op)], a, b)
+            case ast.Compare(left=a, ops=[op], comparators=[b]) if type(op) in OPERATORS:
+                return self._apply(OPERATORS[type(op)], a, b)
+            case ast.IfExp(test=test, body=a, orelse=b):
+                return self._apply(compare.select, test, a, b)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+                return self._apply(FUNCTIONS[name], *args)
+            case ast.Call(func=ast.Name(id=name)):
+                self.fail(f"calls {name!r}, which is no function of one texel{cure(name)}")
+        self.fail(f"holds {ast.unparse(node)!r}, which is no arithmetic of operands, axes and numbers")
+
+    def _apply(self, function: Callable[..., Variable], *nodes: ast.expr) -> Any:
+        values = [self._value(node) for node in nodes]
+        if not any(isinstance(v, Variable) for v in values):
+            values = [constant(float(v)) for v in values]
+        return function(*values)
+
+    def _read(self, name: str, elements: Sequence[ast.expr]) -> Variable:
+        if name not in self.variables:
+            known = ", ".join(self.operands) or "none"
+            self.fail(f"reads {name!r}, which is not given; the operands are: {known}")
+        if len(elements) > 4:
+            self.fail(f"reads {name!r} at more than the four axes n, c, y, x")
+        key = name, tuple(self._index(e) for e in elements)
+        if key not in self.reads:
+            self.reads[key] = Variable(self.variables[name].vtype)
+        return self.reads[key]
+
+    # ---- indices
+    def _axes_of(self, node: ast.expr) -> tuple[str, ...]:
+        """The axes that an index on the left is made of: ``x``, or ``2 * x + dx``, which dx fills."""
+        index = self._index(node)
+        terms = sorted(index.terms, key=lambda term: -term[1])
+        if not terms or index.constant or index.divisor != 1 or terms[-1][1] != 1:
+            self.fail(
+                f"has the index {ast.unparse(node)!r} on the left; that is an axis, or as 2 * x + dx, which dx fills"
+            )
+        self.radices.append(tuple(k for _, k in terms))
+        return tuple(a for a, _ in terms)
+
+    def _known(self, name: str) -> None:
+        """Notes an axis in the order of its first use."""
+        self.axes.setdefault(name)
+
+    def _index(self, node: ast.expr) -> Index:
+        """An index as an affine function of axes."""
+        match node:
+            case ast.Constant(value=int() as number) if not isinstance(number, bool):
+                return Index((), number)
+            case ast.Name(id=name) if name in self.numbers:
+                self._used.add(name)
+                return Index((), self.numbers[name])
+            case ast.Name(id=name) if name not in self.operands:
+                self._known(name)
+                return Index(((name, 1),))
+            case ast.UnaryOp(op=ast.USub(), operand=x):
+                return self._scaled(self._index(x), -1, node)
+            case ast.BinOp(left=a, op=ast.Add() | ast.Sub() as op, right=b):
+                x, y = self._index(a), self._index(b)
+                y = self._scaled(y, -1, node) if isinstance(op, ast.Sub) else y
+                if x.divisor != 1 and y.divisor != 1:
+                    self.fail(f"has the index {ast.unparse(node)!r}: it adds two divisions")
+                return x.plus(y)
+            case ast.BinOp(left=a, op=ast.Mult(), right=b):
+                x, y = self._index(a), self._index(b)
+                if not x.terms:
+                    return self._scaled(y, x.constant, node)
+                if not y.terms:
+                    return self._scaled(x, y.constant, node)
+            case ast.BinOp(left=a, op=ast.FloorDiv(), right=b):
+                x, by = self._index(a), self._index(b)
+                if not by.terms and by.constant > 0 and by.divisor == 1:
+                    return x._replace(divisor=x.divisor * by.constant)
+        self.fail(
+            f"has the index {ast.unparse(node)!r}; an index is a sum of multiples of axes and numbers, which may be divided"
+            " by // (for others use F.lookup)"
+        )
+
+    def _scaled(self, index: Index, by: int, node: ast.expr) -> Index:
+        if index.divisor != 1:
+            self.fail(f"has the index {ast.unparse(node)!r}: what // gives can be moved, not multiplied")
+        return index.scaled(by)
+
+
+def _operand(value: Any) -> Variable:
+    """A Variable, or a leaf or a constant of numbers: (H, W) or (N, H, W) of an array."""
+    if isinstance(value, Variable):
+        return value
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return constant(float(array))
+    return Variable.of(array, INT if array.dtype.kind in "biu" else FLOAT)
+
+
+def _elements(index: ast.expr) -> list[ast.expr]:
+    return list(index.elts) if isinstance(index, ast.Tuple) else [index]

@@ -1,0 +1,90 @@
+"""The terms of a contraction: axes, reads and guards; the extents n, c, y, x of images."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..graph import Domain, Variable
+from ..graph.index_map import Affine, IndexMap
+from ..graph.sub_graph import SubGraph
+from ..ops.pixel.arithmetic import Mul
+from ..traversal import structure, topological_order
+
+Guard = tuple[Affine, int]
+"""An index that has to be whole and in [0, extent)."""
+
+
+def shape_of(x: Variable) -> tuple[int, int, int, int]:
+    """The extents n, c, y, x of an image."""
+    return x.batch, 1, x.size[1], x.size[0]
+
+
+def domain_of_shape(shape: Sequence[int]) -> Domain:
+    """The domain of an image with the extents n, c, y, x."""
+    n, c, y, x = shape
+    return Domain((x, y), n * c)
+
+
+def body_of(formals: Sequence[Variable], root: Variable) -> SubGraph:
+    """The graph between placeholders and a value that follows from them."""
+    functions = tuple(topological_order([root]))
+    return SubGraph(tuple(formals), root, functions, structure([root], formals), _is_product(formals, root))
+
+
+def _is_product(formals: Sequence[Variable], root: Variable) -> bool:
+    found: list[Variable] = []
+    stack = [root]
+    while stack:
+        v = stack.pop()
+        if isinstance(v.creator, Mul):
+            stack.extend(v.creator.inputs)
+        else:
+            found.append(v)
+    return len(found) == len(formals) and {*found} == {*formals}
+
+
+class Terms:
+    """What the terms of a contraction are made of. Fields: see ``ContractFunction``."""
+
+    fields = ("parallel", "reduced", "maps", "guards", "combine", "indices", "body")
+    parallel: tuple[tuple[int, ...], ...]
+    reduced: tuple[int, ...]
+    maps: tuple[IndexMap, ...]
+    guards: tuple[Guard, ...]
+    combine: str
+    indices: tuple[Affine, ...]
+    body: SubGraph
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """Of all axes, by their numbers."""
+        return (*itertools.chain(*self.parallel), *self.reduced)
+
+    @cached_property
+    def axes(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the parallel axes that make up each axis of the output."""
+        numbers = itertools.count()
+        return tuple(tuple(next(numbers) for _ in extents) for extents in self.parallel)
+
+    @property
+    def reduced_axes(self) -> range:
+        return range(len(self.extents) - len(self.reduced), len(self.extents))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents n, c, y, x of the output."""
+        return tuple(math.prod(extents) for extents in self.parallel)
+
+    if TYPE_CHECKING:
+        inputs: Any
+        output: Any
+        fail: Any
+
+    @property
+    def terms(self) -> int:
+        """Of one texel of the output."""
+        return math.prod(self.reduced)

@@ -1,0 +1,61 @@
+"""Small graphs of contractions: one for each form that an index, a body or a derivative has."""
+
+from example_tools import BATCH, SIZE, Build, add, example, of
+
+from dressi.ad import functional as F
+from dressi.ad.contract.contraction import ContractFunction, ContractIndex
+from dressi.ad.types import FLOAT, INT, VEC3
+
+
+def contraction(expression: str, *names_and_inputs, **options) -> Build:
+    """An example of an expression over operands a, b, ..."""
+    names = "abcd"[: len(names_and_inputs)]
+    return example(
+        lambda *x: F.contract(expression, **options, **dict(zip(names, x, strict=True))), *names_and_inputs
+    )
+
+
+IMAGE, KERNEL = of(FLOAT, SIZE, BATCH), of(FLOAT, (3, 2))
+CONTRACTIONS: dict[str, Build] = {
+    "correlation": contraction("o[y, x] = a[y + dy, x + dx - 1] * b[dy, dx]", IMAGE, KERNEL, border="zero"),
+    "valid": contraction("o[y, x] = a[y + dy, x + dx] * b[dy, dx]", of(VEC3, SIZE), KERNEL),
+    "stride and dilation": contraction(
+        "o[y, x] = a[2 * y + 2 * dy - 1, 3 * x + 2 * dx - 1] * b[dy, dx]", of(FLOAT, (7, 6)), KERNEL, border="zero"
+    ),
+    "matrix product": contraction("o[y, x] = a[y, k] * b[k, x]", of(FLOAT, (3, 4)), of(FLOAT, (5, 3))),
+    "transposed": contraction("o[y, x] = a[x, y]", IMAGE),
+    "diagonal": contraction("o[x] = a[x, x]", of(FLOAT, (4, 4))),
+    "reversed": contraction("o[y, x] = a[3 - y, 2 - x]", of(FLOAT, (3, 4)), extents={"y": 4, "x": 3}),
+    "repeated": contraction("o[y, x] = a[y // 2, (2 * x + 1) // 3] * b[(y + x) // 2]", of(FLOAT, (3, 2)), of(FLOAT, (5, 1)),
+                            extents={"y": 4, "x": 4}),
+    "depth to space": contraction("o[2 * y + p, 3 * x + q] = a[y, x] * b[p, q]", of(FLOAT, (2, 2)), of(FLOAT, (3, 2)),
+                                  extents={"p": 2, "q": 3}),
+    "bilateral": contraction("o[y, x] = exp(-(a[y, x + d - 1] - a[y, x]) ** 2) * a[y, x + d - 1]", IMAGE, border="zero",
+                             extents={"d": 3}),
+    "slice of a grid": contraction("o[y, x] = a[z, y // 2, x // 2] * max(1 - abs(z - 2.5 * b[y, x]), 0)",
+                                   of(FLOAT, (2, 2), 3), of(FLOAT, (4, 3), 1, 0.05, 0.95)),
+    "over tiles": contraction("o[y, x] = a[n, y, x] * b[n, k, k]", IMAGE, of(FLOAT, (2, 2), BATCH)),
+    "integers": contraction("o[y, x] = a[y + d, x] - 2 * a[y, x]", of(INT, (3, 4), 1, -9, 9), extents={"y": 3, "d": 2}),
+    "long": contraction("o[x] = a[k, x] * b[k]", of(FLOAT, (2, 70)), of(FLOAT, (70, 1))),
+    "one texel": contraction("o[y, x] = a[y, x] * b if x > 0 else a[y, x]", IMAGE, of(FLOAT, (1, 1))),
+}  # fmt: skip
+for build in CONTRACTIONS.values():
+    add(ContractFunction, build)
+for combine in ("max", "min"):
+    pool = contraction("o[y, x] = a[2 * y + dy - 1, x + dx]", of(FLOAT, (4, 5)), border="zero", combine=combine,
+                       extents={"dy": 3, "dx": 2})  # fmt: skip
+    add(ContractFunction, pool)
+
+    def index(combine: str = combine):
+        def build(x):
+            pooled = F.contract(
+                "o[y, x] = a[y, x + d] - 0.1 * d", combine=combine, extents={"d": 3}, a=x
+            ).creator
+            assert isinstance(pooled, ContractFunction)
+            return ContractIndex(
+                *pooled.inputs, **dict(zip(pooled.fields, pooled.attributes, strict=True))
+            ).output
+
+        return build
+
+    add(ContractIndex, example(index(), of(FLOAT, (5, 2), BATCH), only=0))
