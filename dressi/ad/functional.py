@@ -24,7 +24,9 @@ The operations by family, with the file of ``dressi/ad`` that holds them:
 from typing import Any
 
 from .contract import contract as _contract
+from .contract import convolve as _convolve
 from .contract.contract import *
+from .contract.convolve import *
 from .graph.names import cure as _cure
 from .graph.names import register as _register
 from .ops import custom as _custom
@@ -96,6 +98,7 @@ FAMILIES = (
     _image,
     _resize,
     _contract,
+    _convolve,
     _take,
     _lookup,
     _raster,
@@ -125,6 +128,7 @@ __all__ += _window.__all__
 __all__ += _image.__all__
 __all__ += _resize.__all__
 __all__ += _contract.__all__
+__all__ += _convolve.__all__
 __all__ += _take.__all__
 __all__ += _lookup.__all__
 __all__ += _raster.__all__

@@ -4,6 +4,7 @@ from example_tools import BATCH, SIZE, Build, add, example, of
 
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
+from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, INT, VEC3
 
 
@@ -59,3 +60,10 @@ for combine in ("max", "min"):
         return build
 
     add(ContractIndex, example(index(), of(FLOAT, (5, 2), BATCH), only=0))
+for left, right in ((of(FLOAT, SIZE, BATCH), of(FLOAT, (3, 2))), (of(VEC3, SIZE), of(FLOAT, (2, 2)))):
+    add(ContractFunction, example(F.correlate, left, right))
+    add(ContractFunction, example(lambda x, w: F.convolve(x, w, stride=2, border=None), left, right))
+add(ContractFunction, example(lambda x, w: F.correlate_transposed(x, w, Variable(FLOAT, (5, 4)), stride=(2, 3)),
+                              of(FLOAT, (3, 2)), of(FLOAT, (3, 2))))  # fmt: skip
+add(ContractFunction, example(F.matmul, of(FLOAT, (3, 2), BATCH), of(FLOAT, (4, 3))))
+add(ContractFunction, example(lambda x: F.average_pool(x, 2), of(VEC3, (4, 5))))

@@ -13,6 +13,7 @@ from ..graph import At, PixelFunction, Variable
 from ..types import INT, Access
 from . import derivative
 from .loops import contraction_glsl, index_glsl
+from .split import split
 from .terms import Guard, Terms, domain_of_shape, shape_of
 
 CHUNK = 1 << 18
@@ -131,6 +132,13 @@ class ContractFunction(Contraction):
             total = found if total is None else combine(total, found)
         return total
 
+    def shortened(self, most):
+        parts = split(self, most)
+        if parts is None:
+            return None
+        partial, combined = parts
+        return ContractFunction(self._made(partial), **combined).output
+
     def vjp(self, gy, i):
         if self.output.vtype.is_int or self.inputs[i].vtype.is_int:
             return None
@@ -147,7 +155,10 @@ class ContractFunction(Contraction):
         return None if self.combine == "add" else ContractIndex(*self.inputs, **fields).output
 
     def _like(self, made: derivative.Made | None) -> Variable | None:
-        return None if made is None else ContractFunction(*made.inputs, **made.fields).output
+        return None if made is None else self._made(made)
+
+    def _made(self, made: derivative.Made) -> Variable:
+        return ContractFunction(*made.inputs, **made.fields).output
 
 
 class ContractIndex(Contraction):

@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...graph.operators import operator
 from ...types import matrix_type, vector_type
 from .arithmetic import hadamard
 from .constant import Like, constant, floats
@@ -15,7 +14,7 @@ from .geometry import cross
 from .kinds import Bilinear, Linear
 from .vector import Construct, sum_components
 
-__all__ = ["column", "determinant", "inverse", "mat2", "mat3", "mat4", "matmul", "outer", "transpose"]
+__all__ = ["column", "determinant", "inverse", "mat2", "mat3", "mat4", "outer", "transpose"]
 
 
 class Columns(PixelFunction):
@@ -115,8 +114,8 @@ class MatMul(Bilinear):
     def vjp(self, gy, i):
         a, b = self.inputs
         if i == 1:
-            return matmul(transpose(a), gy)
-        return matmul(gy, transpose(b)) if b.vtype.is_matrix else Outer(gy, b).output
+            return product(transpose(a), gy)
+        return product(gy, transpose(b)) if b.vtype.is_matrix else Outer(gy, b).output
 
 
 class Outer(Bilinear):
@@ -136,7 +135,7 @@ class Outer(Bilinear):
 
     def vjp(self, gy, i):
         a, b = self.inputs
-        return matmul(gy, b) if i == 0 else matmul(transpose(gy), a)
+        return product(gy, b) if i == 0 else product(transpose(gy), a)
 
 
 class Inverse(PixelFunction):
@@ -236,18 +235,8 @@ def column(m: Variable, j: int) -> Variable:
     return Column(m, j + m.vtype.shape[-1] if j < 0 and m.vtype.is_matrix else j).output
 
 
-@operator
-def matmul(a: Like, b: Like) -> Variable:
-    """The product of matrices and vectors; the operator ``@``.
-
-    a, b: MATn @ MATn is a MATn, MATn @ VECn is a VECn, and VECn @ MATn is a VECn (a row vector). Differentiable in both.
-    Raises GraphError if the orders differ.
-
-    >>> m = Variable.of([[1.0, 2.0], [3.0, 4.0]], MAT2)
-    >>> evaluate(F.matmul(m, (1.0, 10.0))).ravel().tolist()
-    [21.0, 43.0]
-    """
-    a, b = floats(a, b)
+def product(a: Variable, b: Variable) -> Variable:
+    """The product of matrices and vectors, texel by texel: MATn @ MATn, MATn @ VECn, or VECn @ MATn of a row vector."""
     if b.vtype.is_matrix and not a.vtype.is_matrix and not a.vtype.is_scalar:
         return MatMul(transpose(b), a).output
     return MatMul(a, b).output

@@ -47,7 +47,8 @@ def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable
     if not f.iterations or isinstance(f, Segments):
         return None
     if not isinstance(f, ReduceFunction):
-        return f.shortened(model.longest_walk) if f.iterations > model.longest_walk else None
+        most = min(model.longest_walk, limits.max_loop_iterations)
+        return f.shortened(most) if f.iterations > most else None
     most, seconds = level_length(f, model)
     group = by_workgroups(f, limits, model)
     if group is not None and group[1] < seconds:

@@ -1,0 +1,91 @@
+"""Long contractions as short ones (split reductions): parts of the reduced axes stay, and a second contraction combines them."""
+
+from __future__ import annotations
+
+from ..graph import Variable
+from ..graph.index_map import Affine, IndexMap
+from .derivative import Made
+from .terms import Terms, body_of
+
+
+def split(f: Terms, most: int) -> tuple[Made, dict[str, object]] | None:
+    """A contraction of at most ``most`` terms whose output has one texel more for each part, next to each other in a row, and
+    the fields of the contraction that combines these. None where nothing is to be split.
+
+    The last axes stay in parts, so that neighbours in a row of parts read neighbours in a row of the inputs; of an axis of
+    which only a part stays, every P-th entry is in one part.
+
+        sum of 512 x 512 products for each of 3 x 3 weights, most 8192:   32 parts of 512 rows x 16 columns,   sums of 32
+    """
+    if f.terms <= most or most < 2:
+        return None
+    outer = len(f.extents) - len(f.reduced)
+    kept: list[int] = []
+    parts: list[int] = []
+    inner = 1
+    values = {a: Affine.axis(a) for a in range(outer)}
+    guards = []
+    pieces: list[tuple[int, int, int]] = []  # (axis, entries of a part, parts)
+    for axis, extent in zip(f.reduced_axes, f.reduced, strict=True):
+        length = min(extent, max(most // inner, 1))
+        count = -(-extent // length)
+        length = -(-extent // count)
+        inner *= length
+        pieces.append((axis, length, count))
+    moved = [count for _, _, count in pieces if count > 1]
+    next_part, next_inner = outer, outer + len(moved)
+    for axis, length, count in pieces:
+        terms: dict[int, int] = {}
+        if length > 1 or count == 1:
+            terms[next_inner] = count
+            kept.append(length)
+            next_inner += 1
+        if count > 1:
+            terms[next_part] = 1
+            parts.append(count)
+            next_part += 1
+        values[axis] = Affine.of(terms)
+        if length * count > f.extents[axis]:
+            guards.append((values[axis], f.extents[axis]))
+    *others, columns = f.parallel
+    partial = Made(
+        list(f.inputs),
+        {
+            "parallel": (*others, (*columns, *parts)),
+            "reduced": tuple(kept),
+            "maps": tuple(_moved_map(m, values) for m in f.maps),
+            "guards": (*((_moved(a, values), e) for a, e in f.guards), *guards),
+            "combine": f.combine,
+            "indices": tuple(_moved(a, values) for a in f.indices),
+            "body": f.body,
+        },
+    )
+    value = Variable(f.output.vtype)
+    places = []
+    for s, axes in enumerate(f.axes):
+        whole = [*axes, *(range(outer, outer + len(parts)) if s == 3 else ())]
+        extents = [*(f.extents[a] for a in axes), *(parts if s == 3 else ())]
+        radix, terms = 1, {}
+        for axis, extent in zip(reversed(whole), reversed(extents), strict=True):
+            terms[axis], radix = radix, radix * extent
+        places.append(Affine.of(terms))
+    combined = {
+        "parallel": f.parallel,
+        "reduced": tuple(parts),
+        "maps": (IndexMap.to(places),),
+        "guards": (),
+        "combine": f.combine,
+        "indices": (),
+        "body": body_of([value], value),
+    }
+    return partial, combined
+
+
+def _moved(affine: Affine, values: dict[int, Affine]) -> Affine:
+    found = affine.substituted(values)
+    assert found is not None  # the values are whole
+    return found
+
+
+def _moved_map(m: IndexMap, values: dict[int, Affine]) -> IndexMap:
+    return IndexMap.to([_moved(a, values) for a in m.affines])
