@@ -30,7 +30,9 @@ from .contract.convolve import *
 from .graph.names import cure as _cure
 from .graph.names import register as _register
 from .ops import custom as _custom
+from .ops import hints as _hints
 from .ops.custom import *
+from .ops.hints import *
 from .ops.image import extremes as _extremes
 from .ops.image import image as _image
 from .ops.image import lookup as _lookup
@@ -92,6 +94,7 @@ FAMILIES = (
     _geometry,
     _matrix,
     _random,
+    _hints,
     _reduce,
     _extremes,
     _window,
@@ -122,6 +125,7 @@ __all__ += _components.__all__
 __all__ += _geometry.__all__
 __all__ += _matrix.__all__
 __all__ += _random.__all__
+__all__ += _hints.__all__
 __all__ += _reduce.__all__
 __all__ += _extremes.__all__
 __all__ += _window.__all__

@@ -6,6 +6,7 @@ import numpy as np
 from example_tools import BATCH, SIZE, Example, add, apart, example, of
 
 from dressi.ad import functional as F
+from dressi.ad.ops import hints
 from dressi.ad.ops.pixel import (
     arithmetic,
     compare,
@@ -18,6 +19,8 @@ from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, VEC2, V
 
 # ---- component-wise, one input
 for cls, function, low, high in (
+    (hints.Store, F.store, -2, 2),
+    (hints.Recompute, F.recompute, -2, 2),
     (math.Neg, F.neg, -2, 2),
     (math.Square, F.square, -2, 2),
     (exponential.Exp, F.exp, -2, 2),

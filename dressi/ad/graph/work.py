@@ -48,6 +48,8 @@ class Work:
     quiet: float | None = None
     stores_inputs: bool = False
     """Whether its inputs are stored in any case, and not computed again."""
+    recomputes_inputs: bool = False
+    """Whether whoever reads its inputs computes them again, whatever that costs."""
     if TYPE_CHECKING:
         access: Any
 

@@ -60,6 +60,7 @@ class _Between:
         self.readers = {v: [sub_stages[k] for k in numbers] for v, numbers in context.uses.readers.items()}
         self.reads = {s: {r.variable: r for r in s.reads} for s in sub_stages}
         self.fixed = set(context.fixed)
+        self.fixed.update(x for f in self.analysis.order if f.stores_inputs for x in f.inputs)
         for s in sub_stages:
             for f in s.functions:
                 for x, access in self.analysis.stored_inputs(f):

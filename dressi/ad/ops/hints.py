@@ -1,0 +1,62 @@
+"""Hints for the planner, for whoever knows better: what is stored in an image, and what every reader computes again."""
+
+from __future__ import annotations
+
+from ..graph import Variable
+from .pixel.constant import Like, operands
+from .pixel.kinds import Linear
+
+__all__ = ["recompute", "store"]
+
+
+class Hint(Linear):
+    """The base of Functions whose output is their input."""
+
+    operations = 1.0
+    exact = True
+    glsl = "$0"
+
+    def infer(self):
+        return self.inputs[0].vtype, self.inputs[0].domain
+
+    def eval(self, x):
+        return x
+
+    def transpose(self, gy):
+        return gy
+
+
+class Store(Hint):
+    """The input is stored."""
+
+    stores_inputs = True
+
+
+class Recompute(Hint):
+    """The input is computed again by whoever reads it."""
+
+    recomputes_inputs = True
+
+
+def store(x: Like) -> Variable:
+    """x, which the plan stores in an image or a buffer: what reads it in other passes, or at other texels, loads it.
+
+    x: any type; the result has its type and domain. Results do not depend on it, only times. Differentiable.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> evaluate(F.shift(F.store(F.exp(x * 0.0)), 1, 0)).tolist()
+    [[[1.0, 1.0, 1.0, 1.0, 1.0]]]
+    """
+    return Store(*operands(x)).output
+
+
+def recompute(x: Like) -> Variable:
+    """x, which every pass computes again wherever it reads it, as far as shaders may grow.
+
+    x: any type; the result has its type and domain. Results do not depend on it, only times and memory. Differentiable.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> evaluate(F.sum(F.recompute(F.square(x)))).item()
+    55.0
+    """
+    return Recompute(*operands(x)).output
