@@ -1,8 +1,7 @@
 // Weights of F.resize along one axis: p is a texel of the resized image, q of the original.
-// kind: 0 nearest, 1 bilinear, 2 area. Texel centres are at i + 0.5.
+// kind: 1 bilinear, 2 area. Texel centres are at i + 0.5.
 
 float resize_weight(int p, int q, int n_in, int n_out, int kind) {
-    if (kind == 0) return q == ((2 * p + 1) * n_in) / (2 * n_out) ? 1.0 : 0.0;
     if (kind == 1) {
         // The centre of p, in whole numbers of 1 / unit: a float would lose it in large images.
         int unit = 2 * n_out;

@@ -31,6 +31,8 @@ from .graph.names import cure as _cure
 from .graph.names import register as _register
 from .ops import custom as _custom
 from .ops import hints as _hints
+from .ops.coordinates import coordinates as _coordinates
+from .ops.coordinates.coordinates import *
 from .ops.custom import *
 from .ops.hints import *
 from .ops.image import extremes as _extremes
@@ -98,6 +100,7 @@ FAMILIES = (
     _reduce,
     _extremes,
     _window,
+    _coordinates,
     _image,
     _resize,
     _contract,
@@ -129,6 +132,7 @@ __all__ += _hints.__all__
 __all__ += _reduce.__all__
 __all__ += _extremes.__all__
 __all__ += _window.__all__
+__all__ += _coordinates.__all__
 __all__ += _image.__all__
 __all__ += _resize.__all__
 __all__ += _contract.__all__

@@ -111,13 +111,16 @@ class Affine(NamedTuple):
             return True
         return self._replace(divisor=1, exact=False).values(at) % self.divisor == 0
 
-    def glsl(self, names: Mapping[int, str]) -> str:
-        """An expression of its value over the names of the axes. Integers of GLSL round to zero, so a negative sum is moved."""
+    def glsl(self, names: Mapping[int, str], low: int | None = None) -> str:
+        """An expression of its value over the names of the axes. low: the smallest value, if it is known. Integers of GLSL
+        round to zero, so a sum that may be negative is moved."""
         text = self.sum_glsl(names)
         if self.whole:
             return text
-        if self.exact:
+        if self.exact or (low is not None and low >= 0):
             return f"({text}) / {self.divisor}"
+        if low is not None:
+            return f"({self.plus(-low).sum_glsl(names)}) / {self.divisor} - {-low}"
         return f"(({text}) >= 0 ? ({text}) / {self.divisor} : -((-({text}) + {self.divisor - 1}) / {self.divisor}))"
 
     def sum_glsl(self, names: Mapping[int, str]) -> str:
@@ -134,7 +137,9 @@ class Affine(NamedTuple):
         low, high = bounds
         text = self.glsl(names) if self.exact or self.whole else self.sum_glsl(names)
         scale = self.divisor if not (self.exact or self.whole) else 1
-        tests = [f"({self.sum_glsl(names)}) % {self.divisor} == 0"] if self.exact else []
+        # GLSL does not define % for negative integers, so their sum is moved.
+        positive = self.plus(-low) if low < 0 else self
+        tests = [f"({positive.sum_glsl(names)}) % {self.divisor} == 0"] if self.exact else []
         if low < 0:
             tests.append(f"{text} >= 0")
         if high >= extent:

@@ -57,7 +57,7 @@ _ELSEWHERE = {
     "F.contract('out[y, x] = a[y, k] * b[k, x]', a=a, b=b)": "einsum",
     "F.dot(a, b), of two vectors, or a @ b": "inner vdot tensordot",
     "F.matmul(a, b)": "bmm mm",
-    "F.transpose(x)": "T mT swapaxes permute moveaxis",
+    "F.transpose(x)": "T mT ",
     "F.inverse(x)": "inv pinv",
     "F.determinant(x)": "det",
     "F.lookup(table, index)": "gather index_select take_along_axis",

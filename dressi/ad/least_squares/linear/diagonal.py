@@ -6,8 +6,8 @@ zeros and ones, and the residual's share of the diagonal is exact:
 
     r = f(A_1 x, A_2 x, ...):    diag(J^T J) = sum_a A_a^T (df / d(A_a x))^2
 
-If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). Shifts with zeros after
-each other are one, so that there and back is no path of its own. If one residual still reads one texel along two paths, as at
+If g is computed texel by texel, lookup(g(x), i) is g(lookup(x, i)) and reads x along lookup(., i). Index maps after each
+other are one, so that there and back is no path of its own. If one residual still reads one texel along two paths, as at
 a clamped border, the squares are added, not the sum squared.
 
 Residuals of another shape, such as rendered images, have no such form; ``probes`` serves them.
@@ -16,13 +16,14 @@ Residuals of another shape, such as rendered images, have no such form; ``probes
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
 from ... import functional as F
-from ...graph import Function, PixelFunction, Variable
-from ...ops.image.image import Shift, Window
+from ...graph import Domain, Function, PixelFunction, Variable
+from ...graph.index_map import IndexMap
+from ...ops.image.gather import Gather
 from ...ops.image.lookup import Lookup
 from ...ops.image.reduce import Expand
 from ...ops.image.take import Take
@@ -32,7 +33,7 @@ from ...traversal import topological_order
 from ...types import FLOAT, Access, VType
 from .vectors import inner, squared_norm
 
-SELECTIONS: tuple[type[Function], ...] = (Window, Shift, Lookup, Take, Expand)
+SELECTIONS: tuple[type[Function], ...] = (Gather, Lookup, Take, Expand)
 """Functions whose output texels are texels of their first input, or zero."""
 
 Path = tuple[Hashable, ...]
@@ -48,12 +49,17 @@ def selections(residual: Variable, unknown: Variable) -> list[Function] | None:
         read = [i for i, x in enumerate(function.inputs) if x in depending]
         if not read or blocks_derivatives(function):
             continue
-        if isinstance(function, SELECTIONS) and read == [0]:
+        if isinstance(function, SELECTIONS) and read == [0] and not sums(function):
             found.append(function)
         elif not texel_by_texel(function, read):
             return None
         depending.add(function.output)
     return found
+
+
+def sums(function: Function) -> bool:
+    """Whether it is the transpose of a selection."""
+    return isinstance(function, Gather) and function.transposed
 
 
 def texel_by_texel(function: Function, read: Sequence[int]) -> bool:
@@ -77,18 +83,21 @@ class Paths:
             self._flows[function.output] = flow
 
     def _extended(self, path: Path, function: Function) -> Path:
-        """The path with one more selection. Shifts with zeros after each other are one: there and back is no shift, and what
-        is shifted out on the way is zero in the derivatives."""
-        if path and is_shift(function) and isinstance(last := path[-1], ZeroShift):
-            path, by = path[:-1], (last.x + function.origin[0], last.y + function.origin[1])
-            further = (*path, ZeroShift(*by)) if any(by) else path
-            if further not in self.read:
-                self.read[further] = Window(self.read[path], by, function.size).output
-            return further
-        name = ZeroShift(*function.origin) if is_shift(function) else name_of(function)
+        """The path with one more selection. Index maps after each other are one: there and back is no path of its own, and
+        what is outside on the way is zero in the derivatives."""
+        name: Hashable = (type(function), function.attributes, function.inputs[1:])
+        if isinstance(function, Gather):
+            name = Texels(function.map, function.output.domain)
+            if path and isinstance(last := path[-1], Texels) and (both := last.then(name)) is not None:
+                path, name = path[:-1], both
+            if name == Texels(IndexMap.of(), self.read[path].domain):
+                return path
         further = (*path, name)
         if further not in self.read:
-            self.read[further] = selected(function, self.read[path])
+            x = self.read[path]
+            self.read[further] = (
+                Gather(x, *name).output if isinstance(name, Texels) else selected(function, x)
+            )
         return further
 
     def flow(self, value: Variable) -> Flow:
@@ -118,21 +127,18 @@ class Paths:
         return found
 
 
-class ZeroShift(NamedTuple):
-    """The name of a shift with zeros: the offset of the texels that are read."""
+class Texels(NamedTuple):
+    """The name of a selection by an index map, and the domain of what it gives."""
 
-    x: int
-    y: int
+    map: IndexMap
+    domain: Domain
 
-
-def is_shift(function: Function) -> TypeGuard[Window]:
-    """Whether a Function shifts an image and fills it up with zeros."""
-    return isinstance(function, Window) and function.size == function.inputs[0].size
-
-
-def name_of(function: Function) -> Hashable:
-    """Equal for Functions that select the same texels of images of one size."""
-    return type(function), tuple(getattr(function, f) for f in function.fields), function.inputs[1:]
+    def then(self, other: Texels) -> Texels | None:
+        """This selection and the other of its result as one; None if they are not."""
+        if (self.map.border, other.map.border) != ("zero", "zero"):
+            return None
+        both = self.map.compose(other.map)
+        return None if both is None else Texels(both, other.domain)
 
 
 def selected(function: Function, x: Variable) -> Variable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ... import functional as F
 from ...graph import Variable
-from ...ops.image.image import Shift, Window
+from ...ops.image.gather import Gather
 from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import blocks_derivatives, total
 from ...traversal import topological_order
@@ -204,7 +204,7 @@ def reads_neighbours(residual: Variable, unknown: Variable) -> bool:
     for function in topological_order([residual]):
         if active.isdisjoint(function.inputs) or blocks_derivatives(function):
             continue
-        if isinstance(function, Window | Shift):
+        if isinstance(function, Gather) and function.moves:
             return True
         active.add(function.output)
     return False

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph import Domain, Variable
-from ...ops.image.image import Fetching
-from ...ops.image.texels import fetch
+from ...ops.image.texels import Fetching, fetch
 from ...types import Size
 
 

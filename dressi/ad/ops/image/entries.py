@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph import Domain, Variable
+from ..coordinates.coordinates import LinearIndex
 from ..pixel.compare import less, select
-from .image import LinearIndex
 from .texels import is_padded
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...graph import Variable
 from ...types import VType, vector_type
+from ..coordinates.coordinates import pixel_coordinates, tile_index
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
 from .entries import extreme_numbers
-from .image import pixel_coordinates, tile_index
 from .reduce import AXES, Reduce, Sum, reduce_entries
 from .segments import PlaceInSegment, Segments, segment_length
 

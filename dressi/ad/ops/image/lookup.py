@@ -9,10 +9,12 @@ import numpy as np
 
 from ...graph import Domain, PixelFunction, ScatterFunction, Variable, domain_of
 from ...types import FLOAT, INT, IVEC2, Access, Size, broadcast, size_of
+from ..coordinates.affine import table_map
 from ..pixel.components import max_component
 from ..pixel.constant import Like, constant, integers, operands
 from .entries import entries_only
 from .extremes import max as max_texel
+from .gather import Gather
 from .reduce import expand
 
 __all__ = ["lookup", "scatter_add", "scatter_max"]
@@ -224,7 +226,27 @@ def lookup(table: Variable, index: Like) -> Variable:
     >>> evaluate(F.lookup(table, Variable.of([4, 0, 1, 9, -1]))).tolist()
     [50.0, 10.0, 20.0, 0.0, 0.0]
     """
-    return Lookup(*operands(table), *integers(index)).output
+    found = Lookup(*operands(table), *integers(index))
+    gathered = _gathered(found)
+    return found.output if gathered is None else gathered
+
+
+def _gathered(lookup: Lookup) -> Variable | None:
+    """The same by an index map, where the index is affine in the texel and the transpose costs no more: it is exact, and
+    needs no scatter."""
+    table, index = lookup.inputs
+    texels = table_map(table, index)
+    if texels is None:
+        return None
+    own = texels.n.terms != ()
+    found = Gather(table, texels, Domain(index.size, table.batch if own else index.batch))
+    if not found.cheap:
+        return None
+    return (
+        found.output
+        if found.output.domain == lookup.output.domain
+        else expand(found.output, lookup.output.batch)
+    )
 
 
 def scatter_add(

@@ -7,14 +7,15 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import Domain, Variable
+from ...graph.index_map import Affine
 from ...types import Size, size_of
-from .image import Fetching
+from .gather import gather
 from .segments import sum_of_parts
-from .texels import check_one_row, fetch
+from .texels import Fetching, check_one_row, fetch
 
 __all__ = ["resize"]
 
-FILTERS = {"nearest": 0, "bilinear": 1, "area": 2}
+FILTERS = ("nearest", "bilinear", "area")
 
 TAPS = 256
 """The largest number of texels that one texel of the output, or of the transpose, may read from both axes at once. Beyond
@@ -24,8 +25,6 @@ it images are resized axis by axis, so that loops stay short and their sums exac
 def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
     """The (count_out, count_in) matrix of one axis. Each row sums to 1. Texel centres are at i + 0.5."""
     p, q = np.arange(count_out)[:, None], np.arange(count_in)[None, :]
-    if kind == "nearest":
-        return (q == ((2 * p + 1) * count_in) // (2 * count_out)).astype(np.float64)
     if kind == "bilinear":
         centre = np.clip((p + 0.5) * count_in / count_out - 0.5, 0, count_in - 1)
         return np.maximum(1.0 - np.abs(centre - q), 0.0)
@@ -38,8 +37,6 @@ def taps(count_in: int, count_out: int, kind: str) -> int:
     """The largest number of texels that one texel reads along an axis, forward or in the transpose."""
     if count_in == count_out:
         return 1
-    if kind == "nearest":
-        return -(-count_out // count_in) + 3  # the transpose alone has a loop
     spare = 2 if kind == "bilinear" else 0
     forward = min(-(-count_in // count_out) + spare + 1, count_in)
     backward = min(-(-(1 + spare) * count_out // count_in) + 3, count_out)
@@ -61,17 +58,15 @@ class Resize(Fetching):
     def infer(self):
         if self.filter not in FILTERS:
             raise self.fail(f"filter is one of {', '.join(FILTERS)}, not {self.filter!r}")
-        if self.inputs[0].vtype.is_int and (self.filter != "nearest" or self.transposed):
+        if self.inputs[0].vtype.is_int:
             raise self.fail("integers can only be resized with filter 'nearest'")
         return self.inputs[0].vtype, Domain(self.size, self.inputs[0].batch * self.parts)
 
     @cached_property
     def glsl(self) -> str:
-        f = FILTERS[self.filter]
         if self._doubles:
             return self._straight
-        if f == 0 and not self.transposed:
-            return "$y = $0(((2 * pixel + 1) * $size0) / (2 * $size), tile);"
+        f = FILTERS.index(self.filter)
         # p counts texels of the resized image, q those of the original. The transpose runs at q, over p.
         name = "resize_users" if self.transposed else "resize_range"
         axes = []
@@ -112,7 +107,7 @@ class Resize(Fetching):
         """Whether one side has exactly twice the texels of the other along both axes, as in a pyramid: then no loop is
         needed. "area" shrinks and "bilinear" enlarges, or the transposes of these."""
         (width, height), (other, high) = self.inputs[0].size, self.size
-        if self.length or self.filter not in ("area", "bilinear"):
+        if self.length:
             return False
         if (self.filter == "area") is self.transposed:  # the output is the larger one
             width, height, other, high = other, high, width, height
@@ -172,8 +167,6 @@ class Resize(Fetching):
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size
         if self.transposed:
             width_in, height_in, width_out, height_out = width_out, height_out, width_in, height_in
-        elif self.filter == "nearest":
-            return 0
         return taps(width_in, width_out, self.filter) * taps(height_in, height_out, self.filter)
 
     def shortened(self, most):
@@ -194,8 +187,6 @@ class Resize(Fetching):
         else:
             across = weights(width_in, width_out, self.filter)
             down = weights(height_in, height_out, self.filter)
-        if x.dtype.kind != "f":
-            across, down = across.astype(np.int64), down.astype(np.int64)
         if self.length:  # part s of a texel: the blocks of the input whose number is s in turn
             axis = 2 if width_in != width_out else 1
             block = np.arange(x.shape[axis]) // self.length % self.parts
@@ -221,6 +212,12 @@ def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     """
     size, (width, height) = size_of(size), x.size
     check_one_row(x, "another size")
+    if filter == "nearest":
+        across, down = (
+            Affine.of({axis: 2 * old}, old, 2 * new)
+            for axis, old, new in zip((3, 2), x.size, size, strict=True)
+        )
+        return x if size == x.size else gather(x, size, across, down)
     if filter in FILTERS and taps(width, size[0], filter) * taps(height, size[1], filter) > TAPS:
         # The axis that leaves fewer texels comes first. Axes that keep their extent need no step.
         steps = [(size[0], height), size] if size[0] * height <= width * size[1] else [(width, size[1]), size]

@@ -8,8 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import Domain, PixelFunction, Variable
+from ...graph.index_map import Affine, IndexMap
 from ...types import INT, Access
+from ..coordinates.affine import affine
 from ..pixel.constant import Like, integers, operands
+from .gather import Gather
 from .segments import sum_of_parts
 from .texels import fetch
 
@@ -126,4 +129,9 @@ def take(x: Variable, index: Like) -> Variable:
     >>> evaluate(F.take(x, Variable(INT, batch=2, data=[[[2]], [[0]]]))).ravel().tolist()
     [30.0, 10.0]
     """
-    return Take(*operands(x), *integers(index)).output
+    found = Take(*operands(x), *integers(index))
+    tiles = affine(found.inputs[1])
+    if tiles is None or (tiles[0] == Affine.axis(0) and found.output.batch != found.inputs[0].batch):
+        return found.output
+    gathered = Gather(found.inputs[0], IndexMap.of(n=tiles[0]), found.output.domain)
+    return gathered.output if gathered.cheap else found.output

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ....errors import GraphError
 from ...graph import At, Variable
+from ...types import Access
+from ..pixel.kinds import Linear
+
+
+class Fetching(Linear):
+    """A linear Function that reads its one input by FETCH."""
+
+    fetches = 1.0
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,)
+
+    def known_value(self, known):
+        return known[0] if 0 in known and not np.any(known[0]) else None
 
 
 def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:

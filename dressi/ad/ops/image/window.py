@@ -8,10 +8,10 @@ import numpy as np
 
 from ...graph import PixelFunction, Variable
 from ...types import Access, VType, vector_type, whole
+from ..coordinates.coordinates import pixel_coordinates
 from ..pixel.components import component
 from ..pixel.vector import Construct, ivec2
 from .extremes import take_better
-from .image import pixel_coordinates
 from .lookup import lookup, scatter_add
 from .texels import check_one_row, fetch
 

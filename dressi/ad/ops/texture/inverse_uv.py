@@ -10,7 +10,7 @@ from ....errors import GraphError
 from ...graph import PixelFunction, Variable
 from ...transform.local import local_gradient, local_jvp
 from ...types import INT, VEC2, Access, Size
-from ..image.image import linear_index, tile_index
+from ..coordinates.coordinates import linear_index, tile_index
 from ..image.lookup import scatter_add, scatter_max
 from ..pixel.arithmetic import hadamard, mod
 from ..pixel.compare import less, select

@@ -1,0 +1,1 @@
+"""The places of texels, and what is affine in them."""

@@ -1,0 +1,125 @@
+"""Reads by an index map: the meaning against loops, the transpose as a matrix, inverses, affine lookups."""
+
+import random
+
+import numpy as np
+import pytest
+from random_maps import SHAPE, TAKEN, domain, matrix, some_map
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.graph.index_map import Affine
+from dressi.ad.ops.coordinates.affine import affine
+from dressi.ad.ops.image.gather import Gather
+from dressi.ad.ops.image.lookup import Lookup, ScatterAdd
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.traversal import topological_order
+from dressi.ad.types import FLOAT, INT, IVEC2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_gathers_and_their_transposes_are_matrices(seed):
+    rng = random.Random(seed)
+    index = some_map(rng)
+    m = matrix(index, TAKEN, SHAPE)
+    x, g = np.random.default_rng(seed).normal(size=(2, 200))
+    x, g = x[: m.shape[1]].reshape(2, 3, 4), g[: m.shape[0]].reshape(3, 4, 5)
+    gather = Gather(Variable.of(x, FLOAT), index, domain(SHAPE))
+    if gather.output.domain != domain(SHAPE):
+        return  # the axes of the batch are left alone
+    assert np.allclose(evaluate([gather.output])[0].ravel(), m @ x.ravel())
+    back = gather.transpose(Variable.of(g, FLOAT))
+    assert np.allclose(evaluate([back])[0].ravel(), m.T @ g.ravel())
+    summed = Gather(Variable.of(g, FLOAT), index, domain(TAKEN), True)
+    assert np.allclose(evaluate([summed.output])[0].ravel(), m.T @ g.ravel())
+    assert summed.iterations == 0 or summed.iterations >= m.sum(0).max()
+    assert np.allclose(evaluate([back.creator.transpose(Variable.of(x, FLOAT))])[0].ravel(), m @ x.ravel())
+    short = summed.shortened(2)
+    if short is not None:
+        assert np.allclose(evaluate([short])[0].ravel(), m.T @ g.ravel())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: F.flip(x, "xy"),
+        F.swap_axes,
+        lambda x: F.subsample(x, (3, 2), (1, 1)),
+        lambda x: F.crop(x, 1, 2, (2, 3)),
+        lambda x: F.pad(x, 1, 2, 0, 3),
+        lambda x: F.shift(x, 2, -1, "zero"),
+        lambda x: F.shift(x, 2, -1, "repeat"),
+        lambda x: F.crop(x, 3, 2, (1, 1)),
+        lambda x: F.lookup(x, (3, 2)),
+        lambda x: F.lookup(x, 7),
+        lambda x: F.take(Variable(FLOAT, (2, 3), 4), F.tile_index((1, 1), 2) * 2 + 1),
+    ],
+)
+def test_what_is_one_to_one_has_a_gather_as_transpose(make):
+    y = make(Variable(FLOAT, (6, 5)))
+    back = y.creator.transpose(y).creator
+    assert isinstance(back, Gather) and not back.transposed
+
+
+def kinds(v: Variable) -> set[type]:
+    return {type(f) for f in topological_order([v])}
+
+
+SIZE = (12, 10)
+P = F.pixel_coordinates(SIZE)
+INDICES = {
+    "moved": P + (1, -2),
+    "smaller": F.pixel_coordinates((4, 3)) * (3, 2) + 1,
+    "every third": F.pixel_coordinates((4, 3)) * 3 + 1,
+    "larger": F.pixel_coordinates((30, 20)) / 3,
+    "turned": P.yx,
+    "reversed": F.constant((11, 9)) - P,
+    "clamped": F.clamp(P + (2, -1), 0, (11, 9)),
+    "sheared": F.ivec2(P.x + 2 * P.y - 5, P.y),
+    "diagonal": F.ivec2(P.x, P.x),
+    "row by row": F.linear_index(SIZE) + 24,
+    "one texel": F.constant(17),
+    "outside": P + 40,
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_affine_lookups_are_gathers_both_ways(name):
+    x, index = Variable.of(np.random.default_rng(3).normal(size=(10, 12))), INDICES[name]
+    y, direct = F.lookup(x, index), Lookup(x, index).output
+    assert not kinds(y) & {Lookup, ScatterAdd}
+    assert np.array_equal(evaluate([y])[0], evaluate([direct])[0])
+    weights = Variable.of(np.random.default_rng(4).normal(size=y.shape), FLOAT)
+    (found,), (expected,) = (gradient(F.sum(v * weights), [x]) for v in (y, direct))
+    assert ScatterAdd not in kinds(found) and ScatterAdd in kinds(expected)
+    assert np.allclose(evaluate([found])[0], evaluate([expected])[0])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda: Variable(INT, SIZE),
+        lambda: F.ivec2(F.mod(P.x, 5), P.y),
+        lambda: (P - 3) / 2,  # rounds to zero on both sides of it
+        lambda: P * P,
+        lambda: F.linear_index((5, 5)) * 5,  # no columns and rows that are affine
+    ],
+)
+def test_other_lookups_stay_lookups(index):
+    x = Variable(FLOAT, SIZE)
+    assert isinstance(F.lookup(x, index()).creator, Lookup)
+
+
+def test_sums_that_cost_more_than_a_scatter_stay_scatters():
+    x = Variable(FLOAT, (1, 1))
+    y = F.lookup(x, F.pixel_coordinates((64, 64)) * 0)
+    assert ScatterAdd in kinds(gradient(F.sum(y), [x])[0])
+
+
+def test_components_of_an_index():
+    i = F.linear_index((8, 3), 2)
+    assert affine(F.ivec2(i * 2 - 1, -i / 1)) is None  # a quotient of negative numbers
+    assert affine(F.ivec2(i / 8, 7)) == (Affine.of({3: 1, 2: 8}, 0, 8), Affine((), 7))
+    assert affine(F.tile_index((1, 1), 3) * 2) == (Affine.axis(0, 2),)
+    assert affine(Variable(IVEC2)) is None
