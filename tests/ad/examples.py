@@ -14,8 +14,7 @@ from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, exa
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.least_squares.linear import pyramid
-from dressi.ad.ops.coordinates import coordinates
-from dressi.ad.ops.image import extremes, gather, lookup, reduce, resize, segments, take, window
+from dressi.ad.ops.image import extremes, lookup, reduce, resize, segments, take, window
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
@@ -24,7 +23,9 @@ from dressi.ad.optim import adam
 from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
-assert examples_contractions and examples_pointwise and examples_textures  # their imports fill the registry
+assert (
+    examples_contractions and examples_gathers and examples_pointwise and examples_textures
+)  # their imports fill the registry
 
 # ---- vectors
 add(vector.Construct, example(lambda a, b: F.vec4(a, b, 0.5), of(VEC2, (1, 1), BATCH), of(FLOAT)))
@@ -158,36 +159,6 @@ add(
 )
 
 # ---- images
-add(coordinates.PixelCoordinates, lambda: Example(F.pixel_coordinates(SIZE, BATCH)))
-add(coordinates.LinearIndex, lambda: Example(F.linear_index(SIZE, BATCH)))
-add(coordinates.TileIndex, lambda: Example(F.tile_index(SIZE, BATCH)))
-for vtype in (VEC3, FLOAT):
-    x = of(vtype, SIZE, BATCH)
-    add(
-        gather.Gather,
-        example(lambda x: F.crop(x, 1, 2, (3, 2)), x),
-        example(lambda x: F.pad(x, 1, 0, 2, 3), x),
-        example(lambda x: F.shift(x, 2, -1, "zero"), x),
-        example(F.flip, x),
-        example(lambda x: F.flip(x, "xy"), x),
-        example(F.swap_axes, x),
-        example(lambda x: F.subsample(x, 2), x),
-        example(lambda x: F.subsample(x, (3, 2), (2, 1)), x),
-        example(lambda x: F.repeat(x, (3, 2)), x),
-        *(example(lambda x, b=b: F.pad(x, 3, 0, 12, 9, b), x) for b in ("clamp", "mirror", "repeat")),
-    )
-add(gather.Gather, example(lambda x: F.pad(x, 1, 1, 1, 1), of(IVEC2, SIZE, 1, 1, 9)))
-for d in ((1, 0), (-2, 1), (0, -3), (7, 5), (-6, -9), (0, 0)):
-    for b in ("clamp", "repeat", "mirror"):
-        add(gather.Gather, example(lambda x, d=d, b=b: F.shift(x, *d, b), of(FLOAT, SIZE, BATCH)))
-        add(
-            gather.Gather,
-            example(
-                lambda x, d=d, b=b: F.shift(Variable(VEC2, SIZE, BATCH), *d, b).creator.transpose(x),
-                of(VEC2, SIZE, BATCH),
-            ),
-        )
-add(gather.Gather, example(lambda x: F.shift(x, 1, 1), of(FLOAT, (1, 4))))
 for size in ((5, 4), (2, 7), (1, 1)):
     nodes = pyramid.coarser(size)
     add(pyramid.Restrict, example(lambda x: pyramid.Restrict(x).output, of(VEC2, size, BATCH)))
@@ -227,13 +198,11 @@ add(
     ),
 )
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
-    add(gather.Gather, example(lambda x, s=size: F.resize(x, s, "nearest"), of(VEC2, SIZE, BATCH)))
     for filter in ("bilinear", "area"):
         add(resize.Resize, example(lambda x, s=size, f=filter: F.resize(x, s, f), of(VEC2, SIZE, BATCH)))
         add(
             resize.Resize, example(lambda x, s=size, f=filter: resize.Resize(x, s, f, True).output, of(FLOAT))
         )
-add(gather.Gather, example(lambda x: F.resize(x, (7, 3), "nearest"), of(INT, SIZE, BATCH, -9, 9)))
 
 # ---- lookup and scatter: indices inside and outside, shared and own tables
 for table_batch, index_batch in ((1, 1), (1, 2), (2, 1), (2, 2)):

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from random_maps import SHAPE, TAKEN, domain, some_map
+from examples_gathers import SHAPE, TAKEN, domain, some_map
 
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable

@@ -110,7 +110,7 @@ class Preimage:
         k = step.source
         assert k is not None
         affine, a = self.affines[k], self.affines[k].coefficient(step.axis)
-        v = (SOUGHT if len(self.folds(k)) == 1 else FOLDED) + k
+        v = (SOUGHT if self.folds(k) == range(1) else FOLDED) + k
         sign, spare = (1 if a > 0 else -1), 0 if affine.exact else affine.divisor - 1
         terms = {v: sign * affine.divisor, **{i: -sign * c for i, c in affine.terms if i != step.axis}}
         ends = sorted((-sign * affine.constant, sign * (spare - affine.constant)))
@@ -155,7 +155,7 @@ class Preimage:
             found[axis] = Affine.axis(SOUGHT + k, 1, -self.affines[k].constant)
         renamed = {SOUGHT + k: Affine.axis(k) for k in range(4)}
         affines = [found.get(a, Affine()).substituted(renamed) for a in range(4)]
-        return IndexMap(*affines, border="repeat" if turned else "zero")  # type: ignore[arg-type]
+        return IndexMap.to([a for a in affines if a is not None], "repeat" if turned else "zero")
 
     # ---- GLSL
     def glsl(
@@ -244,7 +244,7 @@ class Preimage:
     def _fold(self, k: int, names: dict[int, str]) -> list[str]:
         """Lines that run what follows for each copy of the image beyond its border."""
         folds, extent, q = self.folds(k), self.taken[k], names[SOUGHT + k]
-        if len(folds) == 1:
+        if folds == range(1):
             return []
         copy, v = f"{NAMES[k]}_copy", f"{NAMES[k]}_index"
         index = f"{q} + {copy} * {extent}"

@@ -50,7 +50,7 @@ def test_everything_else_is_constant():
 
 def test_what_cannot_be_linearized_is_named():
     a, b = leaf(5, 6), leaf(5, 6, seed=1)
-    with pytest.raises(GraphError, match=r"Shift \(made at .* reads other texels; make its output an input"):
+    with pytest.raises(GraphError, match=r"Gather \(made at .* reads other texels; make its output an input"):
         least_squares.linearized(F.square(F.shift(a, 1, 0)), a)
     with pytest.raises(GraphError, match="is not computed from the inputs"):
         least_squares.linearized(F.square(a), [b])

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from random_maps import SHAPE, TAKEN, domain, matrix, some_map
+from examples_gathers import SHAPE, TAKEN, domain, matrix, some_map
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate

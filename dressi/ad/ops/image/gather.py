@@ -90,7 +90,7 @@ class Gather(Fetching):
         axes = [step.axis for step in readers.loops]
         if not self.transposed or self.length or not self._own_tile or most < 2:
             return None
-        if any(len(readers.folds(k)) > 1 for k in range(4)):
+        if any(readers.folds(k) != range(1) for k in range(4)):
             return None
         if len(axes) == 1:
             partial = Gather(x, self.map, self.domain, True, most)
