@@ -6,6 +6,7 @@
 import itertools
 
 import examples_contractions
+import examples_gathers
 import examples_pointwise
 import examples_textures
 import numpy as np

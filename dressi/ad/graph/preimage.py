@@ -113,8 +113,8 @@ class Preimage:
         v = (SOUGHT if self.folds(k) == range(1) else FOLDED) + k
         sign, spare = (1 if a > 0 else -1), 0 if affine.exact else affine.divisor - 1
         terms = {v: sign * affine.divisor, **{i: -sign * c for i, c in affine.terms if i != step.axis}}
-        ends = sorted((-sign * affine.constant, sign * (spare - affine.constant)))
-        return terms, *ends, abs(a)
+        low, high = sorted((-sign * affine.constant, sign * (spare - affine.constant)))
+        return terms, low, high, abs(a)
 
     def bounds(self, step: Step) -> tuple[Affine, Affine]:
         """The first and the last texel along the axis that read index v, by the axes that are known."""

@@ -126,7 +126,7 @@ class Gather(Fetching):
         for affine, extent in zip(self.map.affines, shape_of(x), strict=True):
             bounds = affine.bounds(shape_of(out))
             text = affine.glsl(names, bounds[0])
-            if self.map.border == "zero" or affine.exact:
+            if self.map.border == "zero":
                 tests += affine.inside_glsl(names, extent, bounds)
             else:
                 text = wrapped_glsl(text, extent, self.map.border, bounds)
@@ -146,7 +146,7 @@ class Gather(Fetching):
 
     def _texels(self, axes, taken):
         """((tile, y, x), inside) of the texels that the map gives for the values of its axes."""
-        zero, inside, texel = sum(0 * a for a in axes.values()), np.bool_(True), []
+        zero, inside, texel = sum((0 * a for a in axes.values()), np.zeros((), int)), np.bool_(True), []
         for affine, extent in zip(self.map.affines, taken, strict=True):
             index = affine.values(axes) + zero
             inside = inside & affine.whole_at(axes)
@@ -161,9 +161,10 @@ class Gather(Fetching):
 
     def _scattered(self, g):
         """The sums of a transpose at all texels."""
+        g = np.broadcast_to(g, self.inputs[0].shape)
         tiles, height, width = g.shape[:3]
         (w, h), count = self.output.domain
-        axes = dict(zip((0, 2, 3), np.ogrid[:tiles, :height, :width], strict=True))
+        axes: dict[int, np.ndarray] = dict(zip((0, 2, 3), np.ogrid[:tiles, :height, :width], strict=True))
         axes[1] = np.zeros((1, 1, 1), int)
         (n, y, x), inside = self._texels(axes, shape_of(self.whole))
         if self.length:
