@@ -1,6 +1,7 @@
-"""Many random graphs, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
+"""Many random graphs, stencils, or schedules of calls, on one device; a line of JSON for each, and a summary at the end.
 
     PYTHONPATH=tests python -m random_graphs --minutes 30 --seed 1000 --device llvmpipe --json graphs.jsonl
+    PYTHONPATH=tests python -m random_graphs stencils --count 1000 --device llvmpipe --json stencils.jsonl
     PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
 
 A seed that is in the file is not run again. Exits with 1 if anything failed.
@@ -31,7 +32,7 @@ def arguments_of() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="random_graphs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=("graphs", "schedules"), default="graphs")
+    parser.add_argument("what", nargs="?", choices=("graphs", "stencils", "schedules"), default="graphs")
     parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument(
         "--count", type=int, help="of seeds at most; default: 100, or as many as the minutes allow"
@@ -89,7 +90,12 @@ def run(seed: int, device: Device, arguments: argparse.Namespace) -> dict:
             report = check_schedule(seed, device)
         else:
             report = check(
-                seed, device, arguments.functions, baseline=not arguments.no_baseline, operations=EVERY
+                seed,
+                device,
+                arguments.functions,
+                baseline=not arguments.no_baseline,
+                operations=EVERY,
+                stencils=arguments.what == "stencils",
             )
     except Exception:
         report = Report(seed, failures=[traceback.format_exc(limit=-4)])

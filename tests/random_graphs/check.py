@@ -23,6 +23,7 @@ from dressi.vk.run.measure.sampling import willing
 
 from .operations import OPERATIONS, Operation
 from .programs import random_program
+from .stencils import random_stencils
 
 ROUNDINGS = 30
 """A device may be off float64 by this many times what NumPy is in float32."""
@@ -55,9 +56,10 @@ def check(
     *,
     baseline: bool = True,
     operations: Sequence[Operation] = OPERATIONS,
+    stencils: bool = False,
 ) -> Report:
     """Runs the graph of a seed in three plans, of which the baseline takes longest."""
-    program, steps = random_program(seed, count, operations)
+    program, steps = random_stencils(seed, count) if stencils else random_program(seed, count, operations)
     report = Report(seed, len(program.functions))
     simple = simplify(program)
     rng = np.random.default_rng(seed)

@@ -159,11 +159,17 @@ def moved(p: Pool) -> Variable:
 
     return p.among(
         [
-            lambda: F.shift(x, by(w), by(h), p.among(["clamp", "zero", "repeat"])),
+            lambda: F.shift(x, by(w), by(h), p.among(["clamp", "zero", "repeat", "mirror"])),
             lambda: F.shift(x, 1, 0) - x,
             resized,
             cut,
-            lambda: F.pad(x, *(int(k) for k in p.rng.integers(0, 3, 4))),
+            lambda: F.pad(
+                x, *(int(k) for k in p.rng.integers(0, 3, 4)), p.among(["clamp", "zero", "repeat", "mirror"])
+            ),
+            lambda: F.flip(x, p.among(["x", "y", "xy"])),
+            lambda: F.swap_axes(x),
+            lambda: F.subsample(x, (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 4)))),
+            lambda: F.repeat(x, (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 4)))),
             lambda: F.take(x, p.leaf(INT, (1, 1), p.batch, -1, n + 1)),
             lambda: p.among([F.window_max, F.window_min])(
                 p.float(FLOAT, *VECTORS), int(p.rng.integers(1, 3)), p.among("xy")

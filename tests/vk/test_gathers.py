@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from examples_gathers import SHAPE, TAKEN, domain, some_map
 
+from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.ops.image.gather import Gather
 from dressi.ad.program import Program
-from dressi.ad.types import VEC2
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import FLOAT, INT, VEC2
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -39,3 +41,42 @@ def test_random_maps(device):
     wrong = [name for name in values if not np.allclose(found[name], expected[name], atol=1e-5)]
     assert wrong == []
     assert len(values) > 90
+
+
+SIZE = (6, 5)
+AT = F.pixel_coordinates((12, 5))
+Z = np.random.default_rng(5).integers(-1, 6, (5, 12))
+DIAGONAL = F.pixel_coordinates((6, 1))
+READS = {
+    "f(x / s, z(x))": F.ivec2(AT.x / 2, Variable.of(Z, INT)),
+    "in(x, x)": F.ivec2(DIAGONAL.x, DIAGONAL.x),
+    "in(x, x) of every y": F.ivec2(AT.x, AT.x),
+    "in(2 x + y - 1, y / 2)": F.ivec2(2 * AT.x + AT.y - 1, AT.y / 2),
+    "in(7 - x / 3, 2 y)": F.ivec2(7 - AT.x / 3, 2 * AT.y),
+    "in(clamp(x - 4), y)": F.clamp(AT - (4, 0), 0, (5, 4)),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_gradients_of_reads_that_are_easily_wrong(device, name):
+    """The first two lose terms in compilers that turn such scatters into gathers. The loss is quadratic, so that central
+    differences with a step of 1 are exact; the differences of the device are of one batch, a tile for each of its texels."""
+    rng = np.random.default_rng(7)
+    values = rng.integers(-4, 5, (5, 6)).astype(float)
+    weights = Variable.of(rng.integers(-2, 3, (READS[name].size[1], READS[name].size[0])), INT)
+
+    def loss(x):
+        return F.sum(F.to_float(weights) * F.square(F.lookup(x, READS[name])), "xy")
+
+    x = Variable.of(values, FLOAT)
+    steps = np.eye(30).reshape(30, 5, 6)
+    (found,) = gradient(loss(x), [x])
+    forward, backward = (loss(Variable.of(values + s * steps, FLOAT)) for s in (1, -1))
+    outputs = {"gradient": found, "differences": (forward - backward) * 0.5}
+    meaning = dict(zip(outputs, evaluate(list(outputs.values())), strict=True))
+    with VulkanExecutor(Program(outputs), device) as run:
+        run.run()
+        results = {key: run.recv(v) for key, v in outputs.items()}
+    for g in (meaning, results):
+        assert np.array_equal(g["gradient"].ravel(), meaning["differences"].ravel())
+        assert np.array_equal(g["differences"].ravel(), meaning["differences"].ravel())

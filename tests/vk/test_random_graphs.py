@@ -62,3 +62,11 @@ def test_every_operator_is_in_some_random_graph():
 def test_no_value_is_stale_whatever_the_order_of_calls(device, seed):
     report = check_schedule(seed, device)
     assert report.failures == [] and report.compared > len(report.unstable)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", range(6))
+def test_stencils_follow_float64(device, seed):
+    report = check(seed, device, stencils=True)
+    assert report.failures == [] and report.refused == []
+    assert report.compared > 0

@@ -1,0 +1,65 @@
+"""Sums over axes of texels at affine places, convolutions, poolings, and hints of what to store."""
+
+from __future__ import annotations
+
+from dressi.ad.graph import Variable
+from dressi.ad.types import FLOAT, VEC2, VEC3
+
+from .coverage import F
+from .operations import Operation
+from .pool import Pool, Refused
+
+CONTRACTIONS: list[Operation] = []
+
+
+def contraction(operation: Operation) -> Operation:
+    CONTRACTIONS.append(operation)
+    return operation
+
+
+@contraction
+def convolved(p: Pool) -> Variable:
+    x = p.float(FLOAT, VEC2, VEC3)
+    size = (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 4)))
+    weight = p.leaf(FLOAT, size, 1, parameter=p.chance(0.5)) * 0.5
+    border = p.among([None, "zero", "clamp", "mirror", "repeat"])
+    more = {"border": border, "stride": int(p.among([1, 1, 2])), "dilation": int(p.among([1, 1, 2]))}
+    y = p.among([F.correlate, F.convolve])(x, weight, **more)
+    if p.chance(0.3):
+        y = F.correlate_transposed(F.correlate(x, weight, **more), weight, x, **more)
+    return y
+
+
+@contraction
+def pooled(p: Pool) -> Variable:
+    x = p.float(FLOAT)
+    if min(x.size) < 2:
+        raise Refused
+    stride = p.among([None, 1, 2])
+    kinds = [F.max_pool, F.min_pool, F.average_pool, lambda *a: F.to_float(F.max_pool_index(*a)) * 0.1]
+    return p.among(kinds)(x, 2, stride)
+
+
+@contraction
+def contracted(p: Pool) -> Variable:
+    x = p.float(FLOAT)
+    y = p.float(FLOAT, like=x)
+    if y.domain != x.domain:
+        raise Refused
+    return (
+        p.among(
+            [
+                lambda: F.contract("out[y, x] = a[y, k] * b[x, k]", a=x, b=y),
+                lambda: F.contract("out[y, x] = a[x, y] * b[y, x]", a=F.swap_axes(x), b=y),
+                lambda: F.contract("out[x] = a[y, 2 * x] * b[y, x]", a=x, b=y),
+                lambda: F.matmul(x, F.swap_axes(y)),
+            ]
+        )()
+        * 0.5
+    )
+
+
+@contraction
+def hinted(p: Pool) -> Variable:
+    x = p.float()
+    return p.among([F.store, F.recompute])(x * 0.9)

@@ -1,0 +1,185 @@
+"""Random stencils: compositions of reads at affine places with every border, strides, flips and reductions, and their
+gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient, jvp
+from dressi.ad.types import FLOAT, INT, VEC2, VEC3
+from dressi.errors import GraphError
+
+from .contractions import CONTRACTIONS
+from .coverage import F
+from .operations import Operation
+from .pool import Pool, Refused
+from .programs import small
+
+BORDERS = ("zero", "clamp", "mirror", "repeat")
+STENCILS: list[Operation] = [*CONTRACTIONS]
+
+
+def stencil(operation: Operation) -> Operation:
+    STENCILS.append(operation)
+    return operation
+
+
+def around(p: Pool, extent: int) -> int:
+    """An offset, mostly of a few texels, sometimes beyond the image."""
+    return int(p.rng.integers(-3, 4)) if p.chance(0.8) else int(p.rng.integers(-2 * extent, 2 * extent + 1))
+
+
+@stencil
+def shifted(p: Pool) -> Variable:
+    x = p.float()
+    return F.shift(x, around(p, x.size[0]), around(p, x.size[1]), p.among(BORDERS))
+
+
+@stencil
+def weighted(p: Pool) -> Variable:
+    """A stencil of a few texels, with one border or several."""
+    x = p.float()
+    border = p.among(BORDERS)
+    total = x * p.number()
+    for _ in range(int(p.rng.integers(1, 4))):
+        border = border if p.chance(0.7) else p.among(BORDERS)
+        total = total + F.shift(x, around(p, x.size[0]), around(p, x.size[1]), border) * p.number()
+    return total
+
+
+@stencil
+def squared_difference(p: Pool) -> Variable:
+    x = p.float(FLOAT, VEC2, VEC3)
+    return F.square(F.shift(x, 1, 0) - F.shift(x, 0, 1, p.among(BORDERS))) * 0.5
+
+
+@stencil
+def padded(p: Pool) -> Variable:
+    x = p.float()
+    return F.pad(x, *(int(k) for k in p.rng.integers(0, 5, 4)), p.among(BORDERS))
+
+
+@stencil
+def cut(p: Pool) -> Variable:
+    x = p.float()
+    (w, h), _ = x.domain[:2]
+    x0, y0 = int(p.rng.integers(w)), int(p.rng.integers(h))
+    return F.crop(x, x0, y0, (int(p.rng.integers(1, w - x0 + 1)), int(p.rng.integers(1, h - y0 + 1))))
+
+
+@stencil
+def turned(p: Pool) -> Variable:
+    x = p.float()
+    return p.among([lambda: F.flip(x, p.among(["x", "y", "xy"])), lambda: F.swap_axes(x)])()
+
+
+@stencil
+def strided(p: Pool) -> Variable:
+    x = p.float()
+    (w, h), _ = x.domain[:2]
+    step = (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 4)))
+    first = (int(p.rng.integers(min(w, 3))), int(p.rng.integers(min(h, 3))))
+    size = (int(p.rng.integers(1, 2 * w)), int(p.rng.integers(1, 2 * h)))
+    return p.among(
+        [
+            lambda: F.subsample(x, step, first),
+            lambda: F.repeat(x, step),
+            lambda: F.resize(x, size, "nearest"),
+        ]
+    )()
+
+
+@stencil
+def pointwise(p: Pool) -> Variable:
+    x = p.float()
+    y = p.float(x.vtype, like=x)
+    return p.among([lambda: F.hadamard(x, y), lambda: x - y * 0.5, lambda: x * 0.7 + p.number()])()
+
+
+@stencil
+def reduced(p: Pool) -> Variable:
+    x = p.float()
+    axes = p.among(["x", "y", "n", "xy"])
+    return p.among([F.mean, F.sum])(x, axes) * 0.5
+
+
+@stencil
+def largest(p: Pool) -> Variable:
+    x = p.float(FLOAT, VEC2, VEC3)
+    return p.among(
+        [lambda: F.max(x, "x"), lambda: F.window_max(x, 1, "y"), lambda: F.window_min(x, 2, "x")]
+    )()
+
+
+@stencil
+def looked_up(p: Pool) -> Variable:
+    """At an affine index of whatever kind: rounded quotients, exchanged axes, shears, the diagonal, rows."""
+    x = p.float()
+    w, h = x.size
+    size = (int(p.rng.integers(1, 2 * w + 1)), int(p.rng.integers(1, 2 * h + 1)))
+    at = F.pixel_coordinates(size, x.batch if p.chance(0.3) else 1)
+    i, j = p.among(
+        [(at.x, at.y), (at.x, at.y), (at.y, at.x), (at.x, at.x), (at.y, at.y), (at.x + at.y, at.y)]
+    )
+
+    def one(axis: Variable, extent: int) -> Variable:
+        k, c, d = (int(p.among(v)) for v in ([1, 1, 1, 2, 3, -1, -2], range(-2, extent + 1), [1, 1, 1, 2, 3]))
+        return (axis * k + c if k > 0 else extent * 2 + axis * k) / d
+
+    index = F.ivec2(one(i, w), one(j, h))
+    index = p.among(
+        [
+            lambda: index,
+            lambda: index,
+            lambda: F.clamp(index, 0, (w - 1, h - 1)),
+            lambda: F.linear_index(size) * int(p.among([1, 1, 2, 3])) + int(p.rng.integers(-w, w + 1)),
+        ]
+    )()
+    return F.lookup(x, index)
+
+
+@stencil
+def partly(p: Pool) -> Variable:
+    """out(x) = in(x / s, z(x)), where z are data."""
+    x = p.float()
+    w, h = x.size
+    size = (2 * w, h)
+    z = p.leaf(INT, size, 1, -1, h + 1)
+    at = F.pixel_coordinates(size)
+    return F.lookup(x, F.ivec2(at.x / int(p.among([2, 3])), z))
+
+
+@stencil
+def picked(p: Pool) -> Variable:
+    x = p.float()
+    index = F.tile_index((1, 1), int(p.rng.integers(1, 4))) * int(p.among([1, -1, 2])) + int(
+        p.rng.integers(-1, 3)
+    )
+    return F.take(x, index)
+
+
+def random_stencils(seed: int, count: int | None = None) -> tuple[Program, int]:
+    """A program of about ``count`` reads with its gradients, and how many steps to run. Equal arguments give equal programs."""
+    rng = np.random.default_rng(seed)
+    p = Pool(rng)
+    for k in range(2):
+        p.add(p.leaf(FLOAT if k == 0 else p.among([FLOAT, VEC2, VEC3]), p.size, p.batch, parameter=True))
+    count, made, tried = count or int(rng.integers(2, 7)), 0, 0
+    while made < count and tried < 12 * count:
+        tried += 1
+        try:
+            p.add(p.among(STENCILS)(p))
+            made += 1
+        except (Refused, GraphError):  # GraphError: domains or types that do not go together
+            continue
+    loss = sum((small(v) for v in p.values[-2:]), start=F.constant(0.0))
+    gradients = gradient(loss, p.parameters)
+    outputs = {"loss": loss, "last": p.values[-1]}
+    if p.chance(0.2):
+        outputs["tangent"] = jvp([loss], p.parameters[:1], [F.zeros_like(p.parameters[0]) + 0.7])[0]
+    if p.chance(0.1):
+        outputs["curvature"] = gradient(small(gradients[0]), p.parameters[:1])[0]
+    updates = tuple((x, x - 0.1 * g) for x, g in zip(p.parameters, gradients, strict=True))
+    return Program({name: v for name, v in outputs.items() if v.creator is not None}, updates), 1
