@@ -98,12 +98,12 @@ class Preimage:
         """The most readers of a texel; 0 if no loop is needed."""
         return prod(self.loops.values()) if self.loops else 0
 
-    @property
-    def tried(self) -> int:
-        """About how many texels are looked at for all texels of the input: the readers, and those that fail a test."""
+    @cached_property
+    def average(self) -> float:
+        """About how many texels are looked at for each texel of the input: its readers, and those that fail a test."""
         named = {axis for a in self.affines for axis in a.axes}
         every = [self.shape[s.axis] for s in self.steps if s.source is None and s.axis in named]
-        return prod(self.taken) * prod(every)
+        return max(prod(every), prod(self.shape) / prod(self.taken))
 
     def _numerators(self, step: Step) -> tuple[dict[int, int], int, int, int]:
         """(terms, c, c', a): a > 0 times the texel along the axis is between the sum of the terms and c, and that and c'."""

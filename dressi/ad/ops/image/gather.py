@@ -78,7 +78,7 @@ class Gather(Fetching):
 
     @property
     def fetches(self) -> float:
-        return float(self.iterations or 1)
+        return min(max(self._readers.average, 1.0), float(self.iterations or 1))
 
     @property
     def parts(self) -> int:
@@ -192,9 +192,8 @@ class Gather(Fetching):
     def cheap(self) -> bool:
         """Whether its transpose reads about as few texels as it does itself."""
         readers = self._readers
-        return readers.iterations <= MOST and readers.tried <= max(
-            4 * prod(readers.shape), prod(readers.taken)
-        )
+        written = prod(readers.shape) / prod(readers.taken)
+        return readers.iterations <= MOST and readers.average <= max(4 * written, 1.0)
 
 
 def gather(
