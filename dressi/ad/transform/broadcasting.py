@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
+from ..ops.image.gather import Gather
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand
 from ..types import Access
@@ -90,9 +91,20 @@ def lookup_expanded(function: Function) -> Variable | None:
     return None
 
 
+@on(Gather)
+def gather_expanded(function: Function) -> Variable | None:
+    """gather(expand(x)) -> expand(gather(x)), if the expansion is to more tiles and each is gathered from itself"""
+    x = function.inputs[0]
+    match function, x.creator:
+        case Gather(own_tile=True), Expand(inputs=(y,)) if y.size == x.size:
+            return Expand(function.rebuild(y).output, function.output.domain).output
+    return None
+
+
 RULES: tuple[Rule, ...] = (
     expand_expand,
     expand_is_broadcast,
     expand_later,
     lookup_expanded,
+    gather_expanded,
 )

@@ -72,6 +72,7 @@ IDENTITIES = {
         ["Constant", "Mul", "Sin", "Add"],
     ),
     "expanded tables": (lambda: F.lookup(F.expand(X, 3), I3), ["Lookup"]),
+    "expanded images": (lambda: F.shift(F.expand(X, 3), 1, 0), ["Gather", "Expand"]),
     "gradients of a select": (lambda: F.select(X, V, 0.0) - F.select(X, 0.0, X), ["Neg", "Select"]),
     "abs of a negative": (lambda: F.abs(F.neg(X)) + F.square(F.neg(X)), ["Abs", "Square", "Add"]),
     "equal parts": (lambda: F.sin(X * V) + F.sin(V * X), ["Mul", "Sin", "Add"]),

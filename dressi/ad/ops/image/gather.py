@@ -40,10 +40,11 @@ class Gather(Fetching):
     @property
     def whole(self) -> Domain:
         """Of the output, without the tiles of partial sums."""
-        return Domain(self.domain.size, self.inputs[0].batch) if self._own_tile else self.domain
+        return Domain(self.domain.size, self.inputs[0].batch) if self.own_tile else self.domain
 
     @property
-    def _own_tile(self) -> bool:
+    def own_tile(self) -> bool:
+        """Whether each tile is made from that tile of the input."""
         return self.map[:2] == (Affine.axis(0), Affine.axis(1))
 
     @cached_property
@@ -88,7 +89,7 @@ class Gather(Fetching):
     def shortened(self, most):
         readers, x = self._readers, self.inputs[0]
         axes = [step.axis for step in readers.loops]
-        if not self.transposed or self.length or not self._own_tile or most < 2:
+        if not self.transposed or self.length or not self.own_tile or most < 2:
             return None
         if any(readers.folds(k) != range(1) for k in range(4)):
             return None
@@ -114,10 +115,10 @@ class Gather(Fetching):
         names = {0: "tile", 1: "0", 2: "pixel.y", 3: "pixel.x"}
         if self.transposed:
             names[0] = f"tile / {self.parts}" if self.parts > 1 else "tile"
-            fixed = {0: names[0], 1: names[1]} if self._own_tile else {}
+            fixed = {0: names[0], 1: names[1]} if self.own_tile else {}
             fixed |= {a: "0" for a, n in enumerate(shape_of(x)) if n == 1 and a not in fixed}
             at = {**NAMES, **fixed}
-            term = f"$0(ivec2({at[3]}, {at[2]}), {names[0] if self._own_tile else at[0]})"
+            term = f"$0(ivec2({at[3]}, {at[2]}), {names[0] if self.own_tile else at[0]})"
             many = self.iterations > MOST
             body = f"{{ {add_compensated(term)} }}" if many else f"$y += {term};"
             loops = self._readers.glsl(names, body, fixed, f"tile % {self.parts}", self.length)
@@ -184,7 +185,7 @@ class Gather(Fetching):
         inverse = self._readers.inverse()
         if inverse is None:
             return Gather(gy, self.map, x.domain, True).output
-        if self._own_tile:
+        if self.own_tile:
             inverse = inverse._replace(n=Affine.axis(0), c=Affine.axis(1))
         return Gather(gy, inverse, x.domain).output
 
