@@ -55,6 +55,7 @@ from .lowering.inverse_lists import gather_at_lists
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
 from .lowering.separate_updates import separate_updates
+from .lowering.tiling.choose import tile_contractions
 from .model.device import DeviceModel
 from .model.records import CPU
 from .options import DEFAULT, PlanOptions
@@ -152,6 +153,7 @@ def lowered(
     program = separate_updates(program)  # every update gets a computed value of its own
     program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
     program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers
+    program = tile_contractions(program, limits, cost, options)  # large contractions are computed by strips
     program = shorten_loops(program, limits, cost)  # long loops become trees of short ones
     return fuse_into_draws(
         program, limits, cost, options, changing

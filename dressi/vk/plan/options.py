@@ -33,6 +33,7 @@ class PlanOptions:
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
     | sample_in_hardware | reads textures with the device's sampler, where it is exact enough and faster | filters are computed from single texels |
+    | tile_contractions | computes large convolutions, matrix products and their gradients by strips in registers | one texel an invocation |
     | fuse_into_draws | computes values that follow from a raster in the fragments that draw it | at every pixel |
     | gather_at_lists | adds by lists of indices (corners of faces, edges) with inverse lists, which the host makes | they are scattered with atomics |
     | adapt | makes another plan for leaves that are sent before every step | one plan |
@@ -44,7 +45,7 @@ class PlanOptions:
     All but the last two are True by default. All False is the baseline, one Function a pass.
 
     These two change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
-    in the last bit of a sum. ``contract_operations`` gives up
+    in the last bit of a sum, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
     that packed plans have the bits of the baseline: a fused product and sum is rounded once instead of twice. Values that a
     comparison, a rounding, a raster or an index depends on are computed as before. ``narrow_intermediates``
     rounds images that passes hand to each other to 11 significant
@@ -77,6 +78,7 @@ class PlanOptions:
     alias_images: bool = True
     sample_in_hardware: bool = True
     gather_at_lists: bool = True
+    tile_contractions: bool = True
     fuse_into_draws: bool = True
     adapt: bool = True
     narrow_intermediates: bool = False

@@ -152,6 +152,13 @@ class Reduction(Work):
 
 
 @dataclass(frozen=True, eq=False)
+class TiledCompute(Work):
+    """A dispatch of strips of one contraction: each invocation computes several texels of the output."""
+
+    name: ClassVar[str] = "strips"
+
+
+@dataclass(frozen=True, eq=False)
 class ListBlocks(Work):
     """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one image itself."""
 

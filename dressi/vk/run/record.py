@@ -13,6 +13,7 @@ from ...ad.graph import Domain, Function, RasterFunction, Variable
 from ..plan.bindings import word_of
 from ..plan.glsl.blocks import blocks_across
 from ..plan.lists import FaceList
+from ..plan.lowering.tiling.strips import TiledContraction
 from ..plan.substage import (
     GROUP,
     Compute,
@@ -28,6 +29,7 @@ from ..plan.substage import (
     SparseWork,
     Stage,
     SubStage,
+    TiledCompute,
     Work,
 )
 from ..plan.sync.commands import Command, Part
@@ -318,6 +320,16 @@ def _(
     tiling = run.limits.tiling(s.domain)
     _bind_dispatch(run, buffer, p, "compute")
     run.dispatch(buffer, p, tiling.width, tiling.height)
+
+
+@_record.register
+def _(
+    work: TiledCompute, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
+) -> None:
+    (f,) = s.functions
+    assert isinstance(f, TiledContraction)
+    _bind_dispatch(run, buffer, p, "compute")
+    run.dispatch(buffer, p, *f.layout.grid)
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

@@ -16,9 +16,11 @@ from ..substage import (
     ScatterDispatch,
     ScatterDraw,
     SubStage,
+    TiledCompute,
     Work,
 )
 from .blocks import block_shaders, hits_shaders
+from .contract import contract_shaders
 from .lists import list_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import raster_shaders
@@ -43,6 +45,7 @@ _shaders.register(Raster, raster_shaders)
 _shaders.register(ScatterDispatch, scatter_dispatch_shaders)
 _shaders.register(ScatterDraw, scatter_draw_shaders)
 _shaders.register(Reduction, reduce_shaders)
+_shaders.register(TiledCompute, contract_shaders)
 _shaders.register(ListBlocks, block_shaders)
 _shaders.register(FindHits, hits_shaders)
 _shaders.register(ListFaces, list_shaders)

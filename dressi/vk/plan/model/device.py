@@ -35,6 +35,8 @@ class DeviceModel:
     | dispatch          | seconds of starting a dispatch |
     | lanes             | invocations that must be under way to reach these rates |
     | longest_walk      | texels that one invocation may visit in a loop |
+    | accumulators      | sums that one invocation keeps in registers |
+    | straight          | products of a block without loops that the driver's compiler takes in a fraction of a second |
     | tiler             | whether attachments that stay in a render pass stay on the chip |
     | prefers_dispatches | whether dispatches are much faster than fragments at the same work |
     | prefers_attachments | whether attachments are much faster than storage images at updates in place |
@@ -64,6 +66,8 @@ class DeviceModel:
     dispatch: float
     lanes: int
     longest_walk: int
+    accumulators: int = 32
+    straight: int = 128
     bilinear_error: float = 2.0**-8
     nearest_error: float = 1.0
     tiler: bool = False

@@ -21,6 +21,7 @@ from ..analysis.dataflow import Analysis
 from ..analysis.rematerialization import LARGEST_CALLS
 from ..context import Context
 from ..lowering.fragment_value import FragmentValue
+from ..lowering.tiling.strips import TiledContraction
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.walks import Calls, Walks, loops
@@ -33,6 +34,7 @@ from ..substage import (
     Reduction,
     ScatterDispatch,
     SubStage,
+    TiledCompute,
     Undecided,
     Work,
     resources,
@@ -77,6 +79,11 @@ def _(function: PixelFunction) -> Work:
 @work_of.register
 def _(function: GroupReduction) -> Work:
     return Reduction()
+
+
+@work_of.register
+def _(function: TiledContraction) -> Work:
+    return TiledCompute()
 
 
 @work_of.register

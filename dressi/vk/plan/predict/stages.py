@@ -22,12 +22,14 @@ from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
 from ..lists import COVERED, LISTED, LISTING, ActiveBlocks, BlockHits, FaceList, vertices_expected
 from ..lowering.fragment_value import FragmentValue
+from ..lowering.tiling.strips import TiledContraction
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
+    GROUP,
     Binding,
     FindHits,
     ListBlocks,
@@ -40,6 +42,7 @@ from ..substage import (
     SparseWork,
     Stage,
     SubStage,
+    TiledCompute,
     Work,
 )
 from .invocation import Invocation, Shader
@@ -279,6 +282,19 @@ def _(work: Reduction, s: SubStage, plan: Plan) -> list[Load]:
     return [
         Load(_texels(s.domain) * f.invocations, each, Stores.of(s, s.outputs).times(1 / f.invocations), True)
     ]
+
+
+@_loads.register
+def _(work: TiledCompute, s: SubStage, plan: Plan) -> list[Load]:
+    """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
+    (f,) = s.functions
+    assert isinstance(f, TiledContraction)
+    shader, layout = Shader(s), f.layout
+    block = Invocation(layout.products * f.whole.operations * f.output.vtype.components + LOOP)
+    for x, count in zip(f.inputs, f.loads, strict=True):
+        block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
+    stores = Stores.of(s, s.outputs).times(layout.points)
+    return [Load(layout.groups * GROUP, replace(block, chain=1.0).times(layout.iterations), stores, True)]
 
 
 @_loads.register

@@ -18,7 +18,7 @@ from dataclasses import replace
 from .....ad.graph import RasterFunction, ReduceFunction, Variable
 from .....errors import PlanError
 from ...context import Context
-from ...substage import Compute, Fragment, Reduction, Scatter, SubStage
+from ...substage import Compute, Fragment, Reduction, Scatter, SubStage, TiledCompute
 
 
 def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -59,4 +59,4 @@ def _added_up(context: Context) -> set[Variable]:
 
 
 def _adds(s: SubStage) -> bool:
-    return isinstance(s.work, Scatter | Reduction) or any(isinstance(f, ReduceFunction) for f in s.everything)
+    return isinstance(s.work, Scatter | Reduction | TiledCompute) or any(isinstance(f, ReduceFunction) for f in s.everything)

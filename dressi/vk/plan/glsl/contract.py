@@ -1,0 +1,287 @@
+"""GLSL of contractions by strips: loops around a block in which every texel that is loaded serves several products.
+
+A block holds all entries of the tile and of the straight axes. Each index, test and texel in it has one name, declared in
+the outermost loop in which it is known; equal ones are equal texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from ....ad.contract.terms import shape_of
+from ....ad.graph import Variable
+from ....ad.graph.index_map import Affine
+from ..limits import DeviceLimits
+from ..lowering.tiling.strips import CHAIN, PACKED, Loop, TiledContraction
+from ..substage import GROUP, SubStage, TiledCompute
+from .pixel import declare_outputs
+from .shaders import Shaders, ShaderText
+from .source import constants, workgroup_number
+from .writer import Writer
+
+Point = dict[int, int]
+"""Distances of the axes of an entry of a block from the first one."""
+
+
+def contract_shaders(work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+    """``compute`` makes a strip of texels in each invocation."""
+    (f,) = s.functions
+    assert isinstance(f, TiledContraction)
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    names = declare_outputs(w, s)
+    main = Strip(f, w).main(names[f.output])
+    pushed = constants(limits)
+    source = w.text(main, [*pushed, f"layout(local_size_x={GROUP}) in;"])
+    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+
+
+class Strip:
+    """Writes the work of one invocation."""
+
+    def __init__(self, f: TiledContraction, w: Writer):
+        self.f, self.w, self.layout, self.whole = f, w, f.layout, f.whole
+        self.kind = f.output.vtype.glsl
+        self.outer, self.inner = self.layout.loops
+        loops = [*self.outer, *self.inner]
+        self.level = {loop.axis: k + 1 for k, loop in enumerate(loops)}
+        self.declared: list[list[str]] = [[] for _ in range(len(loops) + 1)]
+        self.known: dict[str, tuple[str, int]] = {}  # by declaration: name and level
+        self.names = {a: f"dressi_a{a}" for a in range(len(self.whole.extents))}
+
+    # ---- the whole
+    def main(self, image: str) -> list[str]:
+        """The statements of the shader. image: the name of what holds the output."""
+        points = [dict(zip(self.layout.tile, p, strict=True)) for p in self._entries(self.layout.tile)]
+        block = [line for t, point in enumerate(points) for line in self._sums(t, point)]
+        start = [f"{self.kind} dressi_s{t} = {self.kind}(0);" for t in range(len(points))]
+        lines = [*self._places()]
+        if self.outer:
+            lines += [f"precise {self.kind} dressi_y{t} = {self.kind}(0);" for t in range(len(points))]
+            if self.layout.folds > CHAIN:
+                lines += [f"precise {self.kind} dressi_lost{t} = {self.kind}(0);" for t in range(len(points))]
+        lines += self.declared[0]
+        for k, loop in enumerate(self.outer, 1):
+            lines += [self._loop(loop, split=loop.axis in {x.axis for x in self.inner}), *self.declared[k]]
+        lines += start
+        for k, loop in enumerate(self.inner, len(self.outer) + 1):
+            lines += [self._loop(loop), *self.declared[k]]
+        lines += [*block, *["}"] * len(self.inner)]
+        if self.outer:
+            lines += [line for t in range(len(points)) for line in self._folded(t)]
+            lines += ["}"] * len(self.outer)
+        for t, point in enumerate(points):
+            lines += self._stored(t, point, image)
+        return lines
+
+    def _places(self) -> Iterator[str]:
+        """Statements that set the parallel axes to the first entries of the invocation."""
+        layout, lane = self.layout, self.layout.strips.lane
+        width, rows = layout.grid
+        yield f"ivec2 dressi_group = {workgroup_number(self.w.limits)};"
+        yield f"int dressi_strip = {'dressi_group.y' if width == 1 else f'dressi_group.y * {width} + dressi_group.x'};"
+        if width * rows > layout.groups:
+            yield f"if (dressi_strip >= {layout.groups}) return;"
+        order = sorted(layout.parallel, key=lambda a: (a != lane, a not in layout.tile, -a))
+        for axis in order:
+            count, step = layout.blocks[axis], layout.step[axis]
+            value = "0" if count == 1 else f"dressi_strip % {count}" + (f" * {step}" if step > 1 else "")
+            if axis == lane:
+                value = "int(gl_LocalInvocationIndex)" + ("" if count == 1 else f" + {value}")
+            yield f"int {self.names[axis]} = {value};"
+            if count > 1:
+                yield f"dressi_strip /= {count};"
+
+    def _loop(self, loop: Loop, split: bool = False) -> str:
+        """The head of a loop. split: whether another one over the same axis is inside."""
+        extent, name = self.whole.extents[loop.axis], self.names[loop.axis]
+        first, end = "0", str(extent)
+        if split:
+            name = f"dressi_o{loop.axis}"
+        elif loop.of:
+            first = f"dressi_o{loop.axis}"
+            end = f"{first} + {loop.of}" if extent % loop.of == 0 else f"min({first} + {loop.of}, {extent})"
+        return f"for (int {name} = {first}; {name} < {end}; {name} += {loop.step}) {{"
+
+    def _folded(self, t: int) -> list[str]:
+        if self.layout.folds <= CHAIN:
+            return [f"dressi_y{t} += dressi_s{t};"]
+        return [
+            f"{{ precise {self.kind} t = dressi_s{t} - dressi_lost{t}; precise {self.kind} sum = dressi_y{t} + t;",
+            f"dressi_lost{t} = (sum - dressi_y{t}) - t; dressi_y{t} = sum; }}",
+        ]
+
+    def _stored(self, t: int, point: Point, image: str) -> list[str]:
+        """Statements that write a texel of the output, if there is such a texel."""
+        f, v, layout = self.whole, self.f.output, self.layout
+        tests = [
+            f"{self._text(Affine.axis(a), point)} < {f.extents[a]}"
+            for a in layout.parallel
+            if layout.bases[a] + point.get(a, 0) > f.extents[a]
+        ]
+        n, c, y, x = (self._text(place, point) for place in places(f.axes, f.extents))
+        self.w.names[v] = f"dressi_{'y' if self.outer else 's'}{t}"
+        place = self.w.texel(v, _tile(n, c, *f.shape[:2]), f"ivec2({x}, {y})")
+        stores = self.w.stores(v, image, place)
+        return [f"if ({' && '.join(tests)}) {{", *stores, "}"] if tests else stores
+
+    # ---- the block
+    def _entries(self, counts: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+        return itertools.product(*(self.layout.shifts(a) for a in counts))
+
+    def _sums(self, t: int, tile: Point) -> list[str]:
+        """Statements that add the terms of a block to the accumulator of an entry of the tile."""
+        straight = self.layout.straight
+        points = [tile | dict(zip(straight, p, strict=True)) for p in self._entries(straight)]
+        if not (self.whole.product and self.whole.output.vtype.is_scalar):
+            return [line for point in points for line in self._term(t, point)]
+        terms = [factors for point in points if (factors := self._factors(point)) is not None]
+        total = f"dressi_s{t}"
+        if len(terms) <= 1:
+            return [f"{total} = {_add(factors, total)};" for factors in terms]
+        name = f"dressi_t{t}"
+        first, *others = terms
+        lines = [f"{self.kind} {name} = {' * '.join(first)};"]
+        lines += [f"{name} = {_add(factors, name)};" for factors in others]
+        return [*lines, f"{total} += {name};"]
+
+    def _factors(self, point: Point) -> list[str] | None:
+        """The names of the factors of a product, None where it is zero. Guards join the factor that knows their axes."""
+        f = self.whole
+        tests: list[list[str]] = [[] for _ in f.inputs]
+        rest: list[str] = []
+        for affine, extent in f.guards:
+            found = self._tests(affine, extent, point)
+            if found is None:
+                return None
+            owner = next((k for k, m in enumerate(f.maps) if m.axes.issuperset(affine.axes)), None)
+            (rest if owner is None else tests[owner]).extend(found)
+        factors = [self._operand(k, point, tests[k]) for k in range(len(f.inputs))]
+        known = [name for name in factors if name is not None]
+        if len(known) < len(factors):
+            return None
+        if rest:
+            known[0] = self._masked(f.inputs[0].vtype.glsl, known[0], rest, max(self.level.values(), default=0))
+        return known
+
+    def _term(self, t: int, point: Point) -> list[str]:
+        """Statements that add the value of a body at an entry of the block."""
+        f = self.whole
+        tests: list[str] = []
+        for affine, extent in f.guards:
+            found = self._tests(affine, extent, point)
+            if found is None:
+                return []
+            tests += found
+        values: dict[Variable, str] = {}
+        for k, (x, formal) in enumerate(zip(f.inputs, f.body.formals, strict=False)):
+            values[formal] = self._operand(k, point, []) or f"{x.vtype.glsl}(0)"
+        for affine, formal in zip(f.indices, f.body.formals[len(f.inputs) :], strict=True):
+            values[formal] = f"({self._text(affine, point)})"
+        prefix = f"dressi_b{t}_{'_'.join(map(str, point.values()))}_"
+        statements, root = f.body.glsl(values, prefix)
+        add = f"dressi_s{t} += {root};"
+        return [*statements, f"if ({' && '.join(dict.fromkeys(tests))}) {add}" if tests else add]
+
+    def _operand(self, k: int, point: Point, tests: list[str]) -> str | None:
+        """The name of a texel of an input, 0 where a test is not met; None where it is 0 in any case."""
+        f, v, packed = self.whole, self.f.inputs[k], self.f.packed[k]
+        shape, indices, level, tests = shape_of(f.inputs[k]), list[str](), 0, list(tests)
+        for s, (affine, extent) in enumerate(zip(f.maps[k].affines, shape, strict=True)):
+            moved = self._moved(affine, point)
+            if not affine.within(extent, f.extents):
+                found = self._tests(affine, extent, point)
+                if found is None:
+                    return None
+                tests += found
+            text, (low, high) = moved.glsl(self.names), moved.bounds(self.layout.bases)
+            if s == packed:
+                base = " + ".join(f"({self.names[a]} >> 2)" for a in moved.axes)
+                text = f"{base} + {moved.constant // PACKED}" if base else str(moved.constant // PACKED)
+                low, high, extent = low // PACKED, high // PACKED, -(-extent // PACKED)
+            if low < 0 or high >= extent:
+                text = f"clamp({text}, 0, {extent - 1})"
+            level = max(level, self._level(moved))
+            indices.append(self._declare("int", text, self._level(moved)) if moved.terms else text)
+        n, c, y, x = indices
+        tiles, channels, _, _ = shape_of(v)
+        name = self._declare(v.vtype.glsl, self._load(v, _tile(n, c, tiles, channels), y, x), level)
+        tests = list(dict.fromkeys(tests))
+        if tests:
+            name = self._masked(v.vtype.glsl, name, tests, level)
+        if packed is None:
+            return name
+        (own,) = {self._moved(f.maps[k].affines[packed], point).constant % PACKED}
+        return f"{name}.{'xyzw'[own]}"
+
+    def _load(self, v: Variable, tile: str, y: str, x: str) -> str:
+        """An expression of a texel, from where it is stored."""
+        w = self.w
+        if v in w.images and v not in w.s.channels:
+            return w.load(v, w.texel(v, tile, f"ivec2({x}, {y})"))
+        return f"{w.fetch(v)}(ivec2({x}, {y}), {tile})"
+
+    def _masked(self, kind: str, name: str, tests: list[str], level: int) -> str:
+        """The name of a value, or of 0 where a test is not met."""
+        level = max(level, max((self.known[t][1] for t in self.known if self.known[t][0] in tests), default=0))
+        met = " && ".join(tests)
+        met = self._declare("bool", met, level) if len(tests) > 1 else met
+        met = met if kind in ("float", "int") else f"bvec{kind[-1]}({met})"
+        return self._declare(kind, f"mix({kind}(0), {name}, {met})", level)
+
+    # ---- indices
+    def _moved(self, affine: Affine, point: Point) -> Affine:
+        """The index of an entry of a block over the axes that have more than one first entry."""
+        constant = affine.constant + sum(c * point.get(a, 0) for a, c in affine.terms)
+        terms = tuple((a, c) for a, c in affine.terms if self.layout.bases[a] > 1)
+        return affine._replace(terms=terms, constant=constant)
+
+    def _text(self, affine: Affine, point: Point) -> str:
+        return self._moved(affine, point).glsl(self.names)
+
+    def _level(self, affine: Affine) -> int:
+        return max((self.level.get(a, 0) for a in affine.axes), default=0)
+
+    def _tests(self, affine: Affine, extent: int, point: Point) -> list[str] | None:
+        """The names of tests that an index is whole and in its extent; None where it never is."""
+        moved, layout = self._moved(affine, point), self.layout
+        low, high = moved.bounds(layout.bases)
+        if high < 0 or low >= extent:
+            return None
+        found = moved.inside_glsl(self.names, extent, (low, high))
+        if moved.exact:
+            lane = layout.strips.lane
+            steps = (c * (1 if a == lane else layout.step[a]) for a, c in moved.terms)
+            if all(step % moved.divisor == 0 for step in steps):
+                if moved.constant % moved.divisor:
+                    return None
+                found = found[1:]
+        return [self._declare("bool", test, self._level(moved)) for test in found]
+
+    def _declare(self, kind: str, value: str, level: int) -> str:
+        """The name of a value that is declared in a loop, the same for equal ones."""
+        if value not in self.known:
+            name = f"dressi_v{len(self.known)}"
+            self.known[value] = name, level
+            self.declared[level].append(f"{kind} {name} = {value};")
+        return self.known[value][0]
+
+
+def _add(factors: list[str], total: str) -> str:
+    """An expression of a sum and a product more."""
+    *first, last = factors
+    return f"fma({' * '.join(first)}, {last}, {total})" if first else f"{total} + {last}"
+
+
+def _tile(n: str, c: str, tiles: int, channels: int) -> str:
+    return n if channels == 1 else c if tiles == 1 else f"({n}) * {channels} + {c}"
+
+
+def places(axes: tuple[tuple[int, ...], ...], extents: tuple[int, ...]) -> Iterator[Affine]:
+    """The indices n, c, y, x of the output, each of one axis or several."""
+    for own in axes:
+        terms, radix = {}, 1
+        for axis in reversed(own):
+            terms[axis], radix = radix, radix * extents[axis]
+        yield Affine.of(terms)

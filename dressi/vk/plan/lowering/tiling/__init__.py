@@ -1,0 +1,1 @@
+"""Large contractions by strips: one invocation computes several texels, in registers."""

@@ -1,0 +1,201 @@
+"""Which contractions are done by strips, and by which: those that the device model expects to be done soonest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from .....ad.contract.contraction import ContractFunction
+from .....ad.contract.split import split
+from .....ad.contract.terms import shape_of
+from .....ad.graph import Function, Variable
+from .....ad.graph.index_map import Affine
+from .....ad.program import Program
+from .....ad.transform.rewrite import mapped, rewrite
+from .....ad.types import FLOAT
+from ...limits import DeviceLimits
+from ...model.device import DeviceModel
+from ...options import PlanOptions
+from ...substage import GROUP
+from .packed import Packed
+from .strips import PACKED, Layout, Strips, TiledContraction
+
+LEAST_LANES = 16
+"""Of an axis along which invocations are neighbours."""
+LARGEST = 16
+"""Entries of an axis in a block."""
+LOOP = 10.0
+"""Operations of one iteration of a loop, besides what it does."""
+WORTH = 10.0
+"""A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
+GAIN = 0.8
+"""The part of the time that strips may take at most."""
+PARTS = (64, 256, 1024, 4096)
+"""Parts that a long contraction may be split into."""
+
+
+def tile_contractions(
+    program: Program, limits: DeviceLimits, model: DeviceModel, options: PlanOptions
+) -> Program:
+    """The program with its large contractions by strips; itself where there are none."""
+    if not options.tile_contractions:
+        return program
+    found = {f.output: y for f in program.functions if (y := tiled(f, limits, model)) is not None}
+    return mapped(program, rewrite(program.roots, (), found)) if found else program
+
+
+def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:
+    """The value of a contraction by strips, None where that gains nothing or cannot be."""
+    if not isinstance(f, ContractFunction) or f.combine != "add" or not suits(f):
+        return None
+    views = shared_views(f)
+    plain = plain_seconds(f, views, model)
+    if plain < WORTH * (model.dispatch + model.barrier):
+        return None
+    best, made = GAIN * plain, None
+    for part, combined in divisions(f):
+        seconds, strips = soonest(part, limits, model)
+        if combined is not None:
+            summed = f.output.domain
+            texels = summed.size[0] * summed.size[1] * summed.batch
+            seconds += model.dispatch + model.barrier
+            seconds += texels * math.prod(combined["reduced"]) / max(model.fetch_rate, model.image_load_rate)
+        if strips is not None and seconds / views < best:
+            best, made = seconds / views, (part, strips, combined)
+    if made is None:
+        return None
+    part, strips, combined = made
+    packed = packs(part, Layout(part, strips), model)
+    inputs = [
+        x if axis is None else Packed(x, axis=axis).output for x, axis in zip(part.inputs, packed, strict=True)
+    ]
+    y = TiledContraction(*inputs, whole=part, strips=strips, packed=packed).output
+    return y if combined is None else ContractFunction(y, **combined).output
+
+
+def suits(f: ContractFunction) -> bool:
+    """Whether all that it reads and makes are floats, of one plane."""
+    types = [f.output.vtype, *(x.vtype for x in f.inputs)]
+    return f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
+
+
+def shared_views(f: ContractFunction) -> int:
+    """Images of a batch that are worked on alike: one view and many have to plan alike."""
+    return math.prod(f.extents[a] for a in view_axes(f))
+
+
+def view_axes(f: ContractFunction) -> set[int]:
+    """The axes of these images: what has them has them as the number in the batch, and nothing else there."""
+    found = set()
+    for a in f.axes[0]:
+        others = any(a in affine.axes for m in f.maps for affine in m.affines[1:])
+        if not others and all(m.n == Affine.axis(a) for m in f.maps if a in m.axes):
+            found.add(a)
+    return found
+
+
+def divisions(f: ContractFunction) -> Iterator[tuple[ContractFunction, dict | None]]:
+    """The contraction itself, and into parts, which another one adds up."""
+    yield f, None
+    for parts in PARTS:
+        found = split(f, -(-f.terms // parts)) if f.terms >= 4 * parts else None
+        if found is not None:
+            made, combined = found
+            yield ContractFunction(*made.inputs, **made.fields), combined
+
+
+def plain_seconds(f: ContractFunction, views: int, model: DeviceModel) -> float:
+    """By an invocation for each texel."""
+    texels = math.prod(f.shape) / views
+    load = 1 / max(model.fetch_rate, model.image_load_rate)
+    term = len(f.inputs) * load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
+    return texels * f.terms * term
+
+
+def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tuple[float, Strips | None]:
+    """The strips that are done soonest, found by changing one axis of a block at a time, and their seconds."""
+    lane = lane_axis(f)
+    if lane is None:
+        return math.inf, None
+    options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in view_axes(f)}
+    options |= {a: divisors(f.extents[a]) for a in f.reduced_axes}
+    options[lane] = [k for k in (1, 2, 4) if k * GROUP <= max(f.extents[lane], GROUP)]
+    counts = dict.fromkeys(options, 1)
+    best, found = math.inf, None
+    while True:
+        start = found
+        for axis, several in options.items():
+            for count in several:
+                tried = counts | {axis: count}
+                strips = strips_of(f, lane, tried)
+                seconds = strip_seconds(f, strips, limits, model)
+                if seconds < best:
+                    best, found, following = seconds, strips, tried
+        if found is start:
+            return best, found
+        counts = following
+
+
+def strips_of(f: ContractFunction, lane: int, counts: dict[int, int]) -> Strips:
+    """The strips with so many entries of axes in a block."""
+    several = [(a, k) for a, k in counts.items() if k > 1]
+    first = f.reduced_axes.start
+    return Strips(lane, tuple(p for p in several if p[0] < first), tuple(p for p in several if p[0] >= first))
+
+
+def lane_axis(f: ContractFunction) -> int | None:
+    """The axis of the columns that varies fastest, or of the rows where there are few columns."""
+    axes = [own[-1] for own in (f.axes[3], f.axes[2]) if own]
+    return next((a for a in axes if f.extents[a] >= LEAST_LANES), None)
+
+
+def entries(extent: int) -> list[int]:
+    """How many entries of a parallel axis an invocation may take."""
+    powers = [k for k in (1, 2, 4, 8, 16) if k <= extent]
+    return sorted({*powers, extent}) if extent <= LARGEST else powers
+
+
+def divisors(extent: int) -> list[int]:
+    """How many entries of a reduced axis a block may have."""
+    return [k for k in range(1, min(extent, LARGEST) + 1) if extent % k == 0]
+
+
+def strip_seconds(f: ContractFunction, strips: Strips, limits: DeviceLimits, model: DeviceModel) -> float:
+    """Expected seconds, infinity where a block is too large."""
+    layout = Layout(f, strips)
+    components = f.output.vtype.components
+    each = 2.0 if f.product else f.operations * components
+    if layout.points * components > model.accumulators or layout.products * each > 2 * model.straight:
+        return math.inf
+    if layout.iterations > min(model.longest_walk, limits.max_loop_iterations // 2):
+        return math.inf
+    packed = packs(f, layout, model)
+    loads = sum(layout.distinct(k, axis) for k, axis in enumerate(packed))
+    load, store = 1 / max(model.fetch_rate, model.image_load_rate), 1 / max(model.image_store_rate, model.buffer_store_rate)
+    block = loads * load + (layout.products * each + LOOP) / model.compute_rate
+    one = layout.iterations * block + layout.points * store
+    work = model.rounds(layout.groups * GROUP) * model.lanes * one
+    waiting = layout.iterations * model.fetch_latency
+    packing = sum(pack_seconds(f.inputs[k], model) for k, axis in enumerate(packed) if axis is not None)
+    return max(work, waiting) + packing
+
+
+def packs(f: ContractFunction, layout: Layout, model: DeviceModel) -> tuple[int | None, ...]:
+    """The axis along which each operand is packed, where that saves time."""
+    found: list[int | None] = []
+    load = 1 / max(model.fetch_rate, model.image_load_rate)
+    for k, x in enumerate(f.inputs):
+        axis = layout.packable(k) if x.vtype is FLOAT else None
+        if axis is not None:
+            fewer = layout.distinct(k) - layout.distinct(k, axis)
+            saved = layout.groups * GROUP * layout.iterations * fewer * load
+            axis = axis if saved > pack_seconds(x, model) else None
+        found.append(axis)
+    return tuple(found)
+
+
+def pack_seconds(x: Variable, model: DeviceModel) -> float:
+    """Of packing an operand."""
+    texels = math.prod(shape_of(x)) / PACKED
+    each = PACKED / max(model.fetch_rate, model.image_load_rate) + 1 / model.image_store_rate
+    return model.dispatch + model.barrier + texels * each

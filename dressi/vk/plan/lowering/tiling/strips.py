@@ -1,0 +1,234 @@
+"""Contractions by strips: an invocation computes a few rows and channels at once, and each value that it loads serves several.
+
+    3 x 3 convolution, 4 rows x 8 channels:    6 texels of a column and 3 x 8 weights make 3 x 32 products
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .....ad.contract.contraction import ContractFunction
+from .....ad.contract.terms import shape_of
+from .....ad.graph import Function
+from .....ad.graph.index_map import Affine
+from .....ad.types import Access
+from ...substage import GROUP
+
+CHAIN = 32
+"""Additions one after the other into one accumulator. Longer sums are sums of such sums."""
+MOST_ROWS = 65535
+PACKED = 4
+"""Neighbours in one texel of a ``Packed`` operand."""
+
+
+class Strips(NamedTuple):
+    """How a contraction is divided among invocations, its axes by their numbers.
+
+    lane: the parallel axis along which neighbouring invocations are neighbours; of this axis an invocation takes every
+    GROUP-th entry.  tile: of parallel axes, how many entries an invocation computes, in registers.  straight: of reduced
+    axes, how many entries are written one after the other in a block; the rest are loops around it.
+    """
+
+    lane: int
+    tile: tuple[tuple[int, int], ...] = ()
+    straight: tuple[tuple[int, int], ...] = ()
+
+
+class Loop(NamedTuple):
+    """A loop of an invocation over every ``step``-th entry of an axis. of: where an outer loop over the same axis gives the
+    start, how many entries from there."""
+
+    axis: int
+    step: int
+    of: int = 0
+
+
+class TiledContraction(Function):
+    """A contraction by strips, a kind of Function of its own, made by the planner.
+
+    whole: the contraction, of which the terms count and not the inputs. packed: for each input the axis n, c, y, x (0 to 3)
+    along which PACKED neighbours are one texel of it, or None.
+    """
+
+    fields = ("whole", "strips", "packed")
+    no_derivative = "is made when a plan is built; take derivatives of the whole contraction"
+    stores_inputs = True
+    whole: ContractFunction
+    strips: Strips
+    packed: tuple[int | None, ...]
+
+    @property
+    def identity(self):
+        shapes = tuple((x.vtype, x.domain) for x in self.whole.inputs)
+        return (type(self), self.whole.identity, shapes, self.strips, self.packed)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,) * len(self.inputs)
+
+    def infer(self):
+        return self.whole.output.vtype, self.whole.output.domain
+
+    @property
+    def glsl(self) -> str:
+        return self.whole.glsl
+
+    def evaluate(self, at, *inputs):
+        unpacked = [
+            x if axis is None else unpack(x, shape_of(v), axis)
+            for x, v, axis in zip(inputs, self.whole.inputs, self.packed, strict=True)
+        ]
+        return self.whole.evaluate(at, *unpacked)
+
+    # ---- how it is divided
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(self.whole, self.strips)
+
+    # ---- its work, of one invocation
+    @property
+    def operations(self) -> float:
+        return self.layout.products * self.whole.operations / max(self.iterations, 1)
+
+    @property
+    def iterations(self) -> int:
+        return self.layout.iterations
+
+    def reads(self, k):
+        return float(self.loads[k] * self.layout.iterations)
+
+    @property
+    def fetches(self) -> float:
+        return max((self.reads(k) for k in range(len(self.inputs))), default=0.0)
+
+    @cached_property
+    def loads(self) -> tuple[int, ...]:
+        """Texels of each input in a block."""
+        return tuple(
+            self.layout.distinct(k, packed) for k, packed in enumerate(self.packed)
+        )
+
+
+class Layout:
+    """The division of a contraction: extents of what is counted where, and the loads of a block."""
+
+    def __init__(self, f: ContractFunction, strips: Strips):
+        self.f, self.strips = f, strips
+        self.tile, self.straight = dict(strips.tile), dict(strips.straight)
+        lane = strips.lane
+        self.step = {a: self.tile.get(a, 1) * (GROUP if a == lane else 1) for a in range(f.reduced_axes.start)}
+        self.step |= {a: self.straight.get(a, 1) for a in f.reduced_axes}
+        self.blocks = {a: -(-f.extents[a] // self.step[a]) for a in self.step}
+        self.bases = {a: self.step[a] * (self.blocks[a] - 1) + (GROUP if a == lane else 1) for a in self.step}
+        """Of each axis the extent of the first entries of an invocation's block; it has others at fixed distances."""
+
+    @property
+    def parallel(self) -> range:
+        return range(self.f.reduced_axes.start)
+
+    @property
+    def groups(self) -> int:
+        """Workgroups."""
+        return math.prod(self.blocks[a] for a in self.parallel)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The workgroups in rows, of which devices allow MOST_ROWS."""
+        across = -(-self.groups // MOST_ROWS)
+        return across, -(-self.groups // across)
+
+    @property
+    def points(self) -> int:
+        """Texels of the output that an invocation computes."""
+        return math.prod(self.tile.values())
+
+    @property
+    def products(self) -> int:
+        """Terms in a block."""
+        return self.points * math.prod(self.straight.values())
+
+    @property
+    def iterations(self) -> int:
+        """Blocks of an invocation."""
+        return math.prod(self.blocks[a] for a in self.f.reduced_axes)
+
+    def shifts(self, axis: int) -> range:
+        """The distances of the entries of an axis in a block from the first."""
+        count = self.tile.get(axis, self.straight.get(axis, 1))
+        by = GROUP if axis == self.strips.lane else 1
+        return range(0, count * by, by)
+
+    def distinct(self, k: int, packed: int | None = None) -> int:
+        """Texels of an input that a block loads."""
+        found = 1
+        for s, affine in enumerate(self.f.maps[k].affines):
+            values = {0}
+            for axis, c in affine.terms:
+                shifts = self.shifts(axis)
+                if len(shifts) > 1:
+                    values = {v + c * shift for v in values for shift in shifts}
+            if not affine.whole:
+                values = {v // affine.divisor for v in values}
+            if s == packed:
+                values = {v // PACKED for v in values}
+            found *= len(values)
+        return found
+
+    def packable(self, k: int) -> int | None:
+        """The axis n, c, y, x of an input along which PACKED neighbours can be one texel for all invocations, if any: every
+        block starts at a multiple of PACKED and has several of them."""
+        if self.strips.lane in self.f.maps[k].axes or not self.f.inputs[k].vtype.is_scalar:
+            return None
+        most, best = 1, None
+        for s, affine in enumerate(self.f.maps[k].affines):
+            if affine != Affine.axis(affine.axes[0]) if affine.terms else True:
+                continue
+            (axis,) = affine.axes
+            count = len(self.shifts(axis))
+            aligned = count % PACKED == 0 or self.blocks[axis] == 1
+            if aligned and count > most and shape_of(self.f.inputs[k])[s] >= self.f.extents[axis]:
+                most, best = count, s
+        return best
+
+    @cached_property
+    def loops(self) -> tuple[list[Loop], list[Loop]]:
+        """The loops of an invocation, those outside of the inner accumulators and those inside, which make at most CHAIN
+        additions one after the other."""
+        outer: list[Loop] = []
+        inner: list[Loop] = []
+        room = CHAIN
+        for axis in reversed(self.f.reduced_axes):
+            count, step = self.blocks[axis], self.step[axis]
+            if count == 1:
+                continue
+            if outer or room < 2:
+                outer.insert(0, Loop(axis, step))
+            elif count <= room:
+                inner.insert(0, Loop(axis, step))
+                room //= count
+            else:
+                inner.insert(0, Loop(axis, step, room * step))
+                outer.insert(0, Loop(axis, room * step))
+                room = 1
+        return outer, inner
+
+    @property
+    def folds(self) -> int:
+        """Sums of inner accumulators that are added up."""
+        outer, _ = self.loops
+        return math.prod(-(-self.f.extents[loop.axis] // loop.step) for loop in outer)
+
+
+def unpack(x: np.ndarray, shape: Sequence[int], axis: int) -> np.ndarray:
+    """The tiles, rows and columns of a packed operand as they were. shape: n, c, y, x of the operand."""
+    few = [*shape]
+    few[axis] = -(-shape[axis] // PACKED)
+    x = np.moveaxis(x.reshape(*few, PACKED), -1, axis + 1)
+    few[axis] *= PACKED
+    n, c, height, width = shape
+    return x.reshape(few)[:n, :c, :height, :width].reshape(n * c, height, width)
