@@ -275,7 +275,8 @@ def _add(factors: list[str], total: str) -> str:
 
 
 def _tile(n: str, c: str, tiles: int, channels: int) -> str:
-    return n if channels == 1 else c if tiles == 1 else f"({n}) * {channels} + {c}"
+    """The number of a tile, as an expression that stands beside others."""
+    return f"({n})" if channels == 1 else f"({c})" if tiles == 1 else f"(({n}) * {channels} + {c})"
 
 
 def places(axes: tuple[tuple[int, ...], ...], extents: tuple[int, ...]) -> Iterator[Affine]:
