@@ -263,8 +263,7 @@ class SubStage:
         return replace(self, work=Compute(self.fused, sparse), reads=reads)
 
     def as_subpass(self) -> SubStage:
-        """The same work on each pixel as a subpass. If it overwrites leaves these are its only input attachments,
-        which its colour attachments alias."""
+        """The same work on each pixel as a subpass. Leaves that it overwrites are its only input attachments."""
         if not self.replaces:
             return replace(self, work=Fragment(self.fused))
         leaves = set(self.replaces.values())
@@ -329,8 +328,7 @@ def resources(
         "storage_buffers": work.buffers + ranges,
     }
     used["per_stage_resources"] = sum(used.values())
-    # What a fragment shader has as attachments, storage images and buffers: among them the accumulators that it clears; or,
-    # where a scatter adds in fragments, accumulators and status.
+    # Attachments, storage images and buffers of a fragment shader, accumulators that it clears or adds to among them.
     ranges += reads[Binding.STORAGE]
     outputs = written + ranges + isinstance(work, Scatter) if colors else 0
     used["fragment_combined_output_resources"] = max(

@@ -14,8 +14,19 @@ from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
 from .lowering.fragment_value import FragmentValue
+from .lowering.tiling.strips import TiledContraction
 from .plan import Plan
-from .substage import Binding, Compute, PixelWork, Raster, Scatter, SparseWork, Stage, SubStage
+from .substage import (
+    Binding,
+    Compute,
+    PixelWork,
+    Raster,
+    Scatter,
+    SparseWork,
+    Stage,
+    SubStage,
+    TiledCompute,
+)
 
 
 def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:
@@ -66,6 +77,12 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
                 yield f"{v!r} is no value of the fragments of {f!r}"
     if isinstance(s.work, Scatter) and s.scatter is None:
         yield "a scatter has no ScatterFunction"
+    if isinstance(s.work, TiledCompute):
+        yield from (
+            f"{f!r} is no contraction by strips" for f in s.functions if not isinstance(f, TiledContraction)
+        )
+        if len(s.functions) != 1:
+            yield "strips are of one contraction each"
     if isinstance(s.work, PixelWork):
         others = {f for fused in s.fused for f in fused.functions}
         for f in s.functions:

@@ -14,7 +14,7 @@ from ....ad.graph import Variable
 from ....ad.graph.index_map import Affine
 from ..limits import DeviceLimits
 from ..lowering.tiling.strips import CHAIN, PACKED, Loop, TiledContraction
-from ..substage import GROUP, SubStage, TiledCompute
+from ..substage import SubStage, TiledCompute
 from .pixel import declare_outputs
 from .shaders import Shaders, ShaderText
 from .source import constants, workgroup_number
@@ -24,7 +24,9 @@ Point = dict[int, int]
 """Distances of the axes of an entry of a block from the first one."""
 
 
-def contract_shaders(work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:
+def contract_shaders(
+    work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
+) -> Shaders:
     """``compute`` makes a strip of texels in each invocation."""
     (f,) = s.functions
     assert isinstance(f, TiledContraction)
@@ -33,7 +35,7 @@ def contract_shaders(work: TiledCompute, s: SubStage, limits: DeviceLimits, shad
     names = declare_outputs(w, s)
     main = Strip(f, w).main(names[f.output])
     pushed = constants(limits)
-    source = w.text(main, [*pushed, f"layout(local_size_x={GROUP}) in;"])
+    source = w.text(main, [*pushed, f"layout(local_size_x={f.strips.lanes}) in;"])
     return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
@@ -162,7 +164,9 @@ class Strip:
         if len(known) < len(factors):
             return None
         if rest:
-            known[0] = self._masked(f.inputs[0].vtype.glsl, known[0], rest, max(self.level.values(), default=0))
+            known[0] = self._masked(
+                f.inputs[0].vtype.glsl, known[0], rest, max(self.level.values(), default=0)
+            )
         return known
 
     def _term(self, t: int, point: Point) -> list[str]:
@@ -224,7 +228,9 @@ class Strip:
 
     def _masked(self, kind: str, name: str, tests: list[str], level: int) -> str:
         """The name of a value, or of 0 where a test is not met."""
-        level = max(level, max((self.known[t][1] for t in self.known if self.known[t][0] in tests), default=0))
+        level = max(
+            level, max((self.known[t][1] for t in self.known if self.known[t][0] in tests), default=0)
+        )
         met = " && ".join(tests)
         met = self._declare("bool", met, level) if len(tests) > 1 else met
         met = met if kind in ("float", "int") else f"bvec{kind[-1]}({met})"

@@ -21,9 +21,8 @@ from ..substage import (
 )
 from .blocks import block_shaders, hits_shaders
 from .contract import contract_shaders
-from .lists import list_shaders
 from .pixel import compute_shaders, fragment_shaders
-from .raster import raster_shaders
+from .raster import list_shaders, raster_shaders
 from .reduce import reduce_shaders
 from .scatter import scatter_dispatch_shaders, scatter_draw_shaders
 from .shaders import Shaders, ShaderText

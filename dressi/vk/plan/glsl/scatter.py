@@ -15,9 +15,8 @@ from ..substage import GROUP, Scatter, ScatterDispatch, ScatterDraw, SubStage
 from .blocks import invocation
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import FACE, Flat, find_flat, needed
-from .lists import declare_list
 from .pixel import FULL_SCREEN, declare_outputs, write_work
-from .raster import fragment_place, pull
+from .raster import declare_list, fragment_place, pull
 from .shaders import Resource, Shaders, ShaderText
 from .source import constants, invocation_number
 from .writer import Writer, component

@@ -30,7 +30,8 @@ CPU = DeviceModel(
     dispatch=4e-5,
     lanes=16,
     longest_walk=1 << 20,
-    straight=320,
+    accumulators=64,
+    straight=640,
 )
 SWIFTSHADER = replace(CPU, name="swiftshader", image_load_rate=4e8)
 """As measured beside lavapipe; its loads from storage images are no faster than its fetches from textures."""

@@ -29,7 +29,6 @@ from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
-    GROUP,
     Binding,
     FindHits,
     ListBlocks,
@@ -294,7 +293,9 @@ def _(work: TiledCompute, s: SubStage, plan: Plan) -> list[Load]:
     for x, count in zip(f.inputs, f.loads, strict=True):
         block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
     stores = Stores.of(s, s.outputs).times(layout.points)
-    return [Load(layout.groups * GROUP, replace(block, chain=1.0).times(layout.iterations), stores, True)]
+    return [
+        Load(layout.groups * f.strips.lanes, replace(block, chain=1.0).times(layout.iterations), stores, True)
+    ]
 
 
 @_loads.register

@@ -30,8 +30,10 @@ WORTH = 10.0
 """A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
 GAIN = 0.8
 """The part of the time that strips may take at most."""
-PARTS = (64, 256, 1024, 4096)
-"""Parts that a long contraction may be split into."""
+PARTS = (1, 4, 16, 64)
+"""Parts that a long contraction may be split into, for each lane of a workgroup."""
+NARROW = 16
+"""Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
 
 
 def tile_contractions(
@@ -53,7 +55,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     if plain < WORTH * (model.dispatch + model.barrier):
         return None
     best, made = GAIN * plain, None
-    for part, combined in divisions(f):
+    for part, combined in divisions(f, model):
         seconds, strips = soonest(part, limits, model)
         if combined is not None:
             summed = f.output.domain
@@ -67,7 +69,8 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     part, strips, combined = made
     packed = packs(part, Layout(part, strips), model)
     inputs = [
-        x if axis is None else Packed(x, axis=axis).output for x, axis in zip(part.inputs, packed, strict=True)
+        x if axis is None else Packed(x, axis=axis).output
+        for x, axis in zip(part.inputs, packed, strict=True)
     ]
     y = TiledContraction(*inputs, whole=part, strips=strips, packed=packed).output
     return y if combined is None else ContractFunction(y, **combined).output
@@ -94,10 +97,10 @@ def view_axes(f: ContractFunction) -> set[int]:
     return found
 
 
-def divisions(f: ContractFunction) -> Iterator[tuple[ContractFunction, dict | None]]:
+def divisions(f: ContractFunction, model: DeviceModel) -> Iterator[tuple[ContractFunction, dict | None]]:
     """The contraction itself, and into parts, which another one adds up."""
     yield f, None
-    for parts in PARTS:
+    for parts in (lanes_of(model) * k for k in PARTS):
         found = split(f, -(-f.terms // parts)) if f.terms >= 4 * parts else None
         if found is not None:
             made, combined = found
@@ -119,7 +122,8 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
         return math.inf, None
     options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in view_axes(f)}
     options |= {a: divisors(f.extents[a]) for a in f.reduced_axes}
-    options[lane] = [k for k in (1, 2, 4) if k * GROUP <= max(f.extents[lane], GROUP)]
+    lanes = lanes_of(model)
+    options[lane] = [k for k in (1, 2, 4, 8) if k * lanes <= max(f.extents[lane], lanes)]
     counts = dict.fromkeys(options, 1)
     best, found = math.inf, None
     while True:
@@ -127,7 +131,7 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
         for axis, several in options.items():
             for count in several:
                 tried = counts | {axis: count}
-                strips = strips_of(f, lane, tried)
+                strips = strips_of(f, lane, lanes, tried)
                 seconds = strip_seconds(f, strips, limits, model)
                 if seconds < best:
                     best, found, following = seconds, strips, tried
@@ -136,11 +140,21 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
         counts = following
 
 
-def strips_of(f: ContractFunction, lane: int, counts: dict[int, int]) -> Strips:
+def strips_of(f: ContractFunction, lane: int, lanes: int, counts: dict[int, int]) -> Strips:
     """The strips with so many entries of axes in a block."""
     several = [(a, k) for a, k in counts.items() if k > 1]
     first = f.reduced_axes.start
-    return Strips(lane, tuple(p for p in several if p[0] < first), tuple(p for p in several if p[0] >= first))
+    return Strips(
+        lane,
+        tuple(p for p in several if p[0] < first),
+        tuple(p for p in several if p[0] >= first),
+        lanes,
+    )
+
+
+def lanes_of(model: DeviceModel) -> int:
+    """Invocations of a workgroup."""
+    return GROUP if model.wide else NARROW
 
 
 def lane_axis(f: ContractFunction) -> int | None:
@@ -171,10 +185,13 @@ def strip_seconds(f: ContractFunction, strips: Strips, limits: DeviceLimits, mod
         return math.inf
     packed = packs(f, layout, model)
     loads = sum(layout.distinct(k, axis) for k, axis in enumerate(packed))
-    load, store = 1 / max(model.fetch_rate, model.image_load_rate), 1 / max(model.image_store_rate, model.buffer_store_rate)
+    load, store = (
+        1 / max(model.fetch_rate, model.image_load_rate),
+        1 / max(model.image_store_rate, model.buffer_store_rate),
+    )
     block = loads * load + (layout.products * each + LOOP) / model.compute_rate
     one = layout.iterations * block + layout.points * store
-    work = model.rounds(layout.groups * GROUP) * model.lanes * one
+    work = model.rounds(layout.groups * layout.strips.lanes) * model.lanes * one
     waiting = layout.iterations * model.fetch_latency
     packing = sum(pack_seconds(f.inputs[k], model) for k, axis in enumerate(packed) if axis is not None)
     return max(work, waiting) + packing
@@ -188,7 +205,7 @@ def packs(f: ContractFunction, layout: Layout, model: DeviceModel) -> tuple[int 
         axis = layout.packable(k) if x.vtype is FLOAT else None
         if axis is not None:
             fewer = layout.distinct(k) - layout.distinct(k, axis)
-            saved = layout.groups * GROUP * layout.iterations * fewer * load
+            saved = layout.groups * layout.strips.lanes * layout.iterations * fewer * load
             axis = axis if saved > pack_seconds(x, model) else None
         found.append(axis)
     return tuple(found)

@@ -15,7 +15,7 @@ from .strips import PACKED
 class Packed(PixelFunction):
     """VEC4: four neighbours of a FLOAT image along the axis n, c, y or x (0 to 3), zeros beyond its end.
 
-        along x:   1 2 3 4 5 6   ->   (1 2 3 4) (5 6 0 0)
+    along x:   1 2 3 4 5 6   ->   (1 2 3 4) (5 6 0 0)
     """
 
     fields = ("axis",)

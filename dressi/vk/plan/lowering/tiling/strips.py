@@ -1,6 +1,6 @@
 """Contractions by strips: an invocation computes a few rows and channels at once, and each value that it loads serves several.
 
-    3 x 3 convolution, 4 rows x 8 channels:    6 texels of a column and 3 x 8 weights make 3 x 32 products
+3 x 3 convolution, 4 rows x 8 channels:    6 texels of a column and 3 x 8 weights make 3 x 32 products
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ class Strips(NamedTuple):
     """How a contraction is divided among invocations, its axes by their numbers.
 
     lane: the parallel axis along which neighbouring invocations are neighbours; of this axis an invocation takes every
-    GROUP-th entry.  tile: of parallel axes, how many entries an invocation computes, in registers.  straight: of reduced
+    ``lanes``-th entry, as many as are in a workgroup.  tile: of parallel axes, how many entries an invocation computes, in registers.  straight: of reduced
     axes, how many entries are written one after the other in a block; the rest are loops around it.
     """
 
     lane: int
     tile: tuple[tuple[int, int], ...] = ()
     straight: tuple[tuple[int, int], ...] = ()
+    lanes: int = GROUP
 
 
 class Loop(NamedTuple):
@@ -109,9 +110,7 @@ class TiledContraction(Function):
     @cached_property
     def loads(self) -> tuple[int, ...]:
         """Texels of each input in a block."""
-        return tuple(
-            self.layout.distinct(k, packed) for k, packed in enumerate(self.packed)
-        )
+        return tuple(self.layout.distinct(k, packed) for k, packed in enumerate(self.packed))
 
 
 class Layout:
@@ -121,10 +120,14 @@ class Layout:
         self.f, self.strips = f, strips
         self.tile, self.straight = dict(strips.tile), dict(strips.straight)
         lane = strips.lane
-        self.step = {a: self.tile.get(a, 1) * (GROUP if a == lane else 1) for a in range(f.reduced_axes.start)}
+        self.step = {
+            a: self.tile.get(a, 1) * (strips.lanes if a == lane else 1) for a in range(f.reduced_axes.start)
+        }
         self.step |= {a: self.straight.get(a, 1) for a in f.reduced_axes}
         self.blocks = {a: -(-f.extents[a] // self.step[a]) for a in self.step}
-        self.bases = {a: self.step[a] * (self.blocks[a] - 1) + (GROUP if a == lane else 1) for a in self.step}
+        self.bases = {
+            a: self.step[a] * (self.blocks[a] - 1) + (strips.lanes if a == lane else 1) for a in self.step
+        }
         """Of each axis the extent of the first entries of an invocation's block; it has others at fixed distances."""
 
     @property
@@ -160,7 +163,7 @@ class Layout:
     def shifts(self, axis: int) -> range:
         """The distances of the entries of an axis in a block from the first."""
         count = self.tile.get(axis, self.straight.get(axis, 1))
-        by = GROUP if axis == self.strips.lane else 1
+        by = self.strips.lanes if axis == self.strips.lane else 1
         return range(0, count * by, by)
 
     def distinct(self, k: int, packed: int | None = None) -> int:
@@ -182,13 +185,13 @@ class Layout:
     def packable(self, k: int) -> int | None:
         """The axis n, c, y, x of an input along which PACKED neighbours can be one texel for all invocations, if any: every
         block starts at a multiple of PACKED and has several of them."""
-        if self.strips.lane in self.f.maps[k].axes or not self.f.inputs[k].vtype.is_scalar:
-            return None
         most, best = 1, None
         for s, affine in enumerate(self.f.maps[k].affines):
             if affine != Affine.axis(affine.axes[0]) if affine.terms else True:
                 continue
             (axis,) = affine.axes
+            if axis == self.strips.lane:
+                continue
             count = len(self.shifts(axis))
             aligned = count % PACKED == 0 or self.blocks[axis] == 1
             if aligned and count > most and shape_of(self.f.inputs[k])[s] >= self.f.extents[axis]:

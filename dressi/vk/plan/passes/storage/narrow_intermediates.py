@@ -59,4 +59,6 @@ def _added_up(context: Context) -> set[Variable]:
 
 
 def _adds(s: SubStage) -> bool:
-    return isinstance(s.work, Scatter | Reduction | TiledCompute) or any(isinstance(f, ReduceFunction) for f in s.everything)
+    return isinstance(s.work, Scatter | Reduction | TiledCompute) or any(
+        isinstance(f, ReduceFunction) for f in s.everything
+    )

@@ -1,0 +1,151 @@
+"""Contractions by strips: values against float64 on every driver, and which strips are chosen."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.contract.contraction import ContractFunction
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import FLOAT, VEC3
+from dressi.config import config, shader_text
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.limits import profile
+from dressi.vk.plan.lowering.tiling import choose
+from dressi.vk.plan.lowering.tiling.packed import Packed
+from dressi.vk.plan.lowering.tiling.strips import Strips, TiledContraction
+from dressi.vk.plan.model.records import CPU, DESKTOP, TILER
+from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.predict.stages import predict
+from dressi.vk.plan.substage import TiledCompute
+from dressi.vk.run.executor import VulkanExecutor
+
+ROUNDINGS = 30 * 2.0**-24  # of the largest value
+
+
+def image(*shape, vtype=FLOAT, seed=0) -> Variable:
+    return Variable.of(np.random.default_rng(seed).random(shape) - 0.5, vtype)
+
+
+def convolved(**options):
+    x, w = image(2, 21, 70), image(5, 3, seed=1)
+    y = F.correlate(x, w, **options)
+    return [y, *gradient(F.sum(y * image(*y.shape, seed=2)), [x, w])]
+
+
+def products():
+    a, b = image(2, 37, 48), image(48, 70, seed=1)
+    y = F.matmul(a, b)
+    return [y, *gradient(F.sum(y * image(*y.shape, seed=2)), [a, b])]
+
+
+def components():
+    return [F.correlate(image(20, 70, 3, vtype=VEC3), image(3, 5, seed=1))]
+
+
+def bodies():
+    hat = "o[y, x] = a[z, y // 4, x // 4] * max(1 - abs(z - 2.5 * b[y, x]), 0)"
+    return [F.contract(hat, a=image(4, 5, 20), b=0.5 + image(20, 80, seed=1))]
+
+
+def long_sums():
+    a, b = image(3, 3000), image(3000, 20, seed=1)
+    return [F.matmul(a, b)]
+
+
+CASES = {
+    "border": lambda: convolved(),
+    "valid": lambda: convolved(border=None),
+    "stride": lambda: convolved(stride=2),
+    "dilation": lambda: convolved(dilation=(2, 3)),
+    "products": products,
+    "components": components,
+    "bodies": bodies,
+    "long": long_sums,
+}
+MODELS = {"cpu": CPU, "desktop": DESKTOP, "tiler": TILER}
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Every contraction is done by strips, however small."""
+    monkeypatch.setattr(choose, "WORTH", 0.0)
+    monkeypatch.setattr(choose, "GAIN", np.inf)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("case", CASES)
+def test_values(device, always, case, model):
+    outputs = CASES[case]()
+    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    with VulkanExecutor(program, device, cost=MODELS[model]) as run:
+        assert any(isinstance(f, TiledContraction) for f in run.plan.program.functions)
+        run.run()
+        run.wait()
+        for v, expected in zip(outputs, evaluate(outputs), strict=True):
+            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
+            assert error < ROUNDINGS, (v, error / 2.0**-24)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_meaning_is_that_of_the_contraction(always, case):
+    """Packed operands and strips in NumPy, too."""
+    program = Program({f"output {k}": v for k, v in enumerate(CASES[case]())})
+    lowered = choose.tile_contractions(program, profile("lavapipe"), CPU, DEFAULT)
+    assert any(isinstance(f, TiledContraction) for f in lowered.functions)
+    for got, expected in zip(evaluate(lowered.roots), evaluate(program.roots), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def planned(program: Program, model=CPU, **options):
+    name = "lavapipe" if model is CPU else "desktop"
+    return build_plan(program, profile(name), shader_text, replace(DEFAULT, **options), model)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_large_products_are_done_by_strips(model):
+    a, b = Variable(FLOAT, (1024, 1024)), Variable(FLOAT, (1024, 1024))
+    program = Program({"product": F.matmul(a, b)})
+    with config(check=True):
+        plans = [
+            planned(program, MODELS[model], tile_contractions=on, cache_static=False) for on in (True, False)
+        ]
+    assert [any(isinstance(s.work, TiledCompute) for s in plan.sub_stages) for plan in plans] == [True, False]
+    fast, slow = (sum(s.seconds for s in predict(plan, MODELS[model]).stages) for plan in plans)
+    assert fast < 0.5 * slow
+
+
+def test_small_products_stay_as_they_are():
+    program = Program({"product": F.matmul(Variable(FLOAT, (8, 8)), Variable(FLOAT, (8, 8)))})
+    assert not any(isinstance(s.work, TiledCompute) for s in planned(program).sub_stages)
+
+
+def test_one_view_and_many_plan_alike():
+    found = []
+    for views in (1, 7):
+        y = F.correlate(Variable(FLOAT, (512, 512), views), Variable(FLOAT, (5, 5)))
+        plan = planned(Program({"y": y}))
+        found.append([f.strips for f in plan.program.functions if isinstance(f, TiledContraction)])
+    assert found[0] == found[1] and len(found[0]) == 1
+
+
+def test_a_block_loads_what_its_entries_share():
+    """A column of 4 rows of a 3 x 3 convolution reads 6 x 3 texels and 9 weights, 3 of them packed into each load."""
+    y = F.correlate(Variable(FLOAT, (128, 128)), Variable(FLOAT, (3, 3)))
+    whole = y.creator
+    assert isinstance(whole, ContractFunction)
+    x, w = whole.inputs
+    strips = Strips(3, ((2, 4),), ((4, 3), (5, 3)))
+    f = TiledContraction(
+        x, Packed(w, axis=2).output, whole=whole, strips=strips, packed=(None, 2)
+    ).output.creator
+    assert isinstance(f, TiledContraction)
+    assert f.loads == (18, 3) and f.layout.products == 36 and f.iterations == 1
+    with patch.object(choose, "GAIN", 0.0):
+        assert choose.tiled(whole, profile("lavapipe"), CPU) is None
