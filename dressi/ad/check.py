@@ -34,8 +34,12 @@ def check_gradient(
         raise GraphError(f"{y} holds integers and has no derivative")
     random = np.random.default_rng(seed)
     base = {x: np.array(leaf_value(x, (values or {}).get(x)), np.float64) for x in wrt}
-    weight = Variable(y.vtype, y.size, y.batch, name="weight", data=random.normal(size=y.shape))
-    tangents = [Variable(x.vtype, x.size, x.batch, data=random.normal(size=x.shape)) for x in wrt]
+    weight = Variable(
+        y.vtype, y.size, y.batch, channels=y.channels, name="weight", data=random.normal(size=y.shape)
+    )
+    tangents = [
+        Variable(x.vtype, x.size, x.batch, channels=x.channels, data=random.normal(size=x.shape)) for x in wrt
+    ]
     gradients = evaluate(gradient(y, wrt, seed=weight), {**(values or {}), **base})
     forward = jvp([y], wrt, tangents)
     assert weight.data is not None

@@ -12,16 +12,17 @@ from ..errors import GraphError
 from .graph import At, Domain, Function, Variable
 from .program import Program
 from .traversal import topological_order
+from .types import Access
 
 
 @lru_cache(maxsize=64)
 def coordinates(domain: Domain) -> At:
     """All texels of a domain: x, y and tile, which broadcast to (batch, H, W)."""
-    (width, height), batch = domain
+    (width, height), tiles, _ = domain
     return At(
         np.arange(width).reshape(1, 1, -1),
         np.arange(height).reshape(1, -1, 1),
-        np.arange(batch).reshape(-1, 1, 1),
+        np.arange(tiles).reshape(-1, 1, 1),
     )
 
 
@@ -31,6 +32,15 @@ def values_at(
     """The values of one Function at the texels ``at``: int64, or ``dtype`` for floats. Axes of extent 1 may remain."""
     result = np.asarray(function.evaluate(at, *inputs))
     return result.astype(np.int64 if function.output.vtype.is_int else dtype, copy=False)
+
+
+def with_tiles(array: np.ndarray, x: Variable, domain: Domain) -> np.ndarray:
+    """The array of an input with the tiles of a domain, or with one tile: its batch and its channels broadcast."""
+    if x.tiles == 1 or (x.tiles, x.channels) == (domain.tiles, domain.channels):
+        return array
+    apart = array.reshape(x.batch, x.channels, *array.shape[1:])
+    whole = np.broadcast_to(apart, (domain.batch, domain.channels, *array.shape[1:]))
+    return whole.reshape(domain.tiles, *array.shape[1:])
 
 
 def leaf_value(leaf: Variable, given: Any = None) -> np.ndarray:
@@ -74,14 +84,19 @@ class Evaluator:
                 arrays[function.output] = self._run(function, [arrays[x] for x in function.inputs])
                 for x in drop:
                     del arrays[x]
-        return [arrays[v] if v in arrays else self._leaf(v, values) for v in self.outputs]
+        found = [arrays[v] if v in arrays else self._leaf(v, values) for v in self.outputs]
+        return [a.reshape(v.shape) for a, v in zip(found, self.outputs, strict=True)]
 
     def _leaf(self, leaf: Variable, values: Mapping[Variable, Any]) -> np.ndarray:
-        array = leaf_value(leaf, values.get(leaf))
+        array = leaf_value(leaf, values.get(leaf)).reshape(leaf.tiled)
         return array if leaf.vtype.is_int else array.astype(self.dtype, copy=False)
 
     def _run(self, function: Function, inputs: list[np.ndarray]) -> np.ndarray:
-        shape = function.output.shape
+        shape = function.output.tiled
+        inputs = [
+            with_tiles(array, x, function.working_domain) if access is Access.SAME_PIXEL else array
+            for array, x, access in zip(inputs, function.inputs, function.access, strict=True)
+        ]
         result = values_at(function, coordinates(function.working_domain), inputs, self.dtype)
         if result.shape == shape:
             return result

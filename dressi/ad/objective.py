@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import GraphError
 from . import functional as F
-from .graph import Variable
+from .graph import Domain, Variable
 from .least_squares.energy import Energy, Residual
 from .least_squares.solver import LeastSquares
 from .optim.optimizer import Clock, Optimizer, names, owner
@@ -51,7 +51,7 @@ class Objective:
             raise GraphError(
                 f"the loss is a Variable computed from the parameters, or a list of residuals, not {loss!r}"
             )
-        if loss.vtype is not FLOAT or loss.domain != ((1, 1), 1):
+        if loss.vtype is not FLOAT or loss.domain != Domain((1, 1), 1):
             raise GraphError(f"the loss must be one FLOAT, not {loss}; {reduced(loss)}")
         _check_used(loss, energy, self.parameters)
         self.loss, self.energy, self.record = loss, energy, bool(record)

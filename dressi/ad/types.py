@@ -43,18 +43,26 @@ def size_of(value: Any, what: str = "a size") -> Size:
 
 
 class Domain(NamedTuple):
-    """Size and batch of an image: a batch of tiles of one size."""
+    """Tiles of one size: those of the channels of the images of a batch. Channel c of image n is tile n * channels + c."""
 
     size: Size
-    batch: int
+    tiles: int
+    channels: int = 1
+
+    @property
+    def batch(self) -> int:
+        """The number of images."""
+        return self.tiles // self.channels
 
     def __str__(self) -> str:
-        return f"{self.size[0]}x{self.size[1]}" + (f" x {self.batch}" if self.batch != 1 else "")
+        text = f"{self.size[0]}x{self.size[1]}" + (f" x {self.batch}" if self.batch != 1 else "")
+        return text if self.channels == 1 else f"{text}, {self.channels} channels"
 
 
-def domain_of(size: Any, batch: Any = 1) -> Domain:
-    """The domain of that size and batch. Raises GraphError if they are not whole numbers of at least 1."""
-    return Domain(size_of(size), whole(batch, "a batch", 1))
+def domain_of(size: Any, batch: Any = 1, channels: Any = 1) -> Domain:
+    """The domain of images of that size. Raises GraphError if a number is not whole and at least 1."""
+    channels = whole(channels, "a number of channels", 1)
+    return Domain(size_of(size), whole(batch, "a batch", 1) * channels, channels)
 
 
 def broadcast(domains: Sequence[Domain]) -> Domain | None:
@@ -65,14 +73,15 @@ def broadcast(domains: Sequence[Domain]) -> Domain | None:
     first = domains[0] if domains else Domain((1, 1), 1)
     if all(domain == first for domain in domains):
         return first
-    extents = [1, 1, 1]
-    for (width, height), batch in domains:
-        for k, n in enumerate((width, height, batch)):
+    extents = [1, 1, 1, 1]
+    for domain in domains:
+        for k, n in enumerate((*domain.size, domain.batch, domain.channels)):
             if extents[k] == 1:
                 extents[k] = n
             elif n not in (1, extents[k]):
                 return None
-    return Domain((extents[0], extents[1]), extents[2])
+    width, height, batch, channels = extents
+    return Domain((width, height), batch * channels, channels)
 
 
 class VType(Enum):

@@ -78,7 +78,7 @@ class Builder:
     def selection(self, x: Variable) -> Variable:
         """Texels of x in other places."""
         kind = self.random.randrange(6)
-        (width, height), _ = x.domain
+        (width, height), _, _ = x.domain
         if kind == 0:
             return F.shift(x, self.random.randint(-2, 2), self.random.randint(-2, 2), "zero")
         if kind == 1:
@@ -95,7 +95,7 @@ class Builder:
         return F.lookup(x, Variable(INT, (index.shape[2], index.shape[1]), data=index))
 
     def constant(self, vtype: VType, domain) -> Variable:
-        (width, height), batch = domain
+        (width, height), batch, _ = domain
         shape = (batch, height, width, *vtype.shape)
         return Variable(vtype, (width, height), batch, data=self.numbers.uniform(-1, 1, shape))
 

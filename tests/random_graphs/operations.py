@@ -142,7 +142,7 @@ def diagonal(n: int) -> Variable:
 @often(4)
 def moved(p: Pool) -> Variable:
     x = p.float()
-    (w, h), n = x.domain
+    (w, h), n, _ = x.domain
 
     def by(extent: int) -> int:
         return int(p.rng.integers(-extent - 1, extent + 2))
@@ -183,7 +183,7 @@ def moved(p: Pool) -> Variable:
 def reduced(p: Pool) -> Variable:
     x = p.float()
     axes = p.among(["x", "y", "n", "xy", "yx", "xyn", "yn"])
-    (w, h), _ = x.domain
+    (w, h), _, _ = x.domain
     scale = 1.0 / ((w if "x" in axes else 1) * (h if "y" in axes else 1)) ** 0.5
     kinds = [lambda: F.mean(x, axes), lambda: F.sum(x, axes) * scale]
     if not x.vtype.is_matrix:

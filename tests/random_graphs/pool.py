@@ -161,7 +161,7 @@ class Pool:
 
     def add(self, v: Variable) -> None:
         """Takes a value in. Raises Refused when it is not steady or too large an image."""
-        (width, height), batch = v.domain
+        (width, height), batch, _ = v.domain
         if width * height * batch * v.vtype.components > 40_000 or not self.steady(v):
             raise Refused
         (self.ints if v.vtype.is_int else self.values).append(v)

@@ -20,13 +20,13 @@ Guard = tuple[Affine, int]
 
 def shape_of(x: Variable) -> tuple[int, int, int, int]:
     """The extents n, c, y, x of an image."""
-    return x.batch, 1, x.size[1], x.size[0]
+    return x.batch, x.channels, x.size[1], x.size[0]
 
 
 def domain_of_shape(shape: Sequence[int]) -> Domain:
     """The domain of an image with the extents n, c, y, x."""
     n, c, y, x = shape
-    return Domain((x, y), n * c)
+    return Domain((x, y), n * c, c)
 
 
 def body_of(formals: Sequence[Variable], root: Variable) -> SubGraph:

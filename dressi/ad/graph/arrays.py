@@ -91,13 +91,26 @@ class ArrayShape:
     vtype: VType
     domain: Domain
     size: Size
-    batch: int
+    tiles: int
+    channels: int
     count: int | None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the NumPy array that holds the values: (batch, H, W) + vtype.shape."""
-        return (self.batch, self.size[1], self.size[0], *self.vtype.shape)
+        """Shape of the NumPy array that holds the values: (batch, H, W) + vtype.shape, of several channels (batch, channels,
+        H, W) + vtype.shape."""
+        tiles = (self.batch,) if self.channels == 1 else (self.batch, self.channels)
+        return (*tiles, self.size[1], self.size[0], *self.vtype.shape)
+
+    @property
+    def tiled(self) -> tuple[int, ...]:
+        """The shape with one axis for all tiles: (tiles, H, W) + vtype.shape."""
+        return (self.tiles, self.size[1], self.size[0], *self.vtype.shape)
+
+    @property
+    def batch(self) -> int:
+        """The number of images."""
+        return self.tiles // self.channels
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Values of shape ``shape`` in the form in which the user gave them: lists without padding, and without a batch of 1.

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ...figures import Figures
-from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of
+from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, whole
 from .arrays import ArrayShape, At, doubt, layout_of
 from .edges import Reads
 from .operators import Operators, builders
@@ -32,7 +32,7 @@ class Variable(ArrayShape, Operators, Figures):
     Arithmetic operators, comparisons, ``@``, indexing and swizzles (``v.xy``) build Functions. ``==`` of two
     Variables compares the objects; ``F.equal`` compares values. Variables are immutable.
 
-    domain: (size, batch). name: used by errors and saved states. count: number of entries of a list, None for images.
+    domain: size, tiles and channels: an image with channels has one tile a channel, one after the other. name: used by errors and saved states. count: number of entries of a list, None for images.
     id: a serial number. where: the line of user code that made it. Raises GraphError if type, size, batch or data do not
     fit.
 
@@ -44,7 +44,9 @@ class Variable(ArrayShape, Operators, Figures):
     (FLOAT, (1, 1), False, 0.5)
     """
 
-    __slots__ = ("batch", "count", "creator", "data", "domain", "id", "name", "size", "vtype", "where")
+    __slots__ = (
+        "channels", "count", "creator", "data", "domain", "id", "name", "size", "tiles", "vtype", "where"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Variable(ArrayShape, Operators, Figures):
         name: str | None = None,
         data: Any = None,
         count: int | None = None,
+        channels: int = 1,
     ):
         self.id = next(_serial)
         self.count = count
@@ -63,8 +66,10 @@ class Variable(ArrayShape, Operators, Figures):
             raise GraphError(
                 f"the type of a Variable is FLOAT, VEC3, INT, ... of dressi.ad.types, not {vtype!r}"
             )
-        self.vtype, self.domain = vtype, domain_of(size, batch)
-        self.size, self.batch = self.domain
+        self.vtype, self.domain = vtype, domain_of(size, batch, channels)
+        self.size, self.tiles, self.channels = self.domain
+        if count is not None and channels != 1:
+            raise GraphError("a list has no channels")
         self.name: str | None = name
         self.creator: Function | None = None
         self.data: np.ndarray | None = None if data is None else self.conform(data)
@@ -77,7 +82,7 @@ class Variable(ArrayShape, Operators, Figures):
         if type(domain) is not Domain or type(vtype) is not VType:
             vtype, domain = _inferred(creator, vtype, domain)
         self.vtype, self.domain = vtype, domain
-        self.size, self.batch = domain
+        self.size, self.tiles, self.channels = domain
         self.name, self.creator, self.data, self.count = name, creator, None, None
         return self
 
@@ -133,9 +138,10 @@ def as_variable(value: Any) -> Variable:
 def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain]:
     """The type and domain that ``infer`` of a user's class returned. Raises GraphError if they are malformed."""
     try:
-        size, batch = domain
-        if isinstance(vtype, VType):
-            return vtype, domain_of(size, batch)
+        size, tiles, *channels = domain
+        if isinstance(vtype, VType) and len(channels) < 2:
+            each = whole(channels[0], "a number of channels", 1) if channels else 1
+            return vtype, domain_of(size, tiles // each, each)
     except (TypeError, ValueError, GraphError):
         pass
     raise creator.fail(f"infer returns a type and a domain ((W, H), batch), not {vtype!r} and {domain!r}")

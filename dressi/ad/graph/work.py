@@ -64,7 +64,7 @@ class Work:
 
 
 class AxisWork(Work):
-    """Work of a Function that visits every texel of its input along ``axis``: "x", "y" or "n".
+    """Work of a Function that visits every texel of its input along ``axis``: "x", "y", "c" or "n".
 
     ``associative``: whether the same Function of the results of parts of the axis gives the result of the whole, as for
     sums and products but not for means. Planners may then split a long axis; the snippet has to ask ``$size0`` or
@@ -83,8 +83,8 @@ class AxisWork(Work):
     @property
     def extent(self) -> int:
         """The number of input texels for each output texel."""
-        (width, height), batch = self.inputs[0].domain
-        return {"x": width, "y": height, "n": batch}[self.axis]
+        (width, height), _, channels = domain = self.inputs[0].domain
+        return {"x": width, "y": height, "c": channels, "n": domain.batch}[self.axis]
 
     @property
     def iterations(self) -> int:

@@ -80,7 +80,7 @@ class LeastSquares(Method):
     def _problems(self, parameters: Sequence[Variable]) -> int:
         if not self.independent:
             return 1
-        batches = {p.batch for p in parameters}
+        batches = {p.tiles for p in parameters}
         if len(batches) > 1:
             raise GraphError(
                 "independent problems need unknowns of one batch, a tile for each problem, not "

@@ -82,11 +82,11 @@ class Solve:
             self._check_independent()
 
     def _check_independent(self) -> None:
-        problems = self.state[RUNNING].batch
+        problems = self.state[RUNNING].tiles
         for r in self.energy.residuals:
-            if r.batch != problems:
+            if r.tiles != problems:
                 raise GraphError(
-                    f"the residual {r} has {r.batch} tiles and the unknowns have {problems}, but independent problems have a"
+                    f"the residual {r} has {r.tiles} tiles and the unknowns have {problems}, but independent problems have a"
                     " tile each in both; Variable.of(array, batched=True) takes the first axis as tiles"
                 )
 
@@ -111,7 +111,7 @@ class Solve:
         values = [f.output for f in rasters(self.jacobian.residuals)]
         zeros = [np.zeros(v.shape, int) for v in values]
         return {
-            v: Variable(v.vtype, v.size, v.batch, name=f"drawn {k}", data=zero)
+            v: Variable(v.vtype, v.size, v.batch, channels=v.channels, name=f"drawn {k}", data=zero)
             for k, (v, zero) in enumerate(zip(values, zeros, strict=True))
         }
 
@@ -270,7 +270,7 @@ class Solve:
     # ---- what the ends of a step need
     def at(self, step: Variable | None = None) -> Energy:
         """The energy at the unknowns plus the change, or ``step`` times it."""
-        places = [Variable(x.vtype, x.size, x.batch, count=x.count) for x in self.moving]
+        places = [Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count) for x in self.moving]
         residuals = substitute(self.energy.residuals, dict(zip(self.moving, places, strict=True)))
         moved = dict(zip(places, self.moved(step), strict=True))
         return self.energy.with_residuals(substitute(residuals, moved))

@@ -130,7 +130,12 @@ def owner(state: str) -> str:
 def moment(parameter: Variable, name: str) -> Variable:
     """A state leaf like the parameter, 0 at first."""
     return Variable(
-        parameter.vtype, parameter.size, parameter.batch, name=name, data=np.zeros(parameter.shape)
+        parameter.vtype,
+        parameter.size,
+        parameter.batch,
+        channels=parameter.channels,
+        name=name,
+        data=np.zeros(parameter.shape),
     )
 
 
@@ -141,7 +146,7 @@ def flushed(moment: Variable) -> Variable:
 
 
 def _like(value: Variable, leaf: Variable) -> Variable:
-    return value if value.domain == leaf.domain else F.expand(value, leaf.batch, leaf.size)
+    return value if value.domain == leaf.domain else F.expand(value, leaf.batch, leaf.size, leaf.channels)
 
 
 def clock_of(state: State) -> Variable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
+from ..graph import Domain, Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
 from ..ops.image.gather import Gather
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand
@@ -76,7 +76,7 @@ def expand_later(function: Function) -> Variable | None:
     if function.places or any(a is not Access.SAME_PIXEL for a in function.access):
         return None
     small = _without(function, *expands).output
-    one_texel = small.domain == ((1, 1), 1) and small.domain != function.output.domain
+    one_texel = small.domain == Domain((1, 1), 1) and small.domain != function.output.domain
     return Expand(small, function.output.domain).output if one_texel else None
 
 

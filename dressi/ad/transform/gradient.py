@@ -19,7 +19,7 @@ from typing import Any
 from ...errors import GraphError
 from ..graph import Domain, Function, PixelFunction, ScatterFunction, Variable
 from ..ops.image.entries import entries_only
-from ..ops.image.reduce import Expand, Sum, fit, reduce_axes, zeros_like
+from ..ops.image.reduce import EVERY_AXIS, Expand, Sum, extents, fit, reduce_axes, zeros_like
 from ..ops.pixel.arithmetic import hadamard
 from ..ops.pixel.constant import Like, constant, is_constant, operands
 from ..ops.pixel.vector import fill, sum_components
@@ -243,7 +243,7 @@ def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
         g = sum_components(g)
     factor, axes = 1, ""
     for axis, whole, own, extent in zip(
-        "xyn", (*ran_over.size, ran_over.batch), (*x.size, x.batch), (*g.size, g.batch), strict=True
+        EVERY_AXIS, extents(ran_over), extents(x.domain), extents(g.domain), strict=True
     ):
         if own == 1 and whole > 1:
             if extent == 1:

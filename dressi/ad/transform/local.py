@@ -33,7 +33,7 @@ def local_jvp(
 
 
 def _placeholder(like: Variable) -> Variable:
-    return Variable(like.vtype, like.size, like.batch)
+    return Variable(like.vtype, like.size, like.batch, channels=like.channels)
 
 
 def _filled(y: Variable, values: dict[Variable, Variable]) -> Variable:

@@ -36,7 +36,9 @@ def _verify(function: Function) -> None:
     reached = function.source if isinstance(function, ScatterFunction) else y.domain
     for x, access in zip(function.inputs, function.access, strict=True):
         if access is Access.SAME_PIXEL:
-            for have, want in zip((*x.size, x.batch), (*reached.size, reached.batch), strict=True):
+            for have, want in zip(
+                (*x.size, x.channels, x.batch), (*reached.size, reached.channels, reached.batch), strict=True
+            ):
                 if have not in (1, want):
                     raise function.fail(
                         f"{x} is read at the same pixel of {reached}; sizes must be equal or 1"

@@ -101,7 +101,7 @@ class BlockExtremes(PixelFunction):
         return self.length
 
     def infer(self):
-        (width, height), batch = self.inputs[0].domain
+        (width, height), batch, _ = self.inputs[0].domain
         blocks = [-(-n // self.length) if a == self.axis else n for a, n in (("x", width), ("y", height))]
         return VEC2, Domain((blocks[0], blocks[1]), batch)
 

@@ -56,12 +56,12 @@ def charbonnier(
     values = squares / (F.sqrt(squares * (1 / scale**2) + 1.0) + 1.0)
     if weight is not None:
         values = values * as_variable(weight)
-    (width, height), batch = values.domain
+    (width, height), batch, _ = values.domain
     return reduced(values, width * height * batch, reduction)
 
 
 def _reduced(values: Variable, image: Variable, weight: Like | None, reduction: str) -> Variable:
     if weight is not None:
         values = values * as_variable(weight)
-    (width, height), batch = values.domain
+    (width, height), batch, _ = values.domain
     return reduced(values, width * height * batch * image.vtype.components, reduction)

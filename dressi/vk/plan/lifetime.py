@@ -51,7 +51,7 @@ class Images:
     def bytes_of(self, v: Variable) -> int:
         """Of all planes of a Variable; 0 where it is not stored."""
         if v in self.ranges:
-            (width, height), batch = v.domain
+            (width, height), batch, _ = v.domain
             return 4 * self.ranges[v].components * len(v.vtype.planes) * width * height * batch
         return sum(self.slots[k].bytes for k in self.of.get(v, ()))
 

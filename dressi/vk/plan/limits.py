@@ -102,7 +102,7 @@ class DeviceLimits:
         """How the tiles of a batch lie in one image. Raises PlanError when they do not fit."""
         v = variable_or_domain
         domain = v.domain if isinstance(v, Variable) else v
-        (width, height), batch = domain
+        (width, height), batch, _ = domain
         high = min(self.max_image_dimension, self.max_framebuffer_height)
         wide = min(self.max_image_dimension, self.max_framebuffer_width)
         rows = min(batch, max(high // height, 1))

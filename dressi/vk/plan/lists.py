@@ -104,16 +104,16 @@ class FaceList:
     @property
     def header(self) -> int:
         """Words before the numbers."""
-        return 4 * self.segments * self.domain.batch
+        return 4 * self.segments * self.domain.tiles
 
     @property
     def words(self) -> int:
-        return self.header + self.entries * self.domain.batch
+        return self.header + self.entries * self.domain.tiles
 
     @property
     def indices(self) -> int:
         """Vertices there would be with every place taken."""
-        return self.entries * self.domain.batch * self.vertices
+        return self.entries * self.domain.tiles * self.vertices
 
     def __str__(self) -> str:
         return f"{self.live} is live"

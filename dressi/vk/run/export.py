@@ -82,9 +82,9 @@ def exported(
         planes=tuple(ExportedPlane(number(i.handle), number(i.view), i.format) for i in images),
         vtype=variable.vtype,
         size=variable.size,
-        batch=variable.batch,
+        batch=variable.tiles,
         extent=(tiling.width, tiling.height),
-        offsets=tuple(tiling.offset(tile) for tile in range(variable.batch)),
+        offsets=tuple(tiling.offset(tile) for tile in range(variable.tiles)),
         layout=images[0].layout,
         stage=vk.VK_PIPELINE_STAGE_FRAGMENT_SHADER_BIT
         | vk.VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT

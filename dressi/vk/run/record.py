@@ -310,7 +310,7 @@ def _(
     work: ListFaces, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, work.faces.segments, s.domain.batch)
+    run.dispatch(buffer, p, work.faces.segments, s.domain.tiles)
 
 
 @_record.register

@@ -37,7 +37,7 @@ def gathers(program: Program) -> int:
 def added(vtype, values, index, table, rng) -> tuple[Variable, Variable]:
     """A scatter of random values with random indices, a tenth of them outside. values, index, table: domains."""
     data = rng.normal(size=(values.batch, values.size[1], values.size[0], *vtype.shape))
-    (width, height), _ = table
+    (width, height), _, _ = table
     shape = (index.batch, index.size[1], index.size[0])
     flat = rng.integers(0, width * height, shape)
     flat = np.where(rng.random(shape) < 0.1, -1, flat)

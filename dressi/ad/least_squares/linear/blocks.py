@@ -65,7 +65,7 @@ class BlockJacobi(Preconditioner):
     def states(self, unknowns, names):
         typed = [(x, n, block_type(x)) for x, n in zip(unknowns, names, strict=True)]
         return {
-            f"{n}.block": like(Variable(vtype, x.size, x.batch), f"{n}.block")
+            f"{n}.block": like(Variable(vtype, x.size, x.tiles), f"{n}.block")
             for x, n, vtype in typed
             if vtype
         }

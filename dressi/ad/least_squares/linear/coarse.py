@@ -51,7 +51,7 @@ class Layout:
     @staticmethod
     def of(unknowns: Sequence[Variable], names: Sequence[str], most: int) -> Layout | None:
         """For those unknowns that are lists; None if there is too little of them. most: coefficients."""
-        lists = {n: x for x, n in zip(unknowns, names, strict=True) if x.count is not None and x.batch == 1}
+        lists = {n: x for x, n in zip(unknowns, names, strict=True) if x.count is not None and x.tiles == 1}
         if not lists:
             return None
         kinds = {n: 1 + _coordinates(x) for n, x in lists.items()}
@@ -115,7 +115,7 @@ class Functions:
 
     def coefficients(self, x: Variable) -> Variable:
         """The sums of x times each function, along the coefficients, FLOAT; 0 for those of other lists."""
-        (_, width), height = self.columns.domain
+        (_, width), height = self.columns.size, self.columns.batch
         along = F.pixel_coordinates((1, width), height).y + F.tile_index((1, width), height) * width
         return inner(F.lookup(F.sum(self.columns * F.lookup(x, along), "yn"), self.index), self.unit)
 
@@ -145,8 +145,8 @@ class Coarse:
     def __post_init__(self) -> None:
         """Leaves for what one Program of the set-up finds and the next one reads."""
         self.along = like(Variable(FLOAT, (self.layout.count, 1)), "coarse column")
-        self.column = [like(Variable(x.vtype, (1, 1), x.batch), "coarse tiles") for x in self._rows()]
-        self.added = [like(Variable(x.vtype, (1, 1), x.batch), "coarse added") for x in self._rows()]
+        self.column = [like(Variable(x.vtype, (1, 1), x.tiles), "coarse tiles") for x in self._rows()]
+        self.added = [like(Variable(x.vtype, (1, 1), x.tiles), "coarse added") for x in self._rows()]
         self.across = like(Variable(FLOAT, (self.layout.count, 1)), "coarse across")
 
     @staticmethod

@@ -144,7 +144,7 @@ class Texels(NamedTuple):
 def selected(function: Function, x: Variable) -> Variable:
     """The selection that a Function makes, of x instead of its first input. x may have extent 1 where that has more."""
     table = function.inputs[0]
-    x = x if x.domain == table.domain else F.expand(x, table.batch, table.size)
+    x = x if x.domain == table.domain else F.expand(x, table.tiles, table.size)
     found = function.jvp((x, *(None for _ in function.inputs[1:])))  # selections are linear
     assert found is not None
     return found

@@ -28,7 +28,7 @@ SINGULAR = 1e-6
 
 def numbers_of(x: Variable, independent: bool) -> int:
     """How many numbers of one problem an unknown has. independent: each tile is a problem."""
-    return x.vtype.components * math.prod(x.size) * (1 if independent else x.batch)
+    return x.vtype.components * math.prod(x.size) * (1 if independent else x.tiles)
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def solved(
 def _places(x: Variable, independent: bool) -> list[Variable]:
     """e_k for each number of an unknown, like it; of independent problems for all tiles at once."""
     texels = math.prod(x.size)
-    index = F.linear_index(x.size, x.batch)
+    index = F.linear_index(x.size, x.tiles)
     if not independent:
-        index = index + F.tile_index(x.size, x.batch) * texels
-    masks = [F.select(F.equal(index, k), 1.0, 0.0) for k in range(texels * (1 if independent else x.batch))]
+        index = index + F.tile_index(x.size, x.tiles) * texels
+    masks = [F.select(F.equal(index, k), 1.0, 0.0) for k in range(texels * (1 if independent else x.tiles))]
     return masks if x.vtype is FLOAT else [mask * unit for mask in masks for unit in units(x.vtype)]
 
 

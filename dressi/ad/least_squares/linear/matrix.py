@@ -39,8 +39,8 @@ class Columns:
         self._first = [sum(counts[:k]) for k in range(len(counts))]
         self._rows = [
             Variable(
-                x.vtype, (self.count, 1), x.batch, name=f"rows {k}",
-                data=np.zeros((x.batch, 1, self.count, *x.vtype.shape)),
+                x.vtype, (self.count, 1), x.tiles, name=f"rows {k}",
+                data=np.zeros((x.tiles, 1, self.count, *x.vtype.shape)),
             )
             for k, x in enumerate(unknowns)
         ]  # fmt: skip
@@ -73,6 +73,6 @@ class Columns:
     def _place(self, x: Variable, first: int, index: Variable) -> Variable:
         """e_k in one unknown, whose numbers begin at ``first``, for the INT k at each texel of ``index``."""
         components = x.vtype.components
-        own = F.fit(index, Variable(index.vtype, index.size, x.batch)) if x.batch > 1 else index
-        start = first if self.independent else first + components * F.tile_index(own.size, x.batch)
+        own = F.fit(index, Variable(index.vtype, index.size, x.tiles)) if x.tiles > 1 else index
+        start = first if self.independent else first + components * F.tile_index(own.size, x.tiles)
         return joined([F.select(F.equal(own, start + c), 1.0, 0.0) for c in range(components)], x.vtype)

@@ -136,7 +136,7 @@ class Multilevel(Preconditioner):
                 found[f"{n}.free"] = like(x, f"{n}.free")
             for k, size in enumerate(levels):
                 name = f"{n}.level{k + 1}"
-                found[name] = like(Variable(x.vtype, size, x.batch), name)
+                found[name] = like(Variable(x.vtype, size, x.tiles), name)
         layout = self.layout(unknowns, names)
         return found if layout is None else {**found, **layout.states(unknowns, names)}
 

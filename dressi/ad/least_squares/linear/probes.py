@@ -73,9 +73,9 @@ class Probes:
     def _place(self, x: Variable, first: int) -> Variable:
         """The part of e_k in one unknown, whose numbers begin at ``first``."""
         components = x.vtype.components
-        index = F.linear_index(x.size, x.batch)
+        index = F.linear_index(x.size, x.tiles)
         if not self.independent:
-            index = index + F.tile_index(x.size, x.batch) * math.prod(x.size)
+            index = index + F.tile_index(x.size, x.tiles) * math.prod(x.size)
         start = index * components + first
         return joined([F.equal(start + c, self.state[PROBE]) for c in range(components)], x.vtype)
 
@@ -84,7 +84,7 @@ class Probes:
         seeds = []
         for k, r in enumerate(self.jacobian.residuals):
             parts = [
-                F.select(F.less(F.random(977 * k + c, self.state[PROBE], r.size, r.batch), 0.5), -1.0, 1.0)
+                F.select(F.less(F.random(977 * k + c, self.state[PROBE], r.size, r.tiles), 0.5), -1.0, 1.0)
                 for c in range(r.vtype.components)
             ]
             seeds.append(joined(parts, r.vtype))

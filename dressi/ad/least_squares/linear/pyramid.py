@@ -39,7 +39,7 @@ class Prolong(Fetching):
         x = self.inputs[0]
         if x.size != coarser(self.size):
             raise self.fail(f"an image of {self.size[0]}x{self.size[1]} has other nodes than {x}")
-        return x.vtype, Domain(self.size, x.batch)
+        return x.vtype, Domain(self.size, x.tiles)
 
     def evaluate(self, at, x):
         xs, ys = (at.x // 2, (at.x + 1) // 2), (at.y // 2, (at.y + 1) // 2)
@@ -63,7 +63,7 @@ class Restrict(Fetching):
 
     def infer(self):
         x = self.inputs[0]
-        return x.vtype, Domain(coarser(x.size), x.batch)
+        return x.vtype, Domain(coarser(x.size), x.tiles)
 
     def evaluate(self, at, x):
         (width, height), total = self.inputs[0].size, 0.0

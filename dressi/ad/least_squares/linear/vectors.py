@@ -31,7 +31,9 @@ def set_flag(state: State, name: str, mask: Variable) -> Updates:
 
 def like(leaf: Variable, name: str) -> Variable:
     """A state leaf of the type and domain of another, zero at first."""
-    return Variable(leaf.vtype, leaf.size, leaf.batch, name=name, data=np.zeros(leaf.shape))
+    return Variable(
+        leaf.vtype, leaf.size, leaf.batch, channels=leaf.channels, name=name, data=np.zeros(leaf.shape)
+    )
 
 
 def scalar(name: str, problems: int, value: float = 0.0) -> Variable:

@@ -55,7 +55,7 @@ def table_map(table: Variable, index: Variable) -> IndexMap | None:
     x, y = parts if len(parts) == 2 else _column_and_row(parts[0], table.size, extents) or (None, None)
     if x is None or y is None:
         return None
-    shared = {"n": Affine()} if table.batch == 1 and 0 in {*x.axes, *y.axes} else {}
+    shared = {"n": Affine()} if table.tiles == 1 and 0 in {*x.axes, *y.axes} else {}
     return IndexMap.of(border=border, x=x, y=y, **shared)
 
 

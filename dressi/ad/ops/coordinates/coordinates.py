@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ...graph import Domain, PixelFunction, Variable, domain_of
@@ -47,6 +49,17 @@ class LinearIndex(Coordinates):
         return at.y * self.domain.size[0] + at.x + 0 * at.tile
 
 
+class ChannelIndex(Coordinates):
+    """INT: the number of the channel."""
+
+    @cached_property
+    def glsl(self):
+        return f"tile % {self.domain.channels}"
+
+    def evaluate(self, at, *x):
+        return at.tile % self.domain.channels + 0 * at.x + 0 * at.y
+
+
 class TileIndex(Coordinates):
     """INT: the number of the tile in the batch."""
 
@@ -90,6 +103,6 @@ def tile_index(size: Size, batch: int) -> Variable:
 
 
 def shape_of(domain: Domain) -> tuple[int, int, int, int]:
-    """The extents along the axes n, c, y, x of an index map."""
-    (width, height), batch = domain
-    return batch, 1, height, width
+    """The extents along the axes n, c, y, x of a map that takes tiles for images."""
+    (width, height), tiles, _ = domain
+    return tiles, 1, height, width

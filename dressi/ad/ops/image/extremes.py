@@ -6,14 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ...graph import Variable
+from ...graph import Domain, Variable
 from ...types import VType, vector_type
-from ..coordinates.coordinates import pixel_coordinates, tile_index
+from ..coordinates.coordinates import ChannelIndex, pixel_coordinates, tile_index
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
 from .entries import extreme_numbers
-from .reduce import AXES, Reduce, Sum, reduce_entries
+from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries
 from .segments import PlaceInSegment, Segments, segment_length
 
 __all__ = ["max", "min"]
@@ -46,6 +46,8 @@ class ReduceExtreme(Reduce):
         index = ExtremeIndex(x, self.axis, self.largest).output
         if self.axis == "n":
             return equal(index, tile_index((1, 1), x.batch))
+        if self.axis == "c":
+            return equal(index, ChannelIndex(Domain((1, 1), x.channels, x.channels)).output)
         width, height = x.size
         place = pixel_coordinates((width, 1) if self.axis == "x" else (1, height))
         return equal(index, place.x if self.axis == "x" else place.y)
@@ -133,7 +135,7 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     """
     if b is None or isinstance(b, str):
         (x,) = operands(a)
-        return reduce_entries(ReduceMax, x, axes or b or AXES, extreme_numbers(x)[0])
+        return reduce_entries(ReduceMax, x, axes or b or EVERY_AXIS, extreme_numbers(x)[0])
     return maximum(a, b)
 
 
@@ -151,5 +153,5 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     """
     if b is None or isinstance(b, str):
         (x,) = operands(a)
-        return reduce_entries(ReduceMin, x, axes or b or AXES, extreme_numbers(x)[1])
+        return reduce_entries(ReduceMin, x, axes or b or EVERY_AXIS, extreme_numbers(x)[1])
     return minimum(a, b)

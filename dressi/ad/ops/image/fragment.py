@@ -100,7 +100,9 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
 
     def formal(v: Variable) -> Variable:
         if v not in formals:
-            formals[v] = Variable(v.vtype, v.size, v.batch, name=v.name or f"external{len(formals)}")
+            formals[v] = Variable(
+                v.vtype, v.size, v.batch, channels=v.channels, name=v.name or f"external{len(formals)}"
+            )
         return formals[v]
 
     for f in order:
@@ -121,4 +123,4 @@ def _movable(f: Function, domain: Domain) -> bool:
         return False
     own = f.output.domain
     same_size = own.size == domain.size or ("pixel" not in f.places and own.size == (1, 1))
-    return same_size and (own.batch == domain.batch or ("tile" not in f.places and own.batch == 1))
+    return same_size and (own.tiles == domain.tiles or ("tile" not in f.places and own.tiles == 1))

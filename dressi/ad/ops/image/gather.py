@@ -35,12 +35,14 @@ class Gather(Fetching):
         super().__init__(x)
 
     def infer(self):
-        return self.inputs[0].vtype, Domain(self.whole.size, self.whole.batch * self.parts)
+        return self.inputs[0].vtype, Domain(
+            self.whole.size, self.whole.tiles * self.parts, self.whole.channels if self.parts == 1 else 1
+        )
 
     @property
     def whole(self) -> Domain:
         """Of the output, without the tiles of partial sums."""
-        return Domain(self.domain.size, self.inputs[0].batch) if self.own_tile else self.domain
+        return self.inputs[0].domain._replace(size=self.domain.size) if self.own_tile else self.domain
 
     @property
     def own_tile(self) -> bool:
@@ -97,7 +99,7 @@ class Gather(Fetching):
             partial = Gather(x, self.map, self.domain, True, most)
             return sum_of_parts(partial.output, partial.parts)
         if self.map.x.axes == (3,) and self.map.y.axes == (2,):
-            across = Domain((self.domain.size[0], x.size[1]), x.batch)
+            across = x.domain._replace(size=(self.domain.size[0], x.size[1]))
             first = Gather(x, IndexMap.of(x=self.map.x, border=self.map.border), across, True).output
             return Gather(first, IndexMap.of(y=self.map.y, border=self.map.border), self.domain, True).output
         return None
@@ -162,9 +164,9 @@ class Gather(Fetching):
 
     def _scattered(self, g):
         """The sums of a transpose at all texels."""
-        g = np.broadcast_to(g, self.inputs[0].shape)
+        g = np.broadcast_to(g, self.inputs[0].tiled)
         tiles, height, width = g.shape[:3]
-        (w, h), count = self.output.domain
+        (w, h), count, _ = self.output.domain
         axes: dict[int, np.ndarray] = dict(zip((0, 2, 3), np.ogrid[:tiles, :height, :width], strict=True))
         axes[1] = np.zeros((1, 1, 1), int)
         (n, y, x), inside = self._texels(axes, shape_of(self.whole))
@@ -202,7 +204,7 @@ def gather(
 ) -> Variable:
     """An image of another size whose columns are the columns ``across`` of x, and its rows the rows ``down``; axis by axis
     where that keeps the sums of the transpose short."""
-    whole = Gather(x, IndexMap.of(x=across, y=down, border=border), Domain(size, x.batch))
+    whole = Gather(x, IndexMap.of(x=across, y=down, border=border), x.domain._replace(size=size))
     if whole._readers.iterations <= MOST or across == Affine.axis(3) or down == Affine.axis(2):
         return whole.output
     first = gather(x, (size[0], x.size[1]), across, Affine.axis(2), border)

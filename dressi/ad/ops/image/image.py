@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....errors import GraphError
-from ...graph import Domain, Variable
+from ...graph import Variable
 from ...graph.index_map import BORDERS, Affine, IndexMap
 from ...types import Size, size_of, whole
 from .gather import Gather, gather
@@ -102,7 +102,7 @@ def swap_axes(x: Variable) -> Variable:
     """
     check_one_row(x, "an exchange of axes")
     index = IndexMap.of(x=Affine.axis(ROW), y=Affine.axis(COLUMN))
-    return Gather(x, index, Domain((x.size[1], x.size[0]), x.batch)).output
+    return Gather(x, index, x.domain._replace(size=x.size[::-1])).output
 
 
 def subsample(x: Variable, step: int | tuple[int, int], first: tuple[int, int] = (0, 0)) -> Variable:

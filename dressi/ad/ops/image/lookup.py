@@ -54,10 +54,10 @@ class Lookup(PixelFunction):
             raise self.fail(f"the index must be INT (row by row) or IVEC2 (texel); use F.to_int{_FEW}")
         if table.count is not None and index.vtype is IVEC2 and index.is_leaf and index.size == (1, 1):
             raise self.fail(f"the table is a list, and its index INT{_FEW}")
-        batches = {index.batch, table.batch} - {1}
-        if len(batches) > 1:
-            raise self.fail("batches of table and index must be equal or 1; use F.take")
-        return table.vtype, Domain(index.size, batches.pop() if batches else 1)
+        several = {(x.tiles, x.channels) for x in (index, table) if x.tiles > 1}
+        if len(several) > 1:
+            raise self.fail("batches and channels of table and index must be equal or 1; use F.take")
+        return table.vtype, Domain(index.size, *(several.pop() if several else (1, 1)))
 
     @cached_property
     def glsl(self) -> str:
@@ -92,7 +92,7 @@ class Lookup(PixelFunction):
         table, index = self.inputs
         if i == 1 or table.vtype.is_int:
             return None
-        return scatter_add(gy, index, table.size, table.batch)
+        return scatter_add(gy, index, table.size, table.tiles)
 
     def jvp(self, tangents):
         tangent = tangents[0]
@@ -125,16 +125,20 @@ class Scatter(ScatterFunction):
         if bound.vtype is not FLOAT or bound.domain != Domain((1, 1), 1):
             raise self.fail("the bound must be FLOAT 1x1, batch 1; use F.max(F.abs(values))")
         source = self.source
-        if self.table.batch not in (1, source.batch):
-            raise self.fail(f"a table of batch {self.table.batch} cannot take values of batch {source.batch}")
+        if source.channels > 1 and self.table.tiles > 1:
+            raise self.fail(
+                "has values with channels; take these apart with F.channel, or use a table of batch 1"
+            )
+        if self.table.tiles not in (1, source.tiles):
+            raise self.fail(f"a table of batch {self.table.tiles} cannot take values of batch {source.tiles}")
         return vtypes.pop(), self.table
 
     def _gathered(self, x: tuple[np.ndarray, ...]):
         """For each pair: (flat positions in the table, values (count, components)) of the texels inside of it."""
-        (width, height), batch = self.table
+        (width, height), batch, _ = self.table
         source = self.source
-        shape = (source.batch, source.size[1], source.size[0])
-        tile = np.arange(source.batch)[:, None, None] if batch > 1 else 0
+        shape = (source.tiles, source.size[1], source.size[0])
+        tile = np.arange(source.tiles)[:, None, None] if batch > 1 else 0
         for k, (value, index) in enumerate(self.pairs):
             tx, ty, inside = texel_of(x[2 + 2 * k], index.vtype.is_scalar, self.table.size)
             where = np.broadcast_to((tile * height + ty) * width + tx, shape)
@@ -168,14 +172,18 @@ class ScatterAdd(Scatter):
             return None
         gathered = Lookup(gy, self.inputs[i + 1]).output
         source = self.source
-        return gathered if gathered.domain == source else expand(gathered, source.batch, source.size)
+        return (
+            gathered
+            if gathered.domain == source
+            else expand(gathered, source.batch, source.size, source.channels)
+        )
 
     def jvp(self, tangents):
         total = None
         for (_, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
             if tangent is not None:
                 tangent = _at_source(tangent, [index], self.source)
-                term = scatter_add(tangent, index, self.table.size, self.table.batch)
+                term = scatter_add(tangent, index, self.table.size, self.table.tiles)
                 total = term if total is None else total + term
         return total
 
@@ -211,7 +219,7 @@ def with_pairs(f: ScatterFunction, pairs: Sequence[tuple[Variable, Variable]]) -
 def _at_source(value: Variable, others: Sequence[Variable], source: Domain) -> Variable:
     """The value, expanded if it and the others do not broadcast to the whole source."""
     whole = broadcast([x.domain for x in (value, *others)]) == source
-    return value if whole else expand(value, source.batch, source.size)
+    return value if whole else expand(value, source.batch, source.size, source.channels)
 
 
 def lookup(table: Variable, index: Like) -> Variable:
@@ -239,13 +247,13 @@ def _gathered(lookup: Lookup) -> Variable | None:
     if texels is None:
         return None
     own = texels.n.terms != ()
-    found = Gather(table, texels, Domain(index.size, table.batch if own else index.batch))
+    found = Gather(table, texels, (table if own else index).domain._replace(size=index.size))
     if not found.cheap:
         return None
     return (
         found.output
         if found.output.domain == lookup.output.domain
-        else expand(found.output, lookup.output.batch)
+        else expand(found.output, lookup.output.batch, channels=lookup.output.channels)
     )
 
 

@@ -78,7 +78,9 @@ class Rasterize(RasterFunction):
         if self.live is not None and self.live.vtype not in (FLOAT, INT):
             raise self.fail("the mask of live faces is FLOAT or INT")
         for x, access in zip(self.inputs, self.access, strict=True):
-            if x.batch not in (1, self.batch):
+            if x.channels > 1:
+                raise self.fail(f"{x} has channels; rasterizations read images without, see F.from_channels")
+            if x.tiles not in (1, self.batch):
                 raise self.fail(f"{x} must have batch 1 or {self.batch}")
             if access is Access.SAME_PIXEL and any(
                 n not in (1, m) for n, m in zip(x.size, self.size, strict=True)
@@ -272,7 +274,7 @@ def rasterize(
         held = faces if faces is not None else position
         triangles = held.size[0] * held.size[1] // (1 if faces is not None else 3)
     disjoint = triangles_per_face == 1 if disjoint is None else disjoint
-    batch = max(x.batch for x in (position, faces, live) if x is not None)
+    batch = max(x.tiles for x in (position, faces, live) if x is not None)
     graph, externals = None, ()
     if fragment is not None:
         face = Variable(INT, size, batch, name="face")
@@ -282,7 +284,7 @@ def rasterize(
             if root.vtype is not FLOAT:
                 raise GraphError(f"depth and keep of a fragment are FLOAT, not {root} (at {root.where})")
         graph, externals = split(face, roots)
-        batch = max(batch, *(x.batch for x in externals), 1)
+        batch = max(batch, *(x.tiles for x in externals), 1)
     return Rasterize(
         position, faces, live, externals, size, batch, triangles, triangles_per_face, graph, disjoint
     ).output

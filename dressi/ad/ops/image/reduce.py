@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -19,12 +20,12 @@ from .texels import fetch
 
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 
-AXES = "xyn"
+EVERY_AXIS = "xycn"
 LOST = "precise $type lost = $type(0);\n"
 
 
 class Reduce(ReduceFunction):
-    """All texels along one axis reduced to one. The axis is "x", "y", or "n" for the tiles of the batch."""
+    """All texels along one axis reduced to one. The axis is "x", "y", "n" for the images of the batch, or "c" for channels."""
 
     fields = ("axis",)
 
@@ -38,16 +39,25 @@ class Reduce(ReduceFunction):
 
     def infer(self):
         x = self.inputs[0]
-        (width, height), batch = x.domain
+        width, height = x.size
         size = (1 if self.axis == "x" else width, 1 if self.axis == "y" else height)
-        return x.vtype, Domain(size, 1 if self.axis == "n" else batch)
+        batch, channels = 1 if self.axis == "n" else x.batch, 1 if self.axis == "c" else x.channels
+        return x.vtype, Domain(size, batch * channels, channels)
 
     def _read(self, i: str) -> str:
-        where = {"x": f"ivec2({i}, pixel.y), tile", "y": f"ivec2(pixel.x, {i}), tile", "n": f"pixel, {i}"}
+        channels = self.inputs[0].channels
+        where = {
+            "x": f"ivec2({i}, pixel.y), tile",
+            "y": f"ivec2(pixel.x, {i}), tile",
+            "n": f"pixel, {i}" if channels == 1 else f"pixel, ({i}) * {channels} + tile",
+            "c": f"pixel, tile * {channels} + {i}",
+        }
         return f"$0({where[self.axis]})"
 
     def _loop(self, first: str, begin: int, update: str) -> str:
-        count = {"x": "$size0.x", "y": "$size0.y", "n": "$batch0"}[self.axis]
+        x = self.inputs[0]
+        images = "$batch0" if x.channels == 1 else str(x.batch)
+        count = {"x": "$size0.x", "y": "$size0.y", "n": images, "c": str(x.channels)}[self.axis]
         return f"$y = {first};\nfor (int i = {begin}; i < {count}; ++i) {{ {update} }}"
 
     def _unrolled(self, first: str, update: Callable[[str], str]) -> str:
@@ -60,9 +70,15 @@ class Reduce(ReduceFunction):
 
     @property
     def _axis(self) -> int:
-        return {"n": 0, "y": 1, "x": 2}[self.axis]
+        return {"n": 0, "c": 1, "y": 1, "x": 2}[self.axis]
 
     def evaluate(self, at, x):
+        (like,) = self.inputs
+        if self.axis in "nc" and like.channels > 1:
+            height, width = x.shape[1:3]
+            own = (like.channels, height * width) if self.axis == "c" else (like.channels * height, width)
+            found = self.eval(x.reshape(like.batch, *own, *x.shape[3:]))
+            return fetch(found.reshape(self.output.tiled), at)
         return fetch(self.eval(x), at)
 
 
@@ -116,13 +132,13 @@ class Expand(Linear):
 
     def infer(self):
         x = self.inputs[0]
-        for have, want in zip((*x.size, x.batch), (*self.domain.size, self.domain.batch), strict=True):
+        for have, want in zip(extents(x.domain), extents(self.domain), strict=True):
             if have not in (1, want):
                 raise self.fail(f"{x.domain} does not broadcast to {self.domain}")
         return x.vtype, self.domain
 
     def eval(self, x):
-        return np.broadcast_to(x, self.output.shape)
+        return np.broadcast_to(x, self.output.tiled)
 
     def evaluate(self, at, x):
         shape = np.broadcast_shapes(at.x.shape, at.y.shape, at.tile.shape)
@@ -130,7 +146,7 @@ class Expand(Linear):
 
     def transpose(self, gy):
         x = self.inputs[0]
-        for axis, have, want in zip("xy", x.size, self.domain.size, strict=True):
+        for axis, have, want in zip("xyc", extents(x.domain), extents(self.domain), strict=False):
             if have != want:
                 gy = Sum(gy, axis).output
         return Sum(gy, "n").output if x.batch == 1 else gy
@@ -138,11 +154,11 @@ class Expand(Linear):
 
 def reduce_axes(kind: type[Reduce], x: Variable, axes: str) -> Variable:
     """x reduced along the given axes, in the order y, x, n: every texel, whatever it holds. Raises GraphError for other axes."""
-    if set(axes) - set(AXES):
-        raise GraphError(f"axes are 'x', 'y' and 'n' (batch), not {axes!r}")
+    if set(axes) - set(EVERY_AXIS):
+        raise GraphError(f"axes are 'x', 'y', 'c' (channels) and 'n' (batch), not {axes!r}")
     one_texel = x.size == (1, 1)
     # y first: neighbouring invocations then read neighbouring texels.
-    for axis in "yxn":
+    for axis in "yxcn":
         if axis in axes:
             function = kind(x, axis)
             # The batch of an image is reduced even if it is 1: a plan for one view has the passes of a plan for many.
@@ -161,10 +177,16 @@ def reduce_entries(kind: type[Reduce], x: Variable, axes: str, neutral: float) -
     return reduce_axes(kind, entries_only(x, neutral) if "x" in axes else x, axes)
 
 
-def sum(x: Like, axes: str = AXES) -> Variable:
+def extents(domain: Domain) -> tuple[int, int, int, int]:
+    """Along x, y, the channels and the batch."""
+    return (*domain.size, domain.channels, domain.batch)
+
+
+def sum(x: Like, axes: str = EVERY_AXIS) -> Variable:
     """The sum of the texels along axes of an image.
 
-    x: any type, (W, H) with a batch. axes: letters of "xyn": "x" and "y" inside a tile, "n" over the batch; default: all. The
+    x: any type, (W, H) with a batch. axes: letters of "xycn": "x" and "y" inside a tile, "c" over channels, "n" over the batch;
+    default: all. The
     result has the type of x, and extent 1 along these axes. Float sums are compensated on devices. Of a list the entries are
     summed, not what fills its last row. Differentiable. Raises GraphError for other axes. Components are summed separately;
     ``sum_components`` adds them.
@@ -177,7 +199,7 @@ def sum(x: Like, axes: str = AXES) -> Variable:
     return reduce_entries(Sum, x, axes, 0)
 
 
-def mean(x: Like, axes: str = AXES) -> Variable:
+def mean(x: Like, axes: str = EVERY_AXIS) -> Variable:
     """The mean of the texels along axes of an image.
 
     x: FLOAT, VECn or MATn. axes: as for ``sum``. The result has the type of x, and extent 1 along these axes. Differentiable.
@@ -188,18 +210,17 @@ def mean(x: Like, axes: str = AXES) -> Variable:
     """
     (x,) = operands(x)
     total = sum(x, axes)
-    (width, height), batch = x.domain
-    texels = (width if "x" in axes else 1) * (height if "y" in axes else 1)
-    if x.count is not None and "x" in axes:
-        texels = x.count
-    count = texels * (batch if "n" in axes else 1)
+    texels = math.prod(n for axis, n in zip(EVERY_AXIS, extents(x.domain), strict=True) if axis in axes)
+    count = texels if x.count is None or "x" not in axes else x.count * (x.batch if "n" in axes else 1)
     return total if count == 1 else total * (1.0 / count)
 
 
-def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Variable:
-    """x repeated to a batch and a size: one value or image for many.
+def expand(
+    x: Like, batch: int | None = None, size: Size | None = None, channels: int | None = None
+) -> Variable:
+    """x repeated to a batch, a size and channels: one value or image for many.
 
-    x: any type. batch, size: of the result, by default those of x; along each axis x has the same extent or 1. (Operations
+    x: any type. batch, size, channels: of the result, by default those of x; along each axis x has the same extent or 1. (Operations
     broadcast by themselves.) Differentiable: the gradient is summed over the axes, and always over a batch of 1. Raises
     GraphError.
 
@@ -207,7 +228,8 @@ def expand(x: Like, batch: int | None = None, size: Size | None = None) -> Varia
     [[[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]]
     """
     (x,) = operands(x)
-    return Expand(x, domain_of(x.size if size is None else size, x.batch if batch is None else batch)).output
+    batch, channels = x.batch if batch is None else batch, x.channels if channels is None else channels
+    return Expand(x, domain_of(x.size if size is None else size, batch, channels)).output
 
 
 def fit(x: Variable, like: Variable) -> Variable:

@@ -60,7 +60,8 @@ class Resize(Fetching):
             raise self.fail(f"filter is one of {', '.join(FILTERS)}, not {self.filter!r}")
         if self.inputs[0].vtype.is_int:
             raise self.fail("integers can only be resized with filter 'nearest'")
-        return self.inputs[0].vtype, Domain(self.size, self.inputs[0].batch * self.parts)
+        x = self.inputs[0]
+        return x.vtype, Domain(self.size, x.tiles * self.parts, x.channels if self.parts == 1 else 1)
 
     @cached_property
     def glsl(self) -> str:

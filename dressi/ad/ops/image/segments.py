@@ -19,15 +19,15 @@ _WORD = re.compile(r"\$\w+|(?<![.\w])(?:pixel|tile)\b")
 
 def extent_along(domain: Domain, axis: str) -> int:
     """The number of texels along "x" or "y", or of tiles along "n"."""
-    (width, height), batch = domain
-    return {"x": width, "y": height, "n": batch}[axis]
+    (width, height), tiles, _ = domain
+    return {"x": width, "y": height, "n": tiles}[axis]
 
 
 def with_extent(domain: Domain, axis: str, extent: int) -> Domain:
     """The domain with another extent along one axis."""
-    (width, height), batch = domain
+    (width, height), tiles, channels = domain
     size = (extent if axis == "x" else width, extent if axis == "y" else height)
-    return Domain(size, extent if axis == "n" else batch)
+    return Domain(size, extent if axis == "n" else tiles, channels)
 
 
 class Segments(ReduceFunction):
@@ -117,8 +117,8 @@ class Segments(ReduceFunction):
         for first in range(0, x.shape[k], self.length):
             part = np.take(x, np.arange(first, min(first + self.length, x.shape[k])), k)
             short = with_extent(domain, self.axis, part.shape[k])
-            one = self.whole.rebuild(Variable(vtype, *short))
-            (width, height), batch = one.output.domain
+            one = self.whole.rebuild(Variable(vtype, short.size, short.batch, channels=short.channels))
+            (width, height), batch, _ = one.output.domain
             places = np.ogrid[:batch, :height, :width]
             found = one.evaluate(At(places[2], places[1], places[0]), part)
             parts.append(np.broadcast_to(found, (batch, height, width, *found.shape[3:])))
@@ -175,11 +175,18 @@ def divisible(whole: ReduceFunction) -> bool:
     takes the extent of the axis from ``$size0`` or ``$batch0``."""
     if len(whole.inputs) != 1 or whole.access != (Access.FETCH,) or whole.includes:
         return False
+    if whole.axis == "c" or (whole.axis == "n" and whole.inputs[0].channels > 1):
+        return False
     domain = whole.inputs[0].domain
     if whole.output.domain != with_extent(domain, whole.axis, 1):
         return False
     longer = with_extent(domain, whole.axis, extent_along(domain, whole.axis) + 1)
-    return whole.rebuild(Variable(whole.inputs[0].vtype, *longer)).glsl == whole.glsl
+    return (
+        whole.rebuild(
+            Variable(whole.inputs[0].vtype, longer.size, longer.batch, channels=longer.channels)
+        ).glsl
+        == whole.glsl
+    )
 
 
 def segment_length(extent: int, most: int) -> int:

@@ -30,9 +30,13 @@ class Take(PixelFunction):
 
     def infer(self):
         x, index = self.inputs
+        if x.channels > 1:
+            raise self.fail(
+                f"{x} has channels; F.contract picks images by whole numbers, F.channel takes channels apart"
+            )
         if index.vtype is not INT or index.size != (1, 1):
             raise self.fail("the index must be INT 1x1, one value a tile of its batch")
-        return x.vtype, Domain(x.size, index.batch)
+        return x.vtype, Domain(x.size, index.tiles)
 
     glsl = "{ int from = $1; $y = from >= 0 && from < $batch0 ? $0(pixel, from) : $type(0); }"
 
@@ -43,7 +47,7 @@ class Take(PixelFunction):
 
     def vjp(self, gy, i):
         x, index = self.inputs
-        return None if i == 1 or x.vtype.is_int else TakeTranspose(gy, index, x.batch).output
+        return None if i == 1 or x.vtype.is_int else TakeTranspose(gy, index, x.tiles).output
 
     def jvp(self, tangents):
         if tangents[0] is None or self.output.vtype.is_int:
@@ -67,7 +71,7 @@ class TakeTranspose(PixelFunction):
     @property
     def parts(self) -> int:
         """The number of partial sums of a tile."""
-        return -(-self.inputs[0].batch // self.length) if self.length else 1
+        return -(-self.inputs[0].tiles // self.length) if self.length else 1
 
     @cached_property
     def access(self):
@@ -91,7 +95,7 @@ class TakeTranspose(PixelFunction):
 
     @property
     def iterations(self) -> int:
-        return self.length or self.inputs[0].batch
+        return self.length or self.inputs[0].tiles
 
     def shortened(self, most):
         if self.length:
@@ -131,7 +135,7 @@ def take(x: Variable, index: Like) -> Variable:
     """
     found = Take(*operands(x), *integers(index))
     tiles = affine(found.inputs[1])
-    if tiles is None or (tiles[0] == Affine.axis(0) and found.output.batch != found.inputs[0].batch):
+    if tiles is None or (tiles[0] == Affine.axis(0) and found.output.tiles != found.inputs[0].tiles):
         return found.output
     gathered = Gather(found.inputs[0], IndexMap.of(n=tiles[0]), found.output.domain)
     return gathered.output if gathered.cheap else found.output

@@ -111,7 +111,7 @@ class WindowExtreme(Windowed):
         texels = self._chosen()
         return _joined(
             x.vtype,
-            [scatter_add(component(gy, k), at, x.size, x.batch) for k, at in enumerate(texels)],
+            [scatter_add(component(gy, k), at, x.size, x.tiles) for k, at in enumerate(texels)],
         )
 
     def jvp(self, tangents):

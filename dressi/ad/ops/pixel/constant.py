@@ -198,10 +198,10 @@ def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
             lead = array.shape[: array.ndim - len(vtype.shape)]
             if lead + vtype.shape != array.shape or vtype.is_int != (array.dtype.kind == "i"):
                 continue
-            if len(lead) == 1 and (v.count, v.batch) == (lead[0], 1):
+            if len(lead) == 1 and (v.count, v.tiles) == (lead[0], 1):
                 return Variable.of(array, vtype)
-            if len(lead) == 2 and v.count is not None and lead == (v.batch, v.count):
+            if len(lead) == 2 and v.count is not None and lead == (v.tiles, v.count):
                 return Variable.of(array, vtype, batched=True)
-            if lead in ((v.size[1], v.size[0]), (v.batch, v.size[1], v.size[0])):
+            if lead in ((v.size[1], v.size[0]), (v.tiles, v.size[1], v.size[0])):
                 return Variable.of(array, vtype)
     return None

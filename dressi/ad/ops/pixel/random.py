@@ -53,11 +53,8 @@ class Random(PixelFunction):
     def infer(self):
         if any(x.vtype is not INT for x in self.inputs):
             raise self.fail("seed and counter must be INT")
-        for have, want in zip(
-            (*self.broadcast().size, self.broadcast().batch),
-            (*self.domain.size, self.domain.batch),
-            strict=True,
-        ):
+        own, domain = self.broadcast(), self.domain
+        for have, want in zip((*own.size, *own[1:]), (*domain.size, *domain[1:]), strict=True):
             if have not in (1, want):
                 raise self.fail(f"seed and counter do not broadcast to {self.domain}")
         return FLOAT, self.domain

@@ -119,12 +119,12 @@ def inverse_uv(uv: Variable, mask: Like, size: Size, jitter: Like = (0.5, 0.5), 
     """
     uv, mask, jitter = floats(uv, mask, jitter)
     width, height = uv.size
-    pixels = width * height * uv.batch
-    number = linear_index(uv.size, uv.batch) + tile_index(uv.size, uv.batch) * (width * height)
+    pixels = width * height * uv.tiles
+    number = linear_index(uv.size, uv.tiles) + tile_index(uv.size, uv.tiles) * (width * height)
     # The key is (random rank, number) in 31 bits. With the number alone the same pixels would always win, and the others
     # would never contribute to the texture (measured: 1 to 4 dB lost on a noisy image).
     ranks = 1 << max(31 - pixels.bit_length(), 0)
-    rank = random(to_int(jitter.y * 2.0**24), to_int(jitter.x * 2.0**24), uv.size, uv.batch)
+    rank = random(to_int(jitter.y * 2.0**24), to_int(jitter.x * 2.0**24), uv.size, uv.tiles)
     key = to_int(rank * float(ranks)) * pixels + number
     winner = scatter_max(key, _claims(uv, mask, size, jitter), size, batch)
     return select(less(winner, 0), -1, mod(winner, pixels))
@@ -154,10 +154,10 @@ def sample_inverse_uv(
     """
     uv, mask, jitter = floats(uv, mask, jitter)
     check_texture(texture, uv)
-    table = inverse_uv(uv, mask, texture.size, jitter, texture.batch)
+    table = inverse_uv(uv, mask, texture.size, jitter, texture.tiles)
     scale = constant(1.0)
     if count:
         claims, one = _claims(uv, mask, texture.size, jitter), constant(1.0)
-        scale = scatter_add(one, claims, texture.size, texture.batch, bound=1.0)
+        scale = scatter_add(one, claims, texture.size, texture.tiles, bound=1.0)
     value = sample(stop_gradient(texture), stop_gradient(uv))
     return InverseUVSample(value, texture, uv, mask, table, scale).output

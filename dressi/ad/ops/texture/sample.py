@@ -191,6 +191,6 @@ def sample(
         return lookup(texture, WrapTexel(at, size, wrap).output)
 
     value = texel(to_int(floor(uv * extent))) if filter == "nearest" else bilinear(uv * extent, texel)
-    if texture.batch > 1 or texture.size == (1, 1) or wrap not in HARDWARE_WRAPS or not tolerance:
+    if texture.tiles > 1 or texture.size == (1, 1) or wrap not in HARDWARE_WRAPS or not tolerance:
         return value
     return Filtered(value, texture, uv, filter=filter, wrap=wrap, tolerance=float(tolerance)).output

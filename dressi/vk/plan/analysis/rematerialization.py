@@ -181,7 +181,7 @@ class Recomputing:
         )
 
     def _rounds(self, f: Function) -> int:
-        (width, height), _ = f.output.domain
+        (width, height), _, _ = f.output.domain
         return self.model.rounds(width * height)
 
     def _over_same_pixels(self, f: Function) -> list[tuple[Function | None, float, _Reading | None]]:
@@ -275,7 +275,7 @@ class Recomputing:
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
-        (width, height), _ = f.working_domain
+        (width, height), _, _ = f.working_domain
         invocations, count = width * height, LISTED if f in self.sparse else 1.0
         if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex

@@ -56,7 +56,7 @@ class Inlined:
         if function is None or function not in self.functions:
             return False
         own = function.output.domain
-        same_tile = own.size == domain.size and own.batch == 1 and function in self._tileless
+        same_tile = own.size == domain.size and own.tiles == 1 and function in self._tileless
         return function in self._uniform or own == domain or same_tile
 
 

@@ -16,7 +16,9 @@ class OldValue(Variable):
 
     @classmethod
     def of(cls, leaf: Variable) -> OldValue:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self = cls(leaf.vtype, leaf.size, leaf.batch, name=f"old {leaf.name or leaf.id}")
+        self = cls(
+            leaf.vtype, leaf.size, leaf.batch, channels=leaf.channels, name=f"old {leaf.name or leaf.id}"
+        )
         self.leaf = leaf
         return self
 

@@ -49,10 +49,10 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
     lines += [
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
     ]
-    if t.rows * t.columns > domain.batch:
+    if t.rows * t.columns > domain.tiles:
         column = f"place.x / {domain.size[0]}"
         row = f"place.y / {domain.size[1]}"
-        lines.append(f"if ({row} + {column} * {t.rows} >= {domain.batch}) return;")
+        lines.append(f"if ({row} + {column} * {t.rows} >= {domain.tiles}) return;")
     return layout, lines
 
 

@@ -66,12 +66,12 @@ class Accumulators:
 
 def accumulators_of(f: ScatterFunction) -> Accumulators:
     """The layout of the accumulators of a scatter."""
-    (width, height), batch = f.table
+    (width, height), batch, _ = f.table
     cells = width * height * batch
     components = f.output.vtype.components
     if f.operation == "max":
         return Accumulators(cells, components, adding=False)
-    (w, h), n = f.source
+    (w, h), n, _ = f.source
     additions = w * h * len(f.pairs) * (n if batch == 1 else 1)
     k = max(math.ceil(math.log2(additions)), 0)
     if k > 38:

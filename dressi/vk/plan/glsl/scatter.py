@@ -143,7 +143,7 @@ def _accumulate(
             inside = f"uint({i}.x) < {wide}u && uint({i}.y) < {high}u"
         else:
             cell, inside = i, f"uint({i}) < {wide * high}u"
-        if f.table.batch > 1:
+        if f.table.tiles > 1:
             cell += f" + tile * {wide * high}"
         if len(bands) > 1:
             cell = f"{cell} - dressi_band"
@@ -194,7 +194,7 @@ def _resolve(
         f"ivec2 place = {'ivec2(gl_FragCoord.xy)' if draws else invocation_number(limits)};",
         f"if (place.x >= {t.width} || place.y >= {t.height}) return;",
         f"int tile = place.y / {high} + place.x / {wide} * {t.rows};",
-        f"if (tile >= {f.table.batch}) return;",
+        f"if (tile >= {f.table.tiles}) return;",
         *(
             [f"int cell = {cell};", f"if (uint(cell - dressi_band) >= {bands.step}u) return;"]
             if banded

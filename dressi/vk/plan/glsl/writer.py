@@ -78,12 +78,21 @@ class Writer(Descriptors):
     def texel(self, v: Variable, tile: str, texel: str) -> str:
         """Coordinates in the image of a texel of a tile."""
         tiling = self.limits.tiling(v)
-        if v.batch == 1:
+        if v.tiles == 1:
             return texel
         width, height = v.size
         if tiling.columns == 1:
-            return f"{texel} + ivec2(0, {tile} * {height})"
-        return f"{texel} + ivec2({tile} / {tiling.rows} * {width}, {tile} % {tiling.rows} * {height})"
+            return f"{texel} + ivec2(0, ({tile}) * {height})"
+        return f"{texel} + ivec2(({tile}) / {tiling.rows} * {width}, ({tile}) % {tiling.rows} * {height})"
+
+    def tile_of(self, v: Variable) -> str:
+        """The tile of a Variable that is read at the pixel being written: its batch and its channels broadcast."""
+        d = self.domain
+        if v.tiles == 1 or (v.tiles, v.channels) == (d.tiles, d.channels):
+            return "tile"
+        image = "0" if v.batch == 1 else f"tile / {d.channels}"
+        channel = "0" if v.channels == 1 else f"tile % {d.channels}"
+        return f"({image}) * {v.channels} + {channel}"
 
     def load(self, v: Variable, coordinates: str) -> str:
         """An expression that reads all planes of a texel."""
@@ -151,14 +160,14 @@ class Writer(Descriptors):
         texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
         if v in self.images:
             whole = v.domain == self.s.domain and not self.inside
-            text = self.load(v, "place" if whole else self.texel(v, "tile", texel))
+            text = self.load(v, "place" if whole else self.texel(v, self.tile_of(v), texel))
         else:
             cone = self._cone(v) if v.domain in (self.domain, ONE) else []
             if v.domain == self.domain or (cone and not any(f.places for f in cone)):
                 for f in cone:
                     self.emit(f)
                 return self.names[v]
-            text = f"{self.fetch(v)}({texel}, tile)"
+            text = f"{self.fetch(v)}({texel}, {self.tile_of(v)})"
         name = self.names[v] = f"dressi_x{self._next()}"
         self.lines.append(f"{v.vtype.glsl} {name} = {text};")
         return name
@@ -181,7 +190,7 @@ class Writer(Descriptors):
         outer = self.names, self.lines, self.domain, self.inside
         self.names, self.lines, self.domain, self.inside = {}, [], v.domain, True
         result = self.value(v)
-        lines = ["tile = 0;"] * (v.batch == 1) + self.lines
+        lines = ["tile = 0;"] * (v.tiles == 1) + self.lines
         self.names, self.lines, self.domain, self.inside = outer
         body = "\n".join("  " + line for line in lines)
         self.head.append(f"{v.vtype.glsl} {name}(ivec2 pixel, int tile) {{\n{body}\n  return {result};\n}}")
@@ -280,7 +289,7 @@ class Writer(Descriptors):
         """Statements that set ``pixel`` and ``tile`` from ``place``, the texel of the framebuffer."""
         (width, height), t = self.s.domain.size, self.tiling
         if t.columns == 1:
-            tile = f"place.y / {height}" if self.s.domain.batch > 1 else "0"
+            tile = f"place.y / {height}" if self.s.domain.tiles > 1 else "0"
             pixel = f"ivec2(place.x, place.y - tile * {height})"
         else:
             tile = f"place.y / {height} + place.x / {width} * {t.rows}"
@@ -331,7 +340,7 @@ def ivec2_text(size: tuple[int, int]) -> str:
 
 _PROPERTY: dict[str, Callable[[Variable], str]] = {
     "size": lambda v: ivec2_text(v.size),
-    "batch": lambda v: str(v.batch),
+    "batch": lambda v: str(v.tiles),
     "type": lambda v: v.vtype.glsl,
 }
 

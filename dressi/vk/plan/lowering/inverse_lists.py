@@ -46,7 +46,7 @@ class InverseList(Variable):
 
     def __init__(self, indices: Variable, table: Domain, source: Domain, part: str):
         self.indices, self.table, self.source, self.part = indices, table, source, part
-        batch = indices.batch if table.batch > 1 else 1 if part == "ranges" else source.batch
+        batch = indices.tiles if table.tiles > 1 else 1 if part == "ranges" else source.tiles
         vtype, size = (IVEC2, table.size) if part == "ranges" else (INT, source.size)
         super().__init__(vtype, size, batch, name=f"{indices.name or f'#{indices.id}'}.{part}")
         assert indices.data is not None
@@ -81,9 +81,9 @@ def named_texels(indices: np.ndarray, scalar: bool, table: Domain, source: Domai
     width, height = table.size
     x, y, inside = texel_of(indices, scalar, table.size)
     found = np.where(inside, y * width + x, width * height)
-    tiles = source.batch if table.batch == 1 else len(found)
+    tiles = source.tiles if table.tiles == 1 else len(found)
     found = np.broadcast_to(found, (tiles, source.size[1], source.size[0]))
-    return found.reshape(1 if table.batch == 1 else tiles, -1)
+    return found.reshape(1 if table.tiles == 1 else tiles, -1)
 
 
 def lengths(texels: np.ndarray, table: Domain) -> np.ndarray:
@@ -113,7 +113,7 @@ class Gather(PixelFunction):
     @property
     def _additions(self) -> float:
         """For one texel of the table, on average and in one tile."""
-        (width, height), _ = self.source
+        (width, height), _, _ = self.source
         return max(width * height / (self.table.size[0] * self.table.size[1]), 1.0)
 
     @property
@@ -133,14 +133,14 @@ class Gather(PixelFunction):
 
     def _place(self, x: Variable, number: str) -> str:
         """The arguments of a read of x, an image over the source or broadcast to it, at the texel of a number."""
-        (width, height), tiles = self.source
-        joint = self.table.batch == 1 and tiles > 1
+        (width, height), tiles, _ = self.source
+        joint = self.table.tiles == 1 and tiles > 1
         column = f"{number} % {width}" if height > 1 or joint else number
         row = f"{number} / {width} % {height}" if height > 1 else "0"
         tile = f"{number} / {width * height}" if joint else "tile"
         return (
             f"ivec2({column if x.size[0] > 1 else 0}, {row if x.size[1] > 1 else 0}),"
-            f" {tile if x.batch > 1 else 0}"
+            f" {tile if x.tiles > 1 else 0}"
         )
 
     @cached_property
@@ -155,8 +155,8 @@ class Gather(PixelFunction):
         )
 
     def evaluate(self, at, values, ranges, entries):
-        (width, height), tiles = self.source
-        own = self.table.batch > 1
+        (width, height), tiles, _ = self.source
+        own = self.table.tiles > 1
         rank = values.ndim - 3
         every = np.broadcast_to(values, (tiles, height, width, *values.shape[3:]))
         every = every.reshape(tiles if own else 1, -1, *values.shape[3:])
@@ -216,13 +216,13 @@ def _longest(index: Variable, f: ScatterFunction, moving: Leaves) -> tuple[int, 
     """Entries of the longest list, in a tile and in all; None if the host does not know the indices."""
     if index.data is None or index in moving:
         return None
-    own = Domain(f.table.size, index.batch)
-    texels = named_texels(index.data, index.vtype.is_scalar, own, Domain(f.source.size, index.batch))
+    own = Domain(f.table.size, index.tiles)
+    texels = named_texels(index.data, index.vtype.is_scalar, own, Domain(f.source.size, index.tiles))
     counts = lengths(texels, own)
     in_tile = int(counts.max())
-    if f.table.batch > 1:
+    if f.table.tiles > 1:
         return in_tile, in_tile
-    return in_tile, int(counts.sum(0).max()) * (f.source.batch // index.batch)
+    return in_tile, int(counts.sum(0).max()) * (f.source.tiles // index.tiles)
 
 
 def _pays(longest: int, model: DeviceModel) -> bool:

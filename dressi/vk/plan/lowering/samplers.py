@@ -100,7 +100,7 @@ def _fits(f: Filtered, limits: DeviceLimits, model: DeviceModel) -> bool:
     if f.filter == "nearest":
         return model.nearest_error <= f.tolerance and value.domain == uv.domain
     filters = limits.filtered_images and value.domain == uv.domain
-    return filters and model.bilinear_error <= f.tolerance and texture.batch == 1
+    return filters and model.bilinear_error <= f.tolerance and texture.tiles == 1
 
 
 def _seconds(texture: Variable, model: DeviceModel) -> float:

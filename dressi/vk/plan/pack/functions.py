@@ -236,7 +236,7 @@ def _put_back(ready: dict[tuple, list[Entry]], key: tuple, heap: list[Entry], mi
 
 def _texels(domain: Domain) -> tuple[int, int]:
     """Texels of a tile first, so that one view and many pack in the same order."""
-    return domain.size[0] * domain.size[1], domain.batch
+    return domain.size[0] * domain.size[1], domain.tiles
 
 
 def _key(analysis: Analysis, f: Function) -> tuple:

@@ -172,7 +172,7 @@ def _launches(stage: Stage) -> tuple[int, int]:
 
 
 def _texels(domain: Domain) -> int:
-    return domain.size[0] * domain.size[1] * domain.batch
+    return domain.size[0] * domain.size[1] * domain.tiles
 
 
 def loads_of(s: SubStage, plan: Plan) -> list[Load]:
@@ -196,7 +196,7 @@ def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
         once = Invocation()
         for other in work.fused:
             once = once.and_then(Shader(other).run(other.outputs, other.body))
-        tiles = max(other.domain.batch for other in work.fused)
+        tiles = max(other.domain.tiles for other in work.fused)
         stores = Stores(images=float(sum(planes(other.outputs) for other in work.fused)))
         loads.append(Load(tiles, once, stores, not s.draws))
     return loads
@@ -305,7 +305,7 @@ def _(work: ListFaces, s: SubStage, plan: Plan) -> list[Load]:
     steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
     each = Shader(s).run([*s.outputs, faces.live], s.body).times(faces.run).and_then(Invocation(steps))
     return [
-        Load(lanes * faces.segments * s.domain.batch, each, Stores.of(s, s.outputs).times(faces.run), True)
+        Load(lanes * faces.segments * s.domain.tiles, each, Stores.of(s, s.outputs).times(faces.run), True)
     ]
 
 

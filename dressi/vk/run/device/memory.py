@@ -145,14 +145,14 @@ def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: It
     n = variable.vtype.planes[0]
     if variable.vtype.is_matrix:
         values = np.moveaxis(values, -1, -2)  # GLSL stores columns
-    values = values.reshape(*values.shape[:3], -1)
+    values = values.reshape(variable.tiles, *variable.size[::-1], -1)
     w, h = variable.size
     for k, texels in enumerate(planes):
-        if variable.batch < tiling.rows * tiling.columns:
+        if variable.tiles < tiling.rows * tiling.columns:
             texels[:] = 0
         elif n < texels.shape[-1]:
             texels[..., n:] = 0
-        for tile in range(variable.batch):
+        for tile in range(variable.tiles):
             x, y = tiling.offset(tile)
             texels[y : y + h, x : x + w, :n] = values[tile, ..., k * n : (k + 1) * n]
 
@@ -162,13 +162,13 @@ def from_planes(variable: Variable, planes: list[np.ndarray], tiling: Tiling) ->
     n = variable.vtype.planes[0]
     (w, h), tiles = variable.size, []
     if len(planes) == 1 and tiling.columns == 1 and not variable.vtype.is_matrix:
-        texels = planes[0][: variable.batch * h, :w, :n]  # tiles stand below each other
+        texels = planes[0][: variable.tiles * h, :w, :n]  # tiles stand below each other
         return texels.copy().reshape(variable.shape)
-    for tile in range(variable.batch):
+    for tile in range(variable.tiles):
         x, y = tiling.offset(tile)
         tiles.append(np.concatenate([p[y : y + h, x : x + w, :n] for p in planes], axis=-1))
     texels = np.stack(tiles)
     if variable.vtype.is_matrix:
         rows, columns = variable.vtype.shape
-        return np.ascontiguousarray(np.moveaxis(texels.reshape(*texels.shape[:3], columns, rows), -1, -2))
+        texels = np.moveaxis(texels.reshape(*texels.shape[:3], columns, rows), -1, -2)
     return np.ascontiguousarray(texels.reshape(variable.shape))

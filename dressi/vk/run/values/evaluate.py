@@ -68,7 +68,7 @@ class Evaluator:
     def _program(self, outputs: Sequence[Variable], given: Sequence[Variable]) -> _Kept:
         key = structure(outputs, given)
         if key not in self._kept:
-            stand_ins = [Variable(v.vtype, v.size, v.batch, name=v.name) for v in given]
+            stand_ins = [Variable(v.vtype, v.size, v.batch, channels=v.channels, name=v.name) for v in given]
             own = substitute(outputs, dict(zip(given, stand_ins, strict=True)))
             # An output that is a leaf needs no program, but a place in its answer.
             program = simplify(Program({str(k): v for k, v in enumerate(own)}))

@@ -133,5 +133,5 @@ def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
 
 
 def _texels(domain: Domain) -> int:
-    (width, height), batch = domain
+    (width, height), batch, _ = domain
     return width * height * batch
