@@ -23,8 +23,10 @@ The operations by family, with the file of ``dressi/ad`` that holds them:
 
 from typing import Any
 
+from .contract import channels as _channels
 from .contract import contract as _contract
 from .contract import convolve as _convolve
+from .contract.channels import *
 from .contract.contract import *
 from .contract.convolve import *
 from .graph.names import cure as _cure
@@ -103,6 +105,7 @@ FAMILIES = (
     _coordinates,
     _image,
     _resize,
+    _channels,
     _contract,
     _convolve,
     _take,
@@ -135,6 +138,7 @@ __all__ += _window.__all__
 __all__ += _coordinates.__all__
 __all__ += _image.__all__
 __all__ += _resize.__all__
+__all__ += _channels.__all__
 __all__ += _contract.__all__
 __all__ += _convolve.__all__
 __all__ += _take.__all__

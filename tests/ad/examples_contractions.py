@@ -1,10 +1,13 @@
 """Small graphs of contractions: one for each form that an index, a body or a derivative has."""
 
+import numpy as np
 from example_tools import BATCH, SIZE, Build, add, example, of
 
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.graph import Variable
+from dressi.ad.ops.image import extremes, reduce
+from dressi.ad.ops.pixel import arithmetic
 from dressi.ad.types import FLOAT, INT, VEC3
 
 
@@ -67,3 +70,52 @@ add(ContractFunction, example(lambda x, w: F.correlate_transposed(x, w, Variable
                               of(FLOAT, (3, 2)), of(FLOAT, (3, 2))))  # fmt: skip
 add(ContractFunction, example(F.matmul, of(FLOAT, (3, 2), BATCH), of(FLOAT, (4, 3))))
 add(ContractFunction, example(lambda x: F.average_pool(x, 2), of(VEC3, (4, 5))))
+
+
+def channelled(vtype=FLOAT, size=SIZE, batch=1, channels=2, salt=0, low=-1.0, high=1.0):
+    """A leaf with channels, made once."""
+
+    def make():
+        x = Variable(vtype, size, batch, channels=channels)
+        random = np.random.default_rng([salt, batch, channels, *size])
+        x.data = x.conform(random.uniform(low, high, x.shape).astype(np.float32))
+        return x
+
+    return make
+
+
+IMAGES, KERNELS = channelled(batch=BATCH, channels=3), channelled(FLOAT, (3, 2), 4, 3, salt=1)
+CHANNELLED: dict[str, Build] = {
+    "layer": example(F.correlate, IMAGES, KERNELS),
+    "layer with strides": example(lambda x, w: F.convolve(x, w, stride=2, dilation=(1, 2)), channelled(channels=3), KERNELS),
+    "groups": example(lambda x, w: F.correlate(x, w, groups=2), channelled(channels=4), channelled(FLOAT, (2, 2), 6, 2)),
+    "depthwise": example(lambda x, w: F.correlate(x, w, groups=3), IMAGES, channelled(FLOAT, (2, 2), 3, 1)),
+    "one kernel": example(F.correlate, IMAGES, of(FLOAT, (3, 2))),
+    "clamped": example(lambda x, w: F.correlate(x, w, border="clamp"), channelled(channels=3), KERNELS),
+    "pixel by pixel": contraction("o[k, y, x] = a[c, y, x] * b[k, c, 0, 0]", IMAGES, channelled(FLOAT, (1, 1), 2, 3)),
+    "one channel of each": example(lambda x: F.concatenate_channels(F.channel(x, 2), F.channels(x, 0, 2)), IMAGES),
+    "components": example(lambda x: F.from_channels(F.to_channels(x) * 2.0), of(VEC3, SIZE, BATCH)),
+    "pool": example(lambda x: F.max_pool(x, (2, 1)), IMAGES),
+}  # fmt: skip
+for build in CHANNELLED.values():
+    add(ContractFunction, build)
+BIAS = channelled(FLOAT, (1, 1), 1, 3, salt=2)
+for function in (
+    lambda x, b: x * b,
+    lambda x, b: F.exp(b) * F.shift(x, 1, 0),
+    lambda x, b: F.sum(x * b, "c") * x,
+):
+    add(arithmetic.Mul, example(function, IMAGES, BIAS))
+for axes in ("c", "n", "xy", "cn", "xycn"):
+    add(reduce.Sum, example(lambda x, axes=axes: F.sum(x * x, axes), IMAGES))
+    add(
+        reduce.Sum,
+        example(
+            lambda x, b, axes=axes: F.mean(x * b, axes),
+            channelled(VEC3, batch=BATCH),
+            channelled(FLOAT, (1, 1), BATCH, 1),
+        ),
+    )
+    add(extremes.ReduceMax, example(lambda x, axes=axes: F.max(x, axes), IMAGES))
+add(reduce.Expand, example(lambda x: F.expand(x, channels=3), channelled(channels=1)))
+add(reduce.Expand, example(lambda x: F.expand(x, BATCH, (4, 3)), BIAS))

@@ -15,6 +15,7 @@ from dressi.ad.types import FLOAT, INT, IVEC2, VEC2, VEC3
 
 add(coordinates.PixelCoordinates, lambda: Example(F.pixel_coordinates(SIZE, BATCH)))
 add(coordinates.LinearIndex, lambda: Example(F.linear_index(SIZE, BATCH)))
+add(coordinates.ChannelIndex, lambda: Example(coordinates.ChannelIndex(Domain(SIZE, 6, 3)).output))
 add(coordinates.TileIndex, lambda: Example(F.tile_index(SIZE, BATCH)))
 for vtype in (VEC3, FLOAT):
     x = of(vtype, SIZE, BATCH)

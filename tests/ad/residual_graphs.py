@@ -168,4 +168,7 @@ def depends(residuals: Sequence[Variable], unknowns: Sequence[Variable]) -> set[
 
 def leaves(x: np.ndarray, like: Sequence[Variable]) -> list[Variable]:
     """A vector as leaves of the types and domains of ``like``."""
-    return [Variable(v.vtype, v.size, v.batch, data=a) for v, a in zip(like, unflat(x, like), strict=True)]
+    return [
+        Variable(v.vtype, v.size, v.batch, channels=v.channels, data=a)
+        for v, a in zip(like, unflat(x, like), strict=True)
+    ]

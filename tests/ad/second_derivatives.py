@@ -14,12 +14,20 @@ Products = Callable[[Variable, Sequence[Variable], Sequence[Variable]], list[Var
 
 def directions(wrt: Sequence[Variable], seed: int = 0) -> list[Variable]:
     random = np.random.default_rng(seed)
-    return [Variable(x.vtype, x.size, x.batch, data=random.normal(size=x.shape)) for x in wrt]
+    return [
+        Variable(x.vtype, x.size, x.batch, channels=x.channels, data=random.normal(size=x.shape)) for x in wrt
+    ]
 
 
 def weighted(y: Variable, seed: int = 1) -> Variable:
     """A loss that is not linear in the image y: its gradient reaches every Function with a cotangent that moves."""
-    weight = Variable(y.vtype, y.size, y.batch, data=np.random.default_rng(seed).uniform(0.5, 1.5, y.shape))
+    weight = Variable(
+        y.vtype,
+        y.size,
+        y.batch,
+        channels=y.channels,
+        data=np.random.default_rng(seed).uniform(0.5, 1.5, y.shape),
+    )
     return F.sum(F.sum_components(F.hadamard(weight, y + 0.5 * F.hadamard(y, y))))
 
 

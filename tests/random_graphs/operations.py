@@ -198,7 +198,7 @@ def looked_up(p: Pool) -> Variable:
     if table.batch not in (1, p.batch):
         raise Refused
     like = p.float() if table.batch == 1 else table
-    (w, h), _ = table.domain
+    (w, h), _, _ = table.domain
     index = p.index(w * h, like) if p.chance(0.7) else p.texel(table.size, like)
     if table.batch > 1 and index.batch not in (1, table.batch):
         raise Refused

@@ -108,5 +108,5 @@ def _updates(p: Pool, parameters: list[Variable], gradients: list[Variable]):
     if p.chance(0.15):  # a leaf that remembers another
         x = parameters[0]
         data = np.zeros(x.shape, np.float32)
-        updates.append((Variable(x.vtype, x.size, x.batch, data=data, name="before"), x))
+        updates.append((Variable(x.vtype, x.size, x.batch, channels=x.channels, data=data, name="before"), x))
     return tuple(updates)

@@ -52,8 +52,6 @@ def contract(
         found.fail(f"combines terms by {combine!r}; that is one of {', '.join(COMBINE)}")
     if border is not None and border not in BORDERS:
         found.fail(f"has the border {border!r}; that is one of {', '.join(BORDERS)}")
-    if border not in (None, "zero"):
-        found.fail(f"has the border {border!r}, which is not there yet; pad the image before")
     return Contraction(found, border, extents or {}).output_of(combine)
 
 
@@ -217,4 +215,4 @@ def padded_for(
     if not (top or bottom or left or right):
         return x, affines
     moved = [*affines[:2], affines[2].plus(top), affines[3].plus(left)]
-    return pad(x, left, top, right, bottom), moved
+    return pad(x, left, top, right, bottom, border), moved

@@ -104,12 +104,21 @@ class ArrayShape:
 
     @property
     def tiled(self) -> tuple[int, ...]:
-        """The shape with one axis for all tiles: (tiles, H, W) + vtype.shape."""
+        """The shape with one axis for all tiles: (tiles, H, W) + vtype.shape. ``Function.evaluate`` has arrays of it.
+
+        >>> x = Variable(FLOAT, (4, 3), batch=2, channels=5)
+        >>> x.shape, x.tiled, x.batch, x.channels, x.tiles
+        ((2, 5, 3, 4), (10, 3, 4), 2, 5, 10)
+        """
         return (self.tiles, self.size[1], self.size[0], *self.vtype.shape)
 
     @property
     def batch(self) -> int:
-        """The number of images."""
+        """The number of images.
+
+        >>> Variable(FLOAT, (4, 3), batch=2, channels=5).batch
+        2
+        """
         return self.tiles // self.channels
 
     def as_given(self, values: np.ndarray) -> np.ndarray:

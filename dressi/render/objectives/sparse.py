@@ -215,7 +215,7 @@ class SparseRows(PixelFunction):
         entries = entries.reshape(-1, 2)[: offsets[-1]]
         row = np.repeat(np.arange(rows), np.diff(offsets))
         part = (np.arange(len(row)) - offsets[row]) // self.length if self.length else np.zeros_like(row)
-        size, batch = self.output.domain
+        size, batch, _ = self.output.domain
         total = np.zeros((len(values), self.parts, size[0] * size[1], *flat.shape[2:]))
         for sums, own in zip(total, flat, strict=True):
             np.add.at(sums, (part, row), self.terms(own, row, entries[:, 0].astype(np.int64), entries[:, 1]))

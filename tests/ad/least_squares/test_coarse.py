@@ -50,7 +50,7 @@ def test_indices_that_follow_from_the_unknowns_or_have_no_values_connect_nothing
 
 def ones(x: Variable) -> Variable:
     """Like x, all components 1."""
-    return Variable(x.vtype, x.size, x.batch, data=np.ones(x.shape))
+    return Variable(x.vtype, x.size, x.batch, channels=x.channels, data=np.ones(x.shape))
 
 
 def made(residuals, unknowns, most):
@@ -62,7 +62,9 @@ def made(residuals, unknowns, most):
     space = coarse.Coarse.of(residuals, unknowns, names, layout, state)
     assert space is not None
     jacobian = Jacobian(residuals, unknowns)
-    direction = [Variable(x.vtype, x.size, x.batch, data=np.zeros(x.shape)) for x in unknowns]
+    direction = [
+        Variable(x.vtype, x.size, x.batch, channels=x.channels, data=np.zeros(x.shape)) for x in unknowns
+    ]
     known = [ones(x) for x in unknowns]  # every entry is determined
     programs = [
         space.bordered(lambda p: jacobian.reverse(jacobian.forward(p)), direction),
@@ -79,7 +81,7 @@ def made(residuals, unknowns, most):
 
 def matrix(product, unknowns, values=None) -> np.ndarray:
     """The dense matrix of a linear function of vectors."""
-    places = [Variable(x.vtype, x.size, x.batch) for x in unknowns]
+    places = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in unknowns]
     outputs, size = product(places), sum(int(np.prod(x.shape)) for x in unknowns)
     used = values or {}
     columns = [

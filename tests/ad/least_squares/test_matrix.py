@@ -24,7 +24,7 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
     columns = Columns(jacobian, probe, independent)
     assert columns.count == (3 if independent else 9)
     kept = [
-        Variable(v.vtype, v.size, v.batch, name=f"d{k}", data=np.zeros(v.shape))
+        Variable(v.vtype, v.size, v.batch, channels=v.channels, name=f"d{k}", data=np.zeros(v.shape))
         for k, v in enumerate(unknowns)
     ]
     updates = columns.updates(kept)
@@ -32,7 +32,10 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
     for _ in range(columns.count):
         found = evaluate([value for _, value in updates], values)
         values = dict(zip(values, found, strict=True))
-    p = [Variable(v.vtype, v.size, v.batch, data=rng.normal(size=v.shape)) for v in unknowns]
+    p = [
+        Variable(v.vtype, v.size, v.batch, channels=v.channels, data=rng.normal(size=v.shape))
+        for v in unknowns
+    ]
     mine = evaluate(columns(p), {leaf: value for leaf, value in values.items() if leaf not in (probe, *kept)})
     for a, b in zip(mine, evaluate(jacobian.reverse(jacobian.forward(p))), strict=True):
         assert a == pytest.approx(b, rel=1e-6, abs=1e-9)
@@ -42,6 +45,9 @@ def test_the_matrix_multiplies_like_the_jacobian(independent: bool):
             for c in range(leaf.vtype.components):
                 unit = [np.zeros(v.shape) for v in unknowns]
                 unit[k].reshape(3, -1)[tile, c] = 1.0
-                e = [Variable(v.vtype, v.size, v.batch, data=u) for v, u in zip(unknowns, unit, strict=True)]
+                e = [
+                    Variable(v.vtype, v.size, v.batch, channels=v.channels, data=u)
+                    for v, u in zip(unknowns, unit, strict=True)
+                ]
                 entry = evaluate(jacobian.reverse(jacobian.forward(e)))[k].reshape(3, -1)[tile, c]
                 assert values[leaf].reshape(3, -1)[tile, c] == pytest.approx(entry, rel=1e-6)

@@ -58,7 +58,7 @@ def test_example_contains_the_function_and_evaluates(cls: type[Function], build:
 
 def direction(x: Variable, salt: int) -> Variable:
     rng = np.random.default_rng((salt, *x.shape))
-    return Variable(x.vtype, x.size, x.batch, data=rng.uniform(-1, 1, x.shape))
+    return Variable(x.vtype, x.size, x.batch, channels=x.channels, data=rng.uniform(-1, 1, x.shape))
 
 
 def along(outputs: list[Variable], x: Variable, t: Variable, step: float = STEP) -> list[np.ndarray]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from examples import EXAMPLES, Build
 
-from dressi.ad.evaluate import Evaluator
+from dressi.ad.evaluate import Evaluator, with_tiles
 from dressi.ad.graph import At, RasterFunction, ScatterFunction
 from dressi.ad.types import Access
 
@@ -21,14 +21,20 @@ def test_scattered_texels_have_the_values_of_the_image(build: Build):
     assert function is not None
     if isinstance(function, (ScatterFunction, RasterFunction)):
         return
-    *inputs, whole = Evaluator([*function.inputs, function.output])()
-    (width, height), batch = function.output.domain
+    *inputs, whole = (
+        values.reshape(v.tiled)
+        for v, values in zip(
+            (*function.inputs, function.output), Evaluator([*function.inputs, function.output])(), strict=True
+        )
+    )
+    (width, height), batch, _ = function.output.domain
     rng = np.random.default_rng(3)
     x, y, tile = (rng.integers(0, n, (1, 1, 17)) for n in (width, height, batch))
     at = At(x, y, tile)
     local = []
-    for values, access in zip(inputs, function.access, strict=True):
+    for variable, values, access in zip(function.inputs, inputs, function.access, strict=True):
         if access is Access.SAME_PIXEL:
+            values = with_tiles(values, variable, function.output.domain)
             # As in a fragment: one value for each place, or a single one where the input has one texel.
             place = [np.minimum(i, n - 1) for i, n in zip((tile, y, x), values.shape)]
             single = values.shape[:3] == (1, 1, 1)

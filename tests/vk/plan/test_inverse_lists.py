@@ -42,10 +42,10 @@ def added(vtype, values, index, table, rng) -> tuple[Variable, Variable]:
     flat = rng.integers(0, width * height, shape)
     flat = np.where(rng.random(shape) < 0.1, -1, flat)
     if rng.random() < 0.5:
-        numbers = Variable(INT, *index, data=flat, name="index")
+        numbers = Variable(INT, *index[:2], data=flat, name="index")
     else:
-        numbers = Variable(IVEC2, *index, data=np.stack([flat % width, flat // width], -1), name="index")
-    x = Variable(vtype, *values, data=data.astype(np.float32))
+        numbers = Variable(IVEC2, *index[:2], data=np.stack([flat % width, flat // width], -1), name="index")
+    x = Variable(vtype, *values[:2], data=data.astype(np.float32))
     return F.scatter_add(x, numbers, table.size, table.batch), numbers
 
 

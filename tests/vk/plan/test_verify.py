@@ -126,7 +126,7 @@ def overwritten_elsewhere(ss, context):
 def overwritten_by_no_update(ss, context):
     k = find(ss, lambda s: not s.replaces and s.outputs)
     v = ss[k].outputs[0]
-    return swap(ss, k, replaces={v: Variable(v.vtype, v.size, v.batch, name="leaf")})
+    return swap(ss, k, replaces={v: Variable(v.vtype, v.size, v.batch, channels=v.channels, name="leaf")})
 
 
 def overwritten_in_another_type(ss, context):

@@ -14,7 +14,7 @@ from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
 from .entries import extreme_numbers
 from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries
-from .segments import PlaceInSegment, Segments, segment_length
+from .segments import PlaceInSegment, Segments, divisible, segment_length
 
 __all__ = ["max", "min"]
 
@@ -99,7 +99,7 @@ class ExtremeIndex(Reduce):
         return np.expand_dims(find(x, axis=self._axis), self._axis)
 
     def shortened(self, most):
-        if most < 2:
+        if most < 2 or not divisible(ReduceMax(self.inputs[0], self.axis)):
             return None
         length = segment_length(self.extent, most)
         kind = ReduceMax if self.largest else ReduceMin

@@ -97,7 +97,7 @@ class Segments(ReduceFunction):
 
     def snippet(self, others: Mapping[str, str] | None = None) -> str:
         """The snippet of the whole reduction with the names of the segment: what it reads, where it runs, and ``others``."""
-        snippet, (size, batch) = without_comments(self.whole.glsl), self.whole.output.domain
+        snippet, (size, batch, _) = without_comments(self.whole.glsl), self.whole.output.domain
         snippet = snippet if "$y" in snippet else f"$y = {snippet};"
         names = {
             "$size0": "dressi_size",

@@ -70,7 +70,7 @@ def reduce_shaders(work: Reduction, s: SubStage, limits: DeviceLimits, shader_te
 
 def _reduced(f: GroupReduction, read: str, count: str) -> list[str]:
     """Statements that set ``dressi_value`` to the reduction of ``count`` texels, which the GLSL function ``read`` reads."""
-    axis, ((width, height), batch) = f.whole.axis, f.inputs[0].domain
+    axis, ((width, height), batch, _) = f.whole.axis, f.inputs[0].domain
     size = {"x": f"{count}, {height}", "y": f"{width}, {count}", "n": f"{width}, {height}"}[axis]
     place = {"x": "0, pixel.y", "y": "pixel.x, 0", "n": "pixel"}[axis]
     return [

@@ -82,8 +82,8 @@ class Writer(Descriptors):
             return texel
         width, height = v.size
         if tiling.columns == 1:
-            return f"{texel} + ivec2(0, ({tile}) * {height})"
-        return f"{texel} + ivec2(({tile}) / {tiling.rows} * {width}, ({tile}) % {tiling.rows} * {height})"
+            return f"{texel} + ivec2(0, {tile} * {height})"
+        return f"{texel} + ivec2({tile} / {tiling.rows} * {width}, {tile} % {tiling.rows} * {height})"
 
     def tile_of(self, v: Variable) -> str:
         """The tile of a Variable that is read at the pixel being written: its batch and its channels broadcast."""
@@ -92,7 +92,7 @@ class Writer(Descriptors):
             return "tile"
         image = "0" if v.batch == 1 else f"tile / {d.channels}"
         channel = "0" if v.channels == 1 else f"tile % {d.channels}"
-        return f"({image}) * {v.channels} + {channel}"
+        return f"(({image}) * {v.channels} + {channel})"
 
     def load(self, v: Variable, coordinates: str) -> str:
         """An expression that reads all planes of a texel."""

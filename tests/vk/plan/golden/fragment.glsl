@@ -45,8 +45,7 @@ void main() {
   ivec2 pixel = ivec2(place.x, place.y - tile * 3);
   vec3 dressi_x0 = imageLoad(dressi_image0_0, place).xyz;
   precise vec3 dressi_x1 = dressi_sin(dressi_x0);
-  precise vec3 dressi_x2;
-  { { dressi_x2 = dressi_fetch0(clamp(pixel - ivec2(1, 0), ivec2(0), ivec2(4, 3) - 1), tile); } }
+  precise vec3 dressi_x2 = dressi_fetch0(ivec2(clamp(pixel.x - 1, 0, 3), pixel.y), tile);
   precise float dressi_x3 = dressi_x2.x;
   precise vec3 dressi_x4 = dressi_x1 * dressi_x3;
   dressi_color0 = vec4(dressi_x4, 0);

@@ -109,7 +109,9 @@ def test_handles_stay_the_same_until_the_end(viewer):
         for exported, received in ((alone, ad.recv(matrix)), (inverse, ad.recv("inverse"))):
             planes = viewer.copy(exported)
             read = from_planes(
-                Variable(exported.vtype, exported.size, exported.batch), planes, own.limits.tiling(matrix)
+                Variable(exported.vtype, exported.size, exported.batch, channels=exported.channels),
+                planes,
+                own.limits.tiling(matrix),
             )
             assert np.array_equal(read, received)
 
