@@ -65,6 +65,16 @@ def domain_of(size: Any, batch: Any = 1, channels: Any = 1) -> Domain:
     return Domain(size_of(size), whole(batch, "a batch", 1) * channels, channels)
 
 
+def inferred_domain(given: Any) -> Domain | None:
+    """The domain that a class of a user returned, ((W, H), tiles) or a Domain; None if it is malformed."""
+    try:
+        size, tiles, *channels = given
+        each = whole(channels[0], "a number of channels", 1) if channels else 1
+        return domain_of(size, tiles // each, each) if len(channels) < 2 else None
+    except (TypeError, ValueError, GraphError):
+        return None
+
+
 def broadcast(domains: Sequence[Domain]) -> Domain | None:
     """The domain that all of these broadcast to; None if they differ along an axis where neither is 1.
 

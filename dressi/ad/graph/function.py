@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ...figures import Figures
-from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, whole
+from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, inferred_domain
 from .arrays import ArrayShape, At, doubt, layout_of
 from .edges import Reads
 from .operators import Operators, builders
@@ -80,7 +80,12 @@ class Variable(ArrayShape, Operators, Figures):
         self = object.__new__(cls)
         self.id, self.where = next(_serial), creator.where
         if type(domain) is not Domain or type(vtype) is not VType:
-            vtype, domain = _inferred(creator, vtype, domain)
+            inferred = inferred_domain(domain) if isinstance(vtype, VType) else None
+            if inferred is None:
+                raise creator.fail(
+                    f"infer returns a type and a domain ((W, H), batch), not {vtype!r} and {domain!r}"
+                )
+            domain = inferred
         self.vtype, self.domain = vtype, domain
         self.size, self.tiles, self.channels = domain
         self.name, self.creator, self.data, self.count = name, creator, None, None
@@ -133,18 +138,6 @@ class Variable(ArrayShape, Operators, Figures):
 def as_variable(value: Any) -> Variable:
     """``value`` if it is a Variable; else a constant of a number, a tuple of numbers or a small array."""
     return value if isinstance(value, Variable) else builders.constant(value)
-
-
-def _inferred(creator: Function, vtype: Any, domain: Any) -> tuple[VType, Domain]:
-    """The type and domain that ``infer`` of a user's class returned. Raises GraphError if they are malformed."""
-    try:
-        size, tiles, *channels = domain
-        if isinstance(vtype, VType) and len(channels) < 2:
-            each = whole(channels[0], "a number of channels", 1) if channels else 1
-            return vtype, domain_of(size, tiles // each, each)
-    except (TypeError, ValueError, GraphError):
-        pass
-    raise creator.fail(f"infer returns a type and a domain ((W, H), batch), not {vtype!r} and {domain!r}")
 
 
 _same_pixel = cache(lambda count: (Access.SAME_PIXEL,) * count)

@@ -73,7 +73,8 @@ class Recomputing:
         self.order, self.levels, self.kept = order, levels, set(kept)
         self.kept.update(x.creator for f in order if f.stores_inputs for x in f.inputs if x.creator)
         hinted = (x.creator for f in order if f.recomputes_inputs for x in f.inputs if x.creator)
-        self.trivial, self.constant, self.model = trivial.union(hinted), constant, model
+        self.trivial = frozenset(trivial).union(hinted)
+        self.constant, self.model = constant, model
         self.position = {f: k for k, f in enumerate(order)}
         self.users: dict[Function, list[Function]] = {f: [] for f in order}
         for f in order:

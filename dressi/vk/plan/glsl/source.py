@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ....ad.graph import Function, Variable
+from ....ad.graph import Domain, Function, Variable
 from ..limits import DeviceLimits
 
 
@@ -23,6 +23,15 @@ def invocation_number(limits: DeviceLimits) -> str:
     """The same of the invocation."""
     base = "" if limits.dispatch_base else " + dressi_base * gl_WorkGroupSize.xy"
     return f"ivec2(gl_GlobalInvocationID.xy{base})"
+
+
+def tile_of(v: Variable, domain: Domain) -> str:
+    """GLSL of the tile of a Variable that is read at a pixel of a domain: its batch and its channels broadcast."""
+    if v.tiles == 1 or (v.tiles, v.channels) == (domain.tiles, domain.channels):
+        return "tile"
+    image = "0" if v.batch == 1 else f"tile / {domain.channels}"
+    channel = "0" if v.channels == 1 else f"tile % {domain.channels}"
+    return f"({image} * {v.channels} + {channel})"
 
 
 class ShaderSource(str):

@@ -17,7 +17,7 @@ from ..limits import DeviceLimits
 from ..model.walks import unrolls
 from ..substage import ONE, Binding, SubStage
 from .shaders import Resource, ShaderText
-from .source import ShaderSource
+from .source import ShaderSource, tile_of
 from .storage import Descriptors
 
 
@@ -85,15 +85,6 @@ class Writer(Descriptors):
             return f"{texel} + ivec2(0, {tile} * {height})"
         return f"{texel} + ivec2({tile} / {tiling.rows} * {width}, {tile} % {tiling.rows} * {height})"
 
-    def tile_of(self, v: Variable) -> str:
-        """The tile of a Variable that is read at the pixel being written: its batch and its channels broadcast."""
-        d = self.domain
-        if v.tiles == 1 or (v.tiles, v.channels) == (d.tiles, d.channels):
-            return "tile"
-        image = "0" if v.batch == 1 else f"tile / {d.channels}"
-        channel = "0" if v.channels == 1 else f"tile % {d.channels}"
-        return f"(({image}) * {v.channels} + {channel})"
-
     def load(self, v: Variable, coordinates: str) -> str:
         """An expression that reads all planes of a texel."""
         swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
@@ -160,14 +151,14 @@ class Writer(Descriptors):
         texel = "pixel" if x != "0" and y != "0" else f"ivec2({x}, {y})"
         if v in self.images:
             whole = v.domain == self.s.domain and not self.inside
-            text = self.load(v, "place" if whole else self.texel(v, self.tile_of(v), texel))
+            text = self.load(v, "place" if whole else self.texel(v, tile_of(v, self.domain), texel))
         else:
             cone = self._cone(v) if v.domain in (self.domain, ONE) else []
             if v.domain == self.domain or (cone and not any(f.places for f in cone)):
                 for f in cone:
                     self.emit(f)
                 return self.names[v]
-            text = f"{self.fetch(v)}({texel}, {self.tile_of(v)})"
+            text = f"{self.fetch(v)}({texel}, {tile_of(v, self.domain)})"
         name = self.names[v] = f"dressi_x{self._next()}"
         self.lines.append(f"{v.vtype.glsl} {name} = {text};")
         return name
