@@ -55,7 +55,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     if plain < WORTH * (model.dispatch + model.barrier):
         return None
     best, made = GAIN * plain, None
-    for part, combined in divisions(f, model):
+    for part, combined in divisions(f, limits, model):
         seconds, strips = soonest(part, limits, model)
         if combined is not None:
             summed = f.output.domain
@@ -97,14 +97,18 @@ def view_axes(f: ContractFunction) -> set[int]:
     return found
 
 
-def divisions(f: ContractFunction, model: DeviceModel) -> Iterator[tuple[ContractFunction, dict | None]]:
-    """The contraction itself, and into parts, which another one adds up."""
+def divisions(
+    f: ContractFunction, limits: DeviceLimits, model: DeviceModel
+) -> Iterator[tuple[ContractFunction, dict | None]]:
+    """The contraction itself, and into parts, which another one adds up, as long as an image holds these."""
     yield f, None
     for parts in (lanes_of(model) * k for k in PARTS):
         found = split(f, -(-f.terms // parts)) if f.terms >= 4 * parts else None
         if found is not None:
             made, combined = found
-            yield ContractFunction(*made.inputs, **made.fields), combined
+            part = ContractFunction(*made.inputs, **made.fields)
+            if part.output.size[0] <= min(limits.max_image_dimension, limits.max_framebuffer_width):
+                yield part, combined
 
 
 def plain_seconds(f: ContractFunction, views: int, model: DeviceModel) -> float:
