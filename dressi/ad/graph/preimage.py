@@ -24,6 +24,8 @@ SOUGHT = 4
 """Axis 4 + k is axis k of the texel of the input whose readers are sought."""
 FOLDED = 8
 """Axis 8 + k is the index that it has in one of the copies of the image beyond its border."""
+FEW = 16
+"""Readers that are written one after the other, without a loop."""
 NAMES = {0: "n", 1: "c", 2: "y", 3: "x"}
 
 
@@ -158,6 +160,11 @@ class Preimage:
         return IndexMap.to([a for a in affines if a is not None], "repeat" if turned else "zero")
 
     # ---- GLSL
+    @property
+    def extents(self) -> dict[int, int]:
+        """Of the axes of the readers and of the texel."""
+        return dict(enumerate((*self.shape, *self.taken)))
+
     def glsl(
         self, names: dict[int, str], body: str, fixed: dict[int, str], block: str = "", length: int = 0
     ) -> str:
@@ -206,6 +213,31 @@ class Preimage:
         whole = index.inside_glsl(names, self.taken[k], bounds)[:1] if index.exact else []
         return " && ".join([*whole, f"{text} == {names[SOUGHT + k]}"])
 
+    def straight(
+        self, names: dict[int, str], fixed: dict[int, str]
+    ) -> tuple[list[str], list[dict[int, str]]] | None:
+        """(tests, the names of the axes of each reader) for texels that have one number of readers, ``FEW`` at most: those that
+        pass the tests, as all but the ones at borders do. None if there is no such number. Arguments as for ``glsl``."""
+        names = {SOUGHT + k: name for k, name in names.items()}
+        tests: list[str] = []
+        readers = [fixed]
+        for step in self.steps:
+            if step.axis in fixed:
+                continue
+            k, extent = step.source, self.shape[step.axis]
+            if k is None or self.folds(k) != range(1):
+                return None
+            terms, first, last, a = self._numerators(step)
+            if a != 1 or len(terms) > 1 or (last - first + 1) * len(readers) > FEW:
+                return None
+            places = [Affine.of(terms, c) for c in range(first, last + 1)]
+            low, high = places[0].bounds(self.extents)[0], places[-1].bounds(self.extents)[1]
+            tests += places[0].inside_glsl(names, extent, (low, 0))
+            tests += places[-1].inside_glsl(names, extent, (0, high))
+            tests += [f"{names[SOUGHT + k]} != {end}" for end in self._ends(k)]
+            readers = [r | {step.axis: place.glsl(names)} for r in readers for place in places]
+        return None if self.tests else (tests, readers)
+
     def parts(self, length: int) -> int:
         """The number of partial sums of at most ``length`` readers: so many blocks of that length may hold them."""
         return -(-max(self.loops.values()) // length) + 1
@@ -219,26 +251,27 @@ class Preimage:
         low, high = first.glsl(names, lowest), last.glsl(names, highest[0])
         low = f"max({low}, 0)" if lowest < 0 else low
         high = f"min({high}, {extent - 1})" if highest[1] >= extent else high
-        if self.border != "clamp" or not self.leaves(k):
-            return low, high
-        (least, most), end, q = self.affines[k].bounds(self.shape), self.taken[k] - 1, names[SOUGHT + k]
-        ends = [(least < 0, f"{q} == 0"), (most > end, f"{q} == {end}")]
-        (before, at_low), (behind, at_high) = (
-            ends if self.affines[k].coefficient(step.axis) > 0 else ends[::-1]
-        )
+        ends, q = [0, self.taken[k] - 1], names[SOUGHT + k]
+        before, behind = ends if self.affines[k].coefficient(step.axis) > 0 else ends[::-1]
         return (
-            f"{at_low} ? 0 : {low}" if before else low,
-            f"({at_high} ? {extent - 1} : {high})" if behind else high,
+            f"{q} == {before} ? 0 : {low}" if before in self._ends(k) else low,
+            f"({q} == {behind} ? {extent - 1} : {high})" if behind in self._ends(k) else high,
         )
+
+    def _ends(self, k: int) -> list[int]:
+        """The texels along axis k that are read for those beyond a clamped border."""
+        (least, most), last = self.affines[k].bounds(self.shape), self.taken[k] - 1
+        ends = [0] * (least < 0) + [last] * (most > last)
+        return ends if self.border == "clamp" else []
 
     def _bounds_of(self, affine: Affine, k: int) -> tuple[int, int]:
         """The bounds of an Affine over readers, the texel, and the index in a copy of the image along axis k."""
-        folds, extents = self.folds(k), dict(enumerate((*self.shape, *self.taken)))
+        folds = self.folds(k)
         found = []
         for index in (folds[0] * self.taken[k], (folds[-1] + 1) * self.taken[k] - 1):
             known = affine.substituted({FOLDED + k: Affine((), index)})
             assert known is not None
-            found += known.bounds(extents)
+            found += known.bounds(self.extents)
         return min(found), max(found)
 
     def _fold(self, k: int, names: dict[int, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf, prod
 
@@ -68,20 +69,21 @@ class Gather(Fetching):
 
     @cached_property
     def operations(self) -> float:
-        steps = self._readers
-        leaving = sum(map(steps.leaves, range(4)))
-        return 2.0 + 8.0 * leaving + 12.0 * bool(self.iterations) if self.transposed else 2.0 + 4.0 * leaving
-
-    @property
-    def iterations(self) -> int:
+        leaving = sum(map(self._readers.leaves, range(4)))
         if not self.transposed:
+            return 2.0 + 4.0 * leaving
+        return 14.0 + 8.0 * leaving if self.iterations else 2.0 * self.fetches
+
+    @cached_property
+    def iterations(self) -> int:
+        if not self.transposed or (self._few is not None and not self._few[0]):
             return 0
-        readers = self._readers
-        return readers.iterations if not self.length else self.length
+        return self.length or self._readers.iterations
 
     @property
     def fetches(self) -> float:
-        return min(max(self._readers.average, 1.0), float(self.iterations or 1))
+        few = float(self._readers.iterations or 1)
+        return min(max(self._readers.average, 1.0), few) if self.transposed else 1.0
 
     @property
     def parts(self) -> int:
@@ -111,32 +113,50 @@ class Gather(Fetching):
         return known[0] if 0 in known and (kept or not np.any(known[0])) else None
 
     # ---- meaning
+    @property
+    def _names(self) -> dict[int, str]:
+        """GLSL of the axes of the texel that is computed."""
+        tile = f"tile / {self.parts}" if self.parts > 1 else "tile"
+        return {0: tile, 1: "0", 2: "pixel.y", 3: "pixel.x"}
+
+    @cached_property
+    def _fixed(self) -> dict[int, str]:
+        """GLSL of the axes of the readers of a texel for which no loop is needed."""
+        one = {a: "0" for a, n in enumerate(shape_of(self.inputs[0].domain)) if n == 1}
+        return one | ({0: self._names[0], 1: "0"} if self.own_tile else {})
+
+    @cached_property
+    def _few(self) -> tuple[list[str], list[dict[int, str]]] | None:
+        return None if self.length else self._readers.straight(self._names, self._fixed)
+
     @cached_property
     def glsl(self) -> str:
-        x, out = (v.domain for v in (self.inputs[0], self.output))
-        names = {0: "tile", 1: "0", 2: "pixel.y", 3: "pixel.x"}
         if self.transposed:
-            names[0] = f"tile / {self.parts}" if self.parts > 1 else "tile"
-            fixed = {0: names[0], 1: names[1]} if self.own_tile else {}
-            fixed |= {a: "0" for a, n in enumerate(shape_of(x)) if n == 1 and a not in fixed}
-            at = {**NAMES, **fixed}
-            term = f"$0(ivec2({at[3]}, {at[2]}), {names[0] if self.own_tile else at[0]})"
-            many = self.iterations > MOST
-            body = f"{{ {add_compensated(term)} }}" if many else f"$y += {term};"
-            loops = self._readers.glsl(names, body, fixed, f"tile % {self.parts}", self.length)
-            return f"$y = $type(0);\n{LOST if many else ''}{loops}"
-        tests, texel = [], []
+            return self._summed
+        x, out, tests, texel = self.inputs[0].domain, self.output.domain, [], []
         for affine, extent in zip(self.map.affines, shape_of(x), strict=True):
             bounds = affine.bounds(shape_of(out))
-            text = affine.glsl(names, bounds[0])
+            text = affine.glsl(self._names, bounds[0])
             if self.map.border == "zero":
-                tests += affine.inside_glsl(names, extent, bounds)
+                tests += affine.inside_glsl(self._names, extent, bounds)
             else:
                 text = wrapped_glsl(text, extent, self.map.border, bounds)
             texel.append(text)
-        tile, _, row, column = texel
-        value = f"$0(ivec2({column}, {row}), {tile})".replace("ivec2(pixel.x, pixel.y)", "pixel")
+        value = _texel(texel)
         return f"{' && '.join(tests)} ? {value} : $type(0)" if tests else value
+
+    @property
+    def _summed(self) -> str:
+        """The snippet of a transpose: straight where the number of readers is known, else loops over them."""
+        tests, readers = self._few or ([], [])
+        total = " + ".join(map(_texel, readers))
+        if readers and not tests:
+            return total
+        each, lost = _texel(NAMES | self._fixed), LOST if self.iterations > MOST else ""
+        body = f"{{ {add_compensated(each)} }}" if lost else f"$y += {each};"
+        loops = self._readers.glsl(self._names, body, self._fixed, f"tile % {self.parts}", self.length)
+        loops = f"$y = $type(0);\n{lost}{loops}"
+        return f"if ({' && '.join(tests)}) $y = {total};\nelse {{ {loops} }}" if readers else loops
 
     def evaluate(self, at, x):
         if self.transposed:
@@ -209,3 +229,8 @@ def gather(
         return whole.output
     first = gather(x, (size[0], x.size[1]), across, Affine.axis(2), border)
     return gather(first, size, Affine.axis(3), down, border)
+
+
+def _texel(at: Mapping[int, str] | Sequence[str]) -> str:
+    """GLSL that reads the texel at (n, c, y, x)."""
+    return f"$0(ivec2({at[3]}, {at[2]}), {at[0]})".replace("ivec2(pixel.x, pixel.y)", "pixel")
