@@ -30,7 +30,7 @@ CPU = DeviceModel(
     dispatch=4e-5,
     lanes=16,
     longest_walk=1 << 20,
-    accumulators=64,
+    accumulators=144,
     straight=640,
 )
 SWIFTSHADER = replace(CPU, name="swiftshader", image_load_rate=4e8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -24,8 +25,12 @@ LEAST_LANES = 16
 """Of an axis along which invocations are neighbours."""
 LARGEST = 16
 """Entries of an axis in a block."""
+START_STRAIGHT = (1, 4, LARGEST)
+"""The search for strips starts with reduced axes of at most so many entries straight."""
 LOOP = 10.0
 """Operations of one iteration of a loop, besides what it does."""
+SUM = 4.0
+"""Operations of adding what a block gives to an accumulator, which need not be in a register."""
 WORTH = 10.0
 """A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
 GAIN = 0.8
@@ -120,7 +125,8 @@ def plain_seconds(f: ContractFunction, views: int, model: DeviceModel) -> float:
 
 
 def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tuple[float, Strips | None]:
-    """The strips that are done soonest, found by changing one axis of a block at a time, and their seconds."""
+    """The strips that are done soonest, and their seconds, found by changing one axis of a block at a time, or two where one
+    alone gains nothing."""
     lane = lane_axis(f)
     if lane is None:
         return math.inf, None
@@ -128,20 +134,39 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
     options |= {a: divisors(f.extents[a]) for a in f.reduced_axes}
     lanes = lanes_of(model)
     options[lane] = [k for k in (1, 2, 4, 8) if k * lanes <= max(f.extents[lane], lanes)]
-    counts = dict.fromkeys(options, 1)
-    best, found = math.inf, None
-    while True:
-        start = found
-        for axis, several in options.items():
-            for count in several:
-                tried = counts | {axis: count}
-                strips = strips_of(f, lane, lanes, tried)
-                seconds = strip_seconds(f, strips, limits, model)
-                if seconds < best:
-                    best, found, following = seconds, strips, tried
-        if found is start:
-            return best, found
-        counts = following
+    changes = [{axis: count} for axis, several in options.items() for count in several]
+    pairs = [a | b for a, b in itertools.combinations(changes, 2) if a.keys() != b.keys()]
+    memo: dict[object, int] = {}
+    known: dict[tuple[int, ...], float] = {}
+    first = len(options) - len(f.reduced)
+    largest = model.accumulators // f.output.vtype.components
+    straight = 2 * model.straight / term_operations(f)
+    best, found = math.inf, dict.fromkeys(options, 1)
+    for most in START_STRAIGHT:
+        own, reached = math.inf, None
+        counts = {
+            a: max(several) if a in f.reduced_axes and f.extents[a] <= most else 1
+            for a, several in options.items()
+        }
+        while reached is not counts:
+            reached = counts
+            for several in ({},), changes, pairs:
+                for change in several:
+                    tried = reached | change
+                    key = tuple(tried.values())
+                    if math.prod(key[:first]) > largest or math.prod(key) > straight:
+                        continue
+                    if key not in known:
+                        layout = Layout(f, strips_of(f, lane, lanes, tried), memo)
+                        known[key] = strip_seconds(f, layout, limits, model)
+                    seconds = known[key]
+                    if seconds < own:
+                        own, counts = seconds, tried
+                if counts is not reached:
+                    break
+        if own < best:
+            best, found = own, counts
+    return best, strips_of(f, lane, lanes, found)
 
 
 def strips_of(f: ContractFunction, lane: int, lanes: int, counts: dict[int, int]) -> Strips:
@@ -178,13 +203,9 @@ def divisors(extent: int) -> list[int]:
     return [k for k in range(1, min(extent, LARGEST) + 1) if extent % k == 0]
 
 
-def strip_seconds(f: ContractFunction, strips: Strips, limits: DeviceLimits, model: DeviceModel) -> float:
+def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, model: DeviceModel) -> float:
     """Expected seconds, infinity where a block is too large."""
-    layout = Layout(f, strips)
-    components = f.output.vtype.components
-    each = 2.0 if f.product else f.operations * components
-    if layout.points * components > model.accumulators or layout.products * each > 2 * model.straight:
-        return math.inf
+    each = term_operations(f)
     if layout.iterations > min(model.longest_walk, limits.max_loop_iterations // 2):
         return math.inf
     packed = packs(f, layout, model)
@@ -193,12 +214,20 @@ def strip_seconds(f: ContractFunction, strips: Strips, limits: DeviceLimits, mod
         1 / max(model.fetch_rate, model.image_load_rate),
         1 / max(model.image_store_rate, model.buffer_store_rate),
     )
-    block = loads * load + (layout.products * each + LOOP) / model.compute_rate
+    moved = sum(layout.bytes_of(k) for k in range(len(f.inputs))) / model.bandwidth
+    added = SUM * layout.points * f.output.vtype.components
+    block = loads * load + moved + (layout.products * each + added + LOOP) / model.compute_rate
     one = layout.iterations * block + layout.points * store
     work = model.rounds(layout.groups * layout.strips.lanes) * model.lanes * one
     waiting = layout.iterations * model.fetch_latency
     packing = sum(pack_seconds(f.inputs[k], model) for k, axis in enumerate(packed) if axis is not None)
     return max(work, waiting) + packing
+
+
+def term_operations(f: ContractFunction) -> float:
+    """Of a term and its addition."""
+    scalar = f.product and f.output.vtype.is_scalar
+    return 2.0 if scalar else f.operations * f.output.vtype.components
 
 
 def packs(f: ContractFunction, layout: Layout, model: DeviceModel) -> tuple[int | None, ...]:

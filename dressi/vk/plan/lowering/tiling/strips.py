@@ -116,8 +116,10 @@ class TiledContraction(Function):
 class Layout:
     """The division of a contraction: extents of what is counted where, and the loads of a block."""
 
-    def __init__(self, f: ContractFunction, strips: Strips):
+    def __init__(self, f: ContractFunction, strips: Strips, memo: dict | None = None):
+        """memo: what layouts of the same contraction count, shared by them."""
         self.f, self.strips = f, strips
+        self._memo: dict[object, int] = {} if memo is None else memo
         self.tile, self.straight = dict(strips.tile), dict(strips.straight)
         lane = strips.lane
         self.step = {
@@ -162,12 +164,21 @@ class Layout:
 
     def shifts(self, axis: int) -> range:
         """The distances of the entries of an axis in a block from the first."""
-        count = self.tile.get(axis, self.straight.get(axis, 1))
+        count = self._entries(axis)
         by = self.strips.lanes if axis == self.strips.lane else 1
         return range(0, count * by, by)
 
     def distinct(self, k: int, packed: int | None = None) -> int:
         """Texels of an input that a block loads."""
+        key = (k, packed, *(self._entries(a) for a in self.f.maps[k].axes))
+        if key not in self._memo:
+            self._memo[key] = self._distinct(k, packed)
+        return self._memo[key]
+
+    def _entries(self, axis: int) -> int:
+        return self.tile.get(axis) or self.straight.get(axis, 1)
+
+    def _distinct(self, k: int, packed: int | None) -> int:
         found = 1
         for s, affine in enumerate(self.f.maps[k].affines):
             values = {0}
@@ -181,6 +192,22 @@ class Layout:
                 values = {v // PACKED for v in values}
             found *= len(values)
         return found
+
+    def bytes_of(self, k: int) -> float:
+        """Bytes of an input that a block adds for each invocation: neighbours share what lies beside each other in a row,
+        and all of them what does not depend on the lane."""
+        rows, lane = 1.0, self.strips.lane
+        for affine in self.f.maps[k].affines[:3]:
+            values = {0}
+            for axis, c in affine.terms:
+                values = {v + c * shift for v in values for shift in self.shifts(axis)}
+            rows *= len(values)
+        (column,) = self.f.maps[k].affines[3:4]
+        width = 1 + sum(abs(c) * (len(self.shifts(axis)) - 1) for axis, c in column.terms if axis != lane)
+        width += self.strips.lanes * sum(
+            abs(c) * len(self.shifts(axis)) for axis, c in column.terms if axis == lane
+        )
+        return 4.0 * self.f.inputs[k].vtype.components * rows * width / self.strips.lanes
 
     def packable(self, k: int) -> int | None:
         """The axis n, c, y, x of an input along which PACKED neighbours can be one texel for all invocations, if any: every
