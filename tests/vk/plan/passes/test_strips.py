@@ -44,6 +44,18 @@ def products():
     return [y, *gradient(F.sum(y * image(*y.shape, seed=2)), [a, b])]
 
 
+def channels(groups=1, **options):
+    """2 images of 6 channels, and 8 of the output."""
+    x, w = planes(2, 6, 19, 40), planes(8, 6 // groups, 3, 3, seed=1)
+    y = F.correlate(x, w, groups=groups, **options)
+    return [y, *gradient(F.sum(y * planes(*y.shape, seed=2)), [x, w])]
+
+
+def planes(n, c, height, width, seed=0) -> Variable:
+    data = np.random.default_rng(seed).random((n, c, height, width)) - 0.5
+    return Variable(FLOAT, (width, height), n, channels=c, data=data)
+
+
 def components():
     return [F.correlate(image(20, 70, 3, vtype=VEC3), image(3, 5, seed=1))]
 
@@ -64,6 +76,9 @@ CASES = {
     "stride": lambda: convolved(stride=2),
     "dilation": lambda: convolved(dilation=(2, 3)),
     "products": products,
+    "channels": channels,
+    "groups": lambda: channels(groups=2),
+    "strided channels": lambda: channels(stride=2),
     "components": components,
     "bodies": bodies,
     "long": long_sums,
@@ -129,7 +144,8 @@ def test_small_products_stay_as_they_are():
 def test_one_view_and_many_plan_alike():
     found = []
     for views in (1, 7):
-        y = F.correlate(Variable(FLOAT, (512, 512), views), Variable(FLOAT, (5, 5)))
+        x, w = Variable(FLOAT, (256, 256), views, channels=8), Variable(FLOAT, (5, 5), 8, channels=8)
+        y = F.correlate(x, w)
         plan = planned(Program({"y": y}))
         found.append([f.strips for f in plan.program.functions if isinstance(f, TiledContraction)])
     assert found[0] == found[1] and len(found[0]) == 1

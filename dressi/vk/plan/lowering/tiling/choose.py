@@ -64,7 +64,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
         seconds, strips = soonest(part, limits, model)
         if combined is not None:
             summed = f.output.domain
-            texels = summed.size[0] * summed.size[1] * summed.batch
+            texels = summed.size[0] * summed.size[1] * summed.tiles
             seconds += model.dispatch + model.barrier
             seconds += texels * math.prod(combined["reduced"]) / max(model.fetch_rate, model.image_load_rate)
         if strips is not None and seconds / views < best:
