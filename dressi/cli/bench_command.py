@@ -72,8 +72,16 @@ def bench(
         str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")
     ] = None,
     peer: Annotated[
-        str | None, typer.Option(help="deodr: another renderer on the same case, in turns.")
+        str | None,
+        typer.Option(
+            help="Another program on the same case, in turns: deodr (silhouettes), torch (convolution, matmul), numpy (matmul)."
+        ),
     ] = None,
+    channels: Annotated[int, typer.Option(help="With `convolution`: channels in and out.")] = 16,
+    kernel: Annotated[int, typer.Option(help="With `convolution`: texels along a side of the kernel.")] = 3,
+    depthwise: Annotated[
+        bool, typer.Option("--depthwise", help="With `convolution`: a kernel for each channel by itself.")
+    ] = False,
     steps: Annotated[
         int | None, typer.Option(help="Steps of the optimisation that `quality` is of. Default: the case's.")
     ] = None,
@@ -128,6 +136,7 @@ def bench(
         case=case if predicted is None else predicted, views=views, size=size, texture_size=texture_size,
         texture_gradient=texture_gradient, peels=peels, form=form, radius_px=radius_px, target=target, mesh=mesh,
         profile=profile, device=device, peer=peer, steps=steps, batches=batches, cold=cold, json_file=json_file,
+        channels=channels, kernel=kernel, depthwise=depthwise,
     )  # fmt: skip
     if predicted is None:
         run_bench(request)

@@ -194,6 +194,23 @@ def test_a_peer_does_the_same_task(device: Device, mesh: Path, tmp_path: Path):
     assert result["peers"]["deodr"]["step_ms"] > 0 and result["peers"]["deodr"]["quality"]["iou"] > 0.5
 
 
+@pytest.mark.vk
+@pytest.mark.parametrize("case, peer", [("convolution", "torch"), ("matmul", "torch"), ("matmul", "numpy")])
+def test_contractions_of_peers_are_the_same(device: Device, case: str, peer: str):
+    pytest.importorskip(peer)
+    request = Request.parse(
+        case, views=2, size="12", texture_size=None, texture_gradient=None, form=None, mesh=None, device=None, steps=3,
+        batches=1, target=None, profile=None, peer=peer, cold=False, json_file=None, peels=1, radius_px=2.0, channels=3,
+    )  # fmt: skip
+    (trial,) = CASES_OF[case](request, without_values)
+    rival = trial.work.peers[peer]()
+    rival.run(3)
+    with trial.engine(device) as engine:
+        engine.step(3)
+        found = engine.recv(trial.work.others[0])
+    np.testing.assert_allclose(np.squeeze(found), np.squeeze(rival.positions()), rtol=1e-5, atol=1e-6)
+
+
 def test_runs_take_turns():
     calls = []
     a, b, c = (lambda n, name=name: calls.append((name, n)) for name in "abc")

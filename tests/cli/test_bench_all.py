@@ -9,6 +9,7 @@ import pytest
 from command_line import refuses, run
 
 from dressi.cli.bench.names import CASES
+from dressi.cli.bench.request import RIVALS
 from dressi.cli.bench.request import DEFAULTS, Request
 from dressi.cli.bench.suite.folder import Processor
 from dressi.cli.bench.suite.units import units
@@ -71,7 +72,7 @@ def test_every_case_has_its_parts():
     assert len({unit.name for unit in found}) == len(found)
     requests = [unit.request() for unit in found]
     assert all(request.device == "all" and request.batches <= 31 for request in requests)
-    assert {request.case for request in requests if request.peer} == {"silhouette", "table4"}
+    assert {request.case for request in requests if request.peer} == set(RIVALS)
     assert sum(len(r.sizes) * len(r.models) * len(r.textures) for r in requests) == len(found)
 
 

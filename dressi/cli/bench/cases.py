@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from dressi.cli.bench.contractions import convolution, product
 from dressi.cli.bench.materials import environment, material, roughness, shading
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.targets import Targets
@@ -67,6 +68,16 @@ def _phases(request: Request, targets: Targets) -> Iterator[tuple[str, Work]]:
                 yield "texture", texture(model, size, texels, request, targets)
 
 
+def _contracted(make: Callable[..., Work]) -> MakeTrials:
+    """The trials of a contraction: sizes."""
+
+    def trials(request: Request, targets: Targets) -> Iterator[Trial]:
+        for size in request.sizes:
+            yield Trial(make(size, request))
+
+    return trials
+
+
 def _table2(request: Request, targets: Targets) -> Iterator[Trial]:
     """Every profile: what its limits and its device model make of the graph, and the time of that plan on this device."""
     names = PROFILES if request.profile is None else (request.profile,)
@@ -122,4 +133,6 @@ CASES: dict[str, MakeTrials] = {
     "shading": _shaded(shading),
     "material": _shaded(material),
     "environment": _shaded(environment),
+    "convolution": _contracted(convolution),
+    "matmul": _contracted(product),
 }

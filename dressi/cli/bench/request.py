@@ -15,11 +15,15 @@ from dressi.render.surface.texturing import GRADIENTS
 from dressi.vk.plan.limits import profile
 
 TARGETS = ("hard", "soft")
-PEERS = ("deodr",)
 MOST_PIXELS = 1 << 28
 """Of the views of one case together; more do not fit into the memory of most machines."""
-RIVALLED = ("silhouette", "table4")
-"""Cases that peers can do."""
+RIVALS = {
+    "silhouette": ("deodr",),
+    "table4": ("deodr",),
+    "convolution": ("torch",),
+    "matmul": ("numpy", "torch"),
+}
+"""The peers of the cases that have any; the first are those of ``bench all``."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ DEFAULTS = {
     "shading": Defaults((512,), (512,)),
     "material": Defaults(textures=(512,), views=6),
     "environment": Defaults((192,), views=4),
+    "convolution": Defaults(views=4),
+    "matmul": Defaults((1024,)),
 }
 
 
@@ -80,9 +86,13 @@ class Request:
     batches: int
     cold: bool
     json_file: Path | None
+    channels: int = 16
+    kernel: int = 3
+    depthwise: bool = False
 
     def __post_init__(self) -> None:
         counts = {"--views": self.views, "--steps": self.steps, "--batches": self.batches}
+        counts |= {"--channels": self.channels, "--kernel": self.kernel}
         for name, value in counts.items():
             if value < 1:
                 raise InputError(f"{name} {value} leaves nothing to measure; give at least 1")
@@ -102,10 +112,12 @@ class Request:
             )
         if self.target not in TARGETS:
             raise InputError(f"--target {self.target!r} is unknown; there are {', '.join(TARGETS)}")
-        if self.peer is not None and self.peer not in PEERS:
-            raise InputError(f"--peer {self.peer!r} is unknown; there is {', '.join(PEERS)}")
-        if self.peer is not None and self.case not in RIVALLED:
-            raise InputError(f"--peer runs beside {' and '.join(RIVALLED)} only; drop it for {self.case}")
+        peers = sorted({name for names in RIVALS.values() for name in names})
+        if self.peer is not None and self.peer not in peers:
+            raise InputError(f"--peer {self.peer!r} is unknown; there are {', '.join(peers)}")
+        if self.peer is not None and self.peer not in RIVALS.get(self.case, ()):
+            others = " and ".join(case for case, names in RIVALS.items() if self.peer in names)
+            raise InputError(f"--peer {self.peer} runs beside {others} only; drop it for {self.case}")
         if self.gradient not in GRADIENTS:
             raise InputError(
                 f"--texture-gradient {self.gradient!r} is unknown; there are {', '.join(GRADIENTS)}"

@@ -98,6 +98,9 @@ def _parts(result: dict[str, Any]) -> list[str]:
     parts.append("x".join(map(str, settings["size"])))
     if "texture_size" in settings:
         parts += [f"texture {settings['texture_size']}", f"{settings['texture_gradient']} gradient"]
+    elif "channels" in settings:
+        kind = "depthwise, " if settings["depthwise"] else ""
+        parts.append(f"{kind}{settings['channels']} channels, kernel {settings['kernel']}")
     elif "form" in settings:
         parts.append(f"{settings['form']} form, r {settings['radius_px']:g} px")
         parts.append(f"{settings['target']} target")

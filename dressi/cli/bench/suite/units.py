@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dressi.cli.bench.names import CASES
-from dressi.cli.bench.request import DEFAULTS, PEERS, RIVALLED, Request
+from dressi.cli.bench.request import DEFAULTS, RIVALS, Request
 
 BATCHES = 31
 """Most timed batches of a case, where the user asks for no other number."""
@@ -53,7 +53,7 @@ def _units_of(case: str, given: dict[str, Any]) -> Iterator[Unit]:
     options["device"] = given["device"] or "all"
     options["batches"] = given["batches"] or min(usual.batches, BATCHES)
     # Rivals that are not installed are a remark in the results.
-    options["peer"] = PEERS[0] if case in RIVALLED else None
+    options["peer"] = next(iter(RIVALS.get(case, ())), None)
     sizes = _parts(given["size"], usual.sizes)
     textures = _parts(given["texture_size"], usual.textures)
     meshes = _parts(given["mesh"], usual.meshes)
