@@ -31,6 +31,34 @@ def convolved(p: Pool) -> Variable:
 
 
 @contraction
+def mixed(p: Pool) -> Variable:
+    """A layer of a network: some channels from those there are."""
+    x = p.float(FLOAT)
+    kernel = p.among([(1, 1), (3, 3), (2, 1)])
+    weight = p.leaf(FLOAT, kernel, int(p.rng.integers(1, 4)), channels=x.channels, parameter=p.chance(0.5))
+    return F.correlate(
+        x, weight * 0.4, border=p.among([None, "zero", "mirror"]), stride=int(p.among([1, 1, 2]))
+    )
+
+
+@contraction
+def channels(p: Pool) -> Variable:
+    x = p.float(FLOAT, VEC2, VEC3)
+    y = p.float(x.vtype, like=x)
+    k = int(p.rng.integers(x.channels))
+    kinds = [
+        lambda: F.channel(x, k),
+        lambda: F.channels(x, k, x.channels - k),
+        lambda: F.concatenate_channels(x, y if (y.size, y.batch) == (x.size, x.batch) else x * 0.5),
+        lambda: F.to_channels(x),
+        lambda: F.from_channels(x if x.channels > 1 else F.concatenate_channels(x, x * 0.5)),
+        lambda: F.max(x, "c") if p.chance(0.5) else F.sum(x, "c") * 0.5,
+        lambda: F.expand(F.channel(x, k), channels=p.channels) * 0.8,
+    ]
+    return p.among(kinds)()
+
+
+@contraction
 def pooled(p: Pool) -> Variable:
     x = p.float(FLOAT)
     if min(x.size) < 2:

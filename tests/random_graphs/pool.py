@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dressi.ad.evaluate import coordinates, values_at
+from dressi.ad.evaluate import coordinates, values_at, with_tiles
 from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, VType
+from dressi.ad.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
 
 from .coverage import F
 
@@ -28,8 +28,8 @@ class Refused(Exception):
 class Pool:
     """``values`` of floats and ``ints`` of indices, over domains that mostly broadcast to (size, batch)."""
 
-    def __init__(self, rng: np.random.Generator):
-        self.rng = rng
+    def __init__(self, rng: np.random.Generator, channels: int = 1):
+        self.rng, self.channels = rng, channels
         self.size = tuple(int(n) for n in self.among([(7, 5), (5, 3), (9, 1), (1, 6), (16, 12), (33, 18)]))
         self.batch = int(self.among([1, 1, 2, 3]))
         self.values: list[Variable] = []
@@ -55,14 +55,16 @@ class Pool:
         return self.among([full, full, ((w, h), 1), ((1, 1), 1), ((1, 1), n), ((w, 1), 1), ((1, h), n)])
 
     # ---- leaves
-    def leaf(self, vtype: VType, size, batch: int, low=-1.0, high=1.0, parameter=False) -> Variable:
-        shape = (batch, size[1], size[0], *vtype.shape)
+    def leaf(
+        self, vtype: VType, size, batch: int, low=-1.0, high=1.0, parameter=False, channels=1
+    ) -> Variable:
+        shape = Variable(vtype, size, batch, channels=channels).shape
         if vtype.is_int:
             data = self.rng.integers(int(low), int(high), shape)
         else:
             data = self.rng.uniform(low, high, shape).astype(np.float32)
         kind = "parameter" if parameter else "leaf"
-        v = Variable(vtype, size, batch, data=data, name=f"{kind}{len(self.leaves)}")
+        v = Variable(vtype, size, batch, channels=channels, data=data, name=f"{kind}{len(self.leaves)}")
         self.leaves.append(v)
         if parameter:
             self.parameters.append(v)
@@ -103,7 +105,7 @@ class Pool:
         """An INT of a domain that broadcasts with ``like``, most of it inside of a table."""
         found = [v for v in self.ints if v.vtype is INT and (like is None or broadcasts(v, like))]
         if not found or self.chance(0.3):
-            size, batch = like.domain if like is not None else self.domain()
+            size, batch = (like.size, like.batch) if like is not None else self.domain()
             kind = self.rng.integers(4)
             if kind == 0:
                 return F.linear_index(size, batch)
@@ -141,7 +143,7 @@ class Pool:
                 stack.pop()
             elif f is None:
                 assert x.data is not None
-                data = np.asarray(x.data, np.int64 if x.vtype.is_int else np.float64)
+                data = np.asarray(x.data, np.int64 if x.vtype.is_int else np.float64).reshape(x.tiled)
                 moved = (
                     data if x.vtype.is_int else data * (1 + PERTURBED * self.rng.uniform(-1, 1, data.shape))
                 )
@@ -149,24 +151,28 @@ class Pool:
             elif missing := [y for y in f.inputs if y not in self._known]:
                 stack.extend(missing)
             else:
-                at = coordinates(f.working_domain)
+                at, own = coordinates(f.working_domain), f.working_domain
+                found = []
                 with np.errstate(all="ignore"):
-                    self._known[x] = tuple(
-                        np.broadcast_to(
-                            values_at(f, at, [self._known[y][k] for y in f.inputs], dtype), x.shape
-                        )
-                        for k, dtype in enumerate((np.float64, np.float64, np.float32))
-                    )
+                    for k, dtype in enumerate((np.float64, np.float64, np.float32)):
+                        inputs = [
+                            with_tiles(self._known[y][k], y, own)
+                            if a is Access.SAME_PIXEL
+                            else self._known[y][k]
+                            for y, a in zip(f.inputs, f.access, strict=True)
+                        ]
+                        found.append(np.broadcast_to(values_at(f, at, inputs, dtype), x.tiled))
+                self._known[x] = tuple(found)
         return self._known[v]
 
     def add(self, v: Variable) -> None:
         """Takes a value in. Raises Refused when it is not steady or too large an image."""
-        (width, height), batch, _ = v.domain
-        if width * height * batch * v.vtype.components > 40_000 or not self.steady(v):
+        (width, height), tiles, _ = v.domain
+        if width * height * tiles * v.vtype.components > 40_000 or not self.steady(v):
             raise Refused
         (self.ints if v.vtype.is_int else self.values).append(v)
 
 
 def broadcasts(a: Variable, b: Variable) -> bool:
-    pairs = zip((*a.size, a.batch), (*b.size, b.batch), strict=True)
+    pairs = zip((*a.size, a.batch, a.channels), (*b.size, b.batch, b.channels), strict=True)
     return all(n == m or 1 in (n, m) for n, m in pairs)

@@ -64,7 +64,7 @@ def padded(p: Pool) -> Variable:
 @stencil
 def cut(p: Pool) -> Variable:
     x = p.float()
-    (w, h), _ = x.domain[:2]
+    w, h = x.size
     x0, y0 = int(p.rng.integers(w)), int(p.rng.integers(h))
     return F.crop(x, x0, y0, (int(p.rng.integers(1, w - x0 + 1)), int(p.rng.integers(1, h - y0 + 1))))
 
@@ -78,7 +78,7 @@ def turned(p: Pool) -> Variable:
 @stencil
 def strided(p: Pool) -> Variable:
     x = p.float()
-    (w, h), _ = x.domain[:2]
+    w, h = x.size
     step = (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 4)))
     first = (int(p.rng.integers(min(w, 3))), int(p.rng.integers(min(h, 3))))
     size = (int(p.rng.integers(1, 2 * w)), int(p.rng.integers(1, 2 * h)))
@@ -101,7 +101,7 @@ def pointwise(p: Pool) -> Variable:
 @stencil
 def reduced(p: Pool) -> Variable:
     x = p.float()
-    axes = p.among(["x", "y", "n", "xy"])
+    axes = p.among(["x", "y", "n", "xy", "c"])
     return p.among([F.mean, F.sum])(x, axes) * 0.5
 
 
@@ -163,9 +163,10 @@ def picked(p: Pool) -> Variable:
 def random_stencils(seed: int, count: int | None = None) -> tuple[Program, int]:
     """A program of about ``count`` reads with its gradients, and how many steps to run. Equal arguments give equal programs."""
     rng = np.random.default_rng(seed)
-    p = Pool(rng)
+    p = Pool(rng, channels=int(rng.choice((1, 1, 2, 3, 5))))
     for k in range(2):
-        p.add(p.leaf(FLOAT if k == 0 else p.among([FLOAT, VEC2, VEC3]), p.size, p.batch, parameter=True))
+        vtype, channels = FLOAT if k == 0 else p.among([FLOAT, VEC2, VEC3]), p.among([1, p.channels])
+        p.add(p.leaf(vtype, p.size, p.batch, parameter=True, channels=channels))
     count, made, tried = count or int(rng.integers(2, 7)), 0, 0
     while made < count and tried < 12 * count:
         tried += 1

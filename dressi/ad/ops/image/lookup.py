@@ -54,10 +54,12 @@ class Lookup(PixelFunction):
             raise self.fail(f"the index must be INT (row by row) or IVEC2 (texel); use F.to_int{_FEW}")
         if table.count is not None and index.vtype is IVEC2 and index.is_leaf and index.size == (1, 1):
             raise self.fail(f"the table is a list, and its index INT{_FEW}")
-        several = {(x.tiles, x.channels) for x in (index, table) if x.tiles > 1}
-        if len(several) > 1:
-            raise self.fail("batches and channels of table and index must be equal or 1; use F.take")
-        return table.vtype, Domain(index.size, *(several.pop() if several else (1, 1)))
+        domain = index.domain
+        if table.tiles > 1:
+            domain = table.domain._replace(size=index.size)
+            if broadcast([domain, index.domain]) != domain:
+                raise self.fail("batches and channels of table and index must be equal or 1; use F.take")
+        return table.vtype, domain
 
     @cached_property
     def glsl(self) -> str:
@@ -92,7 +94,7 @@ class Lookup(PixelFunction):
         table, index = self.inputs
         if i == 1 or table.vtype.is_int:
             return None
-        return scatter_add(gy, index, table.size, table.tiles)
+        return scatter_add(gy, index, table.size, table.batch, channels=table.channels)
 
     def jvp(self, tangents):
         tangent = tangents[0]
@@ -125,12 +127,11 @@ class Scatter(ScatterFunction):
         if bound.vtype is not FLOAT or bound.domain != Domain((1, 1), 1):
             raise self.fail("the bound must be FLOAT 1x1, batch 1; use F.max(F.abs(values))")
         source = self.source
-        if source.channels > 1 and self.table.tiles > 1:
+        if self.table.tiles > 1 and self.table != source._replace(size=self.table.size):
             raise self.fail(
-                "has values with channels; take these apart with F.channel, or use a table of batch 1"
+                f"a table of batch {self.table.batch} and {self.table.channels} channels cannot take values of batch"
+                f" {source.batch} and {source.channels} channels"
             )
-        if self.table.tiles not in (1, source.tiles):
-            raise self.fail(f"a table of batch {self.table.tiles} cannot take values of batch {source.tiles}")
         return vtypes.pop(), self.table
 
     def _gathered(self, x: tuple[np.ndarray, ...]):
@@ -159,7 +160,7 @@ class ScatterAdd(Scatter):
         return (0, *range(2, len(self.inputs), 2))
 
     def eval(self, *x):
-        shape = self.output.shape
+        shape = self.output.tiled
         count = int(np.prod(shape[:3]))
         total = np.zeros((count, self.output.vtype.components))
         for where, values in self._gathered(x):
@@ -183,7 +184,9 @@ class ScatterAdd(Scatter):
         for (_, index), tangent in zip(self.pairs, tangents[1::2], strict=True):
             if tangent is not None:
                 tangent = _at_source(tangent, [index], self.source)
-                term = scatter_add(tangent, index, self.table.size, self.table.tiles)
+                term = scatter_add(
+                    tangent, index, self.table.size, self.table.batch, channels=self.table.channels
+                )
                 total = term if total is None else total + term
         return total
 
@@ -202,10 +205,10 @@ class ScatterMax(Scatter):
         return vtype, table
 
     def eval(self, *x):
-        table = np.full(int(np.prod(self.output.shape)), -1, np.int64)
+        table = np.full(int(np.prod(self.output.tiled)), -1, np.int64)
         for where, values in self._gathered(x):
             np.maximum.at(table, where, values[:, 0])
-        return table.reshape(self.output.shape)
+        return table.reshape(self.output.tiled)
 
 
 def with_pairs(f: ScatterFunction, pairs: Sequence[tuple[Variable, Variable]]) -> Variable:
@@ -258,13 +261,18 @@ def _gathered(lookup: Lookup) -> Variable | None:
 
 
 def scatter_add(
-    values: Variable, index: Like, size: Size, batch: int = 1, bound: Variable | float | None = None
+    values: Variable,
+    index: Like,
+    size: Size,
+    batch: int = 1,
+    bound: Variable | float | None = None,
+    channels: int = 1,
 ) -> Variable:
     """Adds each value at its index into a table of zeros; indices outside of it are ignored.
 
     values: FLOAT, VECn or MATn. index: INT (row by row) or IVEC2, as in ``lookup``; values and index broadcast. size, batch:
     of the table. With ``batch`` 1 all tiles add into one table, otherwise ``batch`` is that of the values and each tile has
-    its own table. bound: FLOAT of one texel, at least the largest absolute value, the scale of the fixed-point sums. By
+    its own table, and so has each channel: ``channels`` is 1, or that of the values. bound: FLOAT of one texel, at least the largest absolute value, the scale of the fixed-point sums. By
     default it is computed for large tables; small tables hold sums of every magnitude (a bound of infinity). The result has the
     type of the values. Differentiable in the values. Raises GraphError.
 
@@ -279,7 +287,7 @@ def scatter_add(
             size[0] * size[1] * values.vtype.components
         )  # of one tile, so that the number of views does not change the plan
         bound = np.inf if entries <= UNBOUNDED_SCALARS else max_texel(max_component(abs(values)))
-    return ScatterAdd(domain_of(size, batch), *operands(bound), values, index).output
+    return ScatterAdd(domain_of(size, batch, channels), *operands(bound), values, index).output
 
 
 def scatter_max(values: Variable, index: Like, size: Size, batch: int = 1) -> Variable:

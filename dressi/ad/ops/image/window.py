@@ -111,7 +111,10 @@ class WindowExtreme(Windowed):
         texels = self._chosen()
         return _joined(
             x.vtype,
-            [scatter_add(component(gy, k), at, x.size, x.tiles) for k, at in enumerate(texels)],
+            [
+                scatter_add(component(gy, k), at, x.size, x.batch, channels=x.channels)
+                for k, at in enumerate(texels)
+            ],
         )
 
     def jvp(self, tangents):

@@ -196,7 +196,8 @@ def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variabl
         return None
     gathers, others = [], []
     for value, index in f.pairs:
-        known = _longest(index, f, moving)
+        broadcasts = {value.tiles, index.tiles} <= {1, f.source.tiles}
+        known = _longest(index, f, moving) if broadcasts else None
         # Views share a table, and do not count: a plan for many has the passes of a plan for one.
         if known is None or not _pays(known[0], model) or known[1] > MOST:
             others.append((value, index))
