@@ -18,7 +18,7 @@ from dressi.errors import InputError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED
 from dressi.vk.plan.lowering import inverse_lists
-from dressi.vk.plan.lowering.inverse_lists import Gather, InverseList, gather_at_lists
+from dressi.vk.plan.lowering.inverse_lists import ListGather, InverseList, gather_at_lists
 from dressi.vk.plan.model.records import CPU, RECORDS
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.executor import VulkanExecutor
@@ -31,7 +31,7 @@ def gathered(program: Program, model=CPU, options=DEFAULT, changing=frozenset())
 
 
 def gathers(program: Program) -> int:
-    return sum(isinstance(f, Gather) for f in program.functions)
+    return sum(isinstance(f, ListGather) for f in program.functions)
 
 
 def added(vtype, values, index, table, rng) -> tuple[Variable, Variable]:

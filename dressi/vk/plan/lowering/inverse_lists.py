@@ -92,7 +92,7 @@ def lengths(texels: np.ndarray, table: Domain) -> np.ndarray:
     return np.stack([np.bincount(row, minlength=count + 1)[:-1] for row in texels])
 
 
-class Gather(PixelFunction):
+class ListGather(PixelFunction):
     """Inputs (values, ranges, entries): the sum of the values that the inverse lists name, compensated as ``F.sum``.
 
     Equal to ``scatter_add`` by the indices of the lists. Made by the planner, after all derivatives.
@@ -203,7 +203,7 @@ def _gathered(f: ScatterFunction, model: DeviceModel, moving: Leaves) -> Variabl
             others.append((value, index))
             continue
         ranges, entries = (InverseList(index, f.table, f.source, part) for part in ("ranges", "entries"))
-        gather = Gather(value, ranges, entries, table=f.table, source=f.source, longest=known[1])
+        gather = ListGather(value, ranges, entries, table=f.table, source=f.source, longest=known[1])
         gathers.append(gather.output)
     if not gathers:
         return None
