@@ -9,8 +9,7 @@ import pytest
 from command_line import refuses, run
 
 from dressi.cli.bench.names import CASES
-from dressi.cli.bench.request import RIVALS
-from dressi.cli.bench.request import DEFAULTS, Request
+from dressi.cli.bench.request import DEFAULTS, RIVALS, Request
 from dressi.cli.bench.suite.folder import Processor
 from dressi.cli.bench.suite.units import units
 from dressi.errors import DeviceError, NoDriverError

@@ -62,6 +62,27 @@ def test_what_is_one_to_one_has_a_gather_as_transpose(make):
     assert isinstance(back, Gather) and not back.transposed
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: F.repeat(x, (20, 1)).creator.transpose(long()).creator,
+        lambda x: F.resize(long(), (40, 3), "area").creator,
+        lambda x: F.shift(x, 30, 0).creator.transpose(x).creator,
+        lambda x: F.pad(x, 30, 0, 20, 1, "clamp").creator.transpose(long(90, 4)).creator,
+    ],
+)
+def test_partial_sums_keep_channels(make):
+    f = make(long(40))
+    short = f.shortened(4)
+    assert short.domain == f.output.domain and short.channels == 3
+    assert np.allclose(*evaluate([short, f.output]))
+
+
+def long(width=800, height=3):
+    values = np.random.default_rng(1).normal(size=(2, 3, height, width))
+    return Variable(FLOAT, (width, height), 2, channels=3, data=values)
+
+
 def kinds(v: Variable) -> set[type]:
     return {type(f) for f in topological_order([v])}
 

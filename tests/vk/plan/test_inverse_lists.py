@@ -18,7 +18,7 @@ from dressi.errors import InputError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import UNBOUNDED
 from dressi.vk.plan.lowering import inverse_lists
-from dressi.vk.plan.lowering.inverse_lists import ListGather, InverseList, gather_at_lists
+from dressi.vk.plan.lowering.inverse_lists import InverseList, ListGather, gather_at_lists
 from dressi.vk.plan.model.records import CPU, RECORDS
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.run.executor import VulkanExecutor

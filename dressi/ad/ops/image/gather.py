@@ -99,7 +99,7 @@ class Gather(Fetching):
             return None
         if len(axes) == 1:
             partial = Gather(x, self.map, self.domain, True, most)
-            return sum_of_parts(partial.output, partial.parts)
+            return sum_of_parts(partial.output, partial.parts, self.whole.channels)
         if self.map.x.axes == (3,) and self.map.y.axes == (2,):
             across = x.domain._replace(size=(self.domain.size[0], x.size[1]))
             first = Gather(x, IndexMap.of(x=self.map.x, border=self.map.border), across, True).output

@@ -178,7 +178,7 @@ class Resize(Fetching):
             first = Resize(x, (self.size[0], x.size[1]), self.filter, self.transposed).output
             return Resize(first, self.size, self.filter, self.transposed).output
         partial = Resize(x, self.size, self.filter, self.transposed, most)
-        return sum_of_parts(partial.output, partial.parts)
+        return sum_of_parts(partial.output, partial.parts, x.channels)
 
     def evaluate(self, at, x):
         (width_in, height_in), (width_out, height_out) = self.inputs[0].size, self.size

@@ -33,19 +33,19 @@ def with_extent(domain: Domain, axis: str, extent: int) -> Domain:
 class Segments(ReduceFunction):
     """A reduction of each segment of its axis: texel s of the output reduces texels s * length to (s + 1) * length - 1.
 
-    whole: the reduction of the whole axis, whose snippet runs over one segment.  The last segment may be shorter. Made by
-    the planner, after all derivatives.
+    whole: the reduction of the whole axis, whose snippet runs over one segment.  The last segment may be shorter. channels: of
+    the output where the tiles of the input are parts of tiles, else 0. Made by the planner, after all derivatives.
 
         sum, length 4:   1 2 3 4 5 6  ->  10 11
     """
 
-    fields = ("whole", "length")
+    fields = ("whole", "length", "channels")
     no_derivative = "is made when a plan is built; take derivatives of the whole reduction"
     whole: ReduceFunction
     length: int
 
-    def __init__(self, whole: ReduceFunction, length: int):
-        self.whole, self.length = whole, length
+    def __init__(self, whole: ReduceFunction, length: int, channels: int = 0):
+        self.whole, self.length, self.channels = whole, length, channels
         super().__init__(*whole.inputs)
 
     @property
@@ -54,7 +54,7 @@ class Segments(ReduceFunction):
 
     @property
     def identity(self):
-        return (type(self), self.whole.identity, self.length)
+        return (type(self), self.whole.identity, self.length, self.channels)
 
     @cached_property
     def access(self):
@@ -75,7 +75,8 @@ class Segments(ReduceFunction):
     def infer(self):
         domain = self.inputs[0].domain
         count = -(-extent_along(domain, self.axis) // self.length)
-        return self.whole.output.vtype, with_extent(domain, self.axis, count)
+        found = with_extent(domain, self.axis, count)
+        return self.whole.output.vtype, found._replace(channels=self.channels or found.channels)
 
     @property
     def segment_start(self) -> str:
@@ -217,6 +218,6 @@ def reduction_tree(whole: ReduceFunction, most: int) -> Variable | None:
     return whole.output
 
 
-def sum_of_parts(partial: Variable, parts: int) -> Variable:
-    """The sums of every ``parts`` consecutive tiles."""
-    return Segments(Sum(partial, "n"), parts).output
+def sum_of_parts(partial: Variable, parts: int, channels: int = 1) -> Variable:
+    """The sums of every ``parts`` consecutive tiles, as images of so many channels."""
+    return Segments(Sum(partial, "n"), parts, channels).output
