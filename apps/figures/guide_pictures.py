@@ -5,6 +5,8 @@
 forms.png: a column a form. Above: the coverage of a torus with a radius of 6 pixels. Below: its
 derivative along a shift of the torus to the right, red where coverage grows, blue where it shrinks, white where nothing moves.
 shadows.png: a torus over a floor without a shadow, with the filter of 3 texels, with that of 8.
+stencils.png: a picture; the same blurred by a kernel of 9 x 9 that nothing else knows; that kernel, and what 20 and 600 steps
+of Adam find of it, in colours from 0 to its largest weight.
 viewer.png: the window on an optimisation that turns a sphere into a pear.
 """
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from dressi import DressiAD, F, Variable, adam, evaluate
 from dressi.ad.transform.gradient import jvp
+from dressi.ad.types import FLOAT, VEC3
 from dressi.render import (
     Camera,
     DirectionalLight,
@@ -69,6 +72,34 @@ def shadows(size: int) -> np.ndarray:
     return _beside([np.clip(image, 0, 1) for image in drawn])
 
 
+def stencils(size: int) -> np.ndarray:
+    """(size, columns, 3) linear."""
+    view = Camera.perspective(40, (size, size), (0.0, 2.8, 4.0), (0, 0, 0))
+    drawn = render(primitives.torus(), view, light=DirectionalLight((1, 2, 1)), samples=2).colour
+    speckles = np.random.default_rng(0).uniform(0.2, 1.0, (-(-size // 4),) * 2)
+    drawn = drawn * np.kron(speckles, np.ones((4, 4)))[:size, :size, None]
+    picture = Variable.of(drawn, VEC3)
+    row, column = np.mgrid[-4:5, -4:5]
+    hidden = np.exp(-((row - column) ** 2) / 2.0 - (row + column) ** 2 / 40.0)
+    hidden /= hidden.sum()
+    target = evaluate(F.correlate(picture, Variable.of(hidden, FLOAT), border="clamp"))
+    kernel = Variable.of(np.zeros((9, 9)), FLOAT, name="kernel")
+    error = F.correlate(picture, kernel, border="clamp") - Variable.of(target[0], VEC3)
+    found = []
+    with DressiAD() as ad:
+        ad.set_loss(F.mean(F.sum_components(F.square(error))))
+        ad.set_optimizer(adam(0.004), [kernel])
+        for steps in (20, 580):
+            ad.step(steps)
+            found.append(ad.recv(kernel).reshape(9, 9))
+    columns = [drawn, target[0]]
+    for weights in (hidden, *found):
+        level = np.clip(weights / hidden.max(), 0, 1)
+        large = np.kron(level, np.ones((-(-size // 9),) * 2))[:size, :size]
+        columns.append(np.repeat(srgb_to_linear(large)[..., None], 3, -1))
+    return _beside([np.clip(image, 0, 1) for image in columns])
+
+
 def viewer(size: int) -> np.ndarray:
     """(2 * size, 4 * size, 3) linear."""
     sphere, cameras = primitives.octasphere(3, 0.6), ring((0, 0, 0), 1.0, 8, (64, 64))
@@ -104,7 +135,7 @@ def main() -> None:
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    for name, draw in {"forms": forms, "shadows": shadows, "viewer": viewer}.items():
+    for name, draw in {"forms": forms, "shadows": shadows, "stencils": stencils, "viewer": viewer}.items():
         save_png(given.out / f"{name}.png", draw(given.size))
 
 

@@ -109,7 +109,7 @@ def test_handles_stay_the_same_until_the_end(viewer):
         for exported, received in ((alone, ad.recv(matrix)), (inverse, ad.recv("inverse"))):
             planes = viewer.copy(exported)
             read = from_planes(
-                Variable(exported.vtype, exported.size, exported.batch, channels=exported.channels),
+                Variable(exported.vtype, exported.size, exported.batch),
                 planes,
                 own.limits.tiling(matrix),
             )
