@@ -292,9 +292,9 @@ class Swapchain:
 
 
 def _check(image: ExportedImage, device: Device) -> None:
-    if image.vtype not in (VEC3, VEC4) or image.tiles != 1:
+    if image.vtype not in (VEC3, VEC4) or image.batch != 1:
         raise GraphError(
-            f"a picture in a window is a VEC3 or VEC4 of one tile, not {image.tiles} of {image.vtype}; take one of "
+            f"a picture in a window is a VEC3 or VEC4 of one tile, not {image.batch} of {image.vtype}; take one of "
             "them, or make colours of it first"
         )
     if image.queue != int(device.vk.ffi.cast("uintptr_t", device.queue)):
