@@ -91,30 +91,3 @@ def contracted(p: Pool) -> Variable:
 def hinted(p: Pool) -> Variable:
     x = p.float()
     return p.among([F.store, F.recompute])(x * 0.9)
-
-
-@contraction
-def with_channels(p: Pool) -> Variable:
-    x = p.float(VEC2, VEC3)
-    planes = F.to_channels(x)
-    n = planes.channels
-    size = (int(p.rng.integers(1, 4)), int(p.rng.integers(1, 3)))
-    many = int(p.rng.integers(2, 5))
-    weight = F.to_channels(p.leaf(x.vtype, size, many, parameter=p.chance(0.5))) * 0.4
-    y = p.among(
-        [
-            lambda: F.correlate(planes, weight, border=p.among(["zero", "clamp", "mirror"])),
-            lambda: planes * F.channel(planes, int(p.rng.integers(-n, n))),
-            lambda: F.concatenate_channels(planes, F.exp(-F.square(F.channels(planes, 1, n - 1)))),
-            lambda: F.shift(planes, 1, -1) - F.mean(planes, p.among(["c", "n", "xy", "cn"])),
-            lambda: F.maximum(planes, F.max(planes, "c") * 0.5),
-            lambda: F.expand(F.mean(planes, "c"), channels=n) * planes,
-        ]
-    )()
-    return p.among(
-        [
-            lambda: F.sum(y, "c") * 0.3,
-            lambda: F.from_channels(F.channels(y, 0, 2)),
-            lambda: F.channel(y, 0) if y.channels > 1 else y,
-        ]
-    )()
