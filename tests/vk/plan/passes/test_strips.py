@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from examples import EXAMPLES
 
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction
@@ -165,3 +166,22 @@ def test_a_block_loads_what_its_entries_share():
     assert f.loads == (18, 3) and f.layout.products == 36 and f.iterations == 1
     with patch.object(choose, "GAIN", 0.0):
         assert choose.tiled(whole, profile("lavapipe"), CPU) is None
+
+
+SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("model", MODELS)
+def test_every_example(device, always, monkeypatch, model):
+    """All forms of indices, guards and bodies by strips, whose lanes may be few."""
+    monkeypatch.setattr(choose, "LEAST_LANES", 1)
+    program = Program({f"example {k}": v for k, v in enumerate(SAMPLES)})
+    with VulkanExecutor(program, device, cost=MODELS[model]) as run:
+        made = sum(isinstance(f, TiledContraction) for f in run.plan.program.functions)
+        assert made > len(SAMPLES) // 2
+        run.run()
+        run.wait()
+        for k, (v, expected) in enumerate(zip(SAMPLES, evaluate(SAMPLES), strict=True)):
+            error = np.abs(run.recv(v) - expected).max() / max(np.abs(expected).max(), 1e-30)
+            assert error < ROUNDINGS, (k, error / 2.0**-24)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 from .....ad.contract.contraction import ContractFunction
 from .....ad.contract.split import split
@@ -35,6 +36,8 @@ WORTH = 10.0
 """A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
 GAIN = 0.8
 """The part of the time that strips may take at most."""
+LONGEST = 1 << 14
+"""Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
 PARTS = (1, 4, 16, 64)
 """Parts that a long contraction may be split into, for each lane of a workgroup."""
 NARROW = 16
@@ -55,8 +58,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     """The value of a contraction by strips, None where that gains nothing or cannot be."""
     if not isinstance(f, ContractFunction) or f.combine != "add" or not suits(f):
         return None
-    views = shared_views(f)
-    plain = plain_seconds(f, views, model)
+    plain = plain_seconds(f, model)
     if plain < WORTH * (model.dispatch + model.barrier):
         return None
     best, made = GAIN * plain, None
@@ -67,8 +69,8 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
             texels = summed.size[0] * summed.size[1] * summed.tiles
             seconds += model.dispatch + model.barrier
             seconds += texels * math.prod(combined["reduced"]) / max(model.fetch_rate, model.image_load_rate)
-        if strips is not None and seconds / views < best:
-            best, made = seconds / views, (part, strips, combined)
+        if strips is not None and seconds < best:
+            best, made = seconds, (part, strips, combined)
     if made is None:
         return None
     part, strips, combined = made
@@ -87,19 +89,16 @@ def suits(f: ContractFunction) -> bool:
     return f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
 
 
-def shared_views(f: ContractFunction) -> int:
-    """Images of a batch that are worked on alike: one view and many have to plan alike."""
-    return math.prod(f.extents[a] for a in view_axes(f))
-
-
-def view_axes(f: ContractFunction) -> set[int]:
-    """The axes of these images: what has them has them as the number in the batch, and nothing else there."""
-    found = set()
-    for a in f.axes[0]:
+@lru_cache(maxsize=4)
+def view_axes(f: ContractFunction) -> frozenset[int]:
+    """The axes of images that are worked on alike, or summed over: what has them has them as the number in the batch, and nothing
+    else there. One view and many have to plan alike, so that they count as one."""
+    found = set[int]()
+    for a in (*f.axes[0], *f.reduced_axes):
         others = any(a in affine.axes for m in f.maps for affine in m.affines[1:])
         if not others and all(m.n == Affine.axis(a) for m in f.maps if a in m.axes):
             found.add(a)
-    return found
+    return frozenset(found)
 
 
 def divisions(
@@ -116,12 +115,13 @@ def divisions(
                 yield part, combined
 
 
-def plain_seconds(f: ContractFunction, views: int, model: DeviceModel) -> float:
+def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
     """By an invocation for each texel."""
-    texels = math.prod(f.shape) / views
+    views = view_axes(f)
+    terms = math.prod(e for a, e in enumerate(f.extents) if a not in views)
     load = 1 / max(model.fetch_rate, model.image_load_rate)
     term = len(f.inputs) * load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
-    return texels * f.terms * term
+    return terms * term
 
 
 def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tuple[float, Strips | None]:
@@ -130,15 +130,16 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
     lane = lane_axis(f)
     if lane is None:
         return math.inf, None
-    options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in view_axes(f)}
-    options |= {a: divisors(f.extents[a]) for a in f.reduced_axes}
+    views = view_axes(f)
+    options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in views}
+    options |= {a: divisors(f.extents[a]) for a in f.reduced_axes if a not in views}
     lanes = lanes_of(model)
     options[lane] = [k for k in (1, 2, 4, 8) if k * lanes <= max(f.extents[lane], lanes)]
     changes = [{axis: count} for axis, several in options.items() for count in several]
     pairs = [a | b for a, b in itertools.combinations(changes, 2) if a.keys() != b.keys()]
     memo: dict[object, int] = {}
     known: dict[tuple[int, ...], float] = {}
-    first = len(options) - len(f.reduced)
+    first = sum(a < f.reduced_axes.start for a in options)
     largest = model.accumulators // f.output.vtype.components
     straight = 2 * model.straight / term_operations(f)
     best, found = math.inf, dict.fromkeys(options, 1)
@@ -187,8 +188,9 @@ def lanes_of(model: DeviceModel) -> int:
 
 
 def lane_axis(f: ContractFunction) -> int | None:
-    """The axis of the columns that varies fastest, or of the rows where there are few columns."""
-    axes = [own[-1] for own in (f.axes[3], f.axes[2]) if own]
+    """The axis of the columns that varies fastest, or of the rows or channels where there are few columns."""
+    views = view_axes(f)
+    axes = [own[-1] for own in reversed(f.axes) if own and own[-1] not in views]
     return next((a for a in axes if f.extents[a] >= LEAST_LANES), None)
 
 
@@ -206,7 +208,11 @@ def divisors(extent: int) -> list[int]:
 def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, model: DeviceModel) -> float:
     """Expected seconds, infinity where a block is too large."""
     each = term_operations(f)
-    if layout.iterations > min(model.longest_walk, limits.max_loop_iterations // 2):
+    groups, iterations = one_view(layout)
+    busy = groups * layout.strips.lanes >= model.lanes
+    if iterations > (LONGEST if busy else min(model.longest_walk, LONGEST)):
+        return math.inf
+    if layout.iterations > limits.max_loop_iterations // 2:
         return math.inf
     packed = packs(f, layout, model)
     loads = sum(layout.distinct(k, axis) for k, axis in enumerate(packed))
@@ -217,11 +223,19 @@ def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, mod
     moved = sum(layout.bytes_of(k) for k in range(len(f.inputs))) / model.bandwidth
     added = SUM * layout.points * f.output.vtype.components
     block = loads * load + moved + (layout.products * each + added + LOOP) / model.compute_rate
-    one = layout.iterations * block + layout.points * store
-    work = model.rounds(layout.groups * layout.strips.lanes) * model.lanes * one
-    waiting = layout.iterations * model.fetch_latency
-    packing = sum(pack_seconds(f.inputs[k], model) for k, axis in enumerate(packed) if axis is not None)
+    one = iterations * block + layout.points * store
+    work = model.rounds(groups * layout.strips.lanes) * model.lanes * one
+    waiting = iterations * model.fetch_latency
+    packing = sum(pack_seconds(f, k, model) for k, axis in enumerate(packed) if axis is not None)
     return max(work, waiting) + packing
+
+
+def one_view(layout: Layout) -> tuple[int, int]:
+    """Workgroups and blocks of an invocation, for one view."""
+    f, views = layout.f, view_axes(layout.f)
+    parallel = math.prod(f.extents[a] for a in views if a < f.reduced_axes.start)
+    summed = math.prod(f.extents[a] for a in views if a >= f.reduced_axes.start)
+    return layout.groups // parallel, layout.iterations // summed
 
 
 def term_operations(f: ContractFunction) -> float:
@@ -238,14 +252,17 @@ def packs(f: ContractFunction, layout: Layout, model: DeviceModel) -> tuple[int 
         axis = layout.packable(k) if x.vtype is FLOAT else None
         if axis is not None:
             fewer = layout.distinct(k) - layout.distinct(k, axis)
-            saved = layout.groups * layout.strips.lanes * layout.iterations * fewer * load
-            axis = axis if saved > pack_seconds(x, model) else None
+            groups, iterations = one_view(layout)
+            saved = groups * layout.strips.lanes * iterations * fewer * load
+            axis = axis if saved > pack_seconds(f, k, model) else None
         found.append(axis)
     return tuple(found)
 
 
-def pack_seconds(x: Variable, model: DeviceModel) -> float:
-    """Of packing an operand."""
-    texels = math.prod(shape_of(x)) / PACKED
+def pack_seconds(f: ContractFunction, k: int, model: DeviceModel) -> float:
+    """Of packing an operand, one view of it."""
+    views = f.maps[k].n.axes
+    shape = shape_of(f.inputs[k])
+    texels = math.prod(shape[1:] if views and view_axes(f).issuperset(views) else shape) / PACKED
     each = PACKED / max(model.fetch_rate, model.image_load_rate) + 1 / model.image_store_rate
     return model.dispatch + model.barrier + texels * each

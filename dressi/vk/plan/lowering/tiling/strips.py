@@ -21,7 +21,10 @@ from ...substage import GROUP
 
 CHAIN = 32
 """Additions one after the other into one accumulator. Longer sums are sums of such sums."""
+LINE = 16
+"""Words that caches load together."""
 MOST_ROWS = 65535
+"""Workgroups along the second axis of a dispatch."""
 PACKED = 4
 """Neighbours in one texel of a ``Packed`` operand."""
 
@@ -30,8 +33,9 @@ class Strips(NamedTuple):
     """How a contraction is divided among invocations, its axes by their numbers.
 
     lane: the parallel axis along which neighbouring invocations are neighbours; of this axis an invocation takes every
-    ``lanes``-th entry, as many as are in a workgroup.  tile: of parallel axes, how many entries an invocation computes, in registers.  straight: of reduced
-    axes, how many entries are written one after the other in a block; the rest are loops around it.
+    ``lanes``-th entry, as many as are in a workgroup.  tile: of parallel axes, how many entries an invocation computes, in
+    registers.  straight: of reduced axes, how many entries are written one after the other in a block; the rest are loops
+    around it.
     """
 
     lane: int
@@ -196,8 +200,14 @@ class Layout:
     def bytes_of(self, k: int) -> float:
         """Bytes of an input that a block adds for each invocation: neighbours share what lies beside each other in a row,
         and all of them what does not depend on the lane."""
-        rows, lane = 1.0, self.strips.lane
-        for affine in self.f.maps[k].affines[:3]:
+        words, lane = float(self.f.inputs[k].vtype.components), self.strips.lane
+        affines = self.f.maps[k].affines[:3]
+        if any(lane in affine.axes for affine in affines):
+            return (
+                4.0 * LINE * words
+            )  # of rows that are each lane's own, which caches keep for the next block
+        rows = 1.0
+        for affine in affines:
             values = {0}
             for axis, c in affine.terms:
                 values = {v + c * shift for v in values for shift in self.shifts(axis)}
@@ -207,7 +217,7 @@ class Layout:
         width += self.strips.lanes * sum(
             abs(c) * len(self.shifts(axis)) for axis, c in column.terms if axis == lane
         )
-        return 4.0 * self.f.inputs[k].vtype.components * rows * width / self.strips.lanes
+        return 4.0 * words * rows * width / self.strips.lanes
 
     def packable(self, k: int) -> int | None:
         """The axis n, c, y, x of an input along which PACKED neighbours can be one texel for all invocations, if any: every
