@@ -9,10 +9,12 @@ from .graph import Function, Variable
 from .includes import versions
 
 
-def topological_order(roots: Iterable[Variable]) -> list[Function]:
-    """All Functions that the roots depend on, producers first. Equal graphs give equal orders. Iterative."""
+def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ()) -> list[Function]:
+    """All Functions that the roots depend on, producers first. Equal graphs give equal orders. Iterative.
+
+    given: Variables that have their values already, so that nothing behind them is needed."""
     order: list[Function] = []
-    done: set[Function | None] = {None}  # a leaf has no creator
+    done: set[Function | None] = {None, *(v.creator for v in given)}  # a leaf has no creator
     expanded: set[Function] = set()
     stack = [r.creator for r in reversed(list(roots))]
     while stack:

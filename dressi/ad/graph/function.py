@@ -307,8 +307,8 @@ class Function(Reads, Work):
 
     def _own_state(self) -> dict[str, Any]:
         """Attributes of this instance that are neither fields nor cached properties."""
-        known = _known(type(self))
-        return {name: value for name, value in self.__dict__.items() if name not in known}
+        known, own = _known(type(self)), self.__dict__
+        return {} if own.keys() <= known else {n: value for n, value in own.items() if n not in known}
 
     @cached_property
     def places(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ are left are tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -34,6 +34,12 @@ class Step(NamedTuple):
 
     axis: int
     source: int | None
+
+
+@lru_cache(4096)
+def preimage(index: IndexMap, taken: tuple[int, ...], shape: tuple[int, ...]) -> Preimage:
+    """The Preimage of a map, which equal Gathers share."""
+    return Preimage(index, taken, shape)
 
 
 class Preimage:

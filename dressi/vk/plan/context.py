@@ -63,5 +63,8 @@ class Context:
 
     def following(self, sub_stages: Iterable[SubStage]) -> Context:
         """The Context of the pass that gets these SubStages."""
+        sub_stages = tuple(sub_stages)
+        if sub_stages == self.uses.sub_stages:
+            return self
         uses = Uses(sub_stages)
         return replace(self, uses=uses, analysis=self.analysis.agreeing_with(uses.sub_stages))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
-from ...graph.preimage import NAMES, Preimage
+from ...graph.preimage import NAMES, Preimage, preimage
 from ..coordinates.coordinates import shape_of
 from .reduce import LOST, add_compensated
 from .segments import sum_of_parts
@@ -54,7 +54,7 @@ class Gather(Fetching):
     def _readers(self) -> Preimage:
         """Of a texel, of the map that is transposed."""
         x, y = shape_of(self.inputs[0].domain), shape_of(self.whole)
-        return Preimage(self.map, y, x) if self.transposed else Preimage(self.map, x, y)
+        return preimage(self.map, y, x) if self.transposed else preimage(self.map, x, y)
 
     # ---- work
     @property

@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from copy import copy
 
-from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction, Variable
+from ....ad.graph import Domain, Function, Variable
 from ....ad.traversal import topological_order
 from ....ad.types import Access
 from ..model.device import DeviceModel
 from ..substage import SubStage
+from .numbered import Numbered
 from .rematerialization import Recomputing, under_draws
 from .trivial import Inlined
+
+Stored = tuple[Variable, Access, int]
+"""What a Function reads of an image, how, and the number of the Function that makes it, -1 for none of the order."""
 
 
 class Analysis:
@@ -34,32 +38,42 @@ class Analysis:
         rematerialize: bool = True,
         cost: DeviceModel | None = None,
         trivial: AbstractSet[Function] = frozenset(),
-        stored: AbstractSet[Function] = frozenset(),
     ):
         """cost: None where values are only computed again if they are inlined."""
-        self._again = {"rematerialize": rematerialize, "cost": cost, "trivial": trivial}
-        self._stored = stored
         self.given = frozenset(given)
         self.roots = tuple(dict.fromkeys(roots))
-        self.order = [f for f in topological_order(self.roots) if f.output not in self.given]
+        order = topological_order(self.roots)
         if self.given:
-            self.order = self._needed()
-        self.position = {f: k for k, f in enumerate(self.order)}
+            needed = set(topological_order((r for r in self.roots if r not in self.given), self.given))
+            order = [f for f in order if f in needed]
+        self.graph = Numbered(order)
+        self.order, self.position = self.graph.functions, self.graph.number
         self.recomputed: frozenset[Function] = frozenset()
         self._latest: Analysis | None = None  # what was last derived from this one
+        self._kept: frozenset[Function] = frozenset()
+        self._choice: Recomputing | None = None
         self.inlined = Inlined(self.order, rematerialize)
+        self._direct = [self._beyond_inlined(k) for k in range(len(self.order))]
         self._find_stored()
         if cost is not None:
-            kept = [*stored, *(r.creator for r in self.roots if r.creator in self.position)]
             sparse = under_draws(self.order, self.roots)
-            choice = Recomputing(self.packed, self.levels, kept, trivial, self.inlined.at, cost, sparse)
-            self.recomputed = frozenset(choice.run())
-            if self.recomputed:
-                self._find_stored()
+            self._choice = Recomputing(
+                self.graph, self.packed, self.levels, trivial, self.inlined.at, cost, sparse
+            )
+            self._choose(frozenset(r.creator for r in self.roots if r.creator in self.position))
+
+    def _choose(self, kept: frozenset[Function]) -> None:
+        """Decides what is computed again, while these Functions are stored in any case."""
+        assert self._choice is not None, "nothing is computed again"
+        self._kept, self.recomputed = kept, frozenset(self._choice.run(kept))
+        self._find_stored()
 
     def storing(self, functions: AbstractSet[Function]) -> Analysis:
         """The Analysis that stores these Functions, too, and decides anew what is computed again besides."""
-        return Analysis(self.roots, self.given, stored=self._stored | functions, **self._again)
+        other = copy(self)
+        other._latest = None
+        other._choose(self._kept | functions)
+        return other
 
     def agreeing_with(self, sub_stages: Iterable[SubStage]) -> Analysis:
         """The Analysis in which exactly the Functions of these SubStages are packed."""
@@ -86,66 +100,76 @@ class Analysis:
         self._latest = other
         return other
 
-    def _needed(self) -> list[Function]:
-        needed: set[Function] = set()
-        stack = [r.creator for r in self.roots if r.creator and r not in self.given]
-        while stack:
-            function = stack.pop()
-            if function in needed:
-                continue
-            needed.add(function)
-            stack.extend(x.creator for x in function.inputs if x.creator and x not in self.given)
-        return [f for f in self.order if f in needed]
+    def stored_inputs(self, function: Function) -> list[Stored]:
+        """What must lie in images for the Function: its inputs, or what they are recomputed from."""
+        return self._stored_inputs[self.position[function]]
 
-    def stored_inputs(self, function: Function) -> list[tuple[Variable, Access]]:
-        """What must lie in images for the Function: its inputs, or what they are recomputed from; with accesses."""
-        found = self._stored_inputs.get(function)
-        if found is None:
-            found = self._stored_inputs[function] = self._reads(function)
-        return found
+    def users(self, function: Function) -> list[Function]:
+        """The packed Functions that read what a packed Function makes."""
+        return self._users[self.position[function]]
 
-    def _reads(self, function: Function) -> list[tuple[Variable, Access]]:
+    def _beyond_inlined(self, k: int) -> list[Stored]:
+        """The inputs of a Function that its shader does not compute from nothing."""
+        domain, at, same = self.graph.working[k], self.inlined.at, Access.SAME_PIXEL
+        return list(
+            {
+                (x, access, maker): None
+                for (x, function, access, _), maker in zip(
+                    self.order[k].edges, self.graph.makers[k], strict=True
+                )
+                if not (access is same and at(function, domain))
+            }
+        )
+
+    def _beyond_recomputed(self, k: int, again: bytearray) -> list[Stored]:
         """What a Function reads beyond the inputs that it recomputes."""
-        reached: dict[tuple[Variable, Access], None] = {}
-        recomputed, inlined, same = self.recomputed, self.inlined, Access.SAME_PIXEL
-        for x, maker, access, near in function.edges:
-            if access is same and maker in inlined.functions and inlined.at(maker, function.working_domain):
+        direct = self._direct[k]
+        for read in direct:
+            if again[read[2]]:
+                break
+        else:
+            return direct
+        reached: dict[Stored, None] = {}
+        domain, same = self.graph.working[k], Access.SAME_PIXEL
+        for read in direct:
+            x, access, maker = read
+            if not again[maker]:
+                reached[read] = None
                 continue
-            if maker not in recomputed:
-                reached[x, access] = None
-                continue
-            here = access if near or x.domain == function.working_domain else _elsewhere(access, Access.FETCH)
-            for v, how in self._stored_inputs[maker]:
-                reached[v, here if how is same else _elsewhere(here, how)] = None
+            here = access if x.domain == domain else _elsewhere(access, Access.FETCH)
+            for further in self._stored_inputs[maker]:
+                v, how, source = further
+                if how is not same:
+                    reached[v, _elsewhere(here, how), source] = None
+                else:
+                    reached[further if here is same else (v, here, source)] = None
         return list(reached)
 
     def _find_stored(self) -> None:
         """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers; ``levels``: distance
         from the end in SubStages, 0 for what nothing reads, +1 across every edge that cannot be fused."""
-        self._stored_inputs: dict[Function, list[tuple[Variable, Access]]] = {}
-        for f in self.order:
-            if f in self.recomputed:
-                self._stored_inputs[f] = self._reads(f)
-        wanted: set[Function] = {r.creator for r in self.roots if r.creator in self.position}
-        self.users: dict[Function, list[Function]] = {f: [] for f in self.order}
-        self.levels = dict.fromkeys(self.order, 0)
-        for f in reversed(self.order):
-            if f not in wanted:
+        graph, same = self.graph, Access.SAME_PIXEL
+        again, wanted = graph.flags(self.recomputed), graph.flags(r.creator for r in self.roots)
+        self._again = again
+        self._stored_inputs = list(self._direct)
+        for k in range(len(self.order)):
+            self._stored_inputs[k] = self._beyond_recomputed(k, again)
+        self._users: list[list[Function]] = [[] for _ in self.order]
+        self.levels = levels = [0] * len(self.order)
+        for k in range(len(self.order) - 1, -1, -1):
+            if not wanted[k]:
                 continue
-            level = self.levels[f]
-            joins = f.working_domain if isinstance(f, (PixelFunction, ScatterFunction)) else None
-            for x, access in self.stored_inputs(f):
-                maker = x.creator
-                if maker not in self.position:
+            f, level, joins = self.order[k], levels[k], graph.working[k] if graph.joins[k] else None
+            for x, access, maker in self._stored_inputs[k]:
+                if maker < 0:
                     continue
-                wanted.add(maker)
-                users = self.users[maker]
+                wanted[maker] = 1
+                users = self._users[maker]
                 if not users or users[-1] is not f:
                     users.append(f)
-                same = access is Access.SAME_PIXEL and x.domain == joins
-                fusable = same and isinstance(maker, PixelFunction) and maker.quiet is None
-                self.levels[maker] = max(self.levels[maker], level if fusable else level + 1)
-        self.packed = [f for f in self.order if f in wanted]
+                fusable = access is same and graph.fusable[maker] and x.domain == joins
+                levels[maker] = max(levels[maker], level if fusable else level + 1)
+        self.packed = [f for f, needed in zip(self.order, wanted, strict=False) if needed]
 
     def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
         """The Functions and those recomputed for them at the same pixel over ``domain``, producers first."""
@@ -156,20 +180,18 @@ class Analysis:
 
     def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
         """The Function and those recomputed for it at the same pixel over ``domain``, but for the ``known`` ones."""
+        order, position, again, at = self.order, self.position, self._again, self.inlined.at
         found: set[Function] = set()
-        recomputed, inlined, same = self.recomputed, self.inlined, Access.SAME_PIXEL
         stack = [function]
         while stack:
             f = stack.pop()
             if f in found or f in known:
                 continue
             found.add(f)
-            for _, maker, access, _ in f.edges:
-                if access is same and (
-                    (maker in recomputed and maker.output.domain == domain)
-                    or (maker in inlined.functions and inlined.at(maker, domain))
-                ):
-                    stack.append(maker)
+            for maker in self.graph.same_pixel[position[f]]:
+                g = order[maker]
+                if (again[maker] and g.output.domain == domain) or at(g, domain):
+                    stack.append(g)
         return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from ..model.cost import fetches, operations
 from ..model.device import DeviceModel
 from ..model.walks import calls, iterations
 from .known_values import HIT_NOTHING, adds_nothing, values_where
+from .numbered import Numbered
 
 LARGEST_BODY = 128
 """Functions that one value is computed again from, through cones that begin where others end."""
@@ -44,219 +45,227 @@ multiply, and drivers end what runs too long."""
 
 
 class _Reading(NamedTuple):
-    """What a cone reads of another Function: texels, those of one tile where a loop runs over tiles, and evaluations that
-    one invocation asks for."""
+    """What a cone reads of another Function: its number (-1: an image), texels, those of one tile where a loop runs over tiles,
+    and evaluations that one invocation asks for."""
 
-    maker: Function | None
+    maker: int
     texels: float
     repeats: float
 
 
-class Recomputing:
-    """Finds the Functions that readers compute again, among ``order`` (producers first).
+class _Input(NamedTuple):
+    """An input of a Function that can be computed again.  joins: whether its maker joins the cone, unless that is stored.
+    cost: operations of fetching it."""
 
-    levels: distance from the end in passes, if everything were stored.  kept: Functions whose images are needed in
-    any case.  trivial: those that are recomputed wherever they can be.  constant: whether a Function costs nothing at a domain.
-    sparse: what is only needed ``under_draws``.
+    joins: bool
+    cost: float
+    reading: _Reading
+
+
+_Cone = tuple[dict[int, None], float, list[_Reading]]
+"""Functions, operations of one evaluation, and what it reads of other Functions."""
+
+
+class Recomputing:
+    """Finds the Functions of a graph that readers compute again, among ``packed`` (producers first).
+
+    levels: distance from the end in passes, if everything were stored.  trivial: those that are recomputed wherever they can
+    be.  constant: whether a Function costs nothing at a domain.  sparse: what is only needed ``under_draws``.
     """
 
     def __init__(
         self,
-        order: list[Function],
-        levels: dict[Function, int],
-        kept: Iterable[Function],
+        graph: Numbered,
+        packed: Sequence[Function],
+        levels: Sequence[int],
         trivial: AbstractSet[Function],
         constant: Callable[[Function | None, Domain], bool],
         model: DeviceModel,
         sparse: AbstractSet[Function] = frozenset(),
     ):
-        self.order, self.levels, self.kept = order, levels, set(kept)
-        self.kept.update(x.creator for f in order if f.stores_inputs for x in f.inputs if x.creator)
-        hinted = (x.creator for f in order if f.recomputes_inputs for x in f.inputs if x.creator)
-        self.trivial = frozenset(trivial).union(hinted)
-        self.constant, self.model = constant, model
-        self.position = {f: k for k, f in enumerate(order)}
-        self.users: dict[Function, list[Function]] = {f: [] for f in order}
-        for f in order:
-            for maker in dict.fromkeys(edge.maker for edge in f.edges):
-                if maker in self.users:
-                    self.users[maker].append(f)
+        self.graph, self.levels, self.constant, self.model = graph, levels, constant, model
+        self.order = [graph.number[f] for f in packed]
+        self.packed = graph.flags(packed)
+        self.users: list[list[int]] = [[] for _ in graph.functions]
+        for k in self.order:
+            for maker in dict.fromkeys(graph.makers[k]):
+                if self.packed[maker]:
+                    self.users[maker].append(k)
+        self.stored = graph.flags(x.creator for f in packed if f.stores_inputs for x in f.inputs)
+        hinted = (x.creator for f in packed if f.recomputes_inputs for x in f.inputs)
+        self.trivial = graph.flags((*trivial, *hinted))
+        self.sparse = graph.flags(sparse)
         self.most = min(LONGEST_LOOP, model.longest_walk)
-        self.clonable = {f for f in order if self._clonable(f)}
-        self.operations = {f: operations(f) for f in self.clonable}
-        self.inputs = {f: self._over_same_pixels(f) for f in order if f in self.clonable}
-        self.chain = self._chains()
-        self.sparse = sparse
-        self.small = {f for f, chain in self.chain.items() if self._rounds(f) * chain <= model.stage}
-        self.near: set[Function] = set()  # what shares a shader with a user
-        self.under: set[Function] = set()  # what would, were the user not one of the sparse
-        self.far = dict.fromkeys(order, 0.0)  # evaluations wanted by other passes, one after the other
-        self.repeats = dict.fromkeys(order, 0.0)  # the most that one invocation wants
-        self.cones: dict[Function, tuple[tuple[Function, ...], float, list[_Reading]]] = {}
+        able = (f for f in packed if _can_run_elsewhere(f))
+        self.operations = {graph.number[f]: operations(f) for f in able}
+        self.inputs = {k: self._inputs(k) for k in self.operations}
 
-    def run(self) -> set[Function]:
-        """The Functions that consumers recompute."""
-        chosen: set[Function] = set()
-        for f in reversed(self.order):
-            evaluations = self.far[f]
-            if f in chosen:
-                self._fetch(f, evaluations)
-            elif evaluations and self._pays(f, evaluations):
-                chosen.update(self._cone(f)[0])
-                self._fetch(f, evaluations)
+    def run(self, kept: Iterable[Function]) -> set[Function]:
+        """The Functions that consumers recompute. kept: Functions whose images are needed in any case."""
+        n = len(self.graph.functions)
+        stored = [a or b for a, b in zip(self.stored, self.graph.flags(kept), strict=True)]
+        self.clonable = bytearray(n + 1)
+        for k in self.operations:
+            self.clonable[k] = not stored[k]
+        self.small = self._small()
+        self.near = bytearray(n)  # what shares a shader with a user
+        self.under = bytearray(n)  # what would, were the user not one of the sparse
+        self.far = [0.0] * n  # evaluations wanted by other passes, one after the other
+        self.repeats = [0.0] * n  # the most that one invocation wants
+        self.cones: dict[int, _Cone] = {}
+        chosen = bytearray(n + 1)
+        for k in reversed(self.order):
+            evaluations = self.far[k]
+            if chosen[k]:
+                self._fetch(k, evaluations)
+            elif evaluations and self._pays(k, evaluations):
+                for maker in self._cone(k)[0]:
+                    chosen[maker] = 1
+                self._fetch(k, evaluations)
             else:
-                self._consume(f)
-        return self._bounded(chosen)
+                self._consume(k)
+        return {self.graph.functions[k] for k in self._bounded(chosen)}
 
-    def _bounded(self, chosen: set[Function]) -> set[Function]:
+    def _bounded(self, chosen: bytearray) -> dict[int, frozenset[int]]:
         """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``, and no call more than
         ``LARGEST_CALL``: a cone ends at values that may be computed again themselves, and so on."""
-        behind: dict[Function, frozenset[Function]] = {}
-        called: dict[Function, float] = {}  # Functions in the calls of a Function
-        for f in self.order:
-            near, far = self._made_again(f, behind)
-            called[f] = sum(count * sum(1.0 + called[g] for g in behind[maker]) for maker, count in far)
-            found = frozenset((f,)).union(*(behind[maker] for maker in near))
-            total = sum(called[g] for g in found)
-            if f in chosen:
+        behind: dict[int, frozenset[int]] = {}
+        called = [0.0] * len(self.graph.functions)  # Functions in the calls of a Function
+        for k in self.order:
+            near, far = self._made_again(k, behind)
+            called[k] = sum(count * sum(1.0 + called[g] for g in behind[maker]) for maker, count in far)
+            found = frozenset((k,)).union(*(behind[maker] for maker in near))
+            total = sum([called[g] for g in found])
+            if chosen[k]:
                 if len(found) <= LARGEST_BODY and len(found) + total <= LARGEST_CALL:
-                    behind[f] = found
+                    behind[k] = found
             elif total > LARGEST_CALLS:
                 # It would not fit into a shader of its own.
                 for maker in (*near, *(maker for maker, _ in far)):
                     behind.pop(maker, None)
-                called[f] = 0.0
-        return set(behind)
+                called[k] = 0.0
+        return behind
 
-    def _made_again(
-        self, f: Function, again: Mapping[Function, object]
-    ) -> tuple[list[Function], list[tuple[Function, float]]]:
+    def _made_again(self, k: int, again: Container[int]) -> tuple[list[int], list[tuple[int, float]]]:
         """The makers of inputs that a Function computes again: at its own pixel, and in how many calls at others."""
-        near: list[Function] = []
-        far: list[tuple[Function, float]] = []
-        for k, edge in enumerate(f.edges):
-            if edge.maker not in again:
-                continue
-            if edge.near:
-                near.append(edge.maker)
-            else:
-                far.append((edge.maker, calls(f, k)))
+        near: list[int] = []
+        far: list[tuple[int, float]] = []
+        f = self.graph.functions[k]
+        for i, maker in enumerate(self.graph.makers[k]):
+            if maker in again:
+                if f.edges[i].near:
+                    near.append(maker)
+                else:
+                    far.append((maker, calls(f, i)))
         return near, far
 
     # ---- the decision
-    def _pays(self, f: Function, evaluations: float) -> bool:
-        if f not in self.clonable or math.isinf(evaluations):
+    def _pays(self, k: int, evaluations: float) -> bool:
+        """Whether a value is computed again, rather than stored, that others want so many times."""
+        if not self.clonable[k] or math.isinf(evaluations):
             return False
-        cone, cost, reads = self._cone(f)
-        loops = sum(iterations(g, self.most) for g in cone)
-        if loops and loops * self.repeats[f] > self.most:
+        cone, cost, reads = self._cone(k)
+        loops = sum(iterations(self.graph.functions[g], self.most) for g in cone)
+        if loops and loops * self.repeats[k] > self.most:
             return False
-        if f in self.trivial:
+        if self.trivial[k]:
             return True
         if len(cone) > LARGEST_CONE or math.isinf(cost):
             return False
-        planes = len(f.output.vtype.planes)
-        rounds = self._rounds(f)
+        planes = self._planes(k)
+        rounds = self._rounds(k)
         stored = rounds * planes * self.model.store
-        if not self._shares_shader(f, reads):
+        if not self._shares_shader(k, reads):
             stored += rounds * cost + self.model.stage
         return evaluations * (cost - planes * self.model.fetch) <= stored
 
-    def _shares_shader(self, f: Function, reads: Iterable[_Reading]) -> bool:
+    def _shares_shader(self, k: int, reads: Iterable[_Reading]) -> bool:
         """Whether a shader would make the value beside others: with a user; or, where only sparse users are near, with a maker
         that is too dear to be computed again."""
-        if f in self.near or f not in self.under:
-            return f in self.near
-        least = self.model.fetch + self.model.store
-        makers = (
-            r.maker for r in reads if r.maker in self.clonable and r.maker.output.domain == f.output.domain
-        )
-        return any(self._cone(g)[1] > least * len(g.output.vtype.planes) for g in makers)
+        if self.near[k] or not self.under[k]:
+            return bool(self.near[k])
+        least, working = self.model.fetch + self.model.store, self.graph.working
+        makers = (r.maker for r in reads if self.clonable[r.maker] and working[r.maker] == working[k])
+        return any(self._cone(g)[1] > least * self._planes(g) for g in makers)
 
-    def _clonable(self, f: Function) -> bool:
-        return (
-            isinstance(f, PixelFunction)
-            and f.quiet is None
-            and f not in self.kept
-            and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
-        )
+    def _planes(self, k: int) -> int:
+        return len(self.graph.functions[k].output.vtype.planes)
 
-    def _rounds(self, f: Function) -> int:
-        (width, height), _, _ = f.output.domain
+    def _rounds(self, k: int) -> int:
+        (width, height), _, _ = self.graph.working[k]
         return self.model.rounds(width * height)
 
-    def _over_same_pixels(self, f: Function) -> list[tuple[Function | None, float, _Reading | None]]:
-        """Inputs that cost something: (maker, operations of fetching them, reading); no reading of makers that can join
-        the cone."""
-        found = []
-        for k, (x, maker, access, near) in enumerate(f.edges):
-            if access is Access.SAME_PIXEL and self.constant(maker, f.output.domain):
+    def _inputs(self, k: int) -> list[_Input]:
+        """The inputs of a Function that cost something."""
+        found, f = [], self.graph.functions[k]
+        for i, ((x, made, access, near), maker) in enumerate(zip(f.edges, self.graph.makers[k], strict=True)):
+            if access is Access.SAME_PIXEL and self.constant(made, f.output.domain):
                 continue
-            if near and maker in self.clonable:
-                found.append((maker, 0.0, None))
-                continue
-            count = 1.0 if access is Access.SAME_PIXEL else fetches(f, k)
+            count = 1.0 if access is Access.SAME_PIXEL else fetches(f, i)
             cost = count * self.model.fetch * len(x.vtype.planes)
-            known = maker if maker in self.users else None
-            found.append((known, cost, _Reading(known, count, self._repeats(f, k, access))))
+            reading = _Reading(maker if self.packed[maker] else -1, count, self._repeats(f, i, access))
+            found.append(_Input(near and maker in self.operations, cost, reading))
         return found
 
-    def _chains(self) -> dict[Function, float]:
-        """Operations of a value and of everything over the same pixels that makes it."""
-        chain: dict[Function, float] = {}
-        for f, inputs in self.inputs.items():
-            total = self.operations[f]
-            for maker, _, reading in inputs:
-                total += chain[maker] if reading is None else self.model.fetch
-            chain[f] = total
-        return chain
+    def _small(self) -> bytearray:
+        """The Functions whose values take less than a stage, with everything over the same pixels that makes them."""
+        chain: dict[int, float] = {}
+        small = bytearray(len(self.graph.functions))
+        for k, total in self.operations.items():
+            if self.clonable[k]:
+                for joins, _, reading in self.inputs[k]:
+                    alike = joins and self.clonable[reading.maker]
+                    total += chain[reading.maker] if alike else self.model.fetch
+                chain[k] = total
+                small[k] = self._rounds(k) * total <= self.model.stage
+        return small
 
-    def _cone(self, f: Function) -> tuple[tuple[Function, ...], float, list[_Reading]]:
-        """(Functions, operations of one evaluation, what it reads of other Functions)."""
-        if f in self.cones:
-            return self.cones[f]
-        found: dict[Function, None] = {}
+    def _cone(self, k: int) -> _Cone:
+        if k in self.cones:
+            return self.cones[k]
+        found: dict[int, None] = {}
         reads: list[_Reading] = []
         cost = 0.0
-        heap = [-self.position[f]]
-        queued = {f}
+        heap, queued = [-k], {k}
         while heap and len(found) <= LARGEST_CONE:  # users before their makers
-            g = self.order[-heapq.heappop(heap)]
-            if g is not f and g not in self.small and not all(u in found for u in self.users[g]):
-                cost += self.model.fetch * len(g.output.vtype.planes)
+            g = -heapq.heappop(heap)
+            if g != k and not self.small[g] and not all(map(found.__contains__, self.users[g])):
+                cost += self.model.fetch * self._planes(g)
                 reads.append(_Reading(g, 1.0, 1.0))
                 continue
             found[g] = None
             cost += self.operations[g]
-            for maker, fetching, reading in self.inputs[g]:
-                cost += fetching
-                if reading is not None:
-                    if maker is not None:
+            for joins, fetching, reading in self.inputs[g]:
+                maker = reading.maker
+                if not (joins and self.clonable[maker]):
+                    cost += fetching
+                    if maker >= 0:
                         reads.append(reading)
                 elif maker not in queued:
                     queued.add(maker)
-                    heapq.heappush(heap, -self.position[maker])
-        self.cones[f] = tuple(found), cost, reads
-        return self.cones[f]
+                    heapq.heappush(heap, -maker)
+        self.cones[k] = found, cost, reads
+        return self.cones[k]
 
     # ---- who evaluates what how often
-    def _fetch(self, f: Function, evaluations: float) -> None:
-        for maker, count, repeats in self._cone(f)[2]:
+    def _fetch(self, k: int, evaluations: float) -> None:
+        for maker, count, repeats in self._cone(k)[2]:
             self.far[maker] += evaluations * count
-            self.repeats[maker] = max(self.repeats[maker], self.repeats[f] * repeats)
+            self.repeats[maker] = max(self.repeats[maker], self.repeats[k] * repeats)
 
-    def _consume(self, f: Function) -> None:
+    def _consume(self, k: int) -> None:
         """A Function that is packed reads its inputs."""
-        for k, (x, maker, access, near) in enumerate(f.edges):
-            if maker not in self.users:
+        f, graph = self.graph.functions[k], self.graph
+        for i, ((x, _, access, near), maker) in enumerate(zip(f.edges, graph.makers[k], strict=True)):
+            if not self.packed[maker]:
                 continue
-            near = near and self._near(maker, f)
-            if near and (f not in self.sparse or maker in self.sparse):
-                self.near.add(maker)
+            near = near and graph.fusable[maker] and graph.joins[k] and self.levels[maker] == self.levels[k]
+            if near and (not self.sparse[k] or self.sparse[maker]):
+                self.near[maker] = 1
             else:
-                self.under.update((maker,) if near else ())
-                self.far[maker] += self._evaluations(f, k, x, access)
-                self.repeats[maker] = max(self.repeats[maker], self._repeats(f, k, access))
+                self.under[maker] |= near
+                self.far[maker] += self._evaluations(f, i, x, access)
+                self.repeats[maker] = max(self.repeats[maker], self._repeats(f, i, access))
 
     def _repeats(self, f: Function, k: int, access: Access) -> float:
         """How often one invocation of a packed Function asks for input ``k``."""
@@ -265,19 +274,10 @@ class Recomputing:
             return max([1.0, *(float(g.iterations) for g in functions)])
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
-    def _near(self, maker: Function, f: Function) -> bool:
-        """Whether both, over the same pixels, will share a shader."""
-        return (
-            isinstance(maker, PixelFunction)
-            and maker.quiet is None
-            and isinstance(f, (PixelFunction, ScatterFunction))
-            and self.levels[maker] == self.levels[f]
-        )
-
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
         (width, height), _, _ = f.working_domain
-        invocations, count = width * height, LISTED if f in self.sparse else 1.0
+        invocations, count = width * height, LISTED if self.sparse[self.graph.number[f]] else 1.0
         if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, RasterFunction):
@@ -296,6 +296,12 @@ class Recomputing:
         elif access is not Access.SAME_PIXEL:
             return math.inf
         return self.model.rounds(invocations) * count
+
+
+def _can_run_elsewhere(f: Function) -> bool:
+    """Whether shaders of its readers can compute a Function."""
+    plain = isinstance(f, PixelFunction) and f.quiet is None
+    return plain and all(a in (Access.SAME_PIXEL, Access.FETCH) for a in f.access)
 
 
 def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Function]:

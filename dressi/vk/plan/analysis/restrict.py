@@ -24,7 +24,7 @@ def restrict(
     made = {f.output for f in functions}
     reads: dict[Variable, bool] = {}
     for f in functions:
-        for x, access in analysis.stored_inputs(f):
+        for x, access, _ in analysis.stored_inputs(f):
             if x not in made:
                 reads[x] = reads.get(x, False) or access is not Access.SAME_PIXEL
         if isinstance(f, ScatterFunction):

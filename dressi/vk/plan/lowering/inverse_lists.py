@@ -42,10 +42,11 @@ class InverseList(Variable):
     table, else through one tile.
     """
 
-    __slots__ = ("indices", "part", "source", "table")
+    __slots__ = ("_hash", "indices", "part", "source", "table")
 
     def __init__(self, indices: Variable, table: Domain, source: Domain, part: str):
         self.indices, self.table, self.source, self.part = indices, table, source, part
+        self._hash = hash(self._key())
         batch = indices.tiles if table.tiles > 1 else 1 if part == "ranges" else source.tiles
         vtype, size = (IVEC2, table.size) if part == "ranges" else (INT, source.size)
         super().__init__(vtype, size, batch, name=f"{indices.name or f'#{indices.id}'}.{part}")
@@ -56,10 +57,10 @@ class InverseList(Variable):
         return self.indices, self.table, self.source, self.part
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, InverseList) and self._key() == other._key()
+        return self is other or (isinstance(other, InverseList) and self._key() == other._key())
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return self._hash
 
     def of(self, indices: np.ndarray) -> np.ndarray:
         """The value for these indices. Raises InputError for a list that no device may walk."""

@@ -125,7 +125,6 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     shader with what is given back.
     """
     analysis = counts.analysis
-    levels = analysis.levels
     inside = set(functions)
     drawn = {f: f.raster for f in functions if isinstance(f, FragmentValue)}
     with_it: dict[Function, list[Function]] = {}
@@ -134,11 +133,12 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     pending = dict.fromkeys((f for f in functions if f not in drawn), 0)
     for f in functions:
         maker = drawn.get(f, f)
-        pending[maker] += sum(u in inside and drawn.get(u) is not maker for u in analysis.users[f])
+        pending[maker] += sum(u in inside and drawn.get(u) is not maker for u in analysis.users(f))
     ready: dict[tuple, list[Entry]] = {}
 
     def push(f: Function) -> None:
-        entry = (levels[f], -analysis.position[f], f)
+        number = analysis.position[f]
+        entry = (analysis.levels[number], -number, f)
         heapq.heappush(ready.setdefault(_key(analysis, f), []), entry)
 
     for f, users in pending.items():
@@ -155,7 +155,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
         values = (
             x
             for g in (*with_it.get(f, ()), f)
-            for x in dict.fromkeys(x for x, _ in analysis.stored_inputs(g))
+            for x in dict.fromkeys(x for x, _, _ in analysis.stored_inputs(g))
         )
         found = (drawn.get(x.creator, x.creator) for x in values if x.creator)
         return [maker for maker in found if maker in pending and maker is not f]

@@ -99,11 +99,12 @@ def _(function: RasterFunction | FragmentValue) -> Work:
 
 class Shares(NamedTuple):
     """What one Function adds to a shader: iterations of loops, Functions in what it makes again at other texels, and loops,
-    those in what it makes again included."""
+    those in what it makes again included; and its length, in Functions that drivers compile fast."""
 
     iterations: int
     called: float
     loops: float
+    length: int
 
 
 class Counts:
@@ -120,19 +121,19 @@ class Counts:
         self._walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)
         self._calls = Calls(lambda v: v.creator not in recomputed)
         self._nested = Calls(lambda v: v.creator not in recomputed, loops)
-        self._shares: dict[Function, Shares] = {}
+        self._again = analysis.graph.flags(recomputed)
+        self._shares: list[Shares | None] = [None] * len(analysis.order)
 
     def shares(self, f: Function) -> Shares:
         """Counted once for all groups."""
-        found = self._shares.get(f)
+        number = self.analysis.position[f]
+        found = self._shares[number]
         if found is None:
-            own = loops(f) + self._nested.of(f)
-            found = self._shares[f] = Shares(self._walks.of(f), self._calls.of(f), own)
+            far = any(map(self._again.__getitem__, self.analysis.graph.elsewhere[number]))
+            called, nested = (self._calls.of(f), self._nested.of(f)) if far else (0.0, 0.0)
+            length = 1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW
+            found = self._shares[number] = Shares(self._walks.of(f), called, loops(f) + nested, length)
         return found
-
-    def length(self, functions: Iterable[Function]) -> int:
-        """Of a shader with these Functions, in Functions that drivers compile fast."""
-        return sum(1 if self.wide or f.operations < SLOW_OPERATIONS else SLOW for f in functions)
 
 
 def misfits(functions: Iterable[Function], counts: Counts, dispatch: bool) -> list[Function]:
@@ -178,11 +179,11 @@ class Group:
         if isinstance(f, PixelFunction) and f.quiet is not None and f.output in self.reads:
             return False  # it decides on which blocks the members run
         body = self.analysis.body_of(f, self.domain, self.body)
-        looping, called, more = self.looping, self.called, 0.0
+        looping, called, more, length = self.looping, self.called, 0.0, self.length
         for g in body:
             share = self.counts.shares(g)
             looping, called, more = looping + share.iterations, called + share.called, more + share.loops
-        length = self.length + self.counts.length(body)
+            length += share.length
         long = length > self.counts.largest or called > LARGEST_CALLS
         long |= more > 0 and self.loops + more > LARGEST_LOOPS
         if self.members and long:
@@ -197,7 +198,7 @@ class Group:
         count = dict(self.count)
         if own is not None:
             count[own] -= len(f.output.vtype.planes)
-        for x, access in self.analysis.stored_inputs(f):
+        for x, access, _ in self.analysis.stored_inputs(f):
             before = changed.get(x, self.reads.get(x))
             after = _wider(before, self._binding(x, access))
             if after is not before:
@@ -206,7 +207,7 @@ class Group:
                     count[before] -= len(x.vtype.planes)
                 changed[x] = after
         leaves_group = f.output in self.counts.roots or any(
-            u not in self.members for u in self.analysis.users[f]
+            u not in self.members for u in self.analysis.users(f)
         )
         written = self.written + (len(f.output.vtype.planes) if leaves_group else 0)
 
@@ -240,7 +241,7 @@ class Group:
             self.axes.add(f.axis)
         self.reads.pop(f.output, None)
         self.reads.update(changed)
-        self.fetched.update(x for x, a in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
+        self.fetched.update(x for x, a, _ in self.analysis.stored_inputs(f) if a is not Access.SAME_PIXEL)
         if isinstance(f, ScatterFunction):
             self.fetched.add(f.inputs[0])  # resolving needs the bound too
         self.count, self.written, self.looping, self.called = count, written, looping, called

@@ -5,7 +5,7 @@ The planes that shaders hand to each other are what a step moves. Whoever reads 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ class _Between:
         self.fixed.update(x for f in self.analysis.order if f.stores_inputs for x in f.inputs)
         for s in sub_stages:
             for f in s.functions:
-                for x, access in self.analysis.stored_inputs(f):
+                for x, access, _ in self.analysis.stored_inputs(f):
                     if not isinstance(s.work, _SHADERS) or access not in (Access.SAME_PIXEL, Access.FETCH):
                         self.fixed.add(x)
             if s.scatter is not None:
@@ -78,7 +78,11 @@ class _Between:
             for v in s.outputs
             if v not in self.fixed and v in self.readers and v.domain == s.domain and v.size != (1, 1)
         ]
-        inside = dict.fromkeys(f for f in s.body if works_at_pixel(f) and f.output not in self.fixed)
+        inside = {
+            f: frozenset(x for x in f.inputs if not is_constant(x))
+            for f in (s.body if values else ())
+            if works_at_pixel(f) and f.output not in self.fixed
+        }
         known: dict[frozenset[Variable], dict[Variable, frozenset[Function]]] = {}
         cones: dict[Variable, list[Cone]] = {}
         for v in values:
@@ -121,12 +125,13 @@ class _Between:
 
 
 def _following(
-    common: Iterable[Variable], functions: Iterable[Function]
+    common: Iterable[Variable], functions: Mapping[Function, frozenset[Variable]]
 ) -> dict[Variable, frozenset[Function]]:
-    """The Variables, and all values that Functions at the same pixel (producers first) make of them."""
+    """The Variables, and all values that Functions at the same pixel (producers first) make of them and of constants.
+    functions: with their inputs that are no constants."""
     known = dict.fromkeys(common, frozenset[Function]())
-    for f in functions:
-        if f.output not in known and all(x in known or is_constant(x) for x in f.inputs):
+    for f, inputs in functions.items():
+        if inputs <= known.keys() and f.output not in known:
             needed = frozenset((f,)).union(*(known[x] for x in f.inputs if x in known))
             if len(needed) <= LARGEST_CONE:
                 known[f.output] = needed
@@ -136,11 +141,9 @@ def _following(
 def _again(s: SubStage, analysis: Analysis, chosen: AbstractSet[Function]) -> SubStage:
     """The SubStage with its new reads and outputs, after the chosen Functions moved to their readers."""
     functions = tuple(f for f in s.functions if f not in chosen)
-    inside = set(functions)
+    inside, roots = set(functions), set(analysis.roots)
     outputs = [
-        f.output
-        for f in functions
-        if f.output in analysis.roots or any(u not in inside for u in analysis.users[f])
+        f.output for f in functions if f.output in roots or any(u not in inside for u in analysis.users(f))
     ]
     outputs = tuple(sorted(outputs, key=lambda v: v.id))
     if outputs == s.outputs and chosen.isdisjoint(r.variable.creator for r in s.reads if r.variable.creator):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .....ad.graph import Domain, Function, Variable
+from .....ad.graph import Domain, Variable
 from .....ad.types import Access
 from ...bindings import Range, word_of
 from ...context import Context
@@ -105,24 +105,19 @@ def _is_texture(s: SubStage, v: Variable) -> bool:
 
 def filtered(s: SubStage) -> set[Variable]:
     """What a SubStage filters with a sampler."""
-    return {
-        s.channels.get(f.inputs[k], (f.inputs[k],))[0] for f in s.everything for k in _at(f, Access.SAMPLE)
-    }
+    edges = (e for f in s.everything if f.sampler is not None for e in f.edges)
+    return {s.channels.get(x, (x,))[0] for x, _, access, _ in edges if access is Access.SAMPLE}
 
 
 def texels_read(s: SubStage) -> dict[Variable, float]:
     """How many texels of each value that a SubStage reads an invocation is expected to load."""
     found = {r.variable: 0.0 for r in s.reads}
     for f in s.everything:
-        for k in _at(f, Access.FETCH):
-            v = s.channels.get(f.inputs[k], (f.inputs[k],))[0]
-            if v in found:
+        for k, edge in enumerate(f.edges):
+            v = s.channels.get(edge.variable, (edge.variable,))[0]
+            if edge.access is Access.FETCH and v in found:
                 found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
     return {v: max(n, 1.0) for v, n in found.items()}
-
-
-def _at(f: Function, access: Access) -> list[int]:
-    return [k for k, one in enumerate(f.access) if one is access]
 
 
 def _gain(v: Variable, reads: float, cost: DeviceModel) -> float:
