@@ -169,7 +169,7 @@ class SparseRows(PixelFunction):
         if self.length:
             return None
         partial = type(self)(self.inputs[0], self.matrix, most)
-        return sum_of_parts(partial.output, partial.parts)
+        return sum_of_parts(partial.output, partial.parts, self.inputs[0].channels)
 
     @cached_property
     def access(self):
@@ -185,7 +185,8 @@ class SparseRows(PixelFunction):
         if values.size[0] * values.size[1] < columns:
             raise self.fail(f"{values} does not hold {columns} entries, one for each column")
         size = values.size if rows == columns else list_size(rows)
-        return values.vtype, Domain(size, values.batch * self.parts)
+        channels = 1 if self.length else values.channels
+        return values.vtype, Domain(size, values.tiles * self.parts, channels)
 
     @cached_property
     def glsl(self) -> str:

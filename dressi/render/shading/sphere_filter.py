@@ -108,7 +108,8 @@ class SphereFilter(Linear):
         x = self.inputs[0]
         if x.vtype.is_int or x.vtype.is_matrix:
             raise self.fail("filters FLOAT and VECn")
-        return x.vtype, domain_of(self.size, x.batch * self.parts)
+        batch, channels = (x.tiles * self.parts, 1) if self.rows else (x.batch, x.channels)
+        return x.vtype, domain_of(self.size, batch, channels)
 
     @property
     def operations(self) -> float:
@@ -144,7 +145,7 @@ class SphereFilter(Linear):
             return None
         rows = min(max(round(math.sqrt(self._reached / width)), 1), most // width)
         partial = SphereFilter(self.inputs[0], self.kernel, self.size, rows)
-        return sum_of_parts(partial.output, partial.parts)
+        return sum_of_parts(partial.output, partial.parts, self.inputs[0].channels)
 
     @cached_property
     def glsl(self) -> str:

@@ -46,6 +46,22 @@ def test_it_is_the_sum_over_all_pairs_of_texels(kernel, sizes):
     np.testing.assert_allclose(evaluate([sphere_filter(x, kernel, sizes[1])])[0][0], wanted, rtol=1e-6)
 
 
+def test_channels_are_filtered_each_for_itself():
+    values = np.random.default_rng(2).random((2, 3, 4, 8))
+    x = Variable(FLOAT, (8, 4), 2, channels=3, data=values)
+    y = sphere_filter(x, KERNELS[0], (6, 3))
+    assert y.creator is not None and y.shape == (2, 3, 3, 6)
+    short = y.creator.shortened(8)
+    assert short.domain == y.domain
+    whole, parts = evaluate([y, short])
+    alone = [
+        evaluate([sphere_filter(Variable(FLOAT, (8, 4), data=v[None]), KERNELS[0], (6, 3))])[0][0]
+        for v in values[1]
+    ]
+    np.testing.assert_allclose(whole[1], alone)
+    np.testing.assert_allclose(parts, whole)
+
+
 @pytest.mark.vk
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("sizes", [((16, 8), (16, 8)), ((24, 12), (10, 7)), ((5, 4), (12, 6))])

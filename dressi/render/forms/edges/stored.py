@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ....ad.graph import Domain, PixelFunction
+from ....ad.graph import PixelFunction
 from ....ad.types import Access
 
 
@@ -28,7 +28,7 @@ class Stored(PixelFunction):
 
     def infer(self):
         image = self.inputs[0]
-        return image.vtype, Domain(image.size, image.batch)
+        return image.vtype, image.domain
 
     def known_value(self, known):
         return known.get(0)
