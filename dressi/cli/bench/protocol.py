@@ -92,13 +92,19 @@ def measure(
         rounds, cpu_rounds = in_turns([runs, *([p.run] for p in peers.values())], batches)
         ms = [float(np.median(times)) for times in rounds]
         theirs = dict(zip(peers, ms[len(engines) :], strict=True))
+        busy = dict(zip(peers, cpu_rounds[len(engines) :], strict=True))
         first = next(iter(engines), None)
         for (trial, (engine, build)), ours, times, cpu in zip(
             engines.items(), ms, rounds, cpu_rounds, strict=False
         ):
             sample = samples[trial]
             rivals = {
-                name: {**peer.facts, "step_ms": theirs[name], "ours_over_theirs": ours / theirs[name]}
+                name: {
+                    **peer.facts,
+                    "step_ms": theirs[name],
+                    "step_cpu_ms": float(np.median(busy[name])),
+                    "ours_over_theirs": ours / theirs[name],
+                }
                 for name, peer in peers.items()
             }
             moved, stages = step_bytes(engine.plan), stage_facts(engine.executor)

@@ -1,6 +1,7 @@
 """Contractions by strips: values against float64 on every driver, and which strips are chosen."""
 
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -25,6 +26,7 @@ from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.plan.substage import TiledCompute
 from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 ROUNDINGS = 30 * 2.0**-24  # of the largest value
 
@@ -71,7 +73,14 @@ def long_sums():
     return [F.matmul(a, b)]
 
 
+def products_with_itself():
+    a = image(40, 60)
+    y = F.contract("o[y, x] = a[k, y] * a[k, x]", a=a)
+    return [y, *gradient(F.sum(y * image(*y.shape, seed=2)), [a])]
+
+
 CASES = {
+    "itself": products_with_itself,
     "border": lambda: convolved(),
     "valid": lambda: convolved(border=None),
     "stride": lambda: convolved(stride=2),
@@ -185,3 +194,19 @@ def test_every_example(device, always, monkeypatch, model):
         for k, (v, expected) in enumerate(zip(SAMPLES, evaluate(SAMPLES), strict=True)):
             error = np.abs(run.recv(v) - expected).max() / max(np.abs(expected).max(), 1e-30)
             assert error < ROUNDINGS, (k, error / 2.0**-24)
+
+
+def test_golden_glsl():
+    """Two rows and the three columns of a kernel in a block, a loop over its rows; after an intended change delete the file and
+    run again."""
+    whole = F.correlate(Variable(FLOAT, (20, 7)), Variable(FLOAT, (3, 3))).creator
+    assert isinstance(whole, ContractFunction)
+    strips = Strips(3, ((2, 2),), ((5, 3),), 16)
+    y = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None)).output
+    plan = build_plan(Program({"y": y}), profile("desktop"), shader_text)
+    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    compile_glsl(source, "compute", "strips")
+    file = Path(__file__).parent.parent / "golden" / "strips.glsl"
+    if not file.exists():
+        file.write_text(source)
+    assert source == file.read_text()

@@ -38,6 +38,8 @@ GAIN = 0.8
 """The part of the time that strips may take at most."""
 LONGEST = 1 << 14
 """Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
+FULL = 4
+"""Times as many invocations as lanes, from which on more of them gain nothing."""
 PARTS = (1, 4, 16, 64)
 """Parts that a long contraction may be split into, for each lane of a workgroup."""
 NARROW = 16
@@ -71,6 +73,8 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
             seconds += texels * math.prod(combined["reduced"]) / max(model.fetch_rate, model.image_load_rate)
         if strips is not None and seconds < best:
             best, made = seconds, (part, strips, combined)
+        if strips is not None and combined is None and fills(Layout(part, strips), model):
+            break
     if made is None:
         return None
     part, strips, combined = made
@@ -228,6 +232,12 @@ def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, mod
     waiting = iterations * model.fetch_latency
     packing = sum(pack_seconds(f, k, model) for k, axis in enumerate(packed) if axis is not None)
     return max(work, waiting) + packing
+
+
+def fills(layout: Layout, model: DeviceModel) -> bool:
+    """Whether there are invocations for all lanes, a few times, so that no reduction needs to be split."""
+    groups, _ = one_view(layout)
+    return groups * layout.strips.lanes >= FULL * model.lanes
 
 
 def one_view(layout: Layout) -> tuple[int, int]:
