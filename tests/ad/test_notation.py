@@ -1,0 +1,97 @@
+"""The index notation: what it refuses, in one sentence that names the axis, and what its axes come to."""
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.types import FLOAT, VEC3
+from dressi.errors import GraphError
+
+A = Variable(FLOAT, (5, 4), name="a")
+B = Variable(FLOAT, (3, 5), name="b")
+MANY = Variable(FLOAT, (5, 4), batch=2, channels=3, name="many")
+WRONG = {
+    "no expression": ("out[y, x] = a[y, x", {"a": A}, "is no expression"),
+    "no output": ("a[y, x] * 2", {"a": A}, "is written as"),
+    "twice": ("out[y, y] = a[y, y]", {"a": A}, "names the axis 'y' of the output twice"),
+    "five axes": ("out[a1, n, c, y, x] = a[y, x]", {"a": A}, "more than the four axes"),
+    "no operand": ("out[y, x] = 2.0", {}, "reads no operand"),
+    "unknown operand": ("out[y, x] = a[y, x] * c[y, x]", {"a": A}, "reads 'c', which is not given"),
+    "unused": ("out[y, x] = a[y, x]", {"a": A, "w": B}, "does not use 'w'"),
+    "unused number": ("out[y, x] = a[y, x]", {"a": A, "r": 2}, "does not use 'r'"),
+    "leaves": ("out[y, x] = a[y + 1, x]", {"a": A, "extents": {"y": 4}}, r"at y \+ 1 along y, which leaves \[0, 4\)"),
+    "below": ("out[y, x] = a[y - 1, x]", {"a": A, "extents": {"y": 2}}, "which leaves"),
+    "channels leave": ("out[n, c, y, x] = many[n, c + 1, y, x]", {"many": MANY, "extents": {"c": 3}, "border": "zero"}, "along c"),
+    "extents disagree": ("out[y, x] = a[y, k] * b[k, x]", {"a": B, "b": B}, "gives the axis k the extent 3 and"),
+    "nothing tells": ("out[y, x] = a[y, x] * d", {"a": A}, "does not tell the extent of the axis d"),
+    "no such axis": ("out[y, x] = a[y, x]", {"a": A, "extents": {"z": 3}}, "has no axis 'z'"),
+    "product of axes": ("out[y, x] = a[y * x, x]", {"a": A}, r"has the index 'y \* x'"),
+    "computed index": ("out[y, x] = a[b[y, x], x]", {"a": A, "b": B}, "use F.lookup"),
+    "two divisions": ("out[y, x] = a[y // 2 + x // 2, x]", {"a": A}, "adds two divisions"),
+    "gap on the left": ("out[y, 3 * x + i] = a[y, x]", {"a": A, "extents": {"i": 2}}, "multiplies the axis x on the left by 3"),
+    "number on the left": ("out[0, x] = a[y, x]", {"a": A}, "on the left"),
+    "function": ("out[y, x] = sum(a[y, x])", {"a": A}, "calls 'sum'"),
+    "code": ("out[y, x] = a[y, x] if [] else 1.0", {"a": A}, "which is no arithmetic"),
+    "attribute": ("out[y, x] = a.data[y, x]", {"a": A}, "which is no arithmetic"),
+    "border": ("out[y, x] = a[y, x]", {"a": A, "border": "wrap"}, "has the border 'wrap'"),
+    "combine": ("out[y, x] = a[y, x]", {"a": A, "combine": "mul"}, "combines terms by 'mul'"),
+    "batch": ("out[n, c, y, x] = many[c, y, x]", {"many": MANY}, "has 2 along the batch"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_is_said(name):
+    expression, given, message = WRONG[name]
+    with pytest.raises(GraphError, match=message) as found:
+        F.contract(expression, **given)
+    assert __file__ in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: F.correlate(MANY, Variable(FLOAT, (3, 3), 4, channels=2)), "makes 4 channels from 2"),
+        (lambda: F.correlate(MANY, Variable(FLOAT, (3, 3), 4, channels=1), groups=3), "makes 4 channels from 1 in each of 3"),
+        (lambda: F.correlate(Variable(VEC3, (4, 4)), Variable(FLOAT, (3, 3), 4, channels=3)), "use F.to_channels"),
+        (lambda: F.correlate(A, B, stride=0), "a stride must be at least 1"),
+        (lambda: F.correlate(A, B, border="wrap"), "one of zero, clamp, mirror, repeat"),
+        (lambda: F.correlate(A, Variable(FLOAT, (9, 9)), border=None), "leaves"),
+        (lambda: F.matmul(A, A), "5 columns, the second 4 rows"),
+        (lambda: F.max_pool(A, 6), "leaves"),
+        (lambda: F.channel(MANY, 3), "has no channels 3 to 3"),
+        (lambda: F.concatenate_channels(A, B), "cannot be put together"),
+        (lambda: F.from_channels(A), "2 to 4 channels"),
+        (lambda: F.to_channels(MANY), "cannot become channels"),
+        (lambda: MANY + Variable(FLOAT, (5, 4), batch=2, channels=2), "must be equal or 1"),
+        (lambda: Variable(FLOAT, (4, 4), channels=0), "a number of channels must be at least 1"),
+    ],
+)  # fmt: skip
+def test_what_is_named_is_refused_by_name(call, message):
+    with pytest.raises(GraphError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "expression, options, shape",
+    [
+        ("out[y, x] = a[y + j, x + i]", {"extents": {"j": 2, "i": 3}}, (1, 3, 3)),
+        ("out[y, x] = a[2 * y + j, x]", {"extents": {"j": 2}}, (1, 2, 5)),
+        ("out[y, x] = a[2 * y + j - 1, x]", {"extents": {"j": 3}, "border": "zero"}, (1, 2, 5)),
+        ("out[y, x] = a[3 - y, x // 2]", {"border": "clamp"}, (1, 4, 10)),
+        ("out[x] = a[y, x]", {}, (1, 1, 5)),
+        ("out[k, y, x] = a[y, x] * k", {"extents": {"k": 3}}, (3, 4, 5)),
+        ("out[n, k, y, x] = a[y, x] * k + 0 * n", {"extents": {"k": 3, "n": 2}}, (2, 3, 4, 5)),
+    ],
+)
+def test_extents_follow(expression, options, shape):
+    assert F.contract(expression, a=A, **options).shape == shape
+
+
+def test_values_of_axes_numbers_and_conditions():
+    a = Variable.of(np.arange(20.0).reshape(4, 5))
+    y, x = np.mgrid[:4, :5]
+    made = F.contract("out[y, x] = a[y, x] * s if x > y else -a[y, x] / (1 + y)", a=a, s=3)
+    expected = np.where(x > y, 3 * a.data[0], -a.data[0] / (1 + y))
+    np.testing.assert_allclose(evaluate([made])[0][0], expected)
