@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from .graph import Function, Variable
 from .includes import versions
+
+T = TypeVar("T")
+
+
+def reached(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """Everything that can be reached, each once, in the order in which it is found: what follows last is visited first.
+    Iterative.
+
+    >>> list(reached([12], lambda n: [n // 2, n // 3] if n else []))
+    [12, 4, 1, 0, 2, 6, 3]
+    """
+    found: dict[T, None] = {}
+    stack = list(start)
+    while stack:
+        x = stack.pop()
+        if x not in found:
+            found[x] = None
+            stack += following(x)
+    return found
+
+
+def producers_first(start: Iterable[T], makers: Callable[[T], Iterable[T]]) -> list[T]:
+    """Everything that can be reached, each once, after what it is made from. Iterative.
+
+    >>> producers_first([12], lambda n: [n // 2, n // 3] if n else [])
+    [0, 1, 2, 4, 3, 6, 12]
+    """
+    order: dict[T, None] = {}
+    stack = [(x, False) for x in start]
+    while stack:
+        x, ready = stack.pop()
+        if ready:
+            order[x] = None
+        elif x not in order:
+            stack.append((x, True))
+            stack += [(y, False) for y in makers(x)]
+    return list(order)
 
 
 def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ()) -> list[Function]:
     """All Functions that the roots depend on, producers first. Equal graphs give equal orders. Iterative.
 
-    given: Variables that have their values already, so that nothing behind them is needed."""
+    given: Variables that have their values already: the order is that without them, less what only they need."""
+    roots, behind = tuple(roots), {v.creator for v in given}
     order: list[Function] = []
-    done: set[Function | None] = {None, *(v.creator for v in given)}  # a leaf has no creator
+    done: set[Function | None] = {None}  # a leaf has no creator
     expanded: set[Function] = set()
-    stack = [r.creator for r in reversed(list(roots))]
+    stack = [r.creator for r in reversed(roots)]
     while stack:
         function = stack[-1]
         if function is None or function in done:
@@ -28,7 +66,12 @@ def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ())
         else:
             expanded.add(function)
             stack.extend([x.creator for x in reversed(function.inputs) if x.creator not in done])
-    return order
+    if not behind:
+        return order
+    behind.add(None)
+    ends = [r.creator for r in roots if r.creator is not None and r.creator not in behind]
+    needed = reached(ends, lambda f: [e.maker for e in f.edges if e.maker not in behind])
+    return [f for f in order if f in needed]
 
 
 def leaves(roots: Iterable[Variable]) -> list[Variable]:

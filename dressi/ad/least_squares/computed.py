@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import GraphError
 from .. import functional as F
-from ..graph import Function, Variable
+from ..graph import Variable
 from ..ops.pixel.shortcut import shortcut
 from ..transform.gradient import jvp, total
 from ..traversal import topological_order
@@ -48,7 +48,7 @@ def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
 def _check(y: Variable, inputs: Sequence[Variable]) -> None:
     """Raises GraphError unless y is computed texel by texel from the inputs."""
     ends, depending = set(inputs), set(inputs)
-    for function in _between(y, ends):
+    for function in topological_order([y], ends):
         read = [i for i, x in enumerate(function.inputs) if x in depending]
         if not read or function.zero_derivative:
             continue
@@ -60,14 +60,3 @@ def _check(y: Variable, inputs: Sequence[Variable]) -> None:
         depending.add(function.output)
     if y not in depending or y in ends:
         raise GraphError(f"{y} is not computed from the inputs of linearized, {', '.join(map(str, inputs))}")
-
-
-def _between(y: Variable, ends: set[Variable]) -> list[Function]:
-    """The Functions that y is computed by, in topological order, without those behind the ends."""
-    waiting, needed = [y], set[Function]()
-    while waiting:
-        x = waiting.pop()
-        if x not in ends and x.creator is not None and x.creator not in needed:
-            needed.add(x.creator)
-            waiting += x.creator.inputs
-    return [function for function in topological_order([y]) if function in needed]

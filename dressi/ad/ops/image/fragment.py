@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...graph import Domain, Function, PixelFunction, ReduceFunction, Variable
-from ...traversal import structure, topological_order
+from ...traversal import reached, structure, topological_order
 from ...types import Access
 
 Fragment = Callable[[Variable], tuple[Any, Any]]
@@ -83,18 +83,12 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
         if local and free.issuperset(f.inputs) and _movable(f, face.domain):
             free.add(f.output)
     inner = moving | free
-    needed: set[Variable] = set()
-    stack = [r for r in roots if r in inner]
-    while stack:
-        v = stack.pop()
-        if v not in needed and v is not face:
-            needed.add(v)
-            assert v.creator is not None
-            stack.extend(
-                x
-                for x, a in zip(v.creator.inputs, v.creator.access, strict=True)
-                if x in inner and a is Access.SAME_PIXEL
-            )
+
+    def inside(v: Variable) -> list[Variable]:
+        edges = v.creator.edges if v.creator is not None and v is not face else ()
+        return [e.variable for e in edges if e.variable in inner and e.access is Access.SAME_PIXEL]
+
+    needed = reached((r for r in roots if r in inner), inside)
     built: dict[Variable, Variable] = {face: face}
     formals: dict[Variable, Variable] = {}
 

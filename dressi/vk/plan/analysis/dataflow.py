@@ -42,11 +42,7 @@ class Analysis:
         """cost: None where values are only computed again if they are inlined."""
         self.given = frozenset(given)
         self.roots = tuple(dict.fromkeys(roots))
-        order = topological_order(self.roots)
-        if self.given:
-            needed = set(topological_order((r for r in self.roots if r not in self.given), self.given))
-            order = [f for f in order if f in needed]
-        self.graph = Numbered(order)
+        self.graph = Numbered(topological_order(self.roots, self.given))
         self.order, self.position = self.graph.functions, self.graph.number
         self.recomputed: frozenset[Function] = frozenset()
         self._latest: Analysis | None = None  # what was last derived from this one

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ....ad.graph import Function, ScatterFunction, Variable
+from ....ad.traversal import reached
 from ....ad.types import Access
 from ..substage import Binding, Compute, PixelWork, Read, SubStage, Work
 from .dataflow import Analysis
@@ -47,15 +48,9 @@ def restrict(
 
 
 def _makers(s: SubStage, outputs: Iterable[Variable], given: AbstractSet[Variable]) -> tuple[Function, ...]:
-    inside = set(s.functions)
-    found: set[Function] = set()
-    stack = [v.creator for v in outputs]
-    while stack:
-        f = stack.pop()
-        if f is None or f in found:
-            continue
-        if f in inside:
-            found.add(f)
-        if f in inside or f in s.body:
-            stack.extend(x.creator for x in f.inputs if x not in given)
+    inside = {*s.functions, *s.body}
+    found = reached(
+        (v.creator for v in outputs),
+        lambda f: [x.creator for x in f.inputs if x not in given] if f in inside else (),
+    )
     return tuple(f for f in s.functions if f in found)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from ....ad.graph import Function, ReduceFunction, Variable
 from ....ad.graph.snippet import template_of
 from ....ad.includes import included_files
+from ....ad.traversal import producers_first
 from ....ad.types import Access, Sampler, VType
 from ..limits import DeviceLimits
 from ..model.walks import unrolls
@@ -189,20 +190,14 @@ class Writer(Descriptors):
 
     def _cone(self, v: Variable) -> list[Function]:
         """The Functions over the same pixels that make ``v`` from stored or named values, producers first."""
-        order: dict[Function, None] = {}
-        stack: list[tuple[Function | None, bool]] = [(v.creator, False)]
-        while stack:
-            f, ready = stack.pop()
-            assert f is not None, f"nothing makes {v}"
-            if ready:
-                order[f] = None
-            elif f not in order:
-                stack.append((f, True))
-                for x, access in zip(f.inputs, f.access, strict=True):
-                    near = access is Access.SAME_PIXEL and x.domain == v.domain
-                    if near and x.creator not in order and x.creator is not None and not self._at_hand(x):
-                        stack.append((x.creator, False))
-        return list(order)
+        assert v.creator is not None, f"nothing makes {v}"
+        same, domain = Access.SAME_PIXEL, v.domain
+
+        def makers(f: Function) -> list[Function]:
+            near = [e for e in f.edges if e.access is same and e.maker is not None]
+            return [e.maker for e in near if e.variable.domain == domain and not self._at_hand(e.variable)]
+
+        return producers_first([v.creator], makers)
 
     def _next(self) -> int:
         self.locals += 1

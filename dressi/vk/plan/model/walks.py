@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from ....ad.graph import Function, RasterFunction, ReduceFunction, Variable
 from ....ad.graph.work import UNROLLED
+from ....ad.traversal import reached
 from ....ad.types import Access
 
 NOT_LONGER: Mapping[Function, int] = MappingProxyType({})
@@ -116,12 +117,8 @@ def calls(f: Function, k: int) -> float:
 
 def _at_same_pixel(v: Variable, stored: Callable[[Variable], bool]) -> list[Function]:
     """The Functions over the same pixels that make a value which is not stored."""
-    cone: dict[Function, None] = {}
-    stack = [v]
-    while stack:
-        f = stack.pop().creator
-        if f is None or f in cone:
-            continue
-        cone[f] = None
-        stack += [x for x, maker, _, near in f.edges if near and maker is not None and not stored(x)]
-    return list(cone)
+
+    def makers(f: Function) -> list[Function]:
+        return [maker for x, maker, _, near in f.edges if near and maker is not None and not stored(x)]
+
+    return list(reached([v.creator] if v.creator is not None else [], makers))

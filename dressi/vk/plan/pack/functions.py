@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ....ad.graph import Domain, Function, PixelFunction, ScatterFunction
+from ....ad.traversal import reached
 from ..analysis.dataflow import Analysis
 from ..context import Context
 from ..lowering.fragment_value import FragmentValue
@@ -89,16 +90,12 @@ def _fitting(counts: Counts, context: Context) -> Counts:
 
 def _apart(functions: Sequence[Function], analysis: Analysis) -> list[Function]:
     """Those of the Functions, the last ones first, that compute nothing again which one before them does."""
-    found, reached = [], set[Function]()
+    found, behind = [], set[Function]()
     for f in reversed(functions):
-        own, stack = set[Function](), [f]
-        while stack:
-            new = _again(analysis, stack.pop()) - own
-            own |= new
-            stack += new
-        if reached.isdisjoint(own):
+        own = reached(_again(analysis, f), lambda g: _again(analysis, g)).keys()
+        if behind.isdisjoint(own):
             found.append(f)
-            reached |= own
+            behind |= own
     return found
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Domain, ScatterFunction, Variable
+from ....ad.traversal import reached
 from ..analysis.active_blocks import BlockLists
 from ..analysis.known_values import adds_nothing
 from ..analysis.restrict import restrict
@@ -163,18 +164,16 @@ class _Choice:
 
     def _independent(self, k: int, blocks: ActiveBlocks) -> bool:
         """Whether the list can be made before SubStage ``k`` runs."""
-        stack, seen = [v for v, _ in blocks.quiet], set()
-        while stack:
-            n = self.maker.get(stack.pop())
-            if n == k:
-                return False
-            if n is None or n in seen:
-                continue
-            seen.add(n)
+
+        def makers(values: Iterable[Variable]) -> set[int]:
+            return {self.maker[v] for v in values if v in self.maker}
+
+        def before(n: int) -> set[int]:
             s = self.sub_stages[n]
-            stack += [r.variable for r in s.reads]
-            stack += [v for v, _ in self.chosen[s].quiet] if s in self.chosen else []
-        return True
+            decided_by = self.chosen[s].decided_by if s in self.chosen else ()
+            return makers((*(r.variable for r in s.reads), *decided_by)) if n != k else set()
+
+        return k not in reached(makers(blocks.decided_by), before)
 
     # ---- splitting
     def split(
@@ -223,22 +222,9 @@ class _Choice:
 
     def _between(self, s: SubStage, outputs: Iterable[Variable], blocks: ActiveBlocks) -> list[Variable]:
         """Values that the SubStage makes, that are known outside of the blocks, and that the outputs are made of."""
-        known, inside, found = (
-            self.lists.known(blocks),
-            {f.output for f in s.functions},
-            dict[Variable, None](),
-        )
-        stack, seen = list(outputs), set[Variable]()
-        while stack:
-            v = stack.pop()
-            if v in seen:
-                continue
-            seen.add(v)
-            if v in known and v in inside:
-                found[v] = None
-            elif v.creator in s.body:
-                stack.extend(v.creator.inputs)
-        return list(found)
+        ends = self.lists.known(blocks).keys() & {f.output for f in s.functions}
+        found = reached(outputs, lambda v: v.creator.inputs if v.creator in s.body and v not in ends else ())
+        return [v for v in found if v in ends]
 
     def worth_splitting(self, first: SubStage, second: SubStage) -> bool:
         """Whether the first part runs on blocks, and saves more than starting the second costs."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ....ad.graph import Function, Variable
+from ....ad.traversal import producers_first
 from ....ad.types import Access
 from ..substage import Binding, SubStage
 
@@ -169,21 +170,13 @@ class _Counted:
 
     def _makers(self, v: Variable) -> list[Function]:
         """Functions that make a value from what is stored or there, producers first."""
-        order: dict[Function, None] = {}
-        stack: list[tuple[Variable, bool]] = [(v, False)]
-        while stack:
-            x, done = stack.pop()
-            f = x.creator
-            if f is None or x in self._ready or self._shader.stored(x) or self._shader.free(x):
-                continue
-            if done:
-                order[f] = None
-            elif f not in order:
-                stack.append((x, True))
-                near = (
-                    y
-                    for y, a in zip(f.inputs, f.access, strict=True)
-                    if a in (Access.SAME_PIXEL, Access.PULL)
-                )
-                stack.extend((y, False) for y in near)
-        return list(order)
+        shader, near = self._shader, (Access.SAME_PIXEL, Access.PULL)
+
+        def made(x: Variable) -> bool:
+            return x.creator is not None and not (x in self._ready or shader.stored(x) or shader.free(x))
+
+        def inputs(x: Variable) -> list[Variable]:
+            edges = x.creator.edges if x.creator is not None else ()
+            return [e.variable for e in edges if e.access in near and made(e.variable)]
+
+        return [x.creator for x in producers_first([v] if made(v) else [], inputs) if x.creator is not None]

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .....ad.graph import RasterFunction, ReduceFunction, Variable
+from .....ad.traversal import reached
 from .....errors import PlanError
 from ...context import Context
 from ...substage import Compute, Fragment, Reduction, Scatter, SubStage, TiledCompute
@@ -42,20 +43,17 @@ def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> li
 
 def _added_up(context: Context) -> set[Variable]:
     """What shaders read that add values up, or that make the bound of a scatter of what they read."""
-    uses, found = context.uses, set[Variable]()
-    waiting = [k for k, s in enumerate(uses.sub_stages) if _adds(s)]
-    seen = set(waiting)
-    while waiting:
-        s = uses.sub_stages[waiting.pop()]
-        found.update(r.variable for r in s.reads)
+    uses = context.uses
+
+    def bounded(k: int) -> list[int]:
+        s = uses.sub_stages[k]
         bounds = [] if s.scatter is None else [s.scatter.inputs[0]]
         # A bound is a maximum, and that is a tree of them.
         bounds += [r.variable for r in s.reads if all(isinstance(f, ReduceFunction) for f in s.functions)]
-        for maker in (uses.maker[v] for v in bounds if v in uses.maker):
-            if maker not in seen:
-                seen.add(maker)
-                waiting.append(maker)
-    return found
+        return [uses.maker[v] for v in bounds if v in uses.maker]
+
+    adding = reached((k for k, s in enumerate(uses.sub_stages) if _adds(s)), bounded)
+    return {r.variable for k in adding for r in uses.sub_stages[k].reads}
 
 
 def _adds(s: SubStage) -> bool:
