@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from .....ad.contract.contraction import ContractFunction
 from .....ad.contract.split import split
@@ -60,6 +62,48 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     """The value of a contraction by strips, None where that gains nothing or cannot be."""
     if not isinstance(f, ContractFunction) or f.combine != "add" or not suits(f):
         return None
+    shapes = tuple((x.vtype, x.domain) for x in f.inputs)
+    found = chosen(Form((f.identity, shapes), limits, model, without_inputs(f)))
+    if found is None:
+        return None
+    inputs = [
+        x if axis is None else Packed(x, axis=axis).output
+        for x, axis in zip(f.inputs, found.packed, strict=True)
+    ]
+    y = TiledContraction(*inputs, whole=found.part, strips=found.strips, packed=found.packed).output
+    return y if found.combined is None else ContractFunction(y, **found.combined).output
+
+
+def without_inputs(f: ContractFunction) -> ContractFunction:
+    """The contraction of leaves without values, which keeps no graph alive."""
+    leaves = [Variable(x.vtype, x.size, x.batch, channels=x.channels) for x in f.inputs]
+    return ContractFunction(*leaves, **dict(zip(f.fields, f.attributes, strict=True)))
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the choice of strips depends on. f: the contraction without its inputs."""
+
+    key: tuple[Any, ...]
+    limits: DeviceLimits
+    model: DeviceModel
+    f: ContractFunction = field(compare=False)
+
+
+class Chosen(NamedTuple):
+    """The contraction or that of its parts, its strips and packed inputs, and the fields of what combines the parts."""
+
+    part: ContractFunction
+    strips: Strips
+    packed: tuple[int | None, ...]
+    combined: dict[str, Any] | None
+
+
+@lru_cache(maxsize=256)
+def chosen(form: Form) -> Chosen | None:
+    """The strips that are done soonest; None where one texel an invocation is as fast. Plans are made again and again, and
+    layers of a network are alike."""
+    f, limits, model = form.f, form.limits, form.model
     plain = plain_seconds(f, model)
     if plain < WORTH * (model.dispatch + model.barrier):
         return None
@@ -67,8 +111,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     for part, combined in divisions(f, limits, model):
         seconds, strips = soonest(part, limits, model)
         if combined is not None:
-            summed = f.output.domain
-            texels = summed.size[0] * summed.size[1] * summed.tiles
+            texels = f.output.size[0] * f.output.size[1] * f.output.tiles
             seconds += model.dispatch + model.barrier
             seconds += texels * math.prod(combined["reduced"]) / max(model.fetch_rate, model.image_load_rate)
         if strips is not None and seconds < best:
@@ -78,13 +121,7 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     if made is None:
         return None
     part, strips, combined = made
-    packed = packs(part, Layout(part, strips), model)
-    inputs = [
-        x if axis is None else Packed(x, axis=axis).output
-        for x, axis in zip(part.inputs, packed, strict=True)
-    ]
-    y = TiledContraction(*inputs, whole=part, strips=strips, packed=packed).output
-    return y if combined is None else ContractFunction(y, **combined).output
+    return Chosen(part, strips, packs(part, Layout(part, strips), model), combined)
 
 
 def suits(f: ContractFunction) -> bool:
