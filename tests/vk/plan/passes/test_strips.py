@@ -212,3 +212,19 @@ def test_golden_glsl():
     if not file.exists():
         file.write_text(source)
     assert source == file.read_text()
+
+
+@pytest.mark.vk
+def test_tiles_in_columns(device, always):
+    """Images of more channels than are allowed below each other."""
+    outputs = channels()
+    limits = replace(profile("lavapipe"), max_image_dimension=120, max_framebuffer_height=120)
+    assert limits.tiling(outputs[0]).columns > 1
+    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    with VulkanExecutor(program, device, limits=limits) as run:
+        assert any(isinstance(f, TiledContraction) for f in run.plan.program.functions)
+        run.run()
+        run.wait()
+        for v, expected in zip(outputs, evaluate(outputs), strict=True):
+            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
+            assert error < ROUNDINGS, (v, error / 2.0**-24)
