@@ -204,6 +204,8 @@ class BuiltPlan:
             self.commands.record(lambda b, items=items, k=k: write(b, items, k == len(pieces)))
             for k, items in enumerate(pieces, 1)
         ]
+        if self._gating.gate is not None:
+            self.device.work.pace.gated.update(buffers)
         return _Recording(pieces, buffers, 0)
 
     def _release(self, buffers: Sequence[Any]) -> None:

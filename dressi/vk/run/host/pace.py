@@ -19,6 +19,9 @@ BOUND = 0.2
 SHARED = 0.5
 RELIEF = 0.95
 """The seconds of a command buffer that took less are taken for this part of what they were, at least."""
+BEHIND_A_GATE = 0.5
+"""Command buffers behind a gate are never taken to need less than this part of the most that they ever took: any of them may
+be heavy again at once."""
 TIMES, AT_ONCE = 3, 5.0
 """A command buffer is too long when it exceeds the bound so many times in a row, or once by so many times: a machine with
 other work is slow for a moment, which finer slices would only make worse."""
@@ -26,12 +29,15 @@ other work is slow for a moment, which finer slices would only make worse."""
 
 class Pace:
     """The seconds of command buffers, by their handles. longest: of the submissions so far, in seconds that certainly
-    passed. compiling: command buffers without work, which only make a driver compile; they count for nothing."""
+    passed. compiling: command buffers without work, which only make a driver compile; they count for nothing. gated: those
+    that a gate may switch off."""
 
     def __init__(self, bound: float = BOUND):
         self.bound = bound
         self.longest = 0.0
         self.compiling: set[Hashable] = set()
+        self.gated: set[Hashable] = set()
+        self._heaviest: dict[Hashable, float] = {}  # seconds of those behind a gate
         self._seconds: dict[Hashable, float] = {}
         self._runs: dict[Hashable, int] = {}  # the most of one submission that ended
         self._over: dict[Hashable, tuple[float, ...]] = {}  # seconds above the bound, of the last runs alone
@@ -64,6 +70,7 @@ class Pace:
             if len(runs) == 1 and (most <= self.bound or least > most / 2):
                 (buffer,) = runs
                 self._seconds[buffer] = most / runs[buffer]
+                self._scale(runs, 1.0)
         elif least > expected:
             self._scale(runs, least / max(expected, 1e-9))
         elif most < expected:
@@ -87,7 +94,11 @@ class Pace:
 
     def _scale(self, buffers: Iterable[Hashable], factor: float) -> None:
         for buffer in buffers:
-            self._seconds[buffer] *= factor
+            seconds = self._seconds[buffer] * factor
+            if buffer in self.gated:
+                heaviest = self._heaviest[buffer] = max(seconds, self._heaviest.get(buffer, 0.0))
+                seconds = max(seconds, BEHIND_A_GATE * heaviest)
+            self._seconds[buffer] = seconds
 
     @property
     def exceeded(self) -> bool:
@@ -100,6 +111,7 @@ class Pace:
 
     def forget(self, buffer: Hashable) -> None:
         """The command buffer is gone, or holds other commands from now on."""
-        for known in (self._seconds, self._runs, self._over, self._excess):
+        for known in (self._seconds, self._runs, self._over, self._excess, self._heaviest):
             known.pop(buffer, None)
         self.compiling.discard(buffer)
+        self.gated.discard(buffer)
