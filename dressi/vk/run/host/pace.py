@@ -19,9 +19,9 @@ BOUND = 0.2
 SHARED = 0.5
 RELIEF = 0.95
 """The seconds of a command buffer that took less are taken for this part of what they were, at least."""
-BEHIND_A_GATE = 0.5
-"""Command buffers behind a gate are never taken to need less than this part of the most that they ever took: any of them may
-be heavy again at once."""
+BEHIND_A_GATE, FADING = 0.5, 0.998
+"""Command buffers behind a gate are not taken to need less than this part of the most that they took, since any of them may be
+heavy again at once. Each submission after that counts it for a little less: what is slow once, the first run, passes."""
 TIMES, AT_ONCE = 3, 5.0
 """A command buffer is too long when it exceeds the bound so many times in a row, or once by so many times: a machine with
 other work is slow for a moment, which finer slices would only make worse."""
@@ -96,7 +96,8 @@ class Pace:
         for buffer in buffers:
             seconds = self._seconds[buffer] * factor
             if buffer in self.gated:
-                heaviest = self._heaviest[buffer] = max(seconds, self._heaviest.get(buffer, 0.0))
+                heaviest = max(seconds, FADING * self._heaviest.get(buffer, 0.0))
+                self._heaviest[buffer] = heaviest
                 seconds = max(seconds, BEHIND_A_GATE * heaviest)
             self._seconds[buffer] = seconds
 
