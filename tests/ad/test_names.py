@@ -102,6 +102,21 @@ def test_identity_and_the_operators_of_arrays_stay():
     assert np.allclose(evaluate(matrix @ points), np.arange(15.0).reshape(5, 3) * [1, 2, 3])
 
 
+def test_arrays_beside_channels_are_channels():
+    """(3, H, W) is one image of three channels there: as three images it would broadcast to nine."""
+    values = np.random.default_rng(0).uniform(size=(2, 3, 4, 6))
+    for batch in (1, 2):
+        x = Variable(FLOAT, (6, 4), batch, channels=3, data=values[:batch])
+        given = [values[:batch], values[0, 0]] + [values[0]] * (batch == 1)
+        for array in given:
+            built = x - array
+            assert built.domain == x.domain
+            assert np.allclose(evaluate(built), values[:batch] - array)
+    for shape in ((3, 4, 6), (2, 4, 6), (6, 4, 6), (1, 3, 4, 6)):
+        with pytest.raises(GraphError, match=r"does not fit .*3 channels"):
+            x - np.ones(shape)
+
+
 def test_arrays_that_fit_nothing_name_both_shapes():
     with pytest.raises(GraphError, match=r"shape \(6, 4\) does not fit FLOAT image .*shape \(1, 4, 6\)"):
         image - np.ones((6, 4))

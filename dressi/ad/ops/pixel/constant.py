@@ -202,6 +202,10 @@ def _image(array: np.ndarray, beside: Sequence[Variable]) -> Variable | None:
                 return Variable.of(array, vtype)
             if len(lead) == 2 and v.count is not None and lead == (v.tiles, v.count):
                 return Variable.of(array, vtype, batched=True)
-            if lead in ((v.size[1], v.size[0]), (v.tiles, v.size[1], v.size[0])):
+            if v.channels > 1 and len(lead) > 2:
+                # (3, H, W) is one image of three channels here, not three images, which would broadcast against them.
+                if (1,) * (4 - len(lead)) + lead == (v.batch, v.channels, v.size[1], v.size[0]):
+                    return Variable(vtype, v.size, v.batch, channels=v.channels, data=array)
+            elif lead in ((v.size[1], v.size[0]), (v.tiles, v.size[1], v.size[0])):
                 return Variable.of(array, vtype)
     return None
