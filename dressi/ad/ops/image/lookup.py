@@ -58,7 +58,9 @@ class Lookup(PixelFunction):
         if table.tiles > 1:
             domain = table.domain._replace(size=index.size)
             if broadcast([domain, index.domain]) != domain:
-                raise self.fail("batches and channels of table and index must be equal or 1; use F.take")
+                raise self.fail(
+                    "batch and channels of the index must be those of the table or 1; use F.expand for the table, or F.take"
+                )
         return table.vtype, domain
 
     @cached_property
