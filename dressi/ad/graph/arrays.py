@@ -12,12 +12,13 @@ from ..types import Domain, Size, VType, list_image, list_size, list_values, mat
 
 
 class Layout(NamedTuple):
-    """What an array holds: one value, a list of ``count`` entries, or an image; ``batch`` of them."""
+    """What an array holds: one value, a list of ``count`` entries, or an image of ``channels``; ``batch`` of them."""
 
     vtype: VType
     size: Size
     batch: int
     count: int | None
+    channels: int = 1
 
 
 def layout_of(array: np.ndarray, vtype: VType | None = None, batched: bool = False) -> Layout:
@@ -26,6 +27,7 @@ def layout_of(array: np.ndarray, vtype: VType | None = None, batched: bool = Fal
         raise GraphError(f"a Variable holds numbers, not values of type {array.dtype}")
     if array.size == 0:
         raise GraphError(f"an array of shape {array.shape} is empty; a Variable needs at least one value")
+    typed = vtype is not None
     if vtype is None:
         vtype, lead = _guess(array)
     else:
@@ -35,13 +37,16 @@ def layout_of(array: np.ndarray, vtype: VType | None = None, batched: bool = Fal
             raise GraphError(
                 f"an array of shape {array.shape} does not end in {vtype.shape}, as {vtype} does"
             )
+    if typed and len(lead) == 4:
+        return Layout(vtype, (lead[3], lead[2]), lead[0], None, lead[1])
     batched = batched or len(lead) == 3
     if batched and not lead:
         raise GraphError(f"an array of shape {array.shape} has no axis for the batch")
     batch, rest = (lead[0], lead[1:]) if batched else (1, lead)
     if len(rest) > 2:
         raise GraphError(
-            f"an array of shape {array.shape} has too many axes for {vtype}: (batch, height, width) at most"
+            f"an array of shape {array.shape} has too many axes for {vtype}: (batch, height, width) at most,"
+            " or, where the type is given, (batch, channels, height, width)"
         )
     if len(rest) == 1:
         return Layout(vtype, list_size(rest[0]), batch, rest[0])

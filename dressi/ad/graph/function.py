@@ -98,8 +98,8 @@ class Variable(ArrayShape, Operators, Figures):
         """A leaf that holds ``values``, with type, size and batch from the array's shape.
 
         A last axis of length 2 to 4 holds the components of a vector. The axes before it are () for one texel, (V,) for
-        a list of V entries, (H, W) for an image, or (N, H, W) for N images. vtype: the type, needed if the shape fits two
-        types, as (3, 3) does, or suggests the wrong one. batched: the first axis is the batch (views), so that (N, 4, 4)
+        a list of V entries, (H, W) for an image, (N, H, W) for N images, or, with a type, (N, C, H, W) for N images of C
+        channels. vtype: the type, needed if the shape fits two types, as (3, 3) does, or suggests the wrong one. batched: the first axis is the batch (views), so that (N, 4, 4)
         with MAT4 holds N matrices and (N, V, 3) N lists. ``recv`` returns lists, and what is computed from them entry by
         entry, as lists: (V, ...) or (N, V, ...). Integers give INT types, everything else gives floats. Raises
         GraphError; warns where a shape without vtype may mean something else, as two to four numbers do.
@@ -113,8 +113,8 @@ class Variable(ArrayShape, Operators, Figures):
         text = doubt(array) if vtype is None and not batched else None
         if text is not None and not of_dressi(sys._getframe(1)):
             warnings.warn(text, stacklevel=2)
-        vtype, size, batch, count = layout_of(array, vtype, batched)
-        leaf = cls(vtype, size, batch, name=name, count=count)
+        vtype, size, batch, count, channels = layout_of(array, vtype, batched)
+        leaf = cls(vtype, size, batch, name=name, count=count, channels=channels)
         leaf.data = leaf.conform(array.reshape(leaf.shape if count is None else (batch, count, *vtype.shape)))
         return leaf
 

@@ -39,7 +39,12 @@ class Wrapped(Operation):
         found = []
         for spec, vtype, batched in zip(given, self.types, self.batched, strict=True):
             blank = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
-            vtype, size, batch, count = layout_of(blank, vtype, batched)
+            if vtype is not None and blank.ndim - len(vtype.shape) > 3:
+                raise InputError(
+                    f"an array of shape {spec.shape} has channels, which functions of {vtype} do not take from other"
+                    " libraries; give (batch, height, width)"
+                )
+            vtype, size, batch, count, _ = layout_of(blank, vtype, batched)
             found.append(Layout(spec.shape, (vtype,), size, batch, count))
         return tuple(found)
 

@@ -95,3 +95,13 @@ def test_values_of_axes_numbers_and_conditions():
     made = F.contract("out[y, x] = a[y, x] * s if x > y else -a[y, x] / (1 + y)", a=a, s=3)
     expected = np.where(x > y, 3 * a.data[0], -a.data[0] / (1 + y))
     np.testing.assert_allclose(evaluate([made])[0][0], expected)
+
+
+def test_arrays_with_a_type_and_four_axes_have_channels():
+    values = np.arange(120.0).reshape(2, 3, 4, 5)
+    x = Variable.of(values, FLOAT)
+    assert (x.shape, x.batch, x.channels) == ((2, 3, 4, 5), 2, 3)
+    assert (evaluate([F.channel(x, -1)])[0] == values[:, 2]).all()
+    assert Variable.of(np.zeros((2, 3, 4, 5, 3)), VEC3).channels == 3
+    with pytest.raises(GraphError, match="too many axes"):
+        Variable.of(values)
