@@ -10,6 +10,7 @@ from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.ops.image.gather import Gather
+from dressi.ad.ops.image.lookup import Lookup
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, VEC2
@@ -80,3 +81,8 @@ def test_gradients_of_reads_that_are_easily_wrong(device, name):
     for g in (meaning, results):
         assert np.array_equal(g["gradient"].ravel(), meaning["differences"].ravel())
         assert np.array_equal(g["differences"].ravel(), meaning["differences"].ravel())
+
+
+def test_a_pick_of_one_texel_stays_a_lookup():
+    """The gradients of the many picks of a kernel share one scatter; as gathers they were one shader each had to compile."""
+    assert isinstance(F.lookup(Variable(FLOAT, (5, 5)), 3).creator, Lookup)

@@ -51,8 +51,6 @@ def test_gathers_and_their_transposes_are_matrices(seed):
         lambda x: F.shift(x, 2, -1, "zero"),
         lambda x: F.shift(x, 2, -1, "repeat"),
         lambda x: F.crop(x, 3, 2, (1, 1)),
-        lambda x: F.lookup(x, (3, 2)),
-        lambda x: F.lookup(x, 7),
         lambda x: F.take(Variable(FLOAT, (2, 3), 4), F.tile_index((1, 1), 2) * 2 + 1),
     ],
 )
@@ -100,7 +98,6 @@ INDICES = {
     "sheared": F.ivec2(P.x + 2 * P.y - 5, P.y),
     "diagonal": F.ivec2(P.x, P.x),
     "row by row": F.linear_index(SIZE) + 24,
-    "one texel": F.constant(17),
     "outside": P + 40,
 }
 

@@ -248,6 +248,8 @@ def _gathered(lookup: Lookup) -> Variable | None:
     """The same by an index map, where the index is affine in the texel and the transpose costs no more: it is exact, and
     needs no scatter."""
     table, index = lookup.inputs
+    if index.size == (1, 1):
+        return None  # picks one texel: the many picks of a kernel share a scatter
     texels = table_map(table, index)
     if texels is None:
         return None
