@@ -2,13 +2,15 @@
 
 The gradient by an input sums, for each of its texels j, over all terms that read it: the indices of the output and of the
 reduced axes that solve map(i, r) = j. Each axis of the input is an equation, solved for one axis; the others are reduced.
-A division in the map leaves an axis of its remainders. What the solved axes may not be stands in guards.
+A division in the map leaves an axis of its remainders. What the solved axes may not be stands in guards. An axis of the input
+that axes of the contraction fill, as 8 * c + z does for 8 values of z, is made of these, and nothing is to be solved.
 
     out[y] = sum over d of x[2 y + d] w[d]:    j = 2 y + d,    gx[j] = sum over d of gy[(j - d) / 2] w[d], where that is whole
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,8 +22,6 @@ from ..traversal import leaves
 from ..types import INT
 from .terms import Guard, Terms, body_of, shape_of
 
-OUTPUT_AXES = 4
-
 
 class Made(NamedTuple):
     """The inputs and fields of a contraction."""
@@ -31,9 +31,11 @@ class Made(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """The terms that read a texel of an input. values: the axes of the contraction over those texels, 0 to 3, and the axes
-    that are reduced.  reduced: the extents of these.  guards: where a term is none of the contraction."""
+    """The terms that read a texel of an input. parallel: the extents of the axes of those texels, as in a contraction.
+    values: the axes of the contraction over these, and the axes that are reduced.  reduced: the extents of the latter.  guards:
+    where a term is none of the contraction."""
 
+    parallel: tuple[tuple[int, ...], ...]
     values: dict[int, Affine]
     reduced: tuple[int, ...]
     guards: tuple[Guard, ...]
@@ -41,20 +43,29 @@ class Solved(NamedTuple):
 
 def solved(f: Terms, k: int) -> Solved | None:
     """The terms that read each texel of input k; None if there is no such form."""
-    shape = shape_of(f.inputs[k])
-    extents = dict(enumerate(shape)) | {OUTPUT_AXES + a: e for a, e in enumerate(f.extents)}
-    old = {a: Affine.axis(OUTPUT_AXES + a) for a in range(len(f.extents))}
-    values: dict[int, Affine] = {}
+    shape, affines = shape_of(f.inputs[k]), f.maps[k].affines
+    filled = _filled(f, affines, shape)
+    parallel = tuple(tuple(f.extents[a] for a in filled.get(s, ())) or (e,) for s, e in enumerate(shape))
+    own = iter(range(first := sum(map(len, parallel))))
+    texel = [[next(own) for _ in extents] for extents in parallel]
+    extents = {first + a: e for a, e in enumerate(f.extents)} | dict(enumerate(itertools.chain(*parallel)))
+    old = {a: Affine.axis(first + a) for a in range(len(f.extents))}
+    values = {
+        first + a: Affine.axis(part)
+        for s, axes in filled.items()
+        for a, part in zip(axes, texel[s], strict=True)
+    }
     guards: list[Guard] = []
-    equations = sorted(range(OUTPUT_AXES), key=lambda s: len(f.maps[k].affines[s].terms))
+    equations = sorted(set(range(len(shape))) - {*filled}, key=lambda s: len(affines[s].terms))
     for s in equations:
-        e = f.maps[k].affines[s].substituted(old)
+        e = affines[s].substituted(old)
         assert e is not None  # the axes have new names
         e = e.substituted(values)
         if e is None:
             return None
-        coefficient, free = e.coefficient, [a for a in e.axes if a >= OUTPUT_AXES]
-        left = {a: -c for a, c in e.terms} | {s: e.divisor}
+        coefficient, free = e.coefficient, [a for a in e.axes if a >= first]
+        (place,) = texel[s]
+        left = {a: -c for a, c in e.terms} | {place: e.divisor}
         if not free:
             guards.append(
                 (Affine.of({a: -c for a, c in left.items()}, e.constant), 1 if e.exact else e.divisor)
@@ -73,20 +84,36 @@ def solved(f: Terms, k: int) -> Solved | None:
         if any(v is None for v in further.values()):
             return None
         values = {a: v for a, v in further.items() if v is not None} | {axis: found}
-    kept = [a for a in extents if a >= OUTPUT_AXES and a not in values]
-    number = {a: Affine.axis(OUTPUT_AXES + i) for i, a in enumerate(kept)}
+    kept = [a for a in extents if a >= first and a not in values]
+    number = {a: Affine.axis(first + i) for i, a in enumerate(kept)}
     renamed = {a: v.substituted(number) for a, v in values.items()} | number
     guards = [(g.substituted(number) or g, e) for g, e in guards]
     guards += [(renamed[a] or Affine(), extents[a]) for a in values]
     reduced = tuple(extents[a] for a in kept)
-    inner = (*shape, *reduced)
-    terms = {a: renamed[OUTPUT_AXES + a] or Affine() for a in range(len(f.extents))}
+    inner = (*itertools.chain(*parallel), *reduced)
+    terms = {a: renamed[first + a] or Affine() for a in range(len(f.extents))}
     for affine, extent in f.guards:
         moved = affine.substituted(terms)
         if moved is None:
             return None
         guards.append((moved, extent))
-    return Solved(terms, reduced, tuple(dict.fromkeys(g for g in guards if not g[0].within(g[1], inner))))
+    return Solved(
+        parallel, terms, reduced, tuple(dict.fromkeys(g for g in guards if not g[0].within(g[1], inner)))
+    )
+
+
+def _filled(f: Terms, affines: Sequence[Affine], shape: Sequence[int]) -> dict[int, list[int]]:
+    """The axes of an input that several axes of the contraction fill, and those, the slowest first."""
+    found: dict[int, list[int]] = {}
+    for s, (affine, extent) in enumerate(zip(affines, shape, strict=True)):
+        axes = sorted(affine.axes, key=affine.coefficient, reverse=True)
+        reach = 1
+        for a in reversed(axes):
+            reach *= f.extents[a] if affine.coefficient(a) == reach else 0
+        new = not any(a in other for a in axes for other in found.values())
+        if affine == Affine(affine.terms) and len(axes) > 1 and reach == extent and new:
+            found[s] = axes
+    return found
 
 
 def output_map(f: Terms, values: dict[int, Affine]) -> IndexMap | None:
@@ -127,7 +154,7 @@ def transposed(f: Terms, gy: Variable, k: int, chosen: Variable | None) -> Made 
         made.inputs,
         made.fields
         | {
-            "parallel": tuple((e,) for e in shape_of(f.inputs[k])),
+            "parallel": found.parallel,
             "reduced": found.reduced,
             "guards": found.guards,
         },

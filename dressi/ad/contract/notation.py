@@ -12,7 +12,7 @@ from ...errors import GraphError
 from ..graph import Variable, user_line
 from ..graph.index_map import Affine
 from ..graph.names import cure
-from ..ops.pixel import arithmetic, compare, exponential, math, trigonometry, vector
+from ..ops.pixel import arithmetic, compare, exponential, geometry, math, trigonometry, vector
 from ..ops.pixel.constant import constant
 from ..types import FLOAT, INT
 
@@ -65,7 +65,7 @@ class Index(NamedTuple):
 
 FUNCTIONS: dict[str, Callable[..., Variable]] = {
     name: getattr(module, name)
-    for module in (arithmetic, compare, exponential, math, trigonometry, vector)
+    for module in (arithmetic, compare, exponential, geometry, math, trigonometry, vector)
     for name in module.__all__
 } | {"min": arithmetic.minimum, "max": arithmetic.maximum}
 OPERATORS: dict[type[ast.AST], Callable[..., Variable]] = {

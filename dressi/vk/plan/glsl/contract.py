@@ -7,6 +7,7 @@ the outermost loop in which it is known; equal ones are equal texts.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 
 from ....ad.contract.terms import shape_of
@@ -238,9 +239,14 @@ class Strip:
 
     # ---- indices
     def _moved(self, affine: Affine, point: Point) -> Affine:
-        """The index of an entry of a block over the axes that have more than one first entry."""
+        """The index of an entry of a block over the axes that have more than one first entry. Entries that a division makes
+        equal, wherever blocks start, have equal indices."""
+        layout = self.layout
         constant = affine.constant + sum(c * point.get(a, 0) for a, c in affine.terms)
-        terms = tuple((a, c) for a, c in affine.terms if self.layout.bases[a] > 1)
+        terms = tuple((a, c) for a, c in affine.terms if layout.bases[a] > 1)
+        if not (affine.whole or affine.exact):
+            steps = (c * (1 if a == layout.strips.lane else layout.step[a]) for a, c in terms)
+            constant -= constant % math.gcd(affine.divisor, *steps)
         return affine._replace(terms=terms, constant=constant)
 
     def _text(self, affine: Affine, point: Point) -> str:

@@ -13,6 +13,7 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
+from dressi.ad.traversal import topological_order
 from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
@@ -176,6 +177,34 @@ def test_a_block_loads_what_its_entries_share():
     assert isinstance(f, TiledContraction)
     assert f.loads == (18, 3) and f.layout.products == 36 and f.iterations == 1
     assert choose.tiled(whole, profile("lavapipe"), CPU) is None
+
+
+def test_a_block_loads_a_cell_once():
+    """Sixteen rows of one cell, whose index is divided, read one row of it: the text of a block says so, as the count does."""
+    image, cells = Variable(FLOAT, (64, 128)), Variable(FLOAT, (64, 8))
+    text = "o[y, x] = (g[(y + 16) // 32 + j, x] + j) * a[y, x]"
+    whole = F.contract(text, a=image, g=cells, extents={"y": 128, "j": 2}).creator
+    assert isinstance(whole, ContractFunction)
+    y = TiledContraction(
+        *whole.inputs, whole=whole, strips=Strips(3, ((2, 16),), ((4, 2),), 16), packed=(None, None)
+    )
+    assert y.loads == (2, 16)
+    plan = build_plan(Program({"y": y.output}), profile("desktop"), shader_text)
+    (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
+    assert source.count("imageLoad(") + source.count("texelFetch(") == 18
+
+
+def test_gradients_of_filled_axes_have_no_guards():
+    """A gradient by coefficients at 8 * c + z has one term for each texel that it reads."""
+    grid, weight = Variable(FLOAT, (20, 10), channels=24), Variable(FLOAT, (20, 10), channels=8)
+    made = F.contract(
+        "o[n, c, y, x] = grid[n, 8 * c + z, y, x] * w[n, z, y, x]", grid=grid, w=weight, extents={"c": 3}
+    )
+    (slope,) = gradient(F.sum(F.square(made)), [grid])
+    (f,) = (
+        f for f in topological_order([slope]) if isinstance(f, ContractFunction) and f.output.channels == 24
+    )
+    assert (f.parallel[1], f.reduced, f.guards) == ((3, 8), (), ())
 
 
 SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
