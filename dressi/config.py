@@ -25,6 +25,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -177,6 +178,14 @@ class Config:
 
 
 config = Config()
+
+
+def dressi_version() -> str:
+    """Of the installed package; of the sources where it is not installed."""
+    try:
+        return version("dressi")
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def shader_path(name: str) -> Path:

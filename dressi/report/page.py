@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
+from ..config import dressi_version
 from .parts.markup import Markup, element, joined
 from .parts.model import Model
 
@@ -79,11 +79,3 @@ class Page:
 def asset(name: str) -> str:
     """The text of a file that comes with the package."""
     return files("dressi.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def dressi_version() -> str:
-    """Of the installed package; of the sources where it is not installed."""
-    try:
-        return version("dressi")
-    except PackageNotFoundError:
-        return "(not installed)"

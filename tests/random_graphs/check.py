@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import RECORDS
-from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
+from dressi.vk.plan.options import BASELINE, DEFAULT, FLAGS, PlanOptions
 from dressi.vk.run.executor import VulkanExecutor
 from dressi.vk.run.measure.sampling import willing
 
@@ -177,7 +177,7 @@ def on_device(program: Program, simple: Program, steps: int, device, **how) -> d
 
 def variant(seed: int, rng: np.random.Generator) -> tuple[PlanOptions, DeviceLimits, DeviceModel]:
     """Options, limits of some profile, perhaps shrunk, and a device model: the records take turns."""
-    switches = rng.random(len(fields(PlanOptions))) < 0.7
+    switches = rng.random(len(FLAGS)) < 0.7
     limits = list(PROFILES.values())[int(rng.integers(len(PROFILES)))]
     if rng.random() < 0.5:
         limits = replace(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Real
+
+from ...errors import InputError
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,9 @@ class PlanOptions:
 
     | contract_operations | lets the driver fuse products and sums, where no test depends on the value | every operation is rounded by itself |
 
-    All but the last two are True by default. All False is the baseline, one Function a pass.
+    | search | seconds in which an engine measures other plans before it builds the first, and keeps the fastest | the plan as given |
+
+    All flags but the last two are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0.
 
     These two change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
     in the last bit of a sum, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
@@ -52,6 +57,13 @@ class PlanOptions:
     bits, 2**-11 of their largest value, and makes those beyond 65504 infinite. Leaves, outputs, optimizer state, lists,
     integers, sums and what is added up keep 32 bits. On CPU drivers it saves nothing: steps of the benchmarks take 0.98 to 1.03
     of the time, and gradients are off by up to 3e-4 of their norm. A device without images of 16-bit floats raises PlanError.
+
+    ``search``: the engine plans each program of a step with single flags switched, those that matter for speed and round no
+    value differently (but for the last bits of sums), runs the plans that differ on copies of the leaves, and goes on from
+    the fastest. Values, optimizer state and losses are as without a search. The choice is kept in the cache by the
+    structure of the program, these options, the device and its driver: later engines and processes build its plan at once.
+    The values of all leaves must be known when the plan is built. Programs that read beside the steps of an
+    optimisation, for ``recv`` and ``evaluate``, use the options as given. A number below 0, and what is no number, raises InputError.
 
     >>> with DressiAD(options=PlanOptions(pack_stages=False)) as ad:
     ...     ad.evaluate(F.square(3.0)).item()
@@ -83,7 +95,16 @@ class PlanOptions:
     adapt: bool = True
     narrow_intermediates: bool = False
     contract_operations: bool = False
+    search: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.search, Real) or isinstance(self.search, bool) or not self.search >= 0:
+            raise InputError(
+                f"search is {self.search!r}; give the seconds for the search of a plan, 0 for none"
+            )
 
 
+FLAGS = tuple(field.name for field in fields(PlanOptions) if isinstance(field.default, bool))
+"""The options that are on or off."""
 DEFAULT = PlanOptions()
-BASELINE = PlanOptions(*[False] * len(fields(PlanOptions)))
+BASELINE = PlanOptions(*[False] * len(FLAGS))

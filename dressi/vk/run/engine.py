@@ -31,6 +31,7 @@ from .device.transfer import Readback
 from .executor import VulkanExecutor, limits_of
 from .export import ExportedImage, exported
 from .measure.calibration import model_of
+from .measure.search import searched
 from .runner import Runner
 from .values.evaluations import Evaluations, in_form, named
 from .values.state import by_leaf, read_state
@@ -81,8 +82,7 @@ class DressiAD:
     ):
         self._owns_device = not isinstance(device, Device)
         self.device = device if isinstance(device, Device) else Device.open(device, validation=validation)
-        self._options, self._model = options, model
-        self._closed = False
+        self._options, self._model, self._closed = options, model, False
         try:
             self._workspace = Workspace(self.device, limits_of(self.device, limits))
         except BaseException:
@@ -167,10 +167,11 @@ class DressiAD:
         return self._runner.program()
 
     def _make(self, program: Program, **more: Any) -> VulkanExecutor:
+        more |= {"cost": self._model or model_of(self.device), "workspace": self._workspace}
+        beside = self._optimises and not program.updates  # read between steps; that is not worth a search
+        options = self._options if beside else searched(program, self._options, **more)
         start = time.perf_counter()
-        more = {"options": self._options, **more}
-        cost = self._model or model_of(self.device)
-        executor = VulkanExecutor(program, self.device, cost=cost, workspace=self._workspace, **more)
+        executor = VulkanExecutor(program, self.device, options=options, **more)
         self.build_ms = 1e3 * (time.perf_counter() - start)
         return executor
 
@@ -183,12 +184,11 @@ class DressiAD:
         """The executor of a step; of the outputs if nothing is optimised. Made when it is needed. Raises InputError
         when this is closed, GraphError when nothing was described."""
         self._check_open()
-        if not self._optimises:
-            computed = self._evaluations.computed
-            if not computed:
-                raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
-            return self._evaluations.executor(computed)
-        return next(iter(self._runner.executors.values()))
+        if self._optimises:
+            return next(iter(self._runner.executors.values()))
+        if not (computed := self._evaluations.computed):
+            raise GraphError("nothing to compute; call set_loss and set_optimizer, or set_output")
+        return self._evaluations.executor(computed)
 
     @property
     def plan(self) -> Plan:

@@ -59,8 +59,8 @@ def _digest(name: str, content: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
-def read(folder: str, name: str) -> bytes | None:
-    """The bytes of a file that only this user can have written. Their hash is not checked."""
+def read(folder: str, name: str, most: int = _LARGEST) -> bytes | None:
+    """The bytes, at most so many, of a file that only this user can have written. Their hash is not checked."""
     place = trusted_folder(folder)
     if place is None:
         return None
@@ -75,7 +75,7 @@ def read(folder: str, name: str) -> bytes | None:
         _tell(place / name, wrong)
         return None
     with suppress(OSError), os.fdopen(handle, "rb") as stream:
-        return stream.read(_LARGEST)
+        return stream.read(most)
     return None
 
 
