@@ -263,7 +263,7 @@ def test_without_values_nothing_is_measured(own, trials):
 
 @pytest.mark.parametrize("wrong", [-1, -0.5, float("nan"), True, False, "3", None, [1.0], np.True_])
 def test_a_wrong_time_names_the_option(wrong):
-    with pytest.raises(InputError, match="search is .*; give the seconds"):
+    with pytest.raises(InputError, match=r"search is .*; give the seconds"):
         PlanOptions(search=wrong)
 
 
