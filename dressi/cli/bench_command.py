@@ -74,7 +74,7 @@ def bench(
     peer: Annotated[
         str | None,
         typer.Option(
-            help="Another program on the same case, in turns: deodr (silhouettes), torch (convolution, matmul), numpy (matmul)."
+            help="Another program on the same case, in turns: deodr (silhouettes), torch (convolution and all after it), numpy (matmul)."
         ),
     ] = None,
     channels: Annotated[int, typer.Option(help="With `convolution`: channels in and out.")] = 16,

@@ -14,6 +14,7 @@ from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.program import Program
 from dressi.ad.types import FLOAT
+from dressi.cli.bench.names import CASES
 from dressi.cli.plan_for import PlanFor, record
 from dressi.config import shader_text
 from dressi.render.io import save_mesh
@@ -26,6 +27,7 @@ from dressi.vk.plan.predict.invocation import Invocation, Shader
 from dressi.vk.plan.predict.loads import Load, Stores
 from dressi.vk.plan.predict.stages import predict
 
+CONTRACTED = CASES[CASES.index("convolution") :]
 TINY = "--size 32 --texture-size 16 --steps 8".split()
 
 
@@ -38,7 +40,18 @@ def bench_model(case: str, folder: Path, *arguments: str) -> list[dict]:
 
 
 @pytest.mark.parametrize(
-    "case", ["image_fitting", "silhouette", "texture", "table2", "joint", "shading", "environment", "fit"]
+    "case",
+    [
+        "image_fitting",
+        "silhouette",
+        "texture",
+        "table2",
+        "joint",
+        "shading",
+        "environment",
+        "fit",
+        *CONTRACTED,
+    ],
 )
 def test_cases_are_predicted(case: str, tmp_path: Path):
     one = ("--profile", "mali_g76") if case == "table2" else ()
@@ -51,6 +64,15 @@ def test_cases_are_predicted(case: str, tmp_path: Path):
         for stage in stages:
             assert 0 < stage["seconds"] < 1 and stage["measured"] is None
             assert stage["name"] == "copies" or (stage["invocations"] > 0 and stage["bytes"] > 0)
+
+
+@pytest.mark.parametrize("model", RECORDS)
+def test_contractions_are_predicted_for_every_record(model: str, tmp_path: Path):
+    """At sizes at which they are done by strips."""
+    for case in ("slice", "pyramid"):
+        (result,) = bench_model(case, tmp_path, "--size", "256", "--views", "2", "--device-model", model)
+        assert "strips" in "".join(stage["name"] for stage in result["stages"])
+        assert 0 < result["totals"]["seconds"] < 10
 
 
 WITHOUT_DRIVER = """

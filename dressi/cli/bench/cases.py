@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from dressi.cli.bench.contractions import convolution, product
 from dressi.cli.bench.materials import environment, material, roughness, shading
 from dressi.cli.bench.request import Request
+from dressi.cli.bench.stencils.filters import blur, pyramid
+from dressi.cli.bench.stencils.layers import chain, convolution, product
+from dressi.cli.bench.stencils.slicing import slicing
 from dressi.cli.bench.targets import Targets
 from dressi.cli.bench.work import Trial, Work, joint, pixels, silhouette, texture
 from dressi.vk.plan.limits import PROFILES, profile
@@ -135,4 +137,8 @@ CASES: dict[str, MakeTrials] = {
     "environment": _shaded(environment),
     "convolution": _contracted(convolution),
     "matmul": _contracted(product),
+    "slice": _contracted(slicing),
+    "blur": _contracted(blur),
+    "chain": _contracted(chain),
+    "pyramid": _contracted(pyramid),
 }

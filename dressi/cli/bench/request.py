@@ -22,6 +22,10 @@ RIVALS = {
     "table4": ("deodr",),
     "convolution": ("torch",),
     "matmul": ("numpy", "torch"),
+    "slice": ("torch",),
+    "blur": ("torch",),
+    "chain": ("torch",),
+    "pyramid": ("torch",),
 }
 """The peers of the cases that have any; the first are those of ``bench all``."""
 
@@ -62,6 +66,10 @@ DEFAULTS = {
     "environment": Defaults((192,), views=4),
     "convolution": Defaults(views=4),
     "matmul": Defaults((1024,)),
+    "slice": Defaults((1024,), views=4),
+    "blur": Defaults((1024,)),
+    "chain": Defaults((1024,)),
+    "pyramid": Defaults((1024,)),
 }
 
 

@@ -1,0 +1,92 @@
+"""A layer of HDRnet: a bilateral grid of affine matrices, sliced by a guide and applied to an image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dressi import F, Variable
+from dressi.ad.types import FLOAT, VEC3, VEC4, Size
+from dressi.cli.bench.request import Request
+from dressi.cli.bench.stencils.trained import Torch, planes, trained
+from dressi.cli.bench.work import Work
+
+CELLS = 32
+"""Along a side of the grid, less where they would be smaller than SMALLEST."""
+SMALLEST = 4
+DEPTHS = 8
+ROWS = 3
+"""Of an affine matrix, each of a VEC4."""
+
+
+def slicing(size: Size, request: Request) -> Work:
+    """Grid, guide and image are trained. Every texel takes a matrix between eight of the grid's: columns and rows by the place,
+    depths by the guide. Hats, 1 at a cell and 0 at its neighbours, weigh all depths, so that every gradient is a contraction."""
+    (width, height), views = size, request.views
+    across, down = cells(width), cells(height)
+    random = np.random.default_rng(0)
+    grid = random.standard_normal((views, ROWS * DEPTHS, down, across, 4), np.float32)
+    guide = random.random((views, height, width), np.float32)
+    image = random.random((views, height, width, 3), np.float32)
+    target = random.random((views, ROWS, height, width), np.float32)
+    g = Variable(VEC4, (across, down), views, channels=ROWS * DEPTHS, data=grid, name="grid")
+    u = Variable(FLOAT, size, views, data=guide, name="guide")
+    x = Variable(VEC3, size, views, data=image, name="image")
+    settings = {"views": views, "size": list(size), "cells": [across, down], "depths": DEPTHS}
+    return trained(
+        settings,
+        F.dot(matrices(g, u), F.vec4(x, 1.0)),
+        (g, u, x),
+        planes(target, "target"),
+        {"torch": lambda: Torch(sliced, (grid, guide, image), target)},
+        request,
+    )
+
+
+def matrices(grid: Variable, guide: Variable) -> Variable:
+    """VEC4, a channel for each row: the matrix of each texel of the guide, FLOAT from 0 to 1."""
+    (width, height), (across, down) = guide.size, grid.size
+    # A row more above and below, so that every row of texels is between two.
+    above = Variable.of(np.eye(down)[np.clip(np.arange(-1, down + 1), 0, down - 1)], FLOAT)
+    padded = F.contract("out[r, x] = above[r, y] * grid[y, x]", above=above, grid=grid)
+    wide = F.contract(
+        "out[r, x] = grid[r, c] * hats[c, x]", grid=padded, hats=Variable.of(hats(width, across), FLOAT)
+    )
+    place = (np.arange(height) + 0.5) * down / height + 0.5
+    share = place - np.floor(place)
+    return F.contract(
+        "out[n, o, y, x] = share[j, y] * max(1 - abs(depth[n, 0, y, x] - z), 0)"
+        " * grid[n, depths * o + z, (2 * y + half) // whole + j, x]",
+        share=Variable.of([1 - share, share], FLOAT),
+        depth=F.clamp(DEPTHS * guide - 0.5, 0.0, DEPTHS - 1.0),
+        grid=wide,
+        depths=DEPTHS,
+        half=height // down + 1,
+        whole=2 * (height // down),
+        extents={"o": ROWS, "z": DEPTHS, "j": 2, "y": height},
+    )  # fmt: skip
+
+
+def hats(texels: int, count: int) -> np.ndarray:
+    """(count, texels): how much of each cell a texel takes, which is between two of them, or beyond the last one."""
+    place = np.clip((np.arange(texels) + 0.5) * count / texels - 0.5, 0, count - 1)
+    return np.maximum(1 - np.abs(place - np.arange(count)[:, None]), 0)
+
+
+def cells(texels: int) -> int:
+    """The cells of the grid along so many texels, which they divide."""
+    return max(n for n in range(1, CELLS + 1) if texels % n == 0 and (n == 1 or texels >= SMALLEST * n))
+
+
+def sliced(torch: Any, grid: Any, guide: Any, image: Any) -> Any:
+    """The same by torch's samples of volumes."""
+    n, height, width, _ = image.shape
+    columns, rows = ((2 * torch.arange(e) + 1) / e - 1 for e in (width, height))
+    places = torch.broadcast_tensors(columns, rows[:, None], 2 * guide - 1)
+    volume = grid.reshape(n, ROWS, DEPTHS, *grid.shape[2:]).permute(0, 1, 5, 2, 3, 4).flatten(1, 2)
+    found = torch.nn.functional.grid_sample(
+        volume, torch.stack(places, -1)[:, None], padding_mode="border", align_corners=False
+    )
+    matrix = found.reshape(n, ROWS, 4, height, width)
+    return (matrix[:, :, :3] * image.permute(0, 3, 1, 2)[:, None]).sum(2) + matrix[:, :, 3]

@@ -1,0 +1,87 @@
+"""An operation with parameters, trained by gradient descent towards random values; the same by torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from dressi import DressiAD, F, Variable
+from dressi.ad.optim.optimizers import sgd
+from dressi.ad.types import FLOAT
+from dressi.cli.bench.request import Request
+from dressi.cli.bench.work import Peer, Work
+from dressi.errors import DeviceError
+
+RATE = 1e-3
+Operation = Callable[..., Any]
+"""Of torch and the parameters."""
+
+
+def planes(values: np.ndarray, name: str) -> Variable:
+    """A leaf of n images with c channels."""
+    n, c, height, width = values.shape
+    return Variable(FLOAT, (width, height), n, channels=c, data=values if c > 1 else values[:, 0], name=name)
+
+
+def trained(
+    settings: dict[str, Any],
+    made: Variable,
+    parameters: Sequence[Variable],
+    target: Variable,
+    peers: Mapping[str, Callable[[], Peer]],
+    request: Request,
+) -> Work:
+    """Forward, the gradients by all parameters and their update: mean squares of ``made`` less the target."""
+    difference = made - target
+
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        return {"norm": float(np.linalg.norm(engine.recv(parameters[-1])))}
+
+    return Work(
+        settings,
+        F.mean(F.square(difference)),
+        sgd(RATE),
+        parameters[0],
+        made,
+        quality,
+        {name: make for name, make in peers.items() if name == request.peer},
+        others=tuple(parameters[1:]),
+    )
+
+
+class Torch:
+    """The same step by torch on the processor. Raises DeviceError where torch cannot be imported."""
+
+    def __init__(self, operation: Operation, parameters: Sequence[np.ndarray], target: np.ndarray):
+        try:
+            torch: Any = import_module("torch")
+        except ImportError as error:
+            raise DeviceError(
+                f"torch cannot be imported ({error}); install it with `pip install torch`"
+            ) from None
+        self.facts: dict[str, Any] = {
+            "name": "torch",
+            "version": version("torch"),
+            "threads": torch.get_num_threads(),
+        }
+        self._torch, self._operation = torch, operation
+        self._values = [torch.from_numpy(p.copy()).requires_grad_() for p in parameters]
+        self._target = torch.from_numpy(target)
+
+    def positions(self) -> np.ndarray:
+        """The last parameter."""
+        return self._values[-1].detach().numpy()
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            made = self._operation(self._torch, *self._values)
+            loss = ((made - self._target) ** 2).mean()
+            loss.backward()
+            with self._torch.no_grad():
+                for v in self._values:
+                    v -= RATE * v.grad
+                    v.grad = None
