@@ -68,11 +68,10 @@ def test_cases_are_predicted(case: str, tmp_path: Path):
 
 @pytest.mark.parametrize("model", RECORDS)
 def test_contractions_are_predicted_for_every_record(model: str, tmp_path: Path):
-    """At sizes at which they are done by strips."""
-    for case in ("slice", "pyramid"):
-        (result,) = bench_model(case, tmp_path, "--size", "256", "--views", "2", "--device-model", model)
-        assert "strips" in "".join(stage["name"] for stage in result["stages"])
-        assert 0 < result["totals"]["seconds"] < 10
+    for case, size in (("slice", "64"), ("pyramid", "64"), ("blur", "1024")):
+        (result,) = bench_model(case, tmp_path, "--size", size, "--device-model", model)
+        # Parts of the sums for eleven weights lie beside each other in one image, which holds few enough.
+        assert 0 < result["totals"]["seconds"] < 1
 
 
 WITHOUT_DRIVER = """

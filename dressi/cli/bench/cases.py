@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from dressi.ad.types import Size
 from dressi.cli.bench.materials import environment, material, roughness, shading
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.stencils.filters import blur, pyramid
 from dressi.cli.bench.stencils.layers import chain, convolution, product
 from dressi.cli.bench.stencils.slicing import slicing
+from dressi.cli.bench.stencils.trained import Training
 from dressi.cli.bench.targets import Targets
-from dressi.cli.bench.work import Trial, Work, joint, pixels, silhouette, texture
+from dressi.cli.bench.work import Trial, Work, descent, joint, pixels, silhouette, texture
 from dressi.vk.plan.limits import PROFILES, profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
@@ -70,14 +72,18 @@ def _phases(request: Request, targets: Targets) -> Iterator[tuple[str, Work]]:
                 yield "texture", texture(model, size, texels, request, targets)
 
 
-def _contracted(make: Callable[..., Work]) -> MakeTrials:
-    """The trials of a contraction: sizes."""
+def _trained(make: Callable[[Size, Request], Training]) -> MakeTrials:
+    """The trials of a stencil: sizes."""
 
     def trials(request: Request, targets: Targets) -> Iterator[Trial]:
         for size in request.sizes:
-            yield Trial(make(size, request))
+            yield Trial(descent(make(size, request), request.peer))
 
     return trials
+
+
+def _convolution(size: Size, request: Request) -> Training:
+    return convolution(size, request.views, request.channels, request.kernel, depthwise=request.depthwise)
 
 
 def _table2(request: Request, targets: Targets) -> Iterator[Trial]:
@@ -135,10 +141,10 @@ CASES: dict[str, MakeTrials] = {
     "shading": _shaded(shading),
     "material": _shaded(material),
     "environment": _shaded(environment),
-    "convolution": _contracted(convolution),
-    "matmul": _contracted(product),
-    "slice": _contracted(slicing),
-    "blur": _contracted(blur),
-    "chain": _contracted(chain),
-    "pyramid": _contracted(pyramid),
+    "convolution": _trained(_convolution),
+    "matmul": _trained(lambda size, _: product(size)),
+    "slice": _trained(lambda size, request: slicing(size, request.views)),
+    "blur": _trained(lambda size, request: blur(size, request.views)),
+    "chain": _trained(lambda size, request: chain(size, request.views)),
+    "pyramid": _trained(lambda size, request: pyramid(size, request.views)),
 }

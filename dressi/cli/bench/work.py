@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dressi import Device, DressiAD, Variable, adam
+from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad.evaluate import evaluate
-from dressi.ad.optim.optimizers import Clocked, Optimizer, clock, cosine
+from dressi.ad.optim.optimizers import Clocked, Optimizer, clock, cosine, sgd
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.cli.bench.meshes import Model, cameras, deformed, textured
 from dressi.cli.bench.request import Request
+from dressi.cli.bench.stencils.trained import RATE, Training
 from dressi.cli.bench.targets import Targets
 from dressi.config import shader_text
 from dressi.render.cameras.units import matrices_leaf
@@ -130,6 +131,18 @@ def pixels(size: tuple[int, int], steps: int) -> Work:
     return Work(
         {"size": list(size)}, l2(image, target), adam(0.02), image, image - target, quality
     )  # fmt: skip
+
+
+def descent(work: Training, peer: str | None) -> Work:
+    """A stencil by gradient descent: forward, the gradients by all parameters and their update."""
+    first, *others = work.parameters
+
+    def quality(engine: DressiAD) -> dict[str, float | None]:
+        return {"norm": float(np.linalg.norm(engine.recv(work.parameters[-1])))}
+
+    rivals = {name: make for name, make in work.peers.items() if name == peer}
+    loss = F.mean(F.square(work.made - work.target))
+    return Work(work.settings, loss, sgd(RATE), first, work.made, quality, rivals, others=tuple(others))
 
 
 def silhouette(model: Model, size: tuple[int, int], request: Request, targets: Targets) -> Work:

@@ -8,9 +8,7 @@ import numpy as np
 
 from dressi import F, Variable
 from dressi.ad.types import FLOAT, Size
-from dressi.cli.bench.request import Request
-from dressi.cli.bench.stencils.trained import Torch, planes, trained
-from dressi.cli.bench.work import Work
+from dressi.cli.bench.stencils.trained import Torch, Training, planes
 from dressi.errors import InputError
 
 TAPS = 11
@@ -20,11 +18,11 @@ LEVELS = 4
 BINOMIAL = np.array([1, 4, 6, 4, 1], np.float32) / 16
 
 
-def blur(size: Size, request: Request) -> Work:
+def blur(size: Size, views: int) -> Training:
     """A separable blur: the image and the weights of rows and columns are trained."""
     width, height = size
     random = np.random.default_rng(0)
-    image, target = (random.standard_normal((request.views, 1, height, width), np.float32) for _ in range(2))
+    image, target = (random.standard_normal((views, 1, height, width), np.float32) for _ in range(2))
     row = random.standard_normal((1, 1, 1, TAPS), np.float32) / 3
     column = random.standard_normal((1, 1, TAPS, 1), np.float32) / 3
 
@@ -33,14 +31,12 @@ def blur(size: Size, request: Request) -> Work:
         return correlated(correlated(x, r, padding="same"), c, padding="same")
 
     x, r, c = planes(image, "image"), planes(row, "row"), planes(column, "column")
-    settings = {"views": request.views, "size": list(size), "taps": TAPS}
+    settings = {"views": views, "size": list(size), "taps": TAPS}
     peers = {"torch": lambda: Torch(blurred, (image, row, column), target)}
-    return trained(
-        settings, F.correlate(F.correlate(x, r), c), (x, r, c), planes(target, "target"), peers, request
-    )
+    return Training(settings, F.correlate(F.correlate(x, r), c), (x, r, c), planes(target, "target"), peers)
 
 
-def pyramid(size: Size, request: Request) -> Work:
+def pyramid(size: Size, views: int) -> Training:
     """A Laplacian pyramid, its levels compressed, and the image made of them; the image is trained."""
     width, height = size
     if width % 2**LEVELS or height % 2**LEVELS:
@@ -48,7 +44,7 @@ def pyramid(size: Size, request: Request) -> Work:
             f"a pyramid halves {width}x{height} {LEVELS} times; give a --size of multiples of {2**LEVELS}"
         )
     random = np.random.default_rng(0)
-    image, target = (random.standard_normal((request.views, 1, height, width), np.float32) for _ in range(2))
+    image, target = (random.standard_normal((views, 1, height, width), np.float32) for _ in range(2))
 
     def rebuilt(torch: Any, x: Any) -> Any:
         row = torch.from_numpy(BINOMIAL.reshape(1, 1, 1, -1))
@@ -78,10 +74,10 @@ def pyramid(size: Size, request: Request) -> Work:
         return F.correlate_transposed(tall, 2.0 * row, like, stride=(2, 1))
 
     x = planes(image, "image")
-    settings = {"views": request.views, "size": list(size), "levels": LEVELS}
+    settings = {"views": views, "size": list(size), "levels": LEVELS}
     peers = {"torch": lambda: Torch(rebuilt, (image,), target)}
     made = _synthesis(x, halved, doubled, lambda x: 1.0 / F.sqrt(x))
-    return trained(settings, made, (x,), planes(target, "target"), peers, request)
+    return Training(settings, made, (x,), planes(target, "target"), peers)
 
 
 def _synthesis(x: Any, halved: Any, doubled: Any, inverse_root: Any) -> Any:

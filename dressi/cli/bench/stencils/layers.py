@@ -8,9 +8,7 @@ import numpy as np
 
 from dressi import F
 from dressi.ad.types import Size
-from dressi.cli.bench.request import Request
-from dressi.cli.bench.stencils.trained import RATE, Torch, planes, trained
-from dressi.cli.bench.work import Work
+from dressi.cli.bench.stencils.trained import RATE, Torch, Training, planes
 from dressi.errors import InputError
 
 LAYERS = 4
@@ -19,13 +17,13 @@ WIDTH = 5
 """Texels along a side of a kernel of a chain."""
 
 
-def convolution(size: Size, request: Request) -> Work:
+def convolution(size: Size, views: int, channels: int, kernel: int, *, depthwise: bool) -> Training:
     """A layer of a network: as many channels out as in, kernel and image both trained: forward, both gradients and the update
     of both. With ``depthwise`` every channel has a kernel of its own."""
-    (width, height), channels, kernel = size, request.channels, request.kernel
-    groups = channels if request.depthwise else 1
+    width, height = size
+    groups = channels if depthwise else 1
     random = np.random.default_rng(0)
-    image = random.standard_normal((request.views, channels, height, width), np.float32)
+    image = random.standard_normal((views, channels, height, width), np.float32)
     weight = random.standard_normal((channels, channels // groups, kernel, kernel), np.float32) / kernel
     target = random.standard_normal(image.shape, np.float32)
 
@@ -33,20 +31,18 @@ def convolution(size: Size, request: Request) -> Work:
         return torch.nn.functional.conv2d(x, w, padding="same", groups=groups)
 
     settings = {
-        "views": request.views, "size": list(size), "channels": channels, "kernel": kernel, "depthwise": request.depthwise
+        "views": views, "size": list(size), "channels": channels, "kernel": kernel, "depthwise": depthwise
     }  # fmt: skip
     x, w = planes(image, "image"), planes(weight, "weight")
     peers = {"torch": lambda: Torch(correlated, (image, weight), target)}
-    return trained(
-        settings, F.correlate(x, w, groups=groups), (x, w), planes(target, "target"), peers, request
-    )
+    return Training(settings, F.correlate(x, w, groups=groups), (x, w), planes(target, "target"), peers)
 
 
-def chain(size: Size, request: Request) -> Work:
+def chain(size: Size, views: int) -> Training:
     """Four kernels behind each other, all trained: the gradient of the first goes through the other three."""
     width, height = size
     random = np.random.default_rng(0)
-    image, target = (random.standard_normal((request.views, 1, height, width), np.float32) for _ in range(2))
+    image, target = (random.standard_normal((views, 1, height, width), np.float32) for _ in range(2))
     weights = [random.standard_normal((1, 1, WIDTH, WIDTH), np.float32) / WIDTH for _ in range(LAYERS)]
 
     def chained(torch: Any, *ws: Any) -> Any:
@@ -59,12 +55,12 @@ def chain(size: Size, request: Request) -> Work:
     made = planes(image, "image")
     for w in kernels:
         made = F.correlate(made, w)
-    settings = {"views": request.views, "size": list(size), "layers": LAYERS, "kernel": WIDTH}
+    settings = {"views": views, "size": list(size), "layers": LAYERS, "kernel": WIDTH}
     peers = {"torch": lambda: Torch(chained, weights, target)}
-    return trained(settings, made, kernels, planes(target, "target"), peers, request)
+    return Training(settings, made, tuple(kernels), planes(target, "target"), peers)
 
 
-def product(size: Size, request: Request) -> Work:
+def product(size: Size) -> Training:
     """A product of matrices, both trained: three products a step."""
     width, height = size
     if width != height:
@@ -81,9 +77,7 @@ def product(size: Size, request: Request) -> Work:
         "torch": lambda: Torch(multiplied, (a[0, 0], b[0, 0]), target[0, 0]),
         "numpy": lambda: Products(a[0, 0], b[0, 0], target[0, 0]),
     }
-    return trained(
-        {"size": list(size)}, F.matmul(x, y) * scale, (x, y), planes(target, "target"), peers, request
-    )
+    return Training({"size": list(size)}, F.matmul(x, y) * scale, (x, y), planes(target, "target"), peers)
 
 
 class Products:

@@ -8,9 +8,7 @@ import numpy as np
 
 from dressi import F, Variable
 from dressi.ad.types import FLOAT, VEC3, VEC4, Size
-from dressi.cli.bench.request import Request
-from dressi.cli.bench.stencils.trained import Torch, planes, trained
-from dressi.cli.bench.work import Work
+from dressi.cli.bench.stencils.trained import Torch, Training, planes
 
 CELLS = 32
 """Along a side of the grid, less where they would be smaller than SMALLEST."""
@@ -20,10 +18,10 @@ ROWS = 3
 """Of an affine matrix, each of a VEC4."""
 
 
-def slicing(size: Size, request: Request) -> Work:
+def slicing(size: Size, views: int) -> Training:
     """Grid, guide and image are trained. Every texel takes a matrix between eight of the grid's: columns and rows by the place,
     depths by the guide. Hats, 1 at a cell and 0 at its neighbours, weigh all depths, so that every gradient is a contraction."""
-    (width, height), views = size, request.views
+    width, height = size
     across, down = cells(width), cells(height)
     random = np.random.default_rng(0)
     grid = random.standard_normal((views, ROWS * DEPTHS, down, across, 4), np.float32)
@@ -34,13 +32,12 @@ def slicing(size: Size, request: Request) -> Work:
     u = Variable(FLOAT, size, views, data=guide, name="guide")
     x = Variable(VEC3, size, views, data=image, name="image")
     settings = {"views": views, "size": list(size), "cells": [across, down], "depths": DEPTHS}
-    return trained(
+    return Training(
         settings,
         F.dot(matrices(g, u), F.vec4(x, 1.0)),
         (g, u, x),
         planes(target, "target"),
         {"torch": lambda: Torch(sliced, (grid, guide, image), target)},
-        request,
     )
 
 

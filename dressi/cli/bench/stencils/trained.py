@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dressi import DressiAD, F, Variable
-from dressi.ad.optim.optimizers import sgd
+from dressi import Variable
 from dressi.ad.types import FLOAT
-from dressi.cli.bench.request import Request
-from dressi.cli.bench.work import Peer, Work
 from dressi.errors import DeviceError
 
 RATE = 1e-3
@@ -27,30 +24,14 @@ def planes(values: np.ndarray, name: str) -> Variable:
     return Variable(FLOAT, (width, height), n, channels=c, data=values if c > 1 else values[:, 0], name=name)
 
 
-def trained(
-    settings: dict[str, Any],
-    made: Variable,
-    parameters: Sequence[Variable],
-    target: Variable,
-    peers: Mapping[str, Callable[[], Peer]],
-    request: Request,
-) -> Work:
-    """Forward, the gradients by all parameters and their update: mean squares of ``made`` less the target."""
-    difference = made - target
+class Training(NamedTuple):
+    """What is trained: ``made`` of the parameters comes near the target, in mean squares. peers: who does the same."""
 
-    def quality(engine: DressiAD) -> dict[str, float | None]:
-        return {"norm": float(np.linalg.norm(engine.recv(parameters[-1])))}
-
-    return Work(
-        settings,
-        F.mean(F.square(difference)),
-        sgd(RATE),
-        parameters[0],
-        made,
-        quality,
-        {name: make for name, make in peers.items() if name == request.peer},
-        others=tuple(parameters[1:]),
-    )
+    settings: dict[str, Any]
+    made: Variable
+    parameters: tuple[Variable, ...]
+    target: Variable
+    peers: dict[str, Callable[[], Any]]
 
 
 class Torch:

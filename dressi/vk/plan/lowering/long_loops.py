@@ -47,8 +47,7 @@ def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable
     if not f.iterations or isinstance(f, Segments):
         return None
     if not isinstance(f, ReduceFunction):
-        most = min(model.longest_walk, limits.max_loop_iterations)
-        return f.shortened(most) if f.iterations > most else None
+        return _short_enough(f, min(model.longest_walk, limits.max_loop_iterations), limits)
     most, seconds = level_length(f, model)
     group = by_workgroups(f, limits, model)
     if group is not None and group[1] < seconds:
@@ -57,6 +56,18 @@ def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable
         return None
     own = f.shortened(most)
     return reduction_tree(f, most) if own is None else own
+
+
+def _short_enough(f: Function, most: int, limits: DeviceLimits) -> Variable | None:
+    """The value of a Function by loops of at most ``most`` iterations, or of a few times more where an image would not hold
+    all parts; None where no way is known."""
+    widest = min(limits.max_image_dimension, limits.max_framebuffer_width)
+    while f.iterations > most:
+        y = f.shortened(most)
+        if y is None or y.creator is None or all(max(x.size) <= widest for x in y.creator.inputs):
+            return y
+        most *= 2
+    return None
 
 
 def level_length(f: ReduceFunction, model: DeviceModel) -> tuple[int, float]:
