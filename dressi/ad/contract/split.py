@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
 from .derivative import Made
 from .terms import Terms, body_of
 
 
-def split(f: Terms, most: int) -> tuple[Made, dict[str, object]] | None:
+def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, object]] | None:
     """A contraction of at most ``most`` terms whose output has one texel more for each part, next to each other in a row, and
     the fields of the contraction that combines these. None where nothing is to be split.
 
     The last axes stay in parts, so that neighbours in a row of parts read neighbours in a row of the inputs; of an axis of
-    which only a part stays, every P-th entry is in one part.
+    which only a part stays, every P-th entry is in one part. together: so many parts next to each other, of the last axis that
+    has any, are one part of what is combined: who computes them adds them up.
 
         sum of 512 x 512 products for each of 3 x 3 weights, most 8192:   32 parts of 512 rows x 16 columns,   sums of 32
     """
-    if f.terms <= most or most < 2:
+    if f.terms <= most or most * together < 2:
         return None
     outer = len(f.extents) - len(f.reduced)
     kept: list[int] = []
@@ -60,18 +63,21 @@ def split(f: Terms, most: int) -> tuple[Made, dict[str, object]] | None:
             "body": f.body,
         },
     )
+    left = math.prod(parts[:-1]) * -(-parts[-1] // together)
     value = Variable(f.output.vtype)
     places = []
     for s, axes in enumerate(f.axes):
-        whole = [*axes, *(range(outer, outer + len(parts)) if s == 3 else ())]
-        extents = [*(f.extents[a] for a in axes), *(parts if s == 3 else ())]
+        whole, extents = list(axes), [f.extents[a] for a in axes]
+        if s == 3:
+            whole.append(outer)
+            extents.append(left)
         radix, terms = 1, {}
         for axis, extent in zip(reversed(whole), reversed(extents), strict=True):
             terms[axis], radix = radix, radix * extent
         places.append(Affine.of(terms))
     combined = {
         "parallel": f.parallel,
-        "reduced": tuple(parts),
+        "reduced": (left,),
         "maps": (IndexMap.to(places),),
         "guards": (),
         "combine": f.combine,

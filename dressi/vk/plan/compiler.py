@@ -69,6 +69,7 @@ from .passes.copy_leaves_first import copy_leaves_first
 from .passes.draw_scatters import draw_scatters
 from .passes.fuse_epilogues import fuse_epilogues
 from .passes.fuse_horizontally import fuse_horizontally
+from .passes.fuse_strips import fuse_strips
 from .passes.pack_channels import pack_channels
 from .passes.run_on_active_blocks import run_on_active_blocks
 from .passes.split_overflow import split_overflow
@@ -94,6 +95,7 @@ PASSES: tuple[Pass, ...] = (
     draw_scatters,  # a scatter under a raster draws its primitives again
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
     fuse_epilogues,  # a scatter does the work of the only reader of its table
+    fuse_strips,  # contractions by strips share a dispatch
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)

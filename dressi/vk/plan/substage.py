@@ -153,7 +153,7 @@ class Reduction(Work):
 
 @dataclass(frozen=True, eq=False)
 class TiledCompute(Work):
-    """A dispatch of strips of one contraction: each invocation computes several texels of the output."""
+    """A dispatch of strips of contractions: each invocation computes several texels of the output of one of them."""
 
     name: ClassVar[str] = "strips"
 
@@ -302,7 +302,8 @@ class SubStage:
         """The same where the loops of some Functions have become longer."""
         stored = {r.variable for r in self.reads}.union(self.channels)
         walks = Walks(stored.__contains__, longer=longer)
-        found = sum(walks.of(f) for part in (self, *self.fused) for f in part.body)
+        each = [walks.of(f) for part in (self, *self.fused) for f in part.body]
+        found = max(each, default=0) if isinstance(self.work, TiledCompute) else sum(each)
         return self.work.faces.run * (1 + found) if isinstance(self.work, ListFaces) else found
 
     def __str__(self) -> str:

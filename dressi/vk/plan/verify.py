@@ -81,8 +81,6 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
         yield from (
             f"{f!r} is no contraction by strips" for f in s.functions if not isinstance(f, TiledContraction)
         )
-        if len(s.functions) != 1:
-            yield "strips are of one contraction each"
     if isinstance(s.work, PixelWork):
         others = {f for fused in s.fused for f in fused.functions}
         for f in s.functions:

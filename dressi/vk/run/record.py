@@ -13,7 +13,7 @@ from ...ad.graph import Domain, Function, RasterFunction, Variable
 from ..plan.bindings import word_of
 from ..plan.glsl.blocks import blocks_across
 from ..plan.lists import FaceList
-from ..plan.lowering.tiling.strips import TiledContraction
+from ..plan.lowering.tiling.strips import grid_of, strips_in
 from ..plan.substage import (
     GROUP,
     Compute,
@@ -326,10 +326,8 @@ def _(
 def _(
     work: TiledCompute, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
-    (f,) = s.functions
-    assert isinstance(f, TiledContraction)
     _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, *f.layout.grid)
+    run.dispatch(buffer, p, *grid_of(strips_in(s)))
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

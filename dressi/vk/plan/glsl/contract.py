@@ -14,7 +14,7 @@ from ....ad.contract.terms import shape_of
 from ....ad.graph import Variable
 from ....ad.graph.index_map import Affine
 from ..limits import DeviceLimits
-from ..lowering.tiling.strips import CHAIN, PACKED, Loop, TiledContraction
+from ..lowering.tiling.strips import CHAIN, PACKED, Loop, TiledContraction, grid_of, strips_in
 from ..substage import SubStage, TiledCompute
 from .pixel import declare_outputs
 from .shaders import Shaders, ShaderText
@@ -28,22 +28,35 @@ Point = dict[int, int]
 def contract_shaders(
     work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
 ) -> Shaders:
-    """``compute`` makes a strip of texels in each invocation."""
-    (f,) = s.functions
-    assert isinstance(f, TiledContraction)
+    """``compute`` makes a strip of texels in each invocation, of the contraction that its workgroup belongs to."""
+    fs = strips_in(s)
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     names = declare_outputs(w, s)
-    main = Strip(f, w).main(names[f.output])
+    width, rows = grid_of(fs)
+    main = [
+        f"ivec2 dressi_group = {workgroup_number(limits)};",
+        f"int dressi_strip = {'dressi_group.y' if width == 1 else f'dressi_group.y * {width} + dressi_group.x'};",
+    ]
+    groups = sum(f.layout.groups for f in fs)
+    if width * rows > groups:
+        main.append(f"if (dressi_strip >= {groups}) return;")
+    for k, f in enumerate(fs):
+        own = Strip(f, w, k).main(names[f.output])
+        if len(fs) > 1:
+            others = f"}} else {{ dressi_strip -= {f.layout.groups};" if k + 1 < len(fs) else "}" * len(fs[1:])
+            own = [f"if (dressi_strip < {f.layout.groups}) {{"] * (k + 1 < len(fs)) + own + [others]
+        main += own
     pushed = constants(limits)
-    source = w.text(main, [*pushed, f"layout(local_size_x={f.strips.lanes}) in;"])
+    source = w.text(main, [*pushed, f"layout(local_size_x={fs[0].strips.lanes}) in;"])
     return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
 class Strip:
-    """Writes the work of one invocation."""
+    """Writes the work of one invocation. number: of the contraction in its shader."""
 
-    def __init__(self, f: TiledContraction, w: Writer):
+    def __init__(self, f: TiledContraction, w: Writer, number: int = 0):
+        self.shared = f"dressi_results{number}"
         self.f, self.w, self.layout, self.whole = f, w, f.layout, f.whole
         self.kind = f.output.vtype.glsl
         self.outer, self.inner = self.layout.loops
@@ -74,22 +87,45 @@ class Strip:
         if self.outer:
             lines += [line for t in range(len(points)) for line in self._folded(t)]
             lines += ["}"] * len(self.outer)
+        sums = [f"dressi_{'y' if self.outer else 's'}{t}" for t in range(len(points))]
+        if not self.layout.strips.tree:
+            return lines + [x for s, point in zip(sums, points, strict=True) for x in self._stored(s, point, image)]
+        lines += self._tree(sums)
+        lanes, self.names[self.layout.strips.lane] = self.layout.strips.lanes, "dressi_part"
         for t, point in enumerate(points):
-            lines += self._stored(t, point, image)
-        return lines
+            lines += self._stored(f"{self.shared}[{t * lanes}]", point, image)
+        return [*lines, "}"]
+
+    def _tree(self, sums: list[str]) -> list[str]:
+        """Statements that add up the sums of all invocations of a workgroup, level by level; what follows is done by the first."""
+        layout, lane, lanes = self.layout, self.layout.strips.lane, self.layout.strips.lanes
+        self.w.head.append(f"shared {self.kind} {self.shared}[{len(sums) * lanes}];")
+        whole = layout.bases[lane] <= layout.f.extents[lane]
+        test = "" if whole else f"{self.names[lane]} >= {layout.f.extents[lane]} ? {self.kind}(0) : "
+        own = "int(gl_LocalInvocationIndex)"
+        lines = [f"{self.shared}[{t * lanes} + {own}] = {test}{value};" for t, value in enumerate(sums)]
+        return [
+            *lines,
+            f"for (int dressi_half = {lanes // 2}; dressi_half > 0; dressi_half /= 2) {{",
+            "barrier();",
+            f"if ({own} < dressi_half) {{",
+            f"for (int k = {own}; k < {len(sums) * lanes}; k += {lanes}) {{",
+            f"{self.shared}[k] += {self.shared}[k + dressi_half];",
+            "}",
+            "}",
+            "}",
+            f"if ({own} == 0) {{",
+        ]
 
     def _places(self) -> Iterator[str]:
         """Statements that set the parallel axes to the first entries of the invocation."""
         layout, lane = self.layout, self.layout.strips.lane
-        width, rows = layout.grid
-        yield f"ivec2 dressi_group = {workgroup_number(self.w.limits)};"
-        yield f"int dressi_strip = {'dressi_group.y' if width == 1 else f'dressi_group.y * {width} + dressi_group.x'};"
-        if width * rows > layout.groups:
-            yield f"if (dressi_strip >= {layout.groups}) return;"
         order = sorted(layout.parallel, key=lambda a: (a != lane, a not in layout.tile, -a))
         for axis in order:
             count, step = layout.blocks[axis], layout.step[axis]
             value = "0" if count == 1 else f"dressi_strip % {count}" + (f" * {step}" if step > 1 else "")
+            if axis == lane and layout.strips.tree:
+                yield f"int dressi_part = {'0' if count == 1 else f'dressi_strip % {count}'};"
             if axis == lane:
                 value = "int(gl_LocalInvocationIndex)" + ("" if count == 1 else f" + {value}")
             yield f"int {self.names[axis]} = {value};"
@@ -115,16 +151,16 @@ class Strip:
             f"dressi_lost{t} = (sum - dressi_y{t}) - t; dressi_y{t} = sum; }}",
         ]
 
-    def _stored(self, t: int, point: Point, image: str) -> list[str]:
+    def _stored(self, value: str, point: Point, image: str) -> list[str]:
         """Statements that write a texel of the output, if there is such a texel."""
         f, v, layout = self.whole, self.f.output, self.layout
         tests = [
             f"{self._text(Affine.axis(a), point)} < {f.extents[a]}"
             for a in layout.parallel
-            if layout.bases[a] + point.get(a, 0) > f.extents[a]
+            if layout.bases[a] + point.get(a, 0) > f.extents[a] and not (layout.strips.tree and a == layout.strips.lane)
         ]
-        n, c, y, x = (self._text(place, point) for place in places(f.axes, f.extents))
-        self.w.names[v] = f"dressi_{'y' if self.outer else 's'}{t}"
+        n, c, y, x = (self._text(place, point) for place in places(f.axes, layout.extents))
+        self.w.names[v] = value
         place = self.w.texel(v, _tile(n, c, *f.shape[:2]), f"ivec2({x}, {y})")
         stores = self.w.stores(v, image, place)
         return [f"if ({' && '.join(tests)}) {{", *stores, "}"] if tests else stores

@@ -22,7 +22,7 @@ from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
 from ..lists import COVERED, LISTED, LISTING, ActiveBlocks, BlockHits, FaceList, vertices_expected
 from ..lowering.fragment_value import FragmentValue
-from ..lowering.tiling.strips import TiledContraction
+from ..lowering.tiling.strips import TiledContraction, strips_in
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.device import DeviceModel
@@ -286,16 +286,18 @@ def _(work: Reduction, s: SubStage, plan: Plan) -> list[Load]:
 @_loads.register
 def _(work: TiledCompute, s: SubStage, plan: Plan) -> list[Load]:
     """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
-    (f,) = s.functions
-    assert isinstance(f, TiledContraction)
+    return [_strips(f, s) for f in strips_in(s)]
+
+
+def _strips(f: TiledContraction, s: SubStage) -> Load:
     shader, layout = Shader(s), f.layout
     block = Invocation(layout.products * f.whole.operations * f.output.vtype.components + LOOP)
     for x, count in zip(f.inputs, f.loads, strict=True):
         block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
-    stores = Stores.of(s, s.outputs).times(layout.points)
-    return [
-        Load(layout.groups * f.strips.lanes, replace(block, chain=1.0).times(layout.iterations), stores, True)
-    ]
+    points = layout.points / (f.strips.lanes if f.strips.tree else 1)
+    stores = Stores.of(s, [f.output]).times(points)
+    each = replace(block, chain=1.0).times(layout.iterations)
+    return Load(layout.groups * f.strips.lanes, each, stores, True)
 
 
 @_loads.register

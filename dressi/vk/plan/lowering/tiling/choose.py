@@ -21,6 +21,7 @@ from ...limits import DeviceLimits
 from ...model.device import DeviceModel
 from ...options import PlanOptions
 from ...substage import GROUP
+from ..workgroups import SHARED_BYTES, SHARED_STEP
 from .packed import Packed
 from .strips import PACKED, Layout, Strips, TiledContraction
 
@@ -42,7 +43,7 @@ LONGEST = 1 << 14
 """Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
 FULL = 4
 """Times as many invocations as lanes, from which on more of them gain nothing."""
-PARTS = (1, 4, 16, 64)
+PARTS = (1, 4, 16, 64, 256)
 """Parts that a long contraction may be split into, for each lane of a workgroup."""
 NARROW = 16
 """Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
@@ -71,7 +72,20 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
         for x, axis in zip(f.inputs, found.packed, strict=True)
     ]
     y = TiledContraction(*inputs, whole=found.part, strips=found.strips, packed=found.packed).output
-    return y if found.combined is None else ContractFunction(y, **found.combined).output
+    return y if found.combined is None else combined(y, found.combined, model)
+
+
+def combined(parts: Variable, fields: dict[str, Any], model: DeviceModel) -> Variable:
+    """The sums of parts, by a workgroup each where that is done sooner than by loops."""
+    f = ContractFunction(parts, **fields)
+    lanes = lanes_of(model)
+    if tree_seconds(f.terms, model) < loop_seconds(f.terms, model):
+        halves = split(f, -(-f.terms // lanes), lanes)
+        if halves is not None and halves[1]["reduced"] == (1,):
+            part = ContractFunction(parts, **halves[0].fields)
+            strips = Strips(part.axes[3][-1], lanes=lanes, tree=True)
+            return TiledContraction(parts, whole=part, strips=strips, packed=(None,)).output
+    return f.output
 
 
 def without_inputs(f: ContractFunction) -> ContractFunction:
@@ -108,15 +122,13 @@ def chosen(form: Form) -> Chosen | None:
     if plain < WORTH * (model.dispatch + model.barrier):
         return None
     best, made = GAIN * plain, None
-    for part, combined in divisions(f, limits, model):
-        seconds, strips = soonest(part, limits, model)
-        if combined is not None:
-            texels = f.output.size[0] * f.output.size[1] * f.output.tiles
-            seconds += model.dispatch + model.barrier
-            seconds += texels * math.prod(combined["reduced"]) / max(model.fetch_rate, model.image_load_rate)
+    for part, tree, rest in divisions(f, limits, model):
+        seconds, strips = soonest(part, limits, model, tree)
+        if rest is not None:
+            seconds += combining_seconds(f, *rest["reduced"], model)
         if strips is not None and seconds < best:
-            best, made = seconds, (part, strips, combined)
-        if strips is not None and combined is None and fills(Layout(part, strips), model):
+            best, made = seconds, (part, strips, rest)
+        if part is f and strips is not None and fills(Layout(part, strips), model):
             break
     if made is None:
         return None
@@ -144,28 +156,60 @@ def view_axes(f: ContractFunction) -> frozenset[int]:
 
 def divisions(
     f: ContractFunction, limits: DeviceLimits, model: DeviceModel
-) -> Iterator[tuple[ContractFunction, dict | None]]:
-    """The contraction itself, and into parts, which another one adds up, as long as an image holds these."""
-    yield f, None
-    for parts in (lanes_of(model) * k for k in PARTS):
-        found = split(f, -(-f.terms // parts)) if f.terms >= 4 * parts else None
-        if found is not None:
-            made, combined = found
-            part = ContractFunction(*made.inputs, **made.fields)
-            if part.output.size[0] <= min(limits.max_image_dimension, limits.max_framebuffer_width):
-                yield part, combined
+) -> Iterator[tuple[ContractFunction, bool, dict[str, Any] | None]]:
+    """The contraction itself, and into parts, whether the invocations of a workgroup add up theirs in a tree, and what
+    combines the rest, if there is more than one, as long as an image holds these."""
+    yield f, False, None
+    lanes, widest = lanes_of(model), min(limits.max_image_dimension, limits.max_framebuffer_width)
+    for count, tree in itertools.product(PARTS, (False, True) if model.wide else (False,)):
+        parts = lanes * count
+        found = split(f, -(-f.terms // parts), lanes if tree else 1) if f.terms >= 4 * parts else None
+        if found is None:
+            continue
+        made, rest = found
+        part = ContractFunction(*made.inputs, **made.fields)
+        (left,) = rest["reduced"]
+        if f.output.size[0] * left <= widest and (not tree or lane_axis(part) == part.axes[3][-1]):
+            yield part, tree, rest if left > 1 else None
+
+
+def combining_seconds(f: ContractFunction, parts: int, model: DeviceModel) -> float:
+    """Of adding up so many parts of each texel."""
+    texels = f.output.size[0] * f.output.size[1] * f.output.tiles
+    start = min(tree_seconds(parts, model), loop_seconds(parts, model))
+    return start + texels * parts / max(model.fetch_rate, model.image_load_rate)
+
+
+def loop_seconds(parts: int, model: DeviceModel) -> float:
+    """Of sums in levels of loops, few enough texels that only latencies count."""
+    levels = max(math.ceil(math.log(parts, model.longest_walk)), 1)
+    return levels * (model.dispatch + model.barrier + parts ** (1 / levels) * model.fetch_latency)
+
+
+def tree_seconds(parts: int, model: DeviceModel) -> float:
+    """Of sums by a workgroup each, likewise."""
+    lanes = lanes_of(model)
+    run = -(-parts // lanes)
+    if not model.wide or run > model.longest_walk:
+        return math.inf
+    return model.dispatch + model.barrier + run * model.fetch_latency + (lanes.bit_length() - 1) * SHARED_STEP
 
 
 def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
-    """By an invocation for each texel."""
+    """By an invocation for each texel, or for each part of a long sum."""
     views = view_axes(f)
     terms = math.prod(e for a, e in enumerate(f.extents) if a not in views)
     load = 1 / max(model.fetch_rate, model.image_load_rate)
     term = len(f.inputs) * load + (f.operations * f.output.vtype.components + LOOP) / model.compute_rate
-    return terms * term
+    walk = math.prod(f.extents[a] for a in f.reduced_axes if a not in views)
+    parts = -(-walk // model.longest_walk)
+    found = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
+    return found + loop_seconds(parts, model) if parts > 1 else found
 
 
-def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tuple[float, Strips | None]:
+def soonest(
+    f: ContractFunction, limits: DeviceLimits, model: DeviceModel, tree: bool = False
+) -> tuple[float, Strips | None]:
     """The strips that are done soonest, and their seconds, found by changing one axis of a block at a time, or two where one
     alone gains nothing."""
     lane = lane_axis(f)
@@ -175,7 +219,7 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
     options = {a: entries(f.extents[a]) for a in range(f.reduced_axes.start) if a not in views}
     options |= {a: divisors(f.extents[a]) for a in f.reduced_axes if a not in views}
     lanes = lanes_of(model)
-    options[lane] = [k for k in (1, 2, 4, 8) if k * lanes <= max(f.extents[lane], lanes)]
+    options[lane] = [k for k in ((1,) if tree else (1, 2, 4, 8)) if k * lanes <= max(f.extents[lane], lanes)]
     changes = [{axis: count} for axis, several in options.items() for count in several]
     pairs = [a | b for a, b in itertools.combinations(changes, 2) if a.keys() != b.keys()]
     memo: dict[object, int] = {}
@@ -199,7 +243,7 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
                     if math.prod(key[:first]) > largest or math.prod(key) > straight:
                         continue
                     if key not in known:
-                        layout = Layout(f, strips_of(f, lane, lanes, tried), memo)
+                        layout = Layout(f, strips_of(f, lane, lanes, tried, tree), memo)
                         known[key] = strip_seconds(f, layout, limits, model)
                     seconds = known[key]
                     if seconds < own:
@@ -208,10 +252,12 @@ def soonest(f: ContractFunction, limits: DeviceLimits, model: DeviceModel) -> tu
                     break
         if own < best:
             best, found = own, counts
-    return best, strips_of(f, lane, lanes, found)
+    return best, strips_of(f, lane, lanes, found, tree)
 
 
-def strips_of(f: ContractFunction, lane: int, lanes: int, counts: dict[int, int]) -> Strips:
+def strips_of(
+    f: ContractFunction, lane: int, lanes: int, counts: dict[int, int], tree: bool = False
+) -> Strips:
     """The strips with so many entries of axes in a block."""
     several = [(a, k) for a, k in counts.items() if k > 1]
     first = f.reduced_axes.start
@@ -220,6 +266,7 @@ def strips_of(f: ContractFunction, lane: int, lanes: int, counts: dict[int, int]
         tuple(p for p in several if p[0] < first),
         tuple(p for p in several if p[0] >= first),
         lanes,
+        tree,
     )
 
 
@@ -255,6 +302,9 @@ def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, mod
         return math.inf
     if layout.iterations > limits.max_loop_iterations // 2:
         return math.inf
+    words = layout.points * f.output.vtype.components * layout.strips.lanes
+    if layout.strips.tree and 4 * words > SHARED_BYTES:
+        return math.inf
     packed = packs(f, layout, model)
     loads = sum(layout.distinct(k, axis) for k, axis in enumerate(packed))
     load, store = (
@@ -264,9 +314,13 @@ def strip_seconds(f: ContractFunction, layout: Layout, limits: DeviceLimits, mod
     moved = sum(layout.bytes_of(k) for k in range(len(f.inputs))) / model.bandwidth
     added = SUM * layout.points * f.output.vtype.components
     block = loads * load + moved + (layout.products * each + added + LOOP) / model.compute_rate
-    one = iterations * block + layout.points * store
-    work = model.rounds(groups * layout.strips.lanes) * model.lanes * one
+    own = layout.points * store
     waiting = iterations * model.fetch_latency
+    if layout.strips.tree:
+        levels = layout.strips.lanes.bit_length() - 1
+        own = own / layout.strips.lanes + 2 * layout.points * SUM / model.compute_rate
+        waiting += levels * SHARED_STEP
+    work = model.rounds(groups * layout.strips.lanes) * model.lanes * (iterations * block + own)
     packing = sum(pack_seconds(f, k, model) for k, axis in enumerate(packed) if axis is not None)
     return max(work, waiting) + packing
 

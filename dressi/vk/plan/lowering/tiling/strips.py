@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .....ad.contract.contraction import ContractFunction
 from .....ad.contract.terms import shape_of
-from .....ad.graph import Function
+from .....ad.graph import At, Function
 from .....ad.graph.index_map import Affine
 from .....ad.types import Access
-from ...substage import GROUP
+from ...substage import GROUP, SubStage
 
 CHAIN = 32
 """Additions one after the other into one accumulator. Longer sums are sums of such sums."""
@@ -35,13 +35,14 @@ class Strips(NamedTuple):
     lane: the parallel axis along which neighbouring invocations are neighbours; of this axis an invocation takes every
     ``lanes``-th entry, as many as are in a workgroup.  tile: of parallel axes, how many entries an invocation computes, in
     registers.  straight: of reduced axes, how many entries are written one after the other in a block; the rest are loops
-    around it.
+    around it.  tree: whether the lane axis counts parts of sums, which the invocations of a workgroup add up in shared memory.
     """
 
     lane: int
     tile: tuple[tuple[int, int], ...] = ()
     straight: tuple[tuple[int, int], ...] = ()
     lanes: int = GROUP
+    tree: bool = False
 
 
 class Loop(NamedTuple):
@@ -57,7 +58,8 @@ class TiledContraction(Function):
     """A contraction by strips, a kind of Function of its own, made by the planner.
 
     whole: the contraction, of which the terms count and not the inputs. packed: for each input the axis n, c, y, x (0 to 3)
-    along which PACKED neighbours are one texel of it, or None.
+    along which PACKED neighbours are one texel of it, or None. With a tree the lane axis is the last of the columns, and the
+    output has one entry for each workgroup there.
     """
 
     fields = ("whole", "strips", "packed")
@@ -77,7 +79,12 @@ class TiledContraction(Function):
         return (Access.FETCH,) * len(self.inputs)
 
     def infer(self):
-        return self.whole.output.vtype, self.whole.output.domain
+        vtype, domain = self.whole.output.vtype, self.whole.output.domain
+        if not self.strips.tree:
+            return vtype, domain
+        (width, height), lane = domain.size, self.strips.lane
+        parts = self.layout.blocks[lane]
+        return vtype, domain._replace(size=(width // self.whole.extents[lane] * parts, height))
 
     @property
     def glsl(self) -> str:
@@ -88,12 +95,27 @@ class TiledContraction(Function):
             x if axis is None else unpack(x, shape_of(v), axis)
             for x, v, axis in zip(inputs, self.whole.inputs, self.packed, strict=True)
         ]
-        return self.whole.evaluate(at, *unpacked)
+        if not self.strips.tree:
+            return self.whole.evaluate(at, *unpacked)
+        extent, parts = self.whole.extents[self.strips.lane], self.layout.blocks[self.strips.lane]
+        column, first = at.x // parts * extent, at.x % parts * self.strips.lanes
+        total: Any = 0.0
+        for k in range(self.strips.lanes):
+            there = At(column + np.minimum(first + k, extent - 1), at.y, at.tile)
+            inside = (first + k < extent).reshape(*first.shape, *[1] * len(self.output.vtype.shape))
+            total = total + np.where(inside, self.whole.evaluate(there, *unpacked), 0.0)
+        return total
 
     # ---- how it is divided
     @cached_property
     def layout(self) -> Layout:
         return Layout(self.whole, self.strips)
+
+    @property
+    def shared_words(self) -> int:
+        """Words of memory that a workgroup shares."""
+        words = self.layout.points * self.output.vtype.components * self.strips.lanes
+        return words if self.strips.tree else 0
 
     # ---- its work, of one invocation
     @property
@@ -146,10 +168,11 @@ class Layout:
         return math.prod(self.blocks[a] for a in self.parallel)
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """The workgroups in rows, of which devices allow MOST_ROWS."""
-        across = -(-self.groups // MOST_ROWS)
-        return across, -(-self.groups // across)
+    def extents(self) -> tuple[int, ...]:
+        """Of the axes of the output: a tree leaves an entry for each workgroup of the lane axis."""
+        if not self.strips.tree:
+            return self.f.extents
+        return tuple(self.blocks[a] if a == self.strips.lane else e for a, e in enumerate(self.f.extents))
 
     @property
     def points(self) -> int:
@@ -262,6 +285,18 @@ class Layout:
         """Sums of inner accumulators that are added up."""
         outer, _ = self.loops
         return math.prod(-(-self.f.extents[loop.axis] // loop.step) for loop in outer)
+
+
+def strips_in(s: SubStage) -> list[TiledContraction]:
+    """The contractions of a dispatch of strips."""
+    return [f for f in s.functions if isinstance(f, TiledContraction)]
+
+
+def grid_of(fs: Iterable[TiledContraction]) -> tuple[int, int]:
+    """The workgroups of all, in rows, of which devices allow MOST_ROWS."""
+    groups = sum(f.layout.groups for f in fs)
+    across = -(-groups // MOST_ROWS)
+    return across, -(-groups // across)
 
 
 def unpack(x: np.ndarray, shape: Sequence[int], axis: int) -> np.ndarray:
