@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
@@ -10,7 +11,7 @@ from .derivative import Made
 from .terms import Terms, body_of
 
 
-def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, object]] | None:
+def split(f: Terms, most: int, together: int = 1) -> tuple[Made, dict[str, Any]] | None:
     """A contraction of at most ``most`` terms whose output has one texel more for each part, next to each other in a row, and
     the fields of the contraction that combines these. None where nothing is to be split.
 

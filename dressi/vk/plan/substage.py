@@ -1,6 +1,5 @@
-"""SubStages, their kinds of work, and Stages: what packing produces. Frozen data, printable and comparable as text.
-
-A new kind of work is one class here, a rule for its GLSL in ``glsl/generate`` and one for its commands in ``run/record``.
+"""SubStages, their kinds of work, and Stages: what packing produces. Frozen data, printable and comparable as text. A new
+kind of work is one class here, a rule for its GLSL in ``glsl/generate`` and one for its commands in ``run/record``.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ class Reduction(Work):
 
 @dataclass(frozen=True, eq=False)
 class TiledCompute(Work):
-    """A dispatch of strips of contractions: each invocation computes several texels of the output of one of them."""
+    """A dispatch of strips: each invocation computes several texels of one contraction, and what follows it in the body."""
 
     name: ClassVar[str] = "strips"
 
@@ -302,8 +301,8 @@ class SubStage:
         """The same where the loops of some Functions have become longer."""
         stored = {r.variable for r in self.reads}.union(self.channels)
         walks = Walks(stored.__contains__, longer=longer)
-        each = [walks.of(f) for part in (self, *self.fused) for f in part.body]
-        found = max(each, default=0) if isinstance(self.work, TiledCompute) else sum(each)
+        each = (walks.of(f) for part in (self, *self.fused) for f in part.body)
+        found = max(each) if isinstance(self.work, TiledCompute) else sum(each)
         return self.work.faces.run * (1 + found) if isinstance(self.work, ListFaces) else found
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from .context import Context
 from .limits import DeviceLimits
 from .lists import WorkList
 from .lowering.fragment_value import FragmentValue
-from .lowering.tiling.strips import TiledContraction
+from .lowering.tiling.strips import TiledContraction, strips_in
 from .plan import Plan
 from .substage import (
     Binding,
@@ -78,9 +78,13 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     if isinstance(s.work, Scatter) and s.scatter is None:
         yield "a scatter has no ScatterFunction"
     if isinstance(s.work, TiledCompute):
-        yield from (
-            f"{f!r} is no contraction by strips" for f in s.functions if not isinstance(f, TiledContraction)
-        )
+        if not isinstance(s.body[0], TiledContraction):
+            yield f"strips start with a contraction, not with {s.body[0]!r}"
+        for f, others in strips_in(s).items():
+            for g in others:
+                own = g not in s.functions or g.output.domain == f.output.domain
+                if not (own and isinstance(g, PixelFunction)):
+                    yield f"{g!r} is no work on each texel of {f!r}"
     if isinstance(s.work, PixelWork):
         others = {f for fused in s.fused for f in fused.functions}
         for f in s.functions:

@@ -16,7 +16,7 @@ from ....ad.graph.index_map import Affine
 from ..limits import DeviceLimits
 from ..lowering.tiling.strips import CHAIN, PACKED, Loop, TiledContraction, grid_of, strips_in
 from ..substage import SubStage, TiledCompute
-from .pixel import declare_outputs
+from .pixel import declare_outputs, following
 from .shaders import Shaders, ShaderText
 from .source import constants, workgroup_number
 from .writer import Writer
@@ -41,22 +41,26 @@ def contract_shaders(
     groups = sum(f.layout.groups for f in fs)
     if width * rows > groups:
         main.append(f"if (dressi_strip >= {groups}) return;")
-    for k, f in enumerate(fs):
-        own = Strip(f, w, k).main(names[f.output])
+    for k, (f, others) in enumerate(fs.items()):
+        own = Strip(f, w, k, ended=bool(others)).main(
+            following(w, f.output, others, names, k) if others else names[f.output]
+        )
         if len(fs) > 1:
-            others = f"}} else {{ dressi_strip -= {f.layout.groups};" if k + 1 < len(fs) else "}" * len(fs[1:])
-            own = [f"if (dressi_strip < {f.layout.groups}) {{"] * (k + 1 < len(fs)) + own + [others]
+            last = k + 1 == len(fs)
+            own = [*own, "}" * k] if last else [f"if (dressi_strip < {f.layout.groups}) {{", *own]
+            own += [] if last else [f"}} else {{ dressi_strip -= {f.layout.groups};"]
         main += own
     pushed = constants(limits)
-    source = w.text(main, [*pushed, f"layout(local_size_x={fs[0].strips.lanes}) in;"])
+    source = w.text(main, [*pushed, f"layout(local_size_x={next(iter(fs)).strips.lanes}) in;"])
     return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
 class Strip:
-    """Writes the work of one invocation. number: of the contraction in its shader."""
+    """Writes the work of one invocation. number: of the contraction in its shader. ended: whether a GLSL function stores what
+    follows from a texel."""
 
-    def __init__(self, f: TiledContraction, w: Writer, number: int = 0):
-        self.shared = f"dressi_results{number}"
+    def __init__(self, f: TiledContraction, w: Writer, number: int = 0, *, ended: bool = False):
+        self.shared, self.ended = f"dressi_results{number}", ended
         self.f, self.w, self.layout, self.whole = f, w, f.layout, f.whole
         self.kind = f.output.vtype.glsl
         self.outer, self.inner = self.layout.loops
@@ -68,7 +72,7 @@ class Strip:
 
     # ---- the whole
     def main(self, image: str) -> list[str]:
-        """The statements of the shader. image: the name of what holds the output."""
+        """The statements of the shader. image: the name of what holds the output, or of the function that ends it."""
         points = [dict(zip(self.layout.tile, p, strict=True)) for p in self._entries(self.layout.tile)]
         block = [line for t, point in enumerate(points) for line in self._sums(t, point)]
         start = [f"{self.kind} dressi_s{t} = {self.kind}(0);" for t in range(len(points))]
@@ -89,7 +93,9 @@ class Strip:
             lines += ["}"] * len(self.outer)
         sums = [f"dressi_{'y' if self.outer else 's'}{t}" for t in range(len(points))]
         if not self.layout.strips.tree:
-            return lines + [x for s, point in zip(sums, points, strict=True) for x in self._stored(s, point, image)]
+            return lines + [
+                x for s, point in zip(sums, points, strict=True) for x in self._stored(s, point, image)
+            ]
         lines += self._tree(sums)
         lanes, self.names[self.layout.strips.lane] = self.layout.strips.lanes, "dressi_part"
         for t, point in enumerate(points):
@@ -157,12 +163,16 @@ class Strip:
         tests = [
             f"{self._text(Affine.axis(a), point)} < {f.extents[a]}"
             for a in layout.parallel
-            if layout.bases[a] + point.get(a, 0) > f.extents[a] and not (layout.strips.tree and a == layout.strips.lane)
+            if layout.bases[a] + point.get(a, 0) > f.extents[a]
+            and not (layout.strips.tree and a == layout.strips.lane)
         ]
         n, c, y, x = (self._text(place, point) for place in places(f.axes, layout.extents))
+        tile, texel = _tile(n, c, *f.shape[:2]), f"ivec2({x}, {y})"
         self.w.names[v] = value
-        place = self.w.texel(v, _tile(n, c, *f.shape[:2]), f"ivec2({x}, {y})")
-        stores = self.w.stores(v, image, place)
+        if self.ended:
+            stores = [f"{image}({texel}, {tile}, {value});"]
+        else:
+            stores = self.w.stores(v, image, self.w.texel(v, tile, texel))
         return [f"if ({' && '.join(tests)}) {{", *stores, "}"] if tests else stores
 
     # ---- the block

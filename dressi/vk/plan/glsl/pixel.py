@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from ....ad.graph import Variable
+from ....ad.graph import Function, Variable
 from ..limits import DeviceLimits
 from ..substage import ONE, Compute, Fragment, SubStage
 from .blocks import invocation
@@ -75,3 +76,18 @@ def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
         w.lines.append("}")
         w.names = outer
     return layouts
+
+
+def following(w: Writer, v: Variable, others: list[Function], names: dict[Variable, str], k: int) -> str:
+    """The name of a GLSL function (ivec2 pixel, int tile, value of ``v``) that does others at a texel, and stores what is made."""
+    outer, w.names, w.lines = (w.s, w.tiling, w.domain, w.names, w.lines), {v: "dressi_texel"}, []
+    w.s, w.tiling, w.domain = replace(w.s, domain=v.domain), w.limits.tiling(v), v.domain
+    for f in others:
+        w.emit(f)
+    made = {v, *(f.output for f in others)}
+    lines = [f"ivec2 place = {w.texel(v, 'tile', 'pixel')};", *w.lines]
+    lines += [line for x in w.s.outputs if x in made for line in w.stores(x, names[x])]
+    body, name = "\n".join("  " + line for line in lines), f"dressi_following{k}"
+    w.head.append(f"void {name}(ivec2 pixel, int tile, {v.vtype.glsl} dressi_texel) {{\n{body}\n}}")
+    w.s, w.tiling, w.domain, w.names, w.lines = outer
+    return name

@@ -1,24 +1,33 @@
-"""Epilogue fusion: a scatter does the work of the only reader of its table.
+"""Epilogue fusion: a scatter or a contraction by strips does the work of a reader of its result.
 
 The second shader of a scatter turns accumulators into the table, one texel an invocation. If the table has only one
 reader and that works on the same texels, as an optimizer does on its gradient, the shader does that work as well. The
 table never becomes an image.
+
+A shader of strips does what follows at each texel that it makes, as a bias and an activation, or a loss. Its own result
+becomes an image where others read it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
 from ..context import Context
 from ..glsl.fixed_point import accumulators_of
-from ..substage import Scatter, SubStage, Undecided
+from ..limits import DeviceLimits
+from ..lowering.tiling.strips import strips_in
+from ..substage import Scatter, SubStage, TiledCompute, Undecided
 from ..uses import Uses
+
+LONGEST_END = 512.0
+"""Operations of an invocation of strips after them. They are written out for each of its texels."""
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones."""
+    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and the first reader
+    of a contraction by strips, that works on the same texels, joins it."""
     if context.incremental:
         return list(sub_stages)
     limits, needed = context.limits, {*context.roots, *context.named}
@@ -26,6 +35,9 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     overwritten = context.uses.overwriter
     readers = {v: set(numbers) for v, numbers in context.uses.readers.items()}
     for k, s in enumerate(sub_stages):
+        if isinstance(s.work, TiledCompute):
+            _join_strips(k, s, order, readers, needed, limits)
+            continue
         scatter = s.scatter
         if scatter is None:
             continue
@@ -51,16 +63,59 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     return _left(order)
 
 
+def _join_strips(
+    k: int,
+    s: SubStage,
+    order: dict[int, SubStage | None],
+    readers: dict[Variable, set[int]],
+    needed: Container[Variable],
+    limits: DeviceLimits,
+) -> None:
+    """Puts strips into the place of a reader that they can do the work of."""
+    (table,) = s.outputs
+    for reader in sorted(readers.get(table, ())):
+        alone = order[reader]
+        assert alone is not None, "a reader is fused once"
+        together = _with_strips(s, table, alone, stored=table in needed or len(readers[table]) > 1)
+        if together is None or limits.violation(together):
+            continue
+        order[reader], order[k] = together, None
+        if not Uses(_left(order)).can_run:
+            order[reader], order[k] = alone, s  # the reader waits for another reader
+            continue
+        for read in together.reads:
+            readers[read.variable] = readers[read.variable] - {k} | {reader}
+        return
+
+
+def _with_strips(s: SubStage, table: Variable, reader: SubStage, *, stored: bool) -> SubStage | None:
+    """Strips with a reader of what they make, None as below, or where that is much for an invocation. stored: whether others read
+    it, too."""
+    (f,) = strips_in(s)
+    together = _beside(s, table, reader)
+    work = sum(g.operations * g.output.vtype.components for g in reader.body) * f.layout.points
+    if together is None or reader.fused or work > LONGEST_END:
+        return None
+    outputs = (*s.outputs, *reader.outputs) if stored else reader.outputs
+    return replace(together, body=s.body + reader.body, outputs=outputs)
+
+
 def _left(order: dict[int, SubStage | None]) -> list[SubStage]:
     return [s for s in order.values() if s is not None]
 
 
 def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
-    """The scatter with its reader. None if the reader needs other texels, or overwrites what the scatter reads."""
+    """The scatter with its reader."""
+    found = _beside(s, table, reader) if isinstance(s.work, Scatter) else None
+    return found and replace(found, work=replace(s.work, epilogue=reader))
+
+
+def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
+    """The SubStage with the reads and outputs of its reader. None if the reader needs other texels, or overwrites what the
+    SubStage reads."""
     known = {r.variable for r in s.reads}
     if (
-        not isinstance(s.work, Scatter)
-        or not isinstance(reader.work, Undecided)
+        not isinstance(reader.work, Undecided)
         or reader.domain != table.domain
         or any(r.elsewhere for r in reader.reads if r.variable is table)
         or not known.isdisjoint(reader.replaces.values())
@@ -76,5 +131,4 @@ def _together(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None
         reads=(*reads, *more),
         outputs=reader.outputs,
         replaces=reader.replaces,
-        work=replace(s.work, epilogue=reader),
     )

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any
 
-from ....ad.graph import Domain, RasterFunction, Variable
+from ....ad.graph import Domain, Function, RasterFunction, Variable
 from ....ad.traversal import topological_order
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
@@ -286,18 +286,21 @@ def _(work: Reduction, s: SubStage, plan: Plan) -> list[Load]:
 @_loads.register
 def _(work: TiledCompute, s: SubStage, plan: Plan) -> list[Load]:
     """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
-    return [_strips(f, s) for f in strips_in(s)]
+    return [_strips(f, others, s) for f, others in strips_in(s).items()]
 
 
-def _strips(f: TiledContraction, s: SubStage) -> Load:
+def _strips(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
     shader, layout = Shader(s), f.layout
     block = Invocation(layout.products * f.whole.operations * f.output.vtype.components + LOOP)
     for x, count in zip(f.inputs, f.loads, strict=True):
         block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
     points = layout.points / (f.strips.lanes if f.strips.tree else 1)
-    stores = Stores.of(s, [f.output]).times(points)
+    made = {f.output, *(g.output for g in others)}
+    outputs = [v for v in s.outputs if v in made]
+    ends = Shader(replace(s, domain=f.output.domain), [f.output]).run(outputs, others)
     each = replace(block, chain=1.0).times(layout.iterations)
-    return Load(layout.groups * f.strips.lanes, each, stores, True)
+    each = each.and_then(replace(ends.times(points), walk=0.0, chain=1.0))
+    return Load(layout.groups * f.strips.lanes, each, Stores.of(s, outputs).times(points), True)
 
 
 @_loads.register

@@ -18,7 +18,7 @@ from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering.tiling import choose
+from dressi.vk.plan.lowering.tiling import choose, lanes
 from dressi.vk.plan.lowering.tiling.packed import Packed
 from dressi.vk.plan.lowering.tiling.strips import Strips, TiledContraction
 from dressi.vk.plan.model.records import CPU, DESKTOP, TILER
@@ -214,7 +214,7 @@ SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
 @pytest.mark.parametrize("model", MODELS)
 def test_every_example(device, always, monkeypatch, model):
     """All forms of indices, guards and bodies by strips, whose lanes may be few."""
-    monkeypatch.setattr(choose, "LEAST_LANES", 1)
+    monkeypatch.setattr(lanes, "LEAST_LANES", 1)
     choose.chosen.cache_clear()
     program = Program({f"example {k}": v for k, v in enumerate(SAMPLES)})
     with VulkanExecutor(program, device, cost=MODELS[model]) as run:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .....ad.contract.contraction import ContractFunction
-from .....ad.contract.split import split
 from .....ad.contract.terms import shape_of
 from .....ad.graph import Function, Variable
-from .....ad.graph.index_map import Affine
 from .....ad.program import Program
 from .....ad.transform.rewrite import mapped, rewrite
 from .....ad.types import FLOAT
 from ...limits import DeviceLimits
 from ...model.device import DeviceModel
 from ...options import PlanOptions
-from ...substage import GROUP
 from ..workgroups import SHARED_BYTES, SHARED_STEP
+from .lanes import lane_axis, lanes_of, one_view, view_axes
 from .packed import Packed
+from .parts import combined, combining_seconds, divisions, loop_seconds
 from .strips import PACKED, Layout, Strips, TiledContraction
 
-LEAST_LANES = 16
-"""Of an axis along which invocations are neighbours."""
 LARGEST = 16
 """Entries of an axis in a block."""
 START_STRAIGHT = (1, 4, LARGEST)
@@ -43,10 +39,6 @@ LONGEST = 1 << 14
 """Blocks of an invocation where there are enough invocations for all lanes; else as many as texels that one may visit."""
 FULL = 4
 """Times as many invocations as lanes, from which on more of them gain nothing."""
-PARTS = (1, 4, 16, 64, 256)
-"""Parts that a long contraction may be split into, for each lane of a workgroup."""
-NARROW = 16
-"""Invocations of a workgroup on CPU drivers, which run them a few at a time: with more each loop walks the same rows again."""
 
 
 def tile_contractions(
@@ -73,19 +65,6 @@ def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | N
     ]
     y = TiledContraction(*inputs, whole=found.part, strips=found.strips, packed=found.packed).output
     return y if found.combined is None else combined(y, found.combined, model)
-
-
-def combined(parts: Variable, fields: dict[str, Any], model: DeviceModel) -> Variable:
-    """The sums of parts, by a workgroup each where that is done sooner than by loops."""
-    f = ContractFunction(parts, **fields)
-    lanes = lanes_of(model)
-    if tree_seconds(f.terms, model) < loop_seconds(f.terms, model):
-        halves = split(f, -(-f.terms // lanes), lanes)
-        if halves is not None and halves[1]["reduced"] == (1,):
-            part = ContractFunction(parts, **halves[0].fields)
-            strips = Strips(part.axes[3][-1], lanes=lanes, tree=True)
-            return TiledContraction(parts, whole=part, strips=strips, packed=(None,)).output
-    return f.output
 
 
 def without_inputs(f: ContractFunction) -> ContractFunction:
@@ -125,7 +104,8 @@ def chosen(form: Form) -> Chosen | None:
     for part, tree, rest in divisions(f, limits, model):
         seconds, strips = soonest(part, limits, model, tree)
         if rest is not None:
-            seconds += combining_seconds(f, *rest["reduced"], model)
+            (left,) = rest["reduced"]
+            seconds += combining_seconds(f, left, model)
         if strips is not None and seconds < best:
             best, made = seconds, (part, strips, rest)
         if part is f and strips is not None and fills(Layout(part, strips), model):
@@ -140,59 +120,6 @@ def suits(f: ContractFunction) -> bool:
     """Whether all that it reads and makes are floats, of one plane."""
     types = [f.output.vtype, *(x.vtype for x in f.inputs)]
     return f.terms > 1 and not any(t.is_int or t.is_matrix for t in types)
-
-
-@lru_cache(maxsize=4)
-def view_axes(f: ContractFunction) -> frozenset[int]:
-    """The axes of images that are worked on alike, or summed over: what has them has them as the number in the batch, and nothing
-    else there. One view and many have to plan alike, so that they count as one."""
-    found = set[int]()
-    for a in (*f.axes[0], *f.reduced_axes):
-        others = any(a in affine.axes for m in f.maps for affine in m.affines[1:])
-        if not others and all(m.n == Affine.axis(a) for m in f.maps if a in m.axes):
-            found.add(a)
-    return frozenset(found)
-
-
-def divisions(
-    f: ContractFunction, limits: DeviceLimits, model: DeviceModel
-) -> Iterator[tuple[ContractFunction, bool, dict[str, Any] | None]]:
-    """The contraction itself, and into parts, whether the invocations of a workgroup add up theirs in a tree, and what
-    combines the rest, if there is more than one, as long as an image holds these."""
-    yield f, False, None
-    lanes, widest = lanes_of(model), min(limits.max_image_dimension, limits.max_framebuffer_width)
-    for count, tree in itertools.product(PARTS, (False, True) if model.wide else (False,)):
-        parts = lanes * count
-        found = split(f, -(-f.terms // parts), lanes if tree else 1) if f.terms >= 4 * parts else None
-        if found is None:
-            continue
-        made, rest = found
-        part = ContractFunction(*made.inputs, **made.fields)
-        (left,) = rest["reduced"]
-        if f.output.size[0] * left <= widest and (not tree or lane_axis(part) == part.axes[3][-1]):
-            yield part, tree, rest if left > 1 else None
-
-
-def combining_seconds(f: ContractFunction, parts: int, model: DeviceModel) -> float:
-    """Of adding up so many parts of each texel."""
-    texels = f.output.size[0] * f.output.size[1] * f.output.tiles
-    start = min(tree_seconds(parts, model), loop_seconds(parts, model))
-    return start + texels * parts / max(model.fetch_rate, model.image_load_rate)
-
-
-def loop_seconds(parts: int, model: DeviceModel) -> float:
-    """Of sums in levels of loops, few enough texels that only latencies count."""
-    levels = max(math.ceil(math.log(parts, model.longest_walk)), 1)
-    return levels * (model.dispatch + model.barrier + parts ** (1 / levels) * model.fetch_latency)
-
-
-def tree_seconds(parts: int, model: DeviceModel) -> float:
-    """Of sums by a workgroup each, likewise."""
-    lanes = lanes_of(model)
-    run = -(-parts // lanes)
-    if not model.wide or run > model.longest_walk:
-        return math.inf
-    return model.dispatch + model.barrier + run * model.fetch_latency + (lanes.bit_length() - 1) * SHARED_STEP
 
 
 def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
@@ -270,18 +197,6 @@ def strips_of(
     )
 
 
-def lanes_of(model: DeviceModel) -> int:
-    """Invocations of a workgroup."""
-    return GROUP if model.wide else NARROW
-
-
-def lane_axis(f: ContractFunction) -> int | None:
-    """The axis of the columns that varies fastest, or of the rows or channels where there are few columns."""
-    views = view_axes(f)
-    axes = [own[-1] for own in reversed(f.axes) if own and own[-1] not in views]
-    return next((a for a in axes if f.extents[a] >= LEAST_LANES), None)
-
-
 def entries(extent: int) -> list[int]:
     """How many entries of a parallel axis an invocation may take."""
     powers = [k for k in (1, 2, 4, 8, 16) if k <= extent]
@@ -329,14 +244,6 @@ def fills(layout: Layout, model: DeviceModel) -> bool:
     """Whether there are invocations for all lanes, a few times, so that no reduction needs to be split."""
     groups, _ = one_view(layout)
     return groups * layout.strips.lanes >= FULL * model.lanes
-
-
-def one_view(layout: Layout) -> tuple[int, int]:
-    """Workgroups and blocks of an invocation, for one view."""
-    f, views = layout.f, view_axes(layout.f)
-    parallel = math.prod(f.extents[a] for a in views if a < f.reduced_axes.start)
-    summed = math.prod(f.extents[a] for a in views if a >= f.reduced_axes.start)
-    return layout.groups // parallel, layout.iterations // summed
 
 
 def term_operations(f: ContractFunction) -> float:

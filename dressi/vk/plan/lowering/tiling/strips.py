@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,11 +99,12 @@ class TiledContraction(Function):
             return self.whole.evaluate(at, *unpacked)
         extent, parts = self.whole.extents[self.strips.lane], self.layout.blocks[self.strips.lane]
         column, first = at.x // parts * extent, at.x % parts * self.strips.lanes
-        total: Any = 0.0
+        total = np.zeros(1)
         for k in range(self.strips.lanes):
             there = At(column + np.minimum(first + k, extent - 1), at.y, at.tile)
             inside = (first + k < extent).reshape(*first.shape, *[1] * len(self.output.vtype.shape))
-            total = total + np.where(inside, self.whole.evaluate(there, *unpacked), 0.0)
+            found = np.asarray(self.whole.evaluate(there, *unpacked))
+            total = total + np.where(inside, found, 0.0)
         return total
 
     # ---- how it is divided
@@ -287,9 +288,15 @@ class Layout:
         return math.prod(-(-self.f.extents[loop.axis] // loop.step) for loop in outer)
 
 
-def strips_in(s: SubStage) -> list[TiledContraction]:
-    """The contractions of a dispatch of strips."""
-    return [f for f in s.functions if isinstance(f, TiledContraction)]
+def strips_in(s: SubStage) -> dict[TiledContraction, list[Function]]:
+    """The contractions of a dispatch of strips, each with what is done with its texels."""
+    found: dict[TiledContraction, list[Function]] = {}
+    for f in s.body:
+        if isinstance(f, TiledContraction):
+            last = found[f] = []
+        else:
+            last.append(f)
+    return found
 
 
 def grid_of(fs: Iterable[TiledContraction]) -> tuple[int, int]:

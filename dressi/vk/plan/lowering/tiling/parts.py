@@ -1,0 +1,74 @@
+"""Long sums in parts, which invocations compute side by side, and what adds these up: a tree of a workgroup, or loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from .....ad.contract.contraction import ContractFunction
+from .....ad.contract.split import split
+from .....ad.graph import Variable
+from ...limits import DeviceLimits
+from ...model.device import DeviceModel
+from ..workgroups import SHARED_STEP
+from .lanes import lane_axis, lanes_of
+from .strips import Strips, TiledContraction
+
+PARTS = (1, 4, 16, 64, 256)
+"""Parts that a long contraction may be split into, for each lane of a workgroup."""
+
+
+def combined(parts: Variable, fields: dict[str, Any], model: DeviceModel) -> Variable:
+    """The sums of parts, by a workgroup each where that is done sooner than by loops."""
+    f = ContractFunction(parts, **fields)
+    lanes = lanes_of(model)
+    if tree_seconds(f.terms, model) < loop_seconds(f.terms, model):
+        halves = split(f, -(-f.terms // lanes), lanes)
+        if halves is not None and halves[1]["reduced"] == (1,):
+            part = ContractFunction(parts, **halves[0].fields)
+            strips = Strips(part.axes[3][-1], lanes=lanes, tree=True)
+            return TiledContraction(parts, whole=part, strips=strips, packed=(None,)).output
+    return f.output
+
+
+def divisions(
+    f: ContractFunction, limits: DeviceLimits, model: DeviceModel
+) -> Iterator[tuple[ContractFunction, bool, dict[str, Any] | None]]:
+    """The contraction itself, and into parts, whether the invocations of a workgroup add up theirs in a tree, and what
+    combines the rest, if there is more than one, as long as an image holds these."""
+    yield f, False, None
+    lanes, widest = lanes_of(model), min(limits.max_image_dimension, limits.max_framebuffer_width)
+    for count, tree in itertools.product(PARTS, (False, True) if model.wide else (False,)):
+        parts = lanes * count
+        found = split(f, -(-f.terms // parts), lanes if tree else 1) if f.terms >= 4 * parts else None
+        if found is None:
+            continue
+        made, rest = found
+        part = ContractFunction(*made.inputs, **made.fields)
+        (left,) = rest["reduced"]
+        if f.output.size[0] * left <= widest and (not tree or lane_axis(part) == part.axes[3][-1]):
+            yield part, tree, rest if left > 1 else None
+
+
+def combining_seconds(f: ContractFunction, parts: int, model: DeviceModel) -> float:
+    """Of adding up so many parts of each texel."""
+    texels = f.output.size[0] * f.output.size[1] * f.output.tiles
+    start = min(tree_seconds(parts, model), loop_seconds(parts, model))
+    return start + texels * parts / max(model.fetch_rate, model.image_load_rate)
+
+
+def loop_seconds(parts: int, model: DeviceModel) -> float:
+    """Of sums in levels of loops, few enough texels that only latencies count."""
+    levels = max(math.ceil(math.log(parts, model.longest_walk)), 1)
+    return levels * (model.dispatch + model.barrier + parts ** (1 / levels) * model.fetch_latency)
+
+
+def tree_seconds(parts: int, model: DeviceModel) -> float:
+    """Of sums by a workgroup each, likewise."""
+    lanes = lanes_of(model)
+    run = -(-parts // lanes)
+    if not model.wide or run > model.longest_walk:
+        return math.inf
+    return model.dispatch + model.barrier + run * model.fetch_latency + (lanes.bit_length() - 1) * SHARED_STEP

@@ -1,0 +1,156 @@
+"""Contractions by strips with what follows from their texels, in trees of workgroups, and several in a dispatch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.contract.contraction import ContractFunction
+from dressi.ad.contract.terms import body_of
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.graph.index_map import Affine, IndexMap
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import FLOAT, VEC3
+from dressi.config import config, shader_text
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.limits import profile
+from dressi.vk.plan.lowering.tiling import choose
+from dressi.vk.plan.lowering.tiling.strips import Strips, TiledContraction, strips_in
+from dressi.vk.plan.model.records import CPU, DESKTOP
+from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.predict.stages import predict
+from dressi.vk.plan.substage import TiledCompute
+from dressi.vk.run.executor import VulkanExecutor
+
+ROUNDINGS = 30 * 2.0**-24  # of the largest value
+EACH_STEP = replace(DEFAULT, cache_static=False)
+
+
+def planes(n, c, height, width, seed=0, vtype=FLOAT) -> Variable:
+    data = np.random.default_rng(seed).random((n, c, height, width, *vtype.shape)) - 0.5
+    return Variable(vtype, (width, height), n, channels=c, data=data if c > 1 else data[:, 0])
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Every contraction is done by strips, however small."""
+    choose.chosen.cache_clear()
+    monkeypatch.setattr(choose, "WORTH", 0.0)
+    monkeypatch.setattr(choose, "GAIN", np.inf)
+    yield
+    choose.chosen.cache_clear()
+
+
+def layers() -> list[Variable]:
+    """Two layers with a bias and an activation between them, their loss and all gradients."""
+    x, first, second, bias = (
+        planes(2, 3, 20, 36),
+        planes(8, 3, 3, 3, 1),
+        planes(4, 8, 3, 3, 2),
+        planes(1, 8, 1, 1, 3),
+    )
+    hidden = F.max(F.correlate(x, first) + bias, 0.0)
+    loss = F.mean(F.square(F.correlate(hidden, second) - planes(2, 4, 20, 36, 4)))
+    return [loss, hidden, *gradient(loss, [x, first, second, bias])]
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("model", [CPU, DESKTOP], ids=["cpu", "desktop"])
+def test_layers(device, always, model):
+    outputs = layers()
+    program = Program({f"output {k}": v for k, v in enumerate(outputs)})
+    with VulkanExecutor(program, device, options=EACH_STEP, cost=model) as run:
+        strips = [s for s in run.plan.sub_stages if isinstance(s.work, TiledCompute)]
+        assert any(len(others) > 1 for s in strips for others in strips_in(s).values())
+        assert any(len(strips_in(s)) > 1 for s in strips) == model.wide
+        assert any(f.strips.tree for s in strips for f in strips_in(s)) == model.wide
+        run.run()
+        run.wait()
+        for v, expected in zip(outputs, evaluate(outputs), strict=True):
+            error = np.abs(run.recv(v) - expected).max() / np.abs(expected).max()
+            assert error < ROUNDINGS, (v, error / 2.0**-24)
+        assert predict(run.plan, model).totals["seconds"] > 0
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("extent", [1, 5, 16, 37])
+@pytest.mark.parametrize("vtype", [FLOAT, VEC3], ids=["float", "vec3"])
+def test_workgroups_add_up_parts(device, extent, vtype):
+    """Of each row the sums over 16 parts next to each other, of 3 texels each; the last workgroup may have fewer parts."""
+    random = np.random.default_rng(0)
+    a, b = random.random((6, extent * 3, *vtype.shape)) - 0.5, random.random((1, extent * 3)) - 0.5
+    x, y = Variable(vtype), Variable(FLOAT)
+    nothing, texel = Affine.of({}), Affine.of({4: 3, 5: 1})
+    maps = [IndexMap.to([nothing, nothing, row, texel]) for row in (Affine.axis(2), nothing)]
+    whole = ContractFunction(
+        Variable.of(a, vtype), Variable.of(b, FLOAT), parallel=((1,), (1,), (6,), (1, extent)), reduced=(3,), maps=tuple(maps),
+        guards=(), combine="add", indices=(), body=body_of([x, y], x * y),
+    )  # fmt: skip
+    strips = Strips(4, ((2, 2),), ((5, 3),), 16, tree=True)
+    y = TiledContraction(*whole.inputs, whole=whole, strips=strips, packed=(None, None)).output
+    parts = [slice(48 * k, 48 * k + 48) for k in range(-(-extent // 16))]
+    products = a * b.reshape(1, -1, *[1] * len(vtype.shape))
+    expected = np.stack([products[:, part].sum(1) for part in parts], axis=1)
+    np.testing.assert_allclose(evaluate([y])[0].reshape(expected.shape), expected, rtol=1e-12)
+    with VulkanExecutor(Program({"y": y}), device) as run:
+        run.run()
+        run.wait()
+        error = np.abs(run.recv(y).reshape(expected.shape) - expected).max()
+        assert error < ROUNDINGS * np.abs(expected).max()
+
+
+def trained(layer, *shapes) -> Program:
+    """Everything that a step of training needs: values, gradients by all leaves, and new values of these."""
+    x, *weights = leaves = [Variable(FLOAT, (width, height), n, channels=c) for n, c, height, width in shapes]
+    y = layer(x, *weights)
+    seed = Variable(FLOAT, y.size, y.batch, channels=y.channels)
+    return Program({"y": y, **{f"by {k}": g for k, g in enumerate(gradient(y, leaves, seed))}})
+
+
+def chain(x, *weights):
+    for w in weights:
+        x = F.correlate(x, w)
+    return x
+
+
+IMAGE = (1, 1, 512, 512)
+PASSES = {
+    "3x3": (4, F.correlate, IMAGE, (1, 1, 3, 3)),
+    "11x11": (4, F.correlate, IMAGE, (1, 1, 11, 11)),
+    "8 channels": (6, F.correlate, (1, 8, 512, 512), (8, 8, 3, 3)),
+    "chain": (10, chain, IMAGE, *[(1, 1, 5, 5)] * 4),
+}
+
+
+@pytest.mark.parametrize("case", PASSES)
+def test_passes_of_a_layer_and_its_gradients(case):
+    most, layer, *shapes = PASSES[case]
+    with config(check=True):
+        plan = build_plan(trained(layer, *shapes), profile("desktop"), shader_text, EACH_STEP, DESKTOP)
+    assert len(plan.sub_stages) <= most
+
+
+@pytest.mark.vk
+def test_an_optimizer_follows_the_sums_of_a_gradient(device, always):
+    """Weights are updated in place by the dispatch that adds up the parts of their gradient, and read by others before."""
+    x, w, target = planes(1, 1, 40, 64), planes(1, 1, 3, 3, 1), planes(1, 1, 40, 64, 2)
+    loss = F.sum(F.square(F.correlate(x, w) - target))
+    (by_w,) = gradient(loss, [w])
+    program = Program({"loss": loss}, ((w, w - 1e-3 * by_w),))
+    values, expected = evaluate([w])[0], []
+    for _ in range(3):
+        found = evaluate([loss, by_w], {w: values})
+        expected.append(float(np.squeeze(found[0])))
+        values = values - 1e-3 * found[1]
+    with VulkanExecutor(program, device, cost=DESKTOP) as run:
+        assert any(s.replaces and isinstance(s.work, TiledCompute) for s in run.plan.step.sub_stages)
+        got = []
+        for _ in range(3):
+            run.run()
+            run.wait()
+            got.append(float(np.squeeze(run.recv(loss))))
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+        np.testing.assert_allclose(run.recv(w), values, rtol=1e-5)
