@@ -11,6 +11,7 @@ that axes of the contraction fill, as 8 * c + z does for 8 values of z, is made 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -42,7 +43,14 @@ class Solved(NamedTuple):
 
 
 def solved(f: Terms, k: int) -> Solved | None:
-    """The terms that read each texel of input k; None if there is no such form."""
+    """The terms that read each texel of input k, as few as are found; None if there is no such form."""
+    found = [_solved(f, k, longest=longest) for longest in (False, True)]
+    return min((s for s in found if s is not None), key=lambda s: math.prod(s.reduced), default=None)
+
+
+def _solved(f: Terms, k: int, *, longest: bool) -> Solved | None:
+    """longest: whether equations are solved for the axes of the largest extents, which are then not reduced, and not for those
+    of the smallest coefficients, by which nothing is divided."""
     shape, affines = shape_of(f.inputs[k]), f.maps[k].affines
     filled = _filled(f, affines, shape)
     parallel = tuple(tuple(f.extents[a] for a in filled.get(s, ())) or (e,) for s, e in enumerate(shape))
@@ -71,7 +79,8 @@ def solved(f: Terms, k: int) -> Solved | None:
                 (Affine.of({a: -c for a, c in left.items()}, e.constant), 1 if e.exact else e.divisor)
             )
             continue
-        axis = min(free, key=lambda a: (abs(coefficient(a)), -extents[a]))
+        sizes = {a: (abs(coefficient(a)), -extents[a]) for a in free}
+        axis = min(free, key=lambda a: sizes[a][::-1] if longest else sizes[a])
         if not (e.whole or e.exact):
             remainder = len(extents)
             extents[remainder] = e.divisor

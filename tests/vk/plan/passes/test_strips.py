@@ -207,6 +207,17 @@ def test_gradients_of_filled_axes_have_no_guards():
     assert (f.parallel[1], f.reduced, f.guards) == ((3, 8), (), ())
 
 
+def test_gradients_of_strides_have_few_terms():
+    """A texel of an image is read by the taps of a kernel, not by all rows of the halved image."""
+    image = Variable(FLOAT, (40, 60))
+    halved = F.correlate(image, Variable(FLOAT, (5, 5)), stride=2)
+    (slope,) = gradient(F.sum(F.square(halved)), [image])
+    (f,) = (
+        f for f in topological_order([slope]) if isinstance(f, ContractFunction) and f.output.size == (40, 60)
+    )
+    assert f.terms == 25
+
+
 SAMPLES = [build().output for build in EXAMPLES[ContractFunction]]
 
 
