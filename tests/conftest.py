@@ -15,11 +15,13 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
+import numpy as np
 import pytest
 
 from dressi.config import config
@@ -125,10 +127,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What the collection made lives to the end: the garbage collector need not visit it again and again."""
+    for item in session.items:
+        if isinstance(item, pytest.Function) and item.module not in _first_numbers:
+            _first_numbers[item.module] = [
+                (x, x.bit_generator.state)
+                for x in vars(item.module).values()
+                if isinstance(x, np.random.Generator)
+            ]
     gc.collect()
     gc.freeze()
+
+
+_first_numbers: dict[ModuleType, list[tuple[np.random.Generator, Mapping[str, Any]]]] = {}
+"""Random generators of test modules, as they were when the tests were collected."""
+
+
+@pytest.fixture(autouse=True)
+def the_same_numbers_in_any_order(request: pytest.FixtureRequest) -> None:
+    """A test gets the same random numbers of its module's generators, whichever tests ran before it in this process."""
+    for generator, state in _first_numbers.get(request.module, ()):
+        generator.bit_generator.state = state
 
 
 def pytest_report_header() -> list[str]:
