@@ -9,28 +9,14 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, VEC2, VEC3, VEC4, Size, VType
+from ...ad.types import VEC4, Size, VType
 from ...errors import InputError, did_you_mean
+from ..materials import GLTF
 from ..mesh import Mesh
 from ..surface.screen import barycentric, corners, interpolate
 from .inputs import Given, Values, face_list, numbers, vertex_list
 
-MATERIAL: dict[str, VType] = {
-    "metallic": FLOAT,
-    "roughness": FLOAT,
-    "metallic_roughness": VEC2,
-    "normal": VEC3,
-    "normal_scale": FLOAT,
-    "occlusion": FLOAT,
-    "occlusion_strength": FLOAT,
-    "emission": VEC3,
-    "clearcoat": FLOAT,
-    "clearcoat_roughness": FLOAT,
-    "sheen": VEC3,
-    "sheen_roughness": FLOAT,
-    "alpha": FLOAT,
-    "alpha_cutoff": FLOAT,
-}
+MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
 
 
@@ -61,11 +47,14 @@ def material_given(mesh: Any, material: Mapping[str, Any] | None) -> dict[str, G
     given = {
         name: material_part(name, value) for name, value in (material or {}).items() if value is not None
     }
-    if given.keys() & {"metallic", "roughness"} and "metallic_roughness" in own:
-        # The other column stays, as a map of its own.
-        both = own.pop("metallic_roughness")
-        for k, name in enumerate(("metallic", "roughness")):
-            own[f"{name}_factor"], own[name] = own[name], np.ascontiguousarray(both[..., k])
+    for row in GLTF.parameters:
+        if row.column is not None and row.map is not None and row.name in given and row.map.field in own:
+            # The other columns stay, as maps of their own.
+            shared = own.pop(row.map.field)
+            for other in GLTF.parameters:
+                if other.map is row.map and other.column is not None:
+                    image = np.ascontiguousarray(shared[..., other.column])
+                    own[other.beside], own[other.name] = own[other.name], image
     for name in given:
         own.pop(name, None)
         own.pop(f"{name}_factor", None)
@@ -78,36 +67,15 @@ def _host_parts(mesh: Mesh) -> dict[str, Any]:
     if found is None:
         return {}
     found.validate()
-    parts: dict[str, Any] = {"metallic": found.metallic, "roughness": found.roughness}
-    if found.metallic_roughness is not None:
-        parts["metallic_roughness"] = found.metallic_roughness
-    if found.normal is not None:
-        parts["normal"] = found.normal
-        if found.normal_scale != 1:
-            parts["normal_scale"] = found.normal_scale
-    if found.occlusion is not None:
-        parts["occlusion"] = found.occlusion
-        if found.occlusion_strength != 1:
-            parts["occlusion_strength"] = found.occlusion_strength
-    if found.alpha is not None and found.alpha_mode == "mask":
-        parts |= {"alpha": found.alpha, "alpha_cutoff": found.alpha_cutoff}
-    for name, factor, image in (
-        ("emission", found.emission, found.emission_map),
-        ("clearcoat", found.clearcoat, found.clearcoat_map),
-        ("clearcoat_roughness", found.clearcoat_roughness, found.clearcoat_roughness_map),
-        ("sheen", found.sheen_color, None),
-        ("sheen_roughness", found.sheen_roughness, None),
-    ):
-        if not np.any(factor):
-            continue
-        parts[name] = factor if image is None else image
-        if image is not None and not np.all(np.equal(factor, 1)):
-            parts[f"{name}_factor"] = factor
-    if "clearcoat" not in parts:
-        parts = {name: value for name, value in parts.items() if not name.startswith("clearcoat")}
-    if "sheen" not in parts:
-        parts.pop("sheen_roughness", None)
-    return parts
+    parts: dict[str, Any] = {}
+    for row in GLTF.parameters:
+        if row.fields:
+            image = None if row.map is None else getattr(found, row.map.field)
+            parts |= row.parts(getattr(found, row.field), image)
+    without = [row for row in GLTF.parameters if row.needs and row.needs not in parts]
+    without += [GLTF["alpha"]] if found.alpha_mode == "opaque" else []
+    absent = {name for row in without for name in (row.name, row.beside)}
+    return {name: value for name, value in parts.items() if name not in absent}
 
 
 def tangents_given(mesh: Any, given: Mapping[str, Given], changed: bool) -> dict[str, Given]:

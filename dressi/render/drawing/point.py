@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import Size
 from ...errors import InputError
+from ..materials import GLTF
 from ..shading.brdf import Reflectance
 from ..shading.lights import Fragment, LightSource
 from ..shading.normal_map import mapped_normal, vertex_tangents
@@ -79,6 +81,7 @@ class SurfacePoint:
 
     geometry: Geometry
     surface: Surface
+    _maps: dict[str, Variable] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def face(self) -> Variable:
@@ -148,11 +151,13 @@ class SurfacePoint:
     def map(self, name: str) -> Variable:
         """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where there is no
         surface; an image of one texel as it is. Raises KeyError when the material has no such part."""
-        image, geometry = self.geometry.parts[name], self.geometry
-        if image.size == (1, 1):
-            return image
-        level = self._level(image.size) if geometry.filter == "trilinear" else None
-        return texture_colour(image, self.uv, self.face, wrap=geometry.wrap, level=level)
+        if name not in self._maps:
+            image, geometry = self.geometry.parts[name], self.geometry
+            if image.size != (1, 1):
+                level = self._level(image.size) if geometry.filter == "trilinear" else None
+                image = texture_colour(image, self.uv, self.face, wrap=geometry.wrap, level=level)
+            self._maps[name] = image
+        return self._maps[name]
 
     def _level(self, texels: Size) -> Variable:
         """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. Differentiable in the positions,
@@ -164,14 +169,9 @@ class SurfacePoint:
         level = uv_level(geometry.parts["uvs"], at, slopes, texels, geometry.samples)
         return level if geometry.level_moves else F.stop_gradient(level)
 
-    def _factored(self, name: str, default: float | None = None) -> Variable | None:
-        """The part of that name times its factor; the default without both."""
-        parts = self.geometry.parts
-        found = [self.map(name)] if name in parts else []
-        found += [parts[f"{name}_factor"]] if f"{name}_factor" in parts else []
-        if not found:
-            return None if default is None else F.constant(default)
-        return found[0] if len(found) == 1 else found[0] * found[1]
+    def has(self, name: str) -> bool:
+        """Whether the material has a part of that name."""
+        return name in self.geometry.parts
 
     @cached_property
     def tangent(self) -> Variable:
@@ -186,28 +186,23 @@ class SurfacePoint:
     @cached_property
     def shading_normal(self) -> Variable:
         """VEC3: the unit normal of the normal map, on the side that is seen; without a map, ``normal``."""
-        normal = self.normal
-        if "normal" in self.geometry.parts:
-            scale = self.geometry.parts.get("normal_scale")
-            normal = mapped_normal(self.map("normal"), normal, self.tangent, scale)
-        return normal * self.facing
+        mapped = GLTF["normal"].at(self)
+        return self.normal * self.facing if mapped is None else mapped
+
+    def mapped(self, name: str, scale: str) -> Variable:
+        """VEC3: the unit normal in the world that a normal map means, on the side that is seen.
+
+        name, scale: of the parts that are the map and, if there is one, the factor of its x and y.
+        """
+        factor = self.map(scale) if self.has(scale) else None
+        return mapped_normal(self.map(name), self.normal, self.tangent, factor) * self.facing
 
     @cached_property
     def reflectance(self) -> Reflectance:
         """The material at the point: its maps times its factors; a rough dielectric by default."""
-        metallic, roughness = self._factored("metallic", 0.0), self._factored("roughness", 1.0)
-        assert metallic is not None and roughness is not None
-        if "metallic_roughness" in self.geometry.parts:
-            both = self.map("metallic_roughness")
-            metallic, roughness = metallic * both.x, roughness * both.y
-        occlusion = self._factored("occlusion")
-        strength = self.geometry.parts.get("occlusion_strength")
-        if occlusion is not None and strength is not None:
-            occlusion = 1.0 + strength * (occlusion - 1.0)
-        others = ("emission", "clearcoat", "clearcoat_roughness", "sheen", "sheen_roughness")
-        return Reflectance(
-            self.albedo, metallic, roughness, occlusion, **{name: self._factored(name) for name in others}
-        )
+        names = {one.name for one in fields(Reflectance)}
+        values: dict[str, Any] = {row.name: row.at(self) for row in GLTF.parameters if row.name in names}
+        return Reflectance(**values)
 
     def attribute(self, table: Variable, faces: Variable | None = None) -> Variable:
         """A list (FLOAT or vectors, one entry a vertex), interpolated; differentiable in it and the positions.

@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dressi.errors import InputError
 
+from ..materials import GLTF, Map
+from ..materials.parameter import range_text
+
 ALPHA_MODES = ("opaque", "mask")
 WRAPS = ("repeat", "clamp", "mirror")
-_MAPS = {
-    "metallic_roughness": 2, "normal": 3, "occlusion": 0, "emission_map": 3, "alpha": 0,
-    "clearcoat_map": 0, "clearcoat_roughness_map": 0,
-}  # fmt: skip
-"""Maps: channels, 0 for a plane (H, W)."""
-_FACTORS = {
-    "metallic": 0, "roughness": 0, "occlusion_strength": 0, "clearcoat": 0, "clearcoat_roughness": 0, "sheen_color": 3,
-    "sheen_roughness": 0,
-}  # fmt: skip
-"""Factors in [0, 1]: how many numbers, 0 for one."""
+
+_Rows: Any = make_dataclass(
+    "_Rows", [(name, Any, default) for name, default in GLTF.fields.items()], eq=False, repr=False
+)
+"""The fields of the table: a factor for each parameter, and None or an array for each map."""
 
 
-@dataclass(eq=False)
-class Material:
+@dataclass(eq=False, repr=False)
+class Material(_Rows):
     """How a surface reflects and emits light, beside its base colour, which `Mesh.texture`, `Mesh.color` and `Mesh.colors`
-    hold.
+    hold: a factor for each parameter of glTF 2.0, and the maps that multiply factors.
 
     Each map is a float array with row 0 on top, of its own size (1x1 and sizes that are no powers of two included), and is
-    looked up at the UVs of the mesh. A map multiplies its factor. Factors and maps without an own range are in [0, 1].
+    looked up at the UVs of the mesh: (H, W), or (H, W, columns) where the list below says so. Colours are linear. Factors
+    and maps without an own range are in [0, 1].
 
-    metallic, roughness: factors; the default is a rough dielectric. roughness is perceptual: GGX has alpha = roughness**2.
-    metallic_roughness: (H, W, 2), linear: column 0 multiplies metallic, column 1 multiplies roughness.
-    normal: (H, W, 3) in [-1, 1]: normals in tangent space, x along the tangent (u grows), y along the bitangent (+Y up as in
-    OpenGL and glTF), z along the normal.  normal_scale: multiplies x and y before they are normalised.
-    occlusion: (H, W): share of the ambient light that arrives.  occlusion_strength: 0 for none of it, 1 for all:
-    ``1 + strength * (occlusion - 1)``.
-    emission: (3,) linear radiance, from 0 on without an upper end.  emission_map: (H, W, 3) linear light, from 0 on,
-    multiplies it.
-    alpha: (H, W): that of the base colour, factor included.  alpha_mode: "opaque" (alpha is ignored), or "mask": the surface
-    is cut out where alpha is below alpha_cutoff.
+    alpha_mode: "opaque" (alpha is ignored), or "mask": the surface is cut out where alpha is below alpha_cutoff.
     double_sided: whether back faces are seen, with their normals turned to the viewer.
-    clearcoat, clearcoat_roughness: a clear layer of index 1.5 on top; with clearcoat_map and clearcoat_roughness_map (H, W).
-    sheen_color: (3,) linear, sheen_roughness: retro-reflection of cloth.
     wrap: what maps and the mesh's texture do outside [0, 1] along u and v: "repeat", "clamp" or "mirror".
     name: that of the file.
 
@@ -57,34 +45,18 @@ class Material:
     ('normal',)
     """
 
-    metallic: float = 0.0
-    roughness: float = 1.0
-    metallic_roughness: np.ndarray | None = None
-    normal: np.ndarray | None = None
-    normal_scale: float = 1.0
-    occlusion: np.ndarray | None = None
-    occlusion_strength: float = 1.0
-    emission: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    emission_map: np.ndarray | None = None
-    alpha: np.ndarray | None = None
     alpha_mode: str = "opaque"
-    alpha_cutoff: float = 0.5
     double_sided: bool = False
-    clearcoat: float = 0.0
-    clearcoat_roughness: float = 0.0
-    clearcoat_map: np.ndarray | None = None
-    clearcoat_roughness_map: np.ndarray | None = None
-    sheen_color: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    sheen_roughness: float = 0.0
     wrap: tuple[str, str] = ("repeat", "repeat")
     name: str = "material"
 
     def __post_init__(self) -> None:
-        for what, channels in _MAPS.items():
+        for what, image in GLTF.maps.items():
             if getattr(self, what) is not None:
-                setattr(self, what, self._map(what, getattr(self, what), channels))
-        for what in ("emission", "sheen_color"):
-            setattr(self, what, tuple(self._numbers(what, 3).tolist()))
+                setattr(self, what, self._map(image, getattr(self, what)))
+        for what, row in GLTF.factors.items():
+            if np.ndim(row.default):
+                setattr(self, what, tuple(self._numbers(what, np.size(row.default)).tolist()))
         if isinstance(self.wrap, str):
             self.wrap = (self.wrap, self.wrap)
 
@@ -92,7 +64,7 @@ class Material:
         changed = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)
-            if field.name not in _MAPS and getattr(self, field.name) != field.default
+            if field.name not in GLTF.maps and getattr(self, field.name) != field.default
         ]
         changed += ["{0}={2}x{1}".format(what, *np.shape(getattr(self, what))[:2]) for what in self.maps()]
         return f"Material({', '.join(changed)})"
@@ -103,7 +75,7 @@ class Material:
         >>> Material(occlusion=np.ones((1, 1))).maps()
         ('occlusion',)
         """
-        return tuple(what for what in _MAPS if getattr(self, what) is not None)
+        return tuple(what for what in GLTF.maps if getattr(self, what) is not None)
 
     def without_maps(self) -> Material:
         """The material without maps, such as for new UVs: factors are multiplied by the mean of their maps. Normals,
@@ -112,22 +84,14 @@ class Material:
         >>> Material(roughness=0.5, metallic_roughness=np.full((2, 2, 2), 0.5)).without_maps().roughness
         0.25
         """
-        metallic, roughness = self._mean("metallic_roughness", (1.0, 1.0))
-        emission = np.multiply(self.emission, self._mean("emission_map", (1.0, 1.0, 1.0)))
-        return replace(
-            self,
-            **dict.fromkeys(_MAPS),
-            metallic=float(self.metallic * metallic),
-            roughness=float(self.roughness * roughness),
-            emission=(float(emission[0]), float(emission[1]), float(emission[2])),
-            clearcoat=float(self.clearcoat * self._mean("clearcoat_map", 1.0)),
-            clearcoat_roughness=float(self.clearcoat_roughness * self._mean("clearcoat_roughness_map", 1.0)),
-            alpha_mode="opaque",
-        )
-
-    def _mean(self, what: str, default: Any) -> Any:
-        values = getattr(self, what)
-        return default if values is None else values.astype(np.float64).mean((0, 1))
+        changes = dict.fromkeys(GLTF.maps)
+        for row in GLTF.parameters:
+            values = None if row.map is None else getattr(self, row.map.field, None)
+            if values is not None and row.multiplies:
+                mean = values.astype(np.float64).mean((0, 1))
+                mean = mean if row.column is None else mean[row.column]
+                changes[row.field] = (np.asarray(getattr(self, row.field)) * mean).tolist()
+        return replace(self, **changes, alpha_mode="opaque")
 
     # ------------------------------------------------------------------ checks
 
@@ -137,22 +101,19 @@ class Material:
         Refused: NaN, factors and maps outside their range, an alpha mode or wrap mode that there is not, and normal maps
         that are no normals: grey, the colours of a picture, or code values in [0, 1] that were not mapped to [-1, 1].
         """
-        for what, count in _FACTORS.items():
-            self._range(what, self._numbers(what, count), 1.0)
-        for what, count in (("emission", 3), ("alpha_cutoff", 0)):
-            self._range(what, self._numbers(what, count), np.inf)
-        if not np.isfinite(self._numbers("normal_scale", 0)):
-            raise self._error("normal_scale is NaN or infinite; give 1.0 for normals as they are")
+        for what, row in GLTF.factors.items():
+            self._range(
+                what, self._numbers(what, np.size(row.default) * np.ndim(row.default)), row.least, row.most
+            )
         if self.alpha_mode not in ALPHA_MODES:
             raise self._error(f"alpha_mode is '{self.alpha_mode}'; give one of {', '.join(ALPHA_MODES)}")
         if len(self.wrap) != 2 or not set(self.wrap) <= set(WRAPS):
             raise self._error(f"wrap is {self.wrap}; give two of {', '.join(WRAPS)}, for u and v")
         for what in self.maps():
-            values = getattr(self, what)
-            if what == "normal":
-                self._check_normals(values)
+            if GLTF.maps[what].signed:
+                self._check_normals(getattr(self, what))
             else:
-                self._range(what, values, np.inf if what == "emission_map" else 1.0)
+                self._range(what, getattr(self, what), 0.0, GLTF.maps[what].most)
         return self
 
     def _check_normals(self, normal: np.ndarray) -> None:
@@ -180,8 +141,8 @@ class Material:
                 f" point outward, mean length {length:.2f}); is it a colour picture? give the normal map, or None"
             )
 
-    def _map(self, what: str, values: Any, channels: int) -> np.ndarray:
-        array = np.asarray(values)
+    def _map(self, image: Map, values: Any) -> np.ndarray:
+        array, what, channels = np.asarray(values), image.field, image.width
         shape = f"(H, W, {channels})" if channels else "(H, W)"
         if channels == 0 and array.ndim == 3 and array.shape[-1] == 1:
             array = array[..., 0]
@@ -204,17 +165,21 @@ class Material:
             raise self._error(f"{what} must be {expected}, not {getattr(self, what)!r}")
         return values
 
-    def _range(self, what: str, values: np.ndarray, most: float) -> None:
-        inside = (values >= 0) & (values <= most) & np.isfinite(values)  # NaN is not
+    def _range(self, what: str, values: np.ndarray, least: float, most: float) -> None:
+        inside = (values >= least) & (values <= most) & np.isfinite(values)  # NaN is not
         if inside.all():
             return
         wrong = values[~inside].reshape(-1)
-        range_text = "[0, 1]" if most == 1 else "[0, infinity)"
         many = f" ({wrong.size} such values)" if values.ndim > 1 else ""
-        raise self._error(f"{what} is {wrong[0]:.4g}{many}, which is not in {range_text}; correct it")
+        raise self._error(
+            f"{what} is {wrong[0]:.4g}{many}, which is not in {range_text(least, most)}; correct it"
+        )
 
     def _error(self, text: str) -> InputError:
         return InputError(f"material '{self.name}': {text}")
+
+
+Material.__doc__ = f"{Material.__doc__}\n{GLTF.listed()}\n"
 
 
 def wrapped(index: np.ndarray, size: int, wrap: str) -> np.ndarray:

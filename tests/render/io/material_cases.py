@@ -42,6 +42,8 @@ def full_material() -> Material:
         clearcoat_roughness_map=codes(3, 2),
         sheen_color=(0.25, 0.5, 1.0),
         sheen_roughness=0.75,
+        sheen_color_map=srgb_to_linear(codes(2, 2, 3)),
+        sheen_roughness_map=codes(5, 1),
         wrap=("mirror", "clamp"),
         name="everything",
     )

@@ -16,14 +16,14 @@ from PIL import Image
 
 from dressi.errors import InputError
 from dressi.render.io import load_mesh, save_glb, save_mesh
+from dressi.render.materials import GLTF
 from dressi.render.mesh import Material
 from dressi.render.mesh.primitives import pear
+from dressi.render.surface.color import srgb_to_linear
 
 FLAT = png(np.full((2, 2, 3), (128, 128, 255), np.uint8))
 NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 4)).astype(np.uint8)
-MAPS = (
-    "metallic_roughness", "normal", "occlusion", "emission_map", "alpha", "clearcoat_map", "clearcoat_roughness_map",
-)  # fmt: skip
+MAPS = tuple(GLTF.maps)
 
 
 def quietly(path):
@@ -230,8 +230,9 @@ class TestIn:
         assert found.emission == (0, 0, 2.5) and found.clearcoat_roughness == 0
         np.testing.assert_array_equal(found.clearcoat_roughness_map, NOISE[..., 1] / np.float32(255))
         material["extensions"]["KHR_materials_sheen"]["sheenColorTexture"] = {"index": 0}
-        with pytest.warns(UserWarning, match="has sheenColorTexture, which"):
-            load_mesh(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material))
+        found = quietly(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material)).material
+        linear = srgb_to_linear(NOISE[..., :3] / 255)
+        np.testing.assert_allclose(found.sheen_color_map, linear, atol=1e-6)
 
 
 class TestObj:

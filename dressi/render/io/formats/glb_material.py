@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dressi.render.io.images import encode_png, resize
+from dressi.render.materials import GLTF, Map, Parameter
+from dressi.render.materials.parameter import EXTENSIONS
 from dressi.render.mesh import Material, Mesh
 
 _WRAPS = {"repeat": 10497, "clamp": 33071, "mirror": 33648}
@@ -27,10 +29,15 @@ class MaterialEntries:
         self.images.append(png)
         return {"index": len(self.images) - 1, **more}
 
-    def extend(self, name: str, content: dict[str, Any]) -> None:
-        """Add an extension of the material."""
-        self.entry.setdefault("extensions", {})[name] = content
-        self.extensions.append(name)
+    def put(self, path: str, value: Any) -> None:
+        """Write a value at keys joined by "/"."""
+        *outer, key = path.split("/")
+        place = self.entry
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[key] = value
+        if path.startswith(EXTENSIONS) and outer[1] not in self.extensions:
+            self.extensions.append(outer[1])
 
     def textures(self, wrap: tuple[str, str], first_view: int) -> dict[str, Any]:
         """``textures``, ``samplers`` and ``images`` of the document; its images are the buffer views from first_view on."""
@@ -48,33 +55,29 @@ class MaterialEntries:
 def material_entries(mesh: Mesh, *, normal_bits: int = 8) -> MaterialEntries:
     """Base colour and material of a mesh; maps are left out where there are no UVs.
 
-    Colours are stored by the sRGB curve, all other maps as they are, in 8 bits; normals in normal_bits.
+    Colours are stored by the sRGB curve, all other maps as they are, in 8 bits; normals in normal_bits. Numbers that are the
+    defaults of the format are left out.
     """
     material = mesh.material or Material(name=mesh.name)
     if mesh.uvs is None:
         material = material.without_maps()
+    found = MaterialEntries({"name": material.name})
     color = [float(min(max(c, 0.0), 1.0)) for c in mesh.color]
-    shading: dict[str, Any] = {
-        "baseColorFactor": [*color, 1.0],
-        "metallicFactor": float(material.metallic),
-        "roughnessFactor": float(material.roughness),
-    }
-    found = MaterialEntries({"name": material.name, "pbrMetallicRoughness": shading})
+    found.put(GLTF["base"].key, [*color, 1.0])
     texture = None if mesh.uvs is None else mesh.texture
     cut = material.alpha_mode == "mask"
     if texture is not None or (cut and material.alpha is not None):
-        shading["baseColorTexture"] = found.texture(_base(texture, material.alpha if cut else None))
+        found.put(GLTF["base"].image.slot, found.texture(_base(texture, material.alpha if cut else None)))
     if cut:
-        found.entry |= {"alphaMode": "MASK", "alphaCutoff": float(material.alpha_cutoff)}
+        found.entry["alphaMode"] = "MASK"
     if material.double_sided:
         found.entry["doubleSided"] = True
-    _reflection(found, shading, material)
-    if material.normal is not None:
-        codes = np.asarray(material.normal, dtype=np.float64) * 0.5 + 0.5
-        png = encode_png(codes, bits=normal_bits, srgb=False)
-        found.entry["normalTexture"] = found.texture(png, scale=float(material.normal_scale))
-    _emission(found, material)
-    _layers(found, material)
+    scales = _maps(found, material, normal_bits)
+    for what, row in GLTF.factors.items():
+        if row.multiplies or (row.map is not None and getattr(material, row.map.field) is not None):
+            _factor(found, row, np.multiply(getattr(material, what), scales.get(row.name, 1.0)))
+    if not cut:
+        found.entry.pop(GLTF["alpha"].key, None)
     return found
 
 
@@ -87,51 +90,50 @@ def _base(texture: np.ndarray | None, alpha: np.ndarray | None) -> bytes:
     return encode_png(np.concatenate([resize(texture, size), resize(alpha, size)[..., None]], axis=-1))
 
 
-def _reflection(found: MaterialEntries, shading: dict[str, Any], material: Material) -> None:
-    """Metallic in blue and roughness in green; occlusion in red of the same image where sizes are equal."""
-    both, occlusion = material.metallic_roughness, material.occlusion
-    strength = float(material.occlusion_strength)
-    if both is not None:
-        packed = occlusion is not None and occlusion.shape == both.shape[:2]
-        red = occlusion if packed and occlusion is not None else np.ones(both.shape[:2])
-        reference = found.texture(encode_png(np.stack([red, both[..., 1], both[..., 0]], -1), srgb=False))
-        shading["metallicRoughnessTexture"] = reference
-        if packed:
-            found.entry["occlusionTexture"] = {**reference, "strength": strength}
-            return
-    if occlusion is not None:
-        found.entry["occlusionTexture"] = found.texture(encode_png(occlusion), strength=strength)
+def _maps(found: MaterialEntries, material: Material, normal_bits: int) -> dict[str, float]:
+    """Write the maps beside the base colour's; those of equal size that fit into one image share it, such as metallic in
+    blue, roughness in green and occlusion in red. What factors of parameters are multiplied by: images end at 1."""
+    images: list[list[Map]] = []
+    base = GLTF["base"].image.slot
+    for name in material.maps():
+        one = GLTF.maps[name]
+        size = np.shape(getattr(material, name))[:2]
+        for others in images if one.slot != base else ():
+            if np.shape(getattr(material, others[0].field))[:2] == size and not any(
+                set(one.channels) & set(other.channels) for other in others
+            ):
+                others.append(one)
+                break
+        else:
+            if one.slot != base:
+                images.append([one])
+    scales: dict[str, float] = {}
+    for group in images:
+        arrays = [np.asarray(getattr(material, one.field), np.float64) for one in group]
+        for k, one in enumerate(group):
+            most = max(float(arrays[k].max()), 1.0) if one.most > 1 else 1.0
+            arrays[k] = arrays[k] * 0.5 + 0.5 if one.signed else arrays[k] / most
+            scales |= {row.name: most for row in GLTF.parameters if row.map is one}
+        reference = found.texture(_image(group, arrays, normal_bits))
+        for one in group:
+            found.put(one.slot, dict(reference))
+    return scales
 
 
-def _emission(found: MaterialEntries, material: Material) -> None:
-    factor, light = np.asarray(material.emission, dtype=np.float64), material.emission_map
-    if light is not None:
-        most = max(float(light.max()), 1.0)  # images end at 1
-        found.entry["emissiveTexture"] = found.texture(encode_png(light / most))
-        factor = factor * most
-    strength = float(max(factor.max(), 1.0))
-    if factor.any():
-        found.entry["emissiveFactor"] = (factor / strength).tolist()
+def _image(group: list[Map], arrays: list[np.ndarray], normal_bits: int) -> bytes:
+    bits = normal_bits if group[0].signed else 8
+    if len(group) == 1 and group[0].width == 0 and "a" not in group[0].channels:
+        return encode_png(arrays[0], bits=bits)
+    canvas = np.ones((*arrays[0].shape[:2], 4 if any("a" in one.channels for one in group) else 3))
+    for one, values in zip(group, arrays, strict=True):
+        canvas[..., one.columns] = values if one.width else values[..., None]
+    return encode_png(canvas, bits=bits, srgb=any(one.light for one in group))
+
+
+def _factor(found: MaterialEntries, row: Parameter, values: np.ndarray) -> None:
+    default = row.default if row.file_default is None else row.file_default
+    strength = float(max(values.max(), 1.0)) if row.strength else 1.0
+    if not np.all(values == default):
+        found.put(row.key, (values / strength).tolist())
     if strength > 1:
-        found.extend("KHR_materials_emissive_strength", {"emissiveStrength": strength})
-
-
-def _layers(found: MaterialEntries, material: Material) -> None:
-    if material.clearcoat > 0:
-        coat: dict[str, Any] = {
-            "clearcoatFactor": float(material.clearcoat),
-            "clearcoatRoughnessFactor": float(material.clearcoat_roughness),
-        }
-        for key, values in (
-            ("clearcoatTexture", material.clearcoat_map),
-            ("clearcoatRoughnessTexture", material.clearcoat_roughness_map),
-        ):
-            if values is not None:
-                coat[key] = found.texture(encode_png(values))
-        found.extend("KHR_materials_clearcoat", coat)
-    if any(material.sheen_color):
-        sheen = {
-            "sheenColorFactor": [float(c) for c in material.sheen_color],
-            "sheenRoughnessFactor": float(material.sheen_roughness),
-        }
-        found.extend("KHR_materials_sheen", sheen)
+        found.put(row.strength, strength)

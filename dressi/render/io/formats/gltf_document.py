@@ -19,13 +19,13 @@ from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.io.files import LARGEST_FILE, inside, parse_json, read_bytes, shown
 from dressi.render.io.formats.sizes import check_counts
+from dressi.render.materials import GLTF
 
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
-_KNOWN = {
+_KNOWN = GLTF.extensions | {
     "KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit", "EXT_texture_webp",
-    "KHR_materials_emissive_strength", "KHR_materials_clearcoat", "KHR_materials_sheen",
 }  # fmt: skip
 
 LARGEST_EMPTY = 65_536

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,12 @@ from dressi.render.io.files import shown
 from dressi.render.io.formats.gltf_document import Document
 from dressi.render.io.formats.gltf_frame import Frame, resampled, turned_normals
 from dressi.render.io.pixels import Pixels, decode_pixels
+from dressi.render.materials import GLTF, Map
+from dressi.render.materials.parameter import range_text
 from dressi.render.mesh import Material
 
 _WRAPS = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
-_SLOTS = (
-    "baseColorTexture", "normalTexture", "metallicRoughnessTexture", "occlusionTexture", "emissiveTexture",
-    "clearcoatTexture", "clearcoatRoughnessTexture",
-)  # fmt: skip
-"""The textures that are read. The first that a material has determines the UVs of the mesh."""
-_CLEARCOAT, _SHEEN = "KHR_materials_clearcoat", "KHR_materials_sheen"
-_STRENGTH = "KHR_materials_emissive_strength"
+BASE = GLTF["base"].image
 
 
 class Materials:
@@ -32,13 +29,12 @@ class Materials:
         self._pixels: dict[int, Pixels] = {}
 
     def slots(self, index: int | None) -> dict[str, dict[str, Any]]:
-        """References to textures by slot, in the order of ``_SLOTS``."""
+        """References to textures by their slots, in the order of the table. The first determines the UVs of the mesh."""
         if index is None:
             return {}
         entry = self.document.item("materials", index)
-        found = {**entry, **entry.get("pbrMetallicRoughness", {})}
-        found.update(entry.get("extensions", {}).get(_CLEARCOAT, {}))
-        return {slot: found[slot] for slot in _SLOTS if found.get(slot) is not None}
+        slots = dict.fromkeys(row.map.slot for row in GLTF.parameters if row.map is not None)
+        return {slot: found for slot in slots if (found := _inner(entry, slot)) is not None}
 
     def frame(self, index: int | None) -> Frame:
         """The UVs that become those of the mesh: of the base colour where it has a texture."""
@@ -48,15 +44,15 @@ class Materials:
         """(4,) linear base colour and alpha."""
         if index is None:
             return np.ones(4)
-        shading = self.document.item("materials", index).get("pbrMetallicRoughness", {})
-        return self._numbers(shading, "baseColorFactor", (1.0, 1.0, 1.0, 1.0))
+        entry = self.document.item("materials", index)
+        return self._numbers(entry, GLTF["base"].key, (1.0, 1.0, 1.0, 1.0))
 
     def chosen(self, used: list[int | None]) -> int | None:
         """The material of the mesh: the first with a base colour texture, else with any texture, else the first.
 
         Warns when textures of others, or factors that differ, are left out."""
         found = [index for index in dict.fromkeys(used) if index is not None]
-        textured = [index for index in found if "baseColorTexture" in self.slots(index)]
+        textured = [index for index in found if BASE.slot in self.slots(index)]
         first = next(iter(textured or [i for i in found if self.slots(i)] or found), None)
         if len(textured) > 1:
             self._warn(f"has {len(textured)} textured materials; only the first texture is used")
@@ -78,39 +74,33 @@ class Materials:
     def factors(self, index: int) -> dict[str, Any]:
         """All numbers of a material but the base colour, as fields of `Material`."""
         entry = self.document.item("materials", index)
-        shading, layers = entry.get("pbrMetallicRoughness", {}), entry.get("extensions", {})
-        coat, sheen = layers.get(_CLEARCOAT, {}), layers.get(_SHEEN, {})
-        strength = self._number(layers.get(_STRENGTH, {}), "emissiveStrength", 1.0, np.inf)
-        glow = self._numbers(entry, "emissiveFactor", (0.0, 0.0, 0.0), np.inf) * strength
+        found: dict[str, Any] = {}
+        for what, row in GLTF.factors.items():
+            default = row.default if row.file_default is None else row.file_default
+            values = self._numbers(entry, row.key, np.atleast_1d(default), row.least, row.most)
+            if row.strength:
+                values = values * self._numbers(entry, row.strength, (1.0,), most=np.inf)
+            found[what] = tuple(values.tolist()) if np.ndim(row.default) else float(values[0])
         sides = entry.get("doubleSided", False)
         if not isinstance(sides, bool):
             raise InputError(
                 f"'{self.path}': doubleSided must be true or false, not {shown(sides)}; export it again"
             )
-        return {
-            "metallic": self._number(shading, "metallicFactor", 1.0),
-            "roughness": self._number(shading, "roughnessFactor", 1.0),
-            "normal_scale": self.document.number(entry.get("normalTexture", {}), "scale", 1.0),
-            "occlusion_strength": self._number(entry.get("occlusionTexture", {}), "strength", 1.0),
-            "emission": tuple(glow.tolist()),
-            "double_sided": sides,
-            "clearcoat": self._number(coat, "clearcoatFactor", 0.0),
-            "clearcoat_roughness": self._number(coat, "clearcoatRoughnessFactor", 0.0),
-            "sheen_color": tuple(self._numbers(sheen, "sheenColorFactor", (0.0, 0.0, 0.0)).tolist()),
-            "sheen_roughness": self._number(sheen, "sheenRoughnessFactor", 0.0),
-        }
-
-    def _number(self, entry: dict[str, Any], key: str, default: float, most: float = 1.0) -> float:
-        return float(self._numbers({key: [entry.get(key, default)]}, key, (default,), most)[0])
+        return found | {"double_sided": sides}
 
     def _numbers(
-        self, entry: dict[str, Any], key: str, default: tuple[float, ...], most: float = 1.0
+        self, entry: dict[str, Any], path: str, default: Sequence[float] | np.ndarray, least=0.0, most=1.0
     ) -> np.ndarray:
-        values = self.document.numbers(entry, key, default)
-        if not ((values >= 0) & (values <= most)).all():
+        place, _, key = path.rpartition("/")
+        inner = (_inner(entry, place) if place else entry) or {}
+        if len(default) == 1 and key in inner:
+            inner = {key: [inner[key]]}
+        values = self.document.numbers(inner, key, tuple(default))
+        if not ((values >= least) & (values <= most)).all():
             given = values.tolist() if len(values) > 1 else values[0]
-            within = "[0, 1]" if most == 1 else "[0, infinity)"
-            raise InputError(f"'{self.path}': {key} {given} is not in {within}; export it again")
+            raise InputError(
+                f"'{self.path}': {key} {given} is not in {range_text(least, most)}; export it again"
+            )
         return values
 
     # ---- with maps
@@ -122,8 +112,9 @@ class Materials:
         """
         slots = self.slots(index)
         if slots and uvs is None:
+            names = ", ".join(map(_name, slots))
             self._warn(
-                f"has no UVs for {', '.join(slots)} of '{self.name(index)}'; textures were left out, and factors kept"
+                f"has no UVs for {names} of '{self.name(index)}'; textures were left out, and factors kept"
             )
         wrap = self._wrap(index)
         maps = {} if uvs is None else self._maps(index, slots, uvs, wrap)
@@ -135,7 +126,6 @@ class Materials:
             wrap=self._wrap(index),
             name=self.name(index),
         )
-        self._left_out(index)
         try:
             return texture, material.validate()
         except InputError as error:
@@ -147,29 +137,30 @@ class Materials:
         base = self.frame(index)
         found: dict[str, np.ndarray] = {}
         for slot, reference in slots.items():
-            frame = Frame.read(self.document, reference)
+            frame, name = Frame.read(self.document, reference), _name(slot)
             if frame.uv_set != base.uv_set:
                 self._warn(
-                    f"has a {slot} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has one set of UVs here"
+                    f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has one set of UVs here"
                     f" (TEXCOORD_{base.uv_set}); this map was left out"
                 )
                 continue
-            pixels = self.image(reference, slot)
+            pixels = self.image(reference, name)
             if pixels is None:
                 continue
             turn = frame.after(base)
-            for name, values in _channels(slot, pixels).items():
-                if turn is None:
-                    found[name] = values
-                    continue
-                values = resampled(values, turn, wrap, uvs)
-                if values is None:
-                    self._warn(
-                        f"has a {slot} with a texture transform of its own that does not repeat with the UVs of the mesh;"
-                        " this map was left out"
-                    )
-                    break
-                found[name] = turned_normals(values, turn) if name == "normal" else values
+            for image in (BASE, *GLTF.maps.values()):
+                values = _channels(image, pixels) if image.slot == slot else None
+                if values is not None and turn is not None:
+                    values = resampled(values, turn, wrap, uvs)
+                    if values is None:
+                        self._warn(
+                            f"has a {name} with a texture transform of its own that does not repeat with the UVs of the"
+                            " mesh; this map was left out"
+                        )
+                        break
+                    values = turned_normals(values, turn) if image.signed else values
+                if values is not None:
+                    found[image.field] = values
         return found
 
     def _cut(self, index: int, alpha: np.ndarray | None) -> dict[str, Any]:
@@ -188,8 +179,7 @@ class Materials:
         if mode == "BLEND":
             self._warn("is blended by alpha, which is not drawn here; it is cut out where alpha is below 0.5")
             return {"alpha": alpha, "alpha_mode": "mask"}
-        cutoff = self._number(entry, "alphaCutoff", 0.5, np.inf)
-        return {"alpha": alpha, "alpha_mode": "mask", "alpha_cutoff": cutoff}
+        return {"alpha": alpha, "alpha_mode": "mask"}
 
     def _wrap(self, index: int) -> tuple[str, str]:
         found = []
@@ -226,41 +216,27 @@ class Materials:
             self._pixels[source] = decode_pixels(bytes(data), f"{self.path}: image {source}{name} ({slot})")
         return self._pixels[source]
 
-    def _left_out(self, index: int) -> None:
-        """Warn of textures and layers of a material that are not read."""
-        layers = self.document.item("materials", index).get("extensions", {})
-        unread = [
-            key
-            for name in (_CLEARCOAT, _SHEEN)
-            for key in ("clearcoatNormalTexture", "sheenColorTexture", "sheenRoughnessTexture")
-            if key in layers.get(name, {})
-        ]
-        if unread:
-            self._warn(f"has {', '.join(unread)}, which are not read; factors are used alone")
-
     def _warn(self, text: str) -> None:
         warnings.warn(f"'{self.path}' {text}", stacklevel=8)
 
 
-def _channels(slot: str, pixels: Pixels) -> dict[str, np.ndarray]:
-    """Maps by their fields of `Material` that one image holds; "texture" is the base colour. Grey counts as each of
-    red, green and blue."""
-    light = slot in ("baseColorTexture", "emissiveTexture")
-    values = pixels.linear() if light else pixels.codes()
-    rgb = np.repeat(values, 3, axis=-1) if values.shape[-1] == 1 else values[..., :3]
-    match slot:
-        case "baseColorTexture":
-            alpha = {"alpha": values[..., 3]} if values.shape[-1] == 4 else {}
-            return {"texture": rgb, **alpha}
-        case "normalTexture":
-            return {"normal": 2 * rgb - 1}
-        case "metallicRoughnessTexture":
-            return {"metallic_roughness": np.ascontiguousarray(rgb[..., [2, 1]])}
-        case "occlusionTexture":
-            return {"occlusion": np.ascontiguousarray(rgb[..., 0])}
-        case "emissiveTexture":
-            return {"emission_map": rgb}
-        case "clearcoatTexture":
-            return {"clearcoat_map": np.ascontiguousarray(rgb[..., 0])}
-        case _:
-            return {"clearcoat_roughness_map": np.ascontiguousarray(rgb[..., 1])}
+def _inner(entry: dict[str, Any], path: str) -> Any:
+    """What stands at keys joined by "/"; None where there is nothing."""
+    found: Any = entry
+    for key in path.split("/"):
+        found = None if found is None else found.get(key)
+    return found
+
+
+def _name(slot: str) -> str:
+    return slot.rpartition("/")[2]
+
+
+def _channels(image: Map, pixels: Pixels) -> np.ndarray | None:
+    """A map of one image, which may hold several; None without its channels. Grey counts as each of red, green and blue."""
+    values = pixels.linear() if image.light else pixels.codes()
+    values = np.repeat(values, 3, axis=-1) if values.shape[-1] == 1 else values
+    if max(image.columns) >= values.shape[-1]:
+        return None
+    found = values[..., image.columns[0]] if image.width == 0 else values[..., image.columns]
+    return 2 * found - 1 if image.signed else np.ascontiguousarray(found)

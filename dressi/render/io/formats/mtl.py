@@ -12,11 +12,12 @@ from dressi.errors import InputError
 from dressi.render.io.files import beside, read_bytes, shown
 from dressi.render.io.images import encode_png, linear_rgb, resize
 from dressi.render.io.pixels import decode_pixels
+from dressi.render.materials import GLTF, Map
 from dressi.render.mesh import Material
 
-_FACTORS = {"Pr": "roughness", "Pm": "metallic", "Pc": "clearcoat", "Pcr": "clearcoat_roughness"}
-_MAPS = ("map_Pr", "map_Pm", "map_Ke", "norm")
-KEYS = (*_FACTORS, "Ke", *_MAPS)
+_FACTORS = {row.mtl: row for row in GLTF.parameters if row.mtl}
+_MAPS = {row.mtl_map: row for row in GLTF.parameters if row.mtl_map}
+KEYS = (*_FACTORS, *_MAPS)
 """The keys of a material that are read here."""
 
 
@@ -28,33 +29,43 @@ def read_material(path: Path, name: str, keys: dict[str, str], textured: bool) -
     Raises InputError naming the file for factors and maps that are none.
     """
     fields: dict[str, Any] = {"name": shown(name)}
-    for key, what in _FACTORS.items():
+    for key, row in _FACTORS.items():
         if key in keys:
-            fields[what] = _numbers(path, key, keys[key], 1)[0]
-    glow = _numbers(path, "Ke", keys["Ke"], 3) if "Ke" in keys else (0.0, 0.0, 0.0)
-    if any(glow):
-        fields["emission"] = tuple(glow)
-    maps = _maps(path, keys, textured)
-    if "map_Ke" in maps:
-        fields["emission_map"] = linear_rgb(*maps["map_Ke"])
-        fields.setdefault("emission", (1.0, 1.0, 1.0))
-    if "norm" in maps:
-        rgb = decode_pixels(*maps["norm"]).codes()
-        fields["normal"] = 2 * (np.repeat(rgb, 3, axis=-1) if rgb.shape[-1] == 1 else rgb[..., :3]) - 1
-    planes = {key: decode_pixels(*maps[key]).codes()[..., 0] for key in ("map_Pm", "map_Pr") if key in maps}
-    if planes:
+            values = _numbers(path, key, keys[key], max(np.size(row.default), 1))
+            if any(values) or not row.optional:
+                fields[row.field] = tuple(values) if np.ndim(row.default) else values[0]
+    columns: dict[Map, dict[int, np.ndarray]] = {}
+    for key, (data, name_of_map) in _maps(path, keys, textured).items():
+        row = _MAPS[key]
+        assert row.map is not None
+        values = _values(row.map, data, name_of_map)
+        if row.column is None:
+            fields[row.map.field] = values
+        else:
+            columns.setdefault(row.map, {})[row.column] = values[..., 0]
+        if row.multiplies:
+            fields.setdefault(row.field, (1.0, 1.0, 1.0) if np.ndim(row.default) else 1.0)
+    for image, planes in columns.items():
         size = max((plane.shape[::-1] for plane in planes.values()), key=lambda size: size[0] * size[1])
         one = np.ones((1, 1), np.float32)
-        columns = [resize(planes.get(key, one), size) for key in ("map_Pm", "map_Pr")]
-        fields["metallic_roughness"] = np.stack(columns, axis=-1)
-        for key in planes:
-            fields.setdefault(_FACTORS[key.removeprefix("map_")], 1.0)
+        found = [resize(planes.get(k, one), size) for k in range(image.width)]
+        fields[image.field] = np.stack(found, axis=-1)
     if len(fields) == 1:
         return None
     try:
         return Material(**fields).validate()
     except InputError as error:
         raise InputError(f"'{path}': {error}") from None
+
+
+def _values(image: Map, data: bytes, name: str) -> np.ndarray:
+    """(H, W, 3) of colours and normals, (H, W, channels of the file) of planes."""
+    if image.light:
+        return linear_rgb(data, name)
+    codes = decode_pixels(data, name).codes()
+    if not image.signed:
+        return codes
+    return 2 * (np.repeat(codes, 3, axis=-1) if codes.shape[-1] == 1 else codes[..., :3]) - 1
 
 
 def _numbers(path: Path, key: str, text: str, count: int) -> list[float]:
@@ -84,18 +95,21 @@ def _maps(path: Path, keys: dict[str, str], textured: bool) -> dict[str, tuple[b
 
 def material_lines(stem: str, material: Material) -> tuple[list[str], dict[str, bytes]]:
     """Lines for an MTL file, and images by their names. Occlusion, alpha, sheen and maps of the clearcoat have no key."""
-    lines = [f"{key} {getattr(material, what):.9g}" for key, what in _FACTORS.items()]
-    light = material.emission_map
-    most = 1.0 if light is None else max(float(light.max()), 1.0)  # images end at 1
-    lines.append("Ke {:.9g} {:.9g} {:.9g}".format(*(most * c for c in material.emission)))
     images: dict[str, bytes] = {}
-    both = material.metallic_roughness
-    if both is not None:
-        images["map_Pm"], images["map_Pr"] = encode_png(both[..., 0]), encode_png(both[..., 1])
-    if light is not None:
-        images["map_Ke"] = encode_png(light / most)
-    if material.normal is not None:
-        images["norm"] = encode_png(np.asarray(material.normal) * 0.5 + 0.5, srgb=False)
+    scales: dict[str, float] = {}
+    for key, row in _MAPS.items():
+        values = None if row.map is None else getattr(material, row.map.field)
+        if values is None or row.map is None:
+            continue
+        values = values if row.column is None else values[..., row.column]
+        most = max(float(values.max()), 1.0) if row.map.most > 1 else 1.0  # images end at 1
+        values = values * 0.5 + 0.5 if row.map.signed else values / most
+        images[key] = encode_png(np.asarray(values, np.float64), srgb=row.map.light)
+        scales[row.mtl] = most
+    lines = []
+    for key, row in _FACTORS.items():
+        factors = np.atleast_1d(getattr(material, row.field)) * scales.get(key, 1.0)
+        lines.append(" ".join([key, *(f"{x:.9g}" for x in factors)]))
     names = {key: f"{stem}_{key.removeprefix('map_')}.png" for key in images}
     lines += [f"{key} {name}" for key, name in names.items()]
     return lines, {names[key]: data for key, data in images.items()}

@@ -1,0 +1,70 @@
+"""The properties of glTF 2.0 materials."""
+
+from __future__ import annotations
+
+from math import inf
+
+from ...ad.types import VEC3
+from .parameter import BaseColour, Map, MaterialKind, Modulated, Normals, Occlusion, Parameter
+
+PBR = "pbrMetallicRoughness"
+COAT = "extensions/KHR_materials_clearcoat"
+SHEEN = "extensions/KHR_materials_sheen"
+GLOW = "extensions/KHR_materials_emissive_strength/emissiveStrength"
+BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+BOTH = Map("metallic_roughness", f"{PBR}/metallicRoughnessTexture", "bg")
+
+GLTF = MaterialKind(
+    "glTF 2.0",
+    (
+        BaseColour(
+            "base", VEC3, WHITE, "colour, linear",
+            key=f"{PBR}/baseColorFactor", map=Map("texture", f"{PBR}/baseColorTexture", "rgb", light=True),
+        ),
+        Parameter(
+            "metallic", default=0.0, text="0 for a dielectric, 1 for a metal", optional=False,
+            key=f"{PBR}/metallicFactor", file_default=1.0, map=BOTH, column=0, mtl="Pm", mtl_map="map_Pm",
+        ),
+        Parameter(
+            "roughness", default=1.0, text="perceptual: GGX has alpha = roughness**2", optional=False,
+            key=f"{PBR}/roughnessFactor", file_default=1.0, map=BOTH, column=1, mtl="Pr", mtl_map="map_Pr",
+        ),
+        Normals(
+            "normal", VEC3, 1.0, "normals in tangent space, x along the tangent (u grows), y along the bitangent (+Y up as in"
+            " OpenGL and glTF), z along the normal; the scale multiplies x and y",
+            least=-inf, most=inf, factor="normal_scale", key="normalTexture/scale",
+            map=Map("normal", "normalTexture", "rgb", signed=True), mtl_map="norm",
+        ),
+        Occlusion(
+            "occlusion", default=1.0, text="share of the ambient light that arrives: 1 + strength * (occlusion - 1)",
+            factor="occlusion_strength", key="occlusionTexture/strength", map=Map("occlusion", "occlusionTexture", "r"),
+        ),
+        Parameter(
+            "emission", VEC3, BLACK, "linear radiance that the surface gives off", most=inf,
+            key="emissiveFactor", strength=GLOW, map=Map("emission_map", "emissiveTexture", "rgb", light=True, most=inf),
+            mtl="Ke", mtl_map="map_Ke",
+        ),
+        Modulated(
+            "alpha", default=0.5, text="that of the base colour, factor included; \"mask\" cuts out where it is below the cutoff",
+            most=inf, factor="alpha_cutoff", key="alphaCutoff", map=Map("alpha", f"{PBR}/baseColorTexture", "a"),
+        ),
+        Parameter(
+            "clearcoat", text="strength of a clear layer of index 1.5 on top",
+            key=f"{COAT}/clearcoatFactor", map=Map("clearcoat_map", f"{COAT}/clearcoatTexture", "r"), mtl="Pc",
+        ),
+        Parameter(
+            "clearcoat_roughness", text="of the clear layer", needs="clearcoat", mtl="Pcr",
+            key=f"{COAT}/clearcoatRoughnessFactor",
+            map=Map("clearcoat_roughness_map", f"{COAT}/clearcoatRoughnessTexture", "g"),
+        ),
+        Parameter(
+            "sheen", VEC3, BLACK, "colour of the retro-reflection of cloth, linear", factor="sheen_color",
+            key=f"{SHEEN}/sheenColorFactor",
+            map=Map("sheen_color_map", f"{SHEEN}/sheenColorTexture", "rgb", light=True),
+        ),
+        Parameter(
+            "sheen_roughness", text="of the sheen", needs="sheen", key=f"{SHEEN}/sheenRoughnessFactor",
+            map=Map("sheen_roughness_map", f"{SHEEN}/sheenRoughnessTexture", "a"),
+        ),
+    ),
+)  # fmt: skip
