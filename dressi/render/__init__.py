@@ -10,7 +10,10 @@ lights: on Lambert surfaces (Light), and on glTF materials
     DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, studio
 
 meshes: shapes on the host, in and out of files
-    Mesh, Part, Scene, join, load_mesh, primitives, save_mesh
+    Mesh, load_mesh, primitives, save_mesh
+
+scenes: several shapes in one picture, with a material and a place each
+    Node, Scene, TriangleGeometry
 
 cameras: views, and cameras around an object
     Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
@@ -116,6 +119,8 @@ from .objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
+from .scene.geometry import TriangleGeometry
+from .scene.scene import Node, Scene
 from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
@@ -126,7 +131,6 @@ from .shading.studio import studio
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
 from .surface.projection import to_clip
-from .surface.scene import Part, Scene, join
 from .surface.screen import barycentric, corners, covered, interpolate, rasterize_hard, with_margin
 from .surface.texturing import texture_colour, texture_uv
 
@@ -139,7 +143,7 @@ __all__ = [
     "Light",
     "Mesh",
     "MonteCarloEnvironment",
-    "Part",
+    "Node",
     "Picture",
     "Pixels",
     "PointLight",
@@ -147,6 +151,7 @@ __all__ = [
     "Scene",
     "Shadow",
     "SurfacePoint",
+    "TriangleGeometry",
     "Views",
     "adjacency",
     "axis_angle_to_matrix",
@@ -178,7 +183,6 @@ __all__ = [
     "intrinsics_to_pytorch3d",
     "invert",
     "iou",
-    "join",
     "l1",
     "l2",
     "lambert",

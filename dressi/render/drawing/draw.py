@@ -22,7 +22,7 @@ from .inputs import shape_given
 from .lights import light_given
 from .make import leaves
 from .material import material_given, tangents_given, wrap_of
-from .point import Geometry, SurfacePoint
+from .point import Look, SurfacePoint, View
 
 TILES = 12
 """Views drawn at once; more views are drawn in batches of this size by the same graph."""
@@ -138,14 +138,13 @@ def _lit(
     samples: int,
 ) -> Variable:
     """VEC3: the material of the mesh under a light."""
-    given = shape_given(mesh, {}).given | material_given(mesh, None)
+    given = shape_given(mesh).given | material_given(mesh, None)
     emitted, recipes = light_given(light)
     parts = leaves(given | tangents_given(mesh, given, False) | emitted)
     lights = tuple(recipe.light(parts) for recipe in recipes)
-    geometry = Geometry(
-        positions, clip, matrices, faces, parts, len(mesh.faces), True, lights, "trilinear", wrap_of(mesh), samples
-    )  # fmt: skip
-    return SurfacePoint(geometry, surface).lit()
+    view = View(positions, clip, matrices, faces, len(mesh.faces))
+    look = Look(view, parts, True, lights, "trilinear", wrap_of(mesh), samples)
+    return SurfacePoint(look, surface).lit()
 
 
 def surface_uv(

@@ -8,13 +8,14 @@ from typing import Any
 from ...ad import traversal
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import MAT4, Size
+from ...ad.types import Size
 from ...errors import InputError
 from ..forms.hard_soft_ras import check_names
 from ..mesh import Mesh
+from ..scene.geometry import Geometry, TriangleGeometry
+from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
-from ..surface.scene import Scene
-from .inputs import Values, per_view, picture_of, shape_given, views_given
+from .inputs import Values, picture_of, views_given
 from .lights import light_given
 from .make import (
     DRAWABLE,
@@ -26,12 +27,9 @@ from .make import (
     leaves,
     radius_given,
 )
-from .material import material_given, tangents_given, wrap_of
 from .pixels import Pixels, Recipe
 from .point import Shader
-
-MOVING = ("position", "to_world", "cameras")
-"""The arguments that silhouettes depend on."""
+from .scenes.joined import scene_given
 
 
 def render(
@@ -66,13 +64,13 @@ def render(
         picture = render(mesh, cameras, positions=positions)          # positions: a Variable
         loss = F.mean(F.square(picture.mask - picture.soft_target(masks)))
 
-    mesh: a ``Mesh``, a ``Scene`` (``join``), a pair (positions, faces), or a list of meshes. A scene or a pair is positions
-    and faces alone: colours, uvs, texture and material of its surface are arguments, over all of its vertices.
+    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), or a list of meshes. A
+    pair has no surface: its colours, uvs, texture and material are arguments. Those of a scene belong to its nodes.
     cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or matrices from
     the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a ``size``. Left out: a view that
     frames the mesh.  size: (W, H) in pixels, that of the cameras by default.
     positions: (V, 3), (N, V, 3) or a VEC3 list, instead of the mesh's.  to_world: a rigid or affine motion of the mesh,
-    (4, 4), (N, 4, 4) or MAT4.
+    or of a scene as a whole, (4, 4), (N, 4, 4) or MAT4.
     colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
     (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
     and of the colour of the mesh.
@@ -131,27 +129,24 @@ def render(
         "uv_faces": uv_faces,
         "texture": texture,
     }
-    shape = shape_given(mesh, overrides)
-    seen = views_given(cameras, size, shape)
+    scene = scene_given(_scene(mesh, overrides, material), to_world)
+    seen = views_given(cameras, size, scene.framed)
     if shader is not None and not callable(shader):
         raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
     emitted, lights = ({}, ()) if shader is not None else light_given(light)
-    given = dict(shape.given) | {"cameras": seen.matrices} | emitted | material_given(mesh, material)
-    given |= tangents_given(mesh, given, positions is not None or to_world is not None)
-    if to_world is not None:
-        given["to_world"] = per_view("to_world", MAT4, to_world)
+    given = {"cameras": seen.matrices} | scene.given | emitted
     if background is not None:
         given["background"] = picture_of("background", background)
     if form is None:
-        moving = any(isinstance(given.get(name), Variable) for name in MOVING)
+        moving = any(isinstance(given.get(name), Variable) for name in (*scene.moving, "cameras"))
         form = "outer" if moving or radius is not None else "hard"
     check_options(form, samples, cull, filter, outputs, options)
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
     check_eye(given, lights)
-    check_in_view(given, shape)
+    check_in_view(seen.matrices, scene.vertices, scene.name)
     make = Maker(
-        shape.face_count,
+        scene.recipe,
         seen.size,
         samples,
         DRAWABLE[form],
@@ -161,7 +156,6 @@ def render(
         tuple(sorted(options.items())),
         lights,
         filter,
-        wrap_of(mesh),
     )
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))
@@ -177,6 +171,25 @@ def render(
     return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs))
 
 
+def _scene(mesh: Any, overrides: Mapping[str, Any], material: Mapping[str, Any] | None) -> Scene:
+    """The scene of an argument ``mesh``. Raises InputError."""
+    given = {name: value for name, value in (*overrides.items(), ("material", material)) if value is not None}
+    if isinstance(mesh, Scene):
+        if given:
+            raise InputError(
+                f"{', '.join(given)} of a scene belong to its nodes: Node(TriangleGeometry(mesh, positions=...), material)"
+            )
+        return mesh
+    if isinstance(mesh, Node):
+        return _scene(Scene([mesh]), overrides, material)
+    given.pop("material", None)
+    if isinstance(mesh, Geometry):
+        if given:
+            raise InputError(f"{', '.join(given)} belong to the geometry; give them to {type(mesh).__name__}")
+        return Scene([Node(mesh, material)])
+    return Scene([Node(TriangleGeometry(mesh, **given), material)])
+
+
 def _is_pair(mesh: tuple) -> bool:
     """Whether this is (positions, faces), not several meshes."""
-    return len(mesh) == 2 and not isinstance(mesh[1], (Mesh, Scene, tuple))
+    return len(mesh) == 2 and not isinstance(mesh[1], (Mesh, Scene, Node, Geometry, tuple))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +16,12 @@ from ..cameras.arrays import not_numbers
 from ..cameras.conventions import check_convention
 from ..cameras.pose import Poses
 from ..cameras.views import frame
-from ..mesh import Mesh
-from ..surface.scene import Scene
+from ..scene.geometry import count_of, geometry_of
+
+LISTS = (
+    ("uvs", VEC2, "uv_faces"), ("colours", VEC3, "colour_faces"), ("normals", VEC3, "normal_faces"),
+)  # fmt: skip
+"""Lists of a geometry beside its positions: name, type, and the name of the faces that number them."""
 
 
 class Values(NamedTuple):
@@ -120,84 +124,48 @@ def picture_of(name: str, value: Any) -> Given:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """One mesh: its lists by name, and the facts that are not images."""
+    """One geometry, or a scene: its lists by name, and the facts that are not images."""
 
     given: dict[str, Given]
-    faces: np.ndarray | None
+    faces: np.ndarray
     face_count: int
+    vertex_count: int
     name: str
 
 
-def shape_given(mesh: Any, overrides: Mapping[str, Any]) -> Shape:
-    """A ``Mesh``, a ``Scene`` or a pair (positions, faces), with overrides of its parts. Raises InputError."""
-    own: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
-    if isinstance(mesh, Scene):
-        if "positions" in own:
-            raise InputError("positions of a scene are those of its parts; make another scene")
-        count = mesh.vertex_start[-1]
-        given: dict[str, Given] = {"position": mesh.position, "faces": _data(mesh.faces)}
-        faces, face_count, name, colour = None, mesh.face_count, "scene", (1.0, 1.0, 1.0)
-    else:
-        if isinstance(mesh, tuple) and len(mesh) == 2:
-            positions, faces = mesh[0], np.asarray(mesh[1])
-            name, colour = "mesh", (1.0, 1.0, 1.0)
-        elif isinstance(mesh, Mesh):
-            mesh.validate()
-            positions, faces, name, colour = mesh.positions, mesh.faces, mesh.name, mesh.color
-            if mesh.uvs is not None and "uvs" not in own:
-                own = {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture} | own
-            if mesh.colors is not None and "colours" not in own:
-                own |= {"colours": mesh.colors, "colour_faces": mesh.color_faces}
-            if mesh.normals is not None and "positions" not in own:
-                own |= {"normals": mesh.normals, "normal_faces": mesh.normal_faces}
-        else:
-            raise InputError(
-                f"render takes a Mesh, a Scene or a pair (positions, faces), not {type(mesh).__name__};"
-                " load files with load_mesh"
-            )
-        count = (
-            None
-            if isinstance(positions, Variable)
-            else np.shape(positions)[-2]
-            if np.ndim(positions) > 1
-            else 0
-        )
-        if "positions" in own:
-            positions = own.pop("positions")
-        given = {"position": vertex_list("positions", VEC3, positions, count)}
-        _, height, width = shape_of(given["position"])[:3]
-        given["faces"] = face_list("faces", faces, width * height if count is None else count)
-        face_count = len(faces)
-        if count is None:
-            count = (
-                int(faces.max()) + 1 if list_size(int(faces.max()) + 1) == (width, height) else width * height
-            )
-    if own.get("texture") is not None and "uvs" not in own:
-        raise InputError(
-            f"mesh '{name}': a texture needs texture coordinates; give uvs=, or use mesh.unwrap()"
-        )
+def shape_given(mesh: Any) -> Shape:
+    """A ``Mesh``, a pair (positions, faces) or a ``Geometry``. Raises InputError."""
+    geometry = geometry_of(mesh)
+    own = geometry.lists()
+    name, faces = geometry.name, np.asarray(own["faces"])
+    count = geometry.vertex_count
+    if count is None:
+        count = count_of(own["positions"])
+    given: dict[str, Given] = {"position": vertex_list("positions", VEC3, own["positions"], count)}
+    _, height, width = shape_of(given["position"])[:3]
+    given["faces"] = face_list("faces", faces, width * height if count is None else count)
+    if count is None:
+        most = int(faces.max()) + 1
+        count = most if list_size(most) == (width, height) else width * height
     if own.get("texture") is not None:
+        if own.get("uvs") is None:
+            raise InputError(
+                f"mesh '{name}': a texture needs texture coordinates; give uvs=, or use mesh.unwrap()"
+            )
         given["texture"] = picture_of("texture", own["texture"])
-    for table, vtype, index in (
-        ("uvs", VEC2, "uv_faces"), ("colours", VEC3, "colour_faces"), ("normals", VEC3, "normal_faces"),
-    ):  # fmt: skip
+    for table, vtype, index in LISTS:
         if own.get(table) is not None:
             numbered = own.get(index)
             given[table] = vertex_list(table, vtype, own[table], count if numbered is None else None)
             if numbered is not None:
                 _, height, width = shape_of(given[table])[:3]
                 given[index] = face_list(index, numbered, width * height)
-                if len(numbered) != face_count:
+                if len(numbered) != len(faces):
                     raise InputError(
-                        f"{index} has {len(numbered)} rows for {face_count} faces; give one each"
+                        f"{index} has {len(numbered)} rows for {len(faces)} faces; give one each"
                     )
-    given["colour"] = per_view("colour", VEC3, colour)
-    return Shape(given, faces, face_count, name)
-
-
-def _data(leaf: Variable) -> Values:
-    assert leaf.data is not None
-    return Values(leaf.vtype, leaf.data)
+    given["colour"] = per_view("colour", VEC3, own.get("colour", (1.0, 1.0, 1.0)))
+    return Shape(given, faces, len(faces), count, name)
 
 
 class Seen(NamedTuple):
@@ -210,11 +178,9 @@ class Seen(NamedTuple):
     """Whether one camera was given, not a list of them."""
 
 
-def views_given(cameras: Any, size: Size | None, shape: Shape) -> Seen:
-    """The cameras of ``render``. Raises InputError."""
+def views_given(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
+    """The cameras of ``render``. places: (..., 3), what a view without cameras frames, if it is known. Raises InputError."""
     if cameras is None:
-        position = shape.given["position"]
-        places = position.data if isinstance(position, Variable) else position.array
         if places is None:
             raise InputError(
                 "give cameras: the positions are computed, so the view that frames them is not known"

@@ -18,12 +18,14 @@ from ..forms.form import Form, Silhouette, fraction
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
 from ..surface.screen import CULLING
-from .inputs import Given, Shape, Values, shape_of
+from .inputs import Given, Values, shape_of
 from .lights import LightRecipe, has_headlight
 from .material import opaque
-from .picture import Picture
+from .picture import Picked, Picture
 from .pixels import NAMES
-from .point import Geometry, Shader
+from .point import Look, Shader, View
+from .scenes.placing import tiled
+from .scenes.recipe import SceneRecipe, look_parts
 
 LARGEST = 16
 """Largest number of samples along each axis of a pixel."""
@@ -37,7 +39,7 @@ DRAWABLE: dict[str, Form] = {**FORMS, HARD.name: HARD}
 class Maker:
     """Makes a ``Picture`` from its Variables. Holds everything that is not an image; equal makers make equal graphs."""
 
-    face_count: int
+    scene: SceneRecipe
     size: Size
     samples: int
     form: Form
@@ -47,37 +49,39 @@ class Maker:
     options: tuple[tuple[str, Any], ...]
     lights: tuple[LightRecipe, ...] = ()
     filter: str = "bilinear"
-    wrap: str = "repeat"
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
-        position, matrices = parts["position"], parts["cameras"]
-        if "to_world" in parts:
-            to_world = parts["to_world"]
-            position = F.matmul(to_world, _tiled(F.vec4(position, 1.0), to_world.batch)).xyz
-        clip = F.matmul(matrices, _tiled(F.vec4(position, 1.0), matrices.batch))
-        faces = parts["faces"]
-        geometry = Geometry(
-            position,
-            clip,
-            matrices,
-            faces,
-            parts,
-            self.face_count,
-            self.smooth,
-            tuple(recipe.light(parts) for recipe in self.lights),
-            self.filter,
-            self.wrap,
+        scene, matrices = self.scene, parts["cameras"]
+        position = scene.position(parts)
+        clip = F.matmul(matrices, tiled(F.vec4(position, 1.0), matrices.batch))
+        view = View(position, clip, matrices, parts["faces"], scene.face_count)
+        lights = tuple(recipe.light(parts) for recipe in self.lights)
+        looks = tuple(
+            Look(
+                view,
+                look_parts(recipe, parts),
+                self.smooth,
+                lights,
+                self.filter,
+                recipe.wrap,
+                run=recipe.run,
+                transparent=recipe.transparent,
+            )
+            for recipe in scene.looks
         )
 
         def draw(size: Size) -> Silhouette:
             options: dict[str, Any] = dict(self.options) | (
                 {"radius": parts["radius"]} if "radius" in parts else {}
             )
-            keep = opaque(parts, clip, size, self.wrap) if "alpha" in parts else None
-            return draw_form(self.form, clip, faces, size, self.face_count, self.cull, keep=keep, **options)
+            keep = opaque(looks, size)
+            return draw_form(
+                self.form, clip, view.faces, size, view.face_count, self.cull, keep=keep, **options
+            )
 
         return Picture(
-            geometry,
+            view,
+            looks,
             self.size,
             self.samples,
             parts.get("background"),
@@ -85,11 +89,10 @@ class Maker:
             parts.get("radius"),
             self.form,
             draw,
+            lambda face: Picked(
+                scene.node(face, parts), scene.material(face, parts), scene.number(face, parts)
+            ),
         )
-
-
-def _tiled(points: Variable, batch: int) -> Variable:
-    return F.expand(points, batch) if points.batch == 1 and batch > 1 else points
 
 
 def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:
@@ -162,27 +165,27 @@ def check_eye(given: Mapping[str, Given], lights: Sequence[LightRecipe]) -> None
             )
 
 
-def check_in_view(given: Mapping[str, Given], shape: Shape) -> None:
-    """Raises InputError for a mesh behind all cameras; warns if no picture shows it. Arrays only."""
-    parts = [given.get(name) for name in ("position", "cameras", "to_world")]
-    if any(isinstance(part, Variable) for part in parts) or shape.faces is None:
+def check_in_view(matrices: Given, vertices: np.ndarray | None, name: str) -> None:
+    """Raises InputError for a mesh behind all cameras; warns if no picture shows it. Arrays only.
+
+    vertices: (N, V, 3), in the world."""
+    if vertices is None or isinstance(matrices, Variable):
         return
-    position, matrices, to_world = (part.array if isinstance(part, Values) else None for part in parts)
-    assert position is not None and matrices is not None
-    matrix = matrices[:, 0, 0] if to_world is None else matrices[:, 0, 0] @ to_world[:, 0, 0]
-    points = position.reshape(len(position), -1, 3)[:, np.unique(shape.faces)]
-    clip = points @ matrix[:, :3, :3].swapaxes(1, 2)
-    clip = np.concatenate([clip, points @ matrix[:, 3:, :3].swapaxes(1, 2)], axis=-1) + matrix[:, None, :, 3]
+    matrix = matrices.array[:, 0, 0]
+    clip = vertices @ matrix[:, :3, :3].swapaxes(1, 2)
+    clip = (
+        np.concatenate([clip, vertices @ matrix[:, 3:, :3].swapaxes(1, 2)], axis=-1) + matrix[:, None, :, 3]
+    )
     x, y, z, w = np.moveaxis(clip, -1, 0)
     if (w <= 0).all():
         raise InputError(
-            f"mesh '{shape.name}' is behind all cameras; cameras look along +z of their own axes: check the convention of"
+            f"mesh '{name}' is behind all cameras; cameras look along +z of their own axes: check the convention of"
             " the matrices, or use Camera.perspective(fov_y, size, eye, target)"
         )
     beyond = (x < -w, x > w, y < -w, y > w, z < 0, z > w)
     if np.any([b.all(axis=1) for b in beyond], axis=0).all():
         warnings.warn(
-            f"mesh '{shape.name}' is outside of every picture or of its near and far planes; move the cameras, widen near"
+            f"mesh '{name}' is outside of every picture or of its near and far planes; move the cameras, widen near"
             " and far, or check the convention of the matrices: clip = matrix @ (x, y, z, 1) in Vulkan's clip space, y down"
             " and depth in [0, 1]",
             stacklevel=4,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from ...ad.types import VEC4, Size, VType
 from ...errors import InputError, did_you_mean
 from ..materials import GLTF
 from ..mesh import Mesh
-from ..surface.screen import barycentric, corners, interpolate
+from ..surface.faces_within import FacesWithin
+from ..surface.screen import barycentric, corners, covered, interpolate
 from .inputs import Given, Values, face_list, numbers, vertex_list
+from .point import Look
 
 MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
@@ -105,15 +107,29 @@ def wrap_of(mesh: Any) -> str:
     return u
 
 
-def opaque(
-    parts: Mapping[str, Variable], clip: Variable, size: Size, wrap: str
-) -> Callable[[Variable], Variable]:
-    """``DrawnMesh.keep`` of a material with an alpha mask: where alpha is at least the cutoff (default 0.5)."""
-    cutoff = parts.get("alpha_cutoff", F.constant(0.5))
+def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] | None:
+    """``DrawnMesh.keep`` of looks with alpha masks: where alpha is at least the cutoff (default 0.5); None without any."""
+    cut = [look for look in looks if "alpha" in look.parts]
+    if not cut:
+        return None
 
     def keep(face: Variable) -> Variable:
-        weights = barycentric(clip, corners(face, parts["faces"]), size)
-        uv = interpolate(parts["uvs"], corners(face, parts.get("uv_faces", parts["faces"])), weights)
-        return F.greater_equal(F.sample(parts["alpha"], uv, "bilinear", wrap, tolerance=0.0), cutoff)
+        kept = None
+        for look in cut:
+            own = face if look.run is None else FacesWithin(face, *look.run).output
+            found = _kept(look, own, size)
+            found = found if look.run is None else F.select(covered(own), found, 1.0)
+            kept = found if kept is None else F.minimum(kept, found)
+        assert kept is not None
+        return kept
 
     return keep
+
+
+def _kept(look: Look, face: Variable, size: Size) -> Variable:
+    """FLOAT mask: a material is not cut out at faces of a look."""
+    parts = look.parts
+    weights = barycentric(look.view.clip, corners(face, look.faces), size)
+    uv = interpolate(parts["uvs"], corners(face, parts.get("uv_faces", look.faces)), weights)
+    alpha = F.sample(parts["alpha"], uv, "bilinear", look.wrap, tolerance=0.0)
+    return F.greater_equal(alpha, parts.get("alpha_cutoff", F.constant(0.5)))

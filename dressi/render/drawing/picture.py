@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,16 @@ from ...figures import Figures
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
 from ..lists import list_leaf
-from .point import Geometry, Shader, SurfacePoint
+from ..surface.screen import Surface, covered
+from .point import Look, Shader, SurfacePoint, View
+
+
+class Picked(NamedTuple):
+    """What faces of a picture belong to: INT images, -1 where there is no face."""
+
+    node: Variable
+    material: Variable
+    face: Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +46,9 @@ class Picture(Figures):
     (VEC3, FLOAT, (64, 48))
     """
 
-    geometry: Geometry
+    view: View
+    looks: tuple[Look, ...]
+    """How its faces are shaded; opaque ones first."""
     size: Size
     samples: int
     background: Variable | None
@@ -45,6 +57,8 @@ class Picture(Figures):
     """FLOAT 1x1: of a soft silhouette, a fraction of the image height."""
     estimator: Form
     draw: Callable[[Size], Silhouette]
+    pick: Callable[[Variable], Picked]
+    """From an image of faces of the view, INT."""
 
     @property
     def form(self) -> str:
@@ -83,22 +97,67 @@ class Picture(Figures):
         behind = self.background if background is None else as_variable(background)
         if behind is not None and behind.size != (1, 1) and self.samples > 1:
             behind = F.resize(behind, self._drawn.mesh.size, "nearest")
-        shaded = [shader(SurfacePoint(self.geometry, s)) for s in self._drawn.surfaces]
+        shaded = [self._shaded(shader, s) for s in self._drawn.surfaces]
         return self._shown(self._drawn.blend(shaded, behind))
+
+    def _shaded(self, shader: Shader, surface: Surface) -> Variable:
+        """A surface by the shader: each look its own faces, 0 elsewhere if there are several."""
+        if len(self.looks) == 1:
+            return shader(SurfacePoint(self.looks[0], surface))
+        total = None
+        for look in self.looks:
+            own = look.of(surface)
+            part = F.select(covered(own.face), shader(SurfacePoint(look, own)), 0.0)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+    @cached_property
+    def _whole(self) -> Look:
+        """All faces without a material."""
+        return self.looks[0] if len(self.looks) == 1 else Look(self.view, {}, self.looks[0].smooth)
 
     @cached_property
     def seen(self) -> SurfacePoint:
-        """The nearest surface at the centre of every pixel; independent of ``samples``."""
-        return SurfacePoint(self.geometry, self._plain.seen)
+        """The nearest surface at the centre of every pixel; independent of ``samples``. In a scene of several nodes it has a
+        place and a shape, and no material."""
+        return SurfacePoint(self._whole, self._plain.seen)
+
+    @cached_property
+    def _picked(self) -> Picked:
+        return self.pick(self._plain.mesh.face)
 
     @property
     def face(self) -> Variable:
-        """INT: the face that covers the centre of the pixel, -1 for none. No derivative."""
-        return self._plain.mesh.face
+        """INT: the face that covers the centre of the pixel, -1 for none: its number in the mesh, and in a scene of several
+        nodes that in the geometry of its ``node``. No derivative."""
+        return self._picked.face
+
+    @property
+    def node(self) -> Variable:
+        """INT: the number of the node of the scene that covers the centre of the pixel, -1 for none. No derivative."""
+        return self._picked.node
+
+    @property
+    def material(self) -> Variable:
+        """INT: the number of its material, -1 for none. No derivative.
+
+        Materials are counted in the order of the nodes; nodes with the same material object share a number."""
+        return self._picked.material
 
     def _attribute(self, shader: Shader) -> Variable:
-        """At the nearest surface; in forms whose derivative is exact inside of the outline, blended as colours are."""
-        return self.blend(shader, 0.0) if self.estimator.exact_inside else shader(self.seen)
+        """Of all nodes as one mesh: at the nearest surface; in forms whose derivative is exact inside of the outline, blended
+        as colours are."""
+        if not self.estimator.exact_inside:
+            return shader(self.seen)
+        shaded = [shader(SurfacePoint(self._whole, s)) for s in self._drawn.surfaces]
+        return self._shown(self._drawn.blend(shaded, 0.0))
+
+    def _by_look(self, shader: Shader) -> Variable:
+        """The same of what differs from node to node."""
+        if self.estimator.exact_inside:
+            return self.blend(shader, 0.0)
+        return self._shaded(shader, self._plain.seen)
 
     @cached_property
     def depth(self) -> Variable:
@@ -119,7 +178,8 @@ class Picture(Figures):
     def normal(self) -> Variable:
         """VEC3: the unit normal in the world, 0 where there is nothing. Blended in the contour form (``depth``), where it
         is shorter than 1 in margins."""
-        return self._attribute(lambda p: p.normal)
+        own = any("normals" in look.parts for look in self.looks)
+        return (self._by_look if own else self._attribute)(lambda p: p.normal)
 
     @cached_property
     def point(self) -> Variable:
@@ -128,11 +188,16 @@ class Picture(Figures):
 
     @property
     def uv(self) -> Variable:
-        """VEC2: the texture coordinates, 0 where there is nothing. Raises InputError when the mesh has none."""
-        return self.seen.uv
+        """VEC2: the texture coordinates, 0 where there is nothing and on nodes without any. Raises InputError when there are
+        none at all."""
+        if len(self.looks) == 1 or not any("uvs" in look.parts for look in self.looks):
+            return self.seen.uv
+        nothing = F.constant((0.0, 0.0))
+        return self._shaded(lambda p: p.uv if "uvs" in p.look.parts else nothing, self._plain.seen)
 
     def attribute(self, table: Variable | np.ndarray) -> Variable:
-        """An attribute of the vertices, interpolated: a list (FLOAT or vectors) or an array (V,) or (V, 2 to 4).
+        """An attribute of the vertices, of all nodes one after the other, interpolated: a list (FLOAT or vectors) or an array
+        (V,) or (V, 2 to 4).
         Differentiable in it and in the geometry; 0 where there is nothing. Blended in the contour form (``depth``)."""
         values = table if isinstance(table, Variable) else attribute_leaf(table)
         return self._attribute(lambda p: p.attribute(values))

@@ -28,7 +28,7 @@ from .picture import Picture, attribute_leaf
 
 KEPT = 8
 """Engines that are kept for the next picture of the same shapes."""
-NAMES = ("colour", "mask", "depth", "normal", "point", "face", "uv")
+NAMES = ("colour", "mask", "depth", "normal", "point", "face", "node", "material", "uv")
 
 _engines: OrderedDict[Hashable, _Kept] = OrderedDict()
 
@@ -153,8 +153,19 @@ class Pixels(Figures):
 
     @property
     def face(self) -> np.ndarray:
-        """(..., H, W) int32: the face that covers the centre of the pixel, -1 for none."""
+        """(..., H, W) int32: the face that covers the centre of the pixel, -1 for none: its number in the mesh, and in a scene
+        of several nodes that in the geometry of its ``node``."""
         return self._get("face")
+
+    @property
+    def node(self) -> np.ndarray:
+        """(..., H, W) int32: the number of the node of the scene that covers the centre of the pixel, -1 for none."""
+        return self._get("node")
+
+    @property
+    def material(self) -> np.ndarray:
+        """(..., H, W) int32: the number of its material, -1 for none. Nodes with one material object share a number."""
+        return self._get("material")
 
     @property
     def uv(self) -> np.ndarray:
@@ -162,7 +173,8 @@ class Pixels(Figures):
         return self._get("uv")
 
     def attribute(self, table: np.ndarray) -> np.ndarray:
-        """An attribute of the vertices, (V,) or (V, 2 to 4), interpolated: (..., H, W) or (..., H, W, 2 to 4) float32."""
+        """An attribute of the vertices, (V,) or (V, 2 to 4), of all nodes one after the other, interpolated: (..., H, W) or
+        (..., H, W, 2 to 4) float32."""
         leaf = attribute_leaf(table)
         assert leaf.data is not None
         found = compute(self.recipe, ("attribute",), Values(leaf.vtype, leaf.data))["attribute"]

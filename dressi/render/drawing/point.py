@@ -16,15 +16,16 @@ from ..shading.brdf import Reflectance
 from ..shading.lights import Fragment, LightSource
 from ..shading.normal_map import mapped_normal, vertex_tangents
 from ..shading.shadows.shadow_map import Occluders
+from ..surface.faces_within import FacesWithin
 from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal, vertex_normals
-from ..surface.screen import Surface, corners
+from ..surface.screen import Surface, corners, covered
 from ..surface.texturing import texture_colour
 
 
 @dataclass(frozen=True, eq=False)
-class Geometry:
-    """The Variables of the drawn mesh; ``render`` makes them from its arguments."""
+class View:
+    """Everything that is drawn, as one list of positions and one of faces, and from where; ``render`` makes it."""
 
     position: Variable
     """VEC3 list: in the world, batch 1 or N."""
@@ -34,21 +35,7 @@ class Geometry:
     """MAT4 1x1: world to clip."""
     faces: Variable
     """IVEC3 list."""
-    parts: Mapping[str, Variable]
-    """The other Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
-    ``inputs`` lists."""
     face_count: int
-    smooth: bool
-    lights: tuple[LightSource, ...] = ()
-    """Lights, whose parameters are Variables. None: the colour is the albedo."""
-    filter: str = "bilinear"
-    """Of textures: the name of a filter of ``F.sample``."""
-    wrap: str = "repeat"
-    """Of textures."""
-    samples: int = 1
-    """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
-    level_moves: bool = True
-    """Whether derivatives by positions and camera pass through the mip level."""
 
     @cached_property
     def centre(self) -> Variable:
@@ -61,12 +48,50 @@ class Geometry:
         """VEC3 list: smooth normals of the vertices."""
         return vertex_normals(self.position, self.faces)
 
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """How a run of faces is shaded: one material, or several of one structure, under the lights."""
+
+    view: View
+    parts: Mapping[str, Variable]
+    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
+    ``drawing.material`` lists."""
+    smooth: bool = True
+    lights: tuple[LightSource, ...] = ()
+    """Lights, whose parameters are Variables. None: the colour is the albedo."""
+    filter: str = "bilinear"
+    """Of textures: the name of a filter of ``F.sample``."""
+    wrap: str = "repeat"
+    """Of textures."""
+    samples: int = 1
+    """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
+    level_moves: bool = True
+    """Whether derivatives by positions and camera pass through the mip level."""
+    run: tuple[int, int] | None = None
+    """The first of the faces and the one behind the last, where others are shaded by other looks. Faces are then numbered from
+    the first, which ``parts["faces"]`` holds."""
+    transparent: bool = False
+    """Whether what lies behind these faces is seen through them."""
+
+    @cached_property
+    def faces(self) -> Variable:
+        """IVEC3 list: the faces of the run, with numbers of vertices of the view."""
+        return self.view.faces if self.run is None else self.parts["faces"]
+
     @cached_property
     def tangents(self) -> Variable:
         """VEC4 list, an entry for each of the texture coordinates."""
         return vertex_tangents(
-            self.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
+            self.view.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
         )
+
+    def of(self, surface: Surface) -> Surface:
+        """What of a surface shows these faces."""
+        if self.run is None:
+            return surface
+        face = FacesWithin(surface.face, *self.run).output
+        return Surface(self.faces, face, F.select(covered(face), surface.weights, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +104,7 @@ class SurfacePoint:
     >>> picture = render(primitives.cube(), size=(32, 32), shader=lambda point: point.normal * 0.5 + 0.5)
     """
 
-    geometry: Geometry
+    look: Look
     surface: Surface
     _maps: dict[str, Variable] = field(default_factory=dict, init=False, repr=False)
 
@@ -97,7 +122,7 @@ class SurfacePoint:
     def uv(self) -> Variable:
         """VEC2: texture coordinates; (0, 0) is the corner of the first texel, v grows downward. Raises InputError when
         the mesh has none."""
-        parts = self.geometry.parts
+        parts = self.look.parts
         if "uvs" not in parts:
             raise InputError("this mesh has no texture coordinates; give uvs=, or use mesh.unwrap()")
         return self.surface.interpolate(parts["uvs"], parts.get("uv_faces"))
@@ -105,31 +130,31 @@ class SurfacePoint:
     @cached_property
     def point(self) -> Variable:
         """VEC3: the place in the world."""
-        return self.surface.interpolate(self.geometry.position)
+        return self.surface.interpolate(self.look.view.position)
 
     @cached_property
     def depth(self) -> Variable:
         """FLOAT: the distance from the camera along its axis, in units of the world."""
-        return self.surface.interpolate(F.component(self.geometry.clip, 3))
+        return self.surface.interpolate(F.component(self.look.view.clip, 3))
 
     @cached_property
     def normal(self) -> Variable:
         """VEC3: the unit normal in the world, outward where faces turn counter-clockwise; smooth, or of the face."""
-        parts = self.geometry.parts
-        if not self.geometry.smooth:
+        parts = self.look.parts
+        if not self.look.smooth:
             return self._flat
         if "normals" in parts:
             return F.normalize(self.surface.interpolate(parts["normals"], parts.get("normal_faces")))
-        return F.normalize(self.surface.interpolate(self.geometry.normals))
+        return F.normalize(self.surface.interpolate(self.look.view.normals))
 
     @cached_property
     def _flat(self) -> Variable:
-        return flat_normal(self.geometry.position, corners(self.face, self.geometry.faces))
+        return flat_normal(self.look.view.position, corners(self.face, self.look.faces))
 
     @cached_property
     def to_eye(self) -> Variable:
         """VEC3: the unit direction to the camera, in the world."""
-        return F.normalize(self.geometry.centre - self.point)
+        return F.normalize(self.look.view.centre - self.point)
 
     @cached_property
     def facing(self) -> Variable:
@@ -140,7 +165,7 @@ class SurfacePoint:
     @cached_property
     def albedo(self) -> Variable:
         """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear."""
-        parts = self.geometry.parts
+        parts = self.look.parts
         colour = parts["colour"]
         if "colours" in parts:
             colour = colour * self.surface.interpolate(parts["colours"], parts.get("colour_faces"))
@@ -152,36 +177,36 @@ class SurfacePoint:
         """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where there is no
         surface; an image of one texel as it is. Raises KeyError when the material has no such part."""
         if name not in self._maps:
-            image, geometry = self.geometry.parts[name], self.geometry
+            image, look = self.look.parts[name], self.look
             if image.size != (1, 1):
-                level = self._level(image.size) if geometry.filter == "trilinear" else None
-                image = texture_colour(image, self.uv, self.face, wrap=geometry.wrap, level=level)
+                level = self._level(image.size) if look.filter == "trilinear" else None
+                image = texture_colour(image, self.uv, self.face, wrap=look.wrap, level=level)
             self._maps[name] = image
         return self._maps[name]
 
     def _level(self, texels: Size) -> Variable:
         """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. Differentiable in the positions,
         the camera and the UVs where ``level_moves``."""
-        geometry = self.geometry
+        look = self.look
         size = self.face.size
-        slopes = barycentric_slopes(geometry.clip, corners(self.face, geometry.faces), size)
-        at = corners(self.face, geometry.parts.get("uv_faces", geometry.faces))
-        level = uv_level(geometry.parts["uvs"], at, slopes, texels, geometry.samples)
-        return level if geometry.level_moves else F.stop_gradient(level)
+        slopes = barycentric_slopes(look.view.clip, corners(self.face, look.faces), size)
+        at = corners(self.face, look.parts.get("uv_faces", look.faces))
+        level = uv_level(look.parts["uvs"], at, slopes, texels, look.samples)
+        return level if look.level_moves else F.stop_gradient(level)
 
     def has(self, name: str) -> bool:
         """Whether the material has a part of that name."""
-        return name in self.geometry.parts
+        return name in self.look.parts
 
     @cached_property
     def tangent(self) -> Variable:
         """VEC4: the unit direction in which u grows, and the sign of the bitangent. Raises InputError without UVs."""
-        parts = self.geometry.parts
+        parts = self.look.parts
         if "tangents" in parts:
             return self.surface.interpolate(parts["tangents"], parts.get("tangent_faces"))
         if "uvs" not in parts:
             raise InputError("a normal map needs texture coordinates; give uvs=, or use mesh.unwrap()")
-        return self.surface.interpolate(self.geometry.tangents, parts.get("uv_faces"))
+        return self.surface.interpolate(self.look.tangents, parts.get("uv_faces"))
 
     @cached_property
     def shading_normal(self) -> Variable:
@@ -214,14 +239,14 @@ class SurfacePoint:
     def lit(self) -> Variable:
         """VEC3: what the lights make of the material, and its emission; without lights the albedo. Both sides of faces are
         lit."""
-        if not self.geometry.lights:
+        if not self.look.lights:
             return self.albedo
         surface = self.reflectance
-        geometry = self.geometry
-        occluders = Occluders(geometry.position, geometry.faces, geometry.face_count)
+        view = self.look.view
+        occluders = Occluders(view.position, view.faces, view.face_count)
         fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface, occluders)
         total = surface.emission
-        for light in self.geometry.lights:
+        for light in self.look.lights:
             part = light.reflected(fragment)
             total = part if total is None else total + part
         assert total is not None

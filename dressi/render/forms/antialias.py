@@ -117,7 +117,9 @@ class Antialiased(Silhouette):
         result = picture * (1.0 - total * scale)
         for k, (share, (dx, dy), step) in enumerate(shares):
             pair = self.pairs[k // 2]
-            taken = Stored(F.select(pair.found, colours[1 + k // 2], 0.0)).output
+            # A shader may have a colour where there is no surface.
+            shown = F.logical_and(pair.found, F.logical_not(pair.background))
+            taken = Stored(F.select(shown, colours[1 + k // 2], 0.0)).output
             behind = Stored(pair.background).output
             if step > 0:
                 taken, behind = (F.shift(v, dx, dy, "zero") for v in (taken, behind))

@@ -19,7 +19,7 @@ from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
-from dressi.render.surface import projection, screen
+from dressi.render.surface import faces_within, projection, screen
 
 SIZE = (24, 16)
 CASE = soft_cases.cases()["near plane"]
@@ -333,6 +333,9 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     occlusion.FacePlanes: [face_planes],
     occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
     edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
+    faces_within.FacesWithin: [
+        lambda: Example(faces_within.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)
+    ],
     screen.ShownFaces: [lambda: shown_faces(0), lambda: shown_faces(1)],
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),

@@ -14,9 +14,7 @@ from dressi.errors import InputError
 from dressi.render import Camera, DirectionalLight, Environment, Light, Mesh, PointLight, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
-from dressi.render.lists import list_leaf
 from dressi.render.mesh.material import Material
-from dressi.render.surface.scene import Part, join
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.plan.predict.engine import PlanningEngine
@@ -236,20 +234,3 @@ def test_one_way_to_wrap_is_drawn():
     np.testing.assert_array_equal(*(render(m, CAMERA, light=None).colour for m in (mixed, whole)))
     with pytest.raises(InputError, match="'clamp' along u and by 'repeat' along v"):
         render(replace(mixed, uvs=SQUARE.uvs * 2), CAMERA)
-
-
-def test_a_scene_shows_the_colours_and_the_material_that_are_given():
-    """A scene of one part is the mesh, with everything of its surface as arguments."""
-    mesh = replace(SQUARE, texture=np.random.default_rng(4).random((4, 4, 3)))
-    scene = join([Part(list_leaf("positions", VEC3, mesh.positions), mesh.faces)])
-    given = {
-        "uvs": mesh.uvs,
-        "uv_faces": mesh.uv_faces,
-        "texture": mesh.texture,
-        "material": {"roughness": 0.3},
-    }
-    own = render(replace(mesh, material=Material(roughness=0.3)), CAMERA, light=SUN).colour
-    found = render(scene, CAMERA, light=SUN, form="hard", **given)
-    np.testing.assert_allclose(evaluate([found.colour])[0][0], own, atol=1e-4)
-    with pytest.raises(InputError, match="Part"):
-        join([mesh])

@@ -15,13 +15,13 @@ from dressi.render import (
     Camera,
     Cameras,
     Light,
-    Part,
+    Node,
     Picture,
     Pixels,
+    Scene,
     axis_angle_to_matrix,
     frame,
     hard_soft_ras,
-    join,
     list_leaf,
     look_at,
     poses,
@@ -228,8 +228,9 @@ def test_the_gradient_of_a_silhouette_is_that_of_the_picture_drawn_again():
 @pytest.mark.vk
 def test_a_scene_and_poses_are_drawn():
     cameras = ring(np.zeros(3), 2.0, 2, SIZE)
-    parts = [Part(list_leaf("a", VEC3, CUBE.positions * 0.5 + (dx, 0, 0)), CUBE.faces) for dx in (-0.8, 0.8)]
-    scene = render(join(parts), cameras, form="hard")
+    halves = [CUBE.positions * 0.5 + (dx, 0, 0) for dx in (-0.8, 0.8)]
+    nodes = [Node((list_leaf("a", VEC3, half), CUBE.faces)) for half in halves]
+    scene = render(Scene(nodes), cameras, form="hard")
     assert isinstance(scene, Picture)
     mask = evaluate([scene.mask])[0]
     both = np.maximum(
@@ -347,4 +348,3 @@ def test_the_parts_take_arrays():
     mask, found = evaluate([soft.hard, face])
     np.testing.assert_array_equal(mask, found >= 0)
     assert evaluate([vertex_normals(CUBE.positions, CUBE.faces)])[0].shape == (1, 1, 8, 3)
-    assert join([Part(CUBE.positions, CUBE.faces)]).face_count == 12

@@ -1,7 +1,8 @@
-"""Several meshes in one picture: order by one depth, parts and instances, gradients to each."""
+"""Several nodes in one picture: order by one depth, materials and attributes of each, instances, gradients to each."""
+
+from dataclasses import replace
 
 import numpy as np
-import outer_cases as oc
 import pytest
 import soft_cases as sc
 
@@ -12,164 +13,263 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3, list_image, list_size, list_values
 from dressi.errors import InputError
-from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.surface.scene import Part, Scene, join
+from dressi.render import (
+    Camera,
+    DirectionalLight,
+    Node,
+    PointLight,
+    Scene,
+    Shadow,
+    TriangleGeometry,
+    primitives,
+    render,
+)
+from dressi.render.drawing.scenes.joined import scene_given
+from dressi.render.mesh import Material, Mesh
 
 SIZE = (48, 32)
+CAMERA = Camera.perspective(45, SIZE, (0.5, 1.0, 5), (0, 0, 0))
+SUN = DirectionalLight((1, 2, 2), shadow=Shadow(64, 1))
+RANDOM = np.random.default_rng(5)
+
+
+def place(*at: float, scale: float = 1.0, mirror: bool = False) -> np.ndarray:
+    matrix = np.diag([-scale if mirror else scale, scale, scale, 1.0])
+    matrix[:3, 3] = at
+    return matrix
+
+
+def matrix(name: str, values: np.ndarray) -> Variable:
+    values = np.asarray(values, float).reshape(-1, 1, 1, 4, 4)
+    return Variable(MAT4, (1, 1), len(values), name=name, data=values)
 
 
 def leaf(name: str, points: np.ndarray) -> Variable:
     return Variable(VEC3, list_size(len(points)), name=name, data=list_image(np.asarray(points, float)))
 
 
-def placed(*places: tuple[float, float, float], scale: float = 1.0) -> np.ndarray:
-    """(K, 4, 4): moved, and scaled."""
-    matrices = np.tile(np.diag([scale, scale, scale, 1.0]), (len(places), 1, 1))
-    matrices[:, :3, 3] = places
-    return matrices
+def textured() -> Mesh:
+    """A cube with a texture, a normal map and normals of its own."""
+    cube = primitives.cube()
+    bumps = RANDOM.normal(size=(4, 4, 3)) * 0.2 + (0, 0, 1)
+    bumps /= np.linalg.norm(bumps, axis=-1, keepdims=True)
+    normals = np.eye(3)[np.abs(cube.positions[cube.faces].mean(1)).argmax(1)]
+    normals *= np.sign((normals * cube.positions[cube.faces].mean(1)).sum(1, keepdims=True))
+    return replace(
+        cube,
+        texture=RANDOM.random((4, 4, 3)),
+        normals=normals,
+        normal_faces=np.repeat(np.arange(len(cube.faces)), 3).reshape(-1, 3),
+        material=Material(roughness=0.4, normal=bumps, name="bumpy"),
+    )
 
 
-def matrices(values: np.ndarray, name: str = "matrices") -> Variable:
-    """A list of one entry a part, or, (N, 1, 4, 4), one texel of a batch."""
-    values = values if values.ndim == 4 else values[None]
-    return Variable(MAT4, (values.shape[1], 1), len(values), name=name, data=values[:, None])
+BALL = replace(
+    primitives.icosphere(1),
+    color=(0.8, 0.3, 0.2),
+    material=Material(metallic=0.9, roughness=0.3, name="metal"),
+)
+BOX = textured()
+PAINTED = Mesh(
+    [[-3, -1, -3], [3, -1, -3], [3, -1, 3], [-3, -1, 3]], [[0, 2, 1], [0, 3, 2]], colors=RANDOM.random((4, 3))
+)
+PLACES = (place(-1, 0, 0, scale=0.6), place(1.1, 0, 0.2, scale=0.7, mirror=True), place(0, -0.2, 0))
 
 
-def three() -> tuple[Scene, Variable, Variable, Variable]:
+def scene(to_world=lambda name, values: values) -> Scene:
+    meshes = {"box": BOX, "ball": BALL, "floor": PAINTED}
+    return Scene(
+        [
+            Node(mesh, to_world=to_world(name, at), name=name)
+            for (name, mesh), at in zip(meshes.items(), PLACES, strict=True)
+        ]
+    )
+
+
+def moved(mesh: Mesh, at: np.ndarray) -> Mesh:
+    """The mesh in the world by NumPy alone, with normals of its own."""
+    faces, index = mesh.faces, mesh.normal_faces
+    sign = np.sign(np.linalg.det(at[:3, :3]))
+    found = mesh.moved(mesh.positions @ at[:3, :3].T + at[:3, 3])
+    if mesh.normals is not None:
+        found.normals = mesh.normals @ np.linalg.inv(at[:3, :3])
+        found.normals /= np.linalg.norm(found.normals, axis=1, keepdims=True)
+        found.normal_faces = index
+    if sign < 0:
+        found.faces = faces[:, ::-1]
+        for name in ("uv_faces", "normal_faces", "color_faces"):
+            if getattr(found, name) is not None:
+                setattr(found, name, getattr(found, name)[:, ::-1])
+    return found
+
+
+EMPTY = {"node": -1, "face": -1, "away": np.inf}
+NAMES = ("colour", "mask", "depth", "normal", "point", "node", "face")
+
+
+def alone(light) -> dict[str, np.ndarray]:
+    """What the scene shows, from pictures of one mesh each and their depths."""
+    found: dict[str, np.ndarray] = {}
+    for number, (mesh, at) in enumerate(zip((BOX, BALL, PAINTED), PLACES, strict=True)):
+        picture = render(moved(mesh, at), CAMERA, light=light, form="hard", outputs=NAMES)
+        images = {name: np.array(getattr(picture, name)) for name in NAMES}
+        images["node"] = np.where(images["face"] < 0, -1, number)
+        away = np.where(images["face"] < 0, np.inf, images["depth"])
+        nearer = away < found.get("away", np.inf)
+        images["away"] = away
+        for name, image in images.items():
+            before = found.get(name, np.full_like(image, EMPTY.get(name, 0)))
+            found[name] = np.where(nearer.reshape(nearer.shape + (1,) * (image.ndim - 2)), image, before)
+    return found
+
+
+@pytest.mark.vk
+def test_a_scene_shows_what_its_nodes_show_alone():
+    """Textures, normal maps, vertex colours, factors, normals of a file, a mirror: by arrays and by Variables."""
+    light = DirectionalLight((1, 2, 2))
+    truth = alone(light)
+    arrays = render(scene(), CAMERA, light=light, outputs=NAMES)
+    for name in NAMES:
+        np.testing.assert_allclose(getattr(arrays, name), truth[name], atol=3e-3, err_msg=name)
+    assert set(np.unique(arrays.node)) == {-1, 0, 1, 2} and set(np.unique(arrays.material)) == {-1, 0, 1, 2}
+    picture = render(scene(matrix), CAMERA, light=light, form="hard")
+    for name, image in zip(NAMES, evaluate([getattr(picture, name) for name in NAMES]), strict=True):
+        # The graph does not turn the faces of what a matrix mirrors.
+        ways = (
+            truth[name] * np.where(truth["node"] == 1, -1, 1)[..., None] if name == "normal" else truth[name]
+        )
+        assert (np.abs(image[0] - ways) > 3e-3).mean() < 0.01, name
+
+
+def test_one_node_makes_the_graph_of_its_mesh():
+    at = matrix("at", PLACES[0])
+    one = render(Scene([Node(BALL, to_world=at)]), CAMERA, light=SUN, radius=0.1)
+    mesh = render(BALL, CAMERA, to_world=at, light=SUN, radius=0.1)
+    images = [evaluate([p.colour, p.mask, p.node])[k] for k in range(3) for p in (one, mesh)]
+    for found, expected in zip(images[::2], images[1::2], strict=True):
+        np.testing.assert_array_equal(found, expected)
+    from dressi.ad.traversal import topological_order
+
+    assert len(topological_order([one.colour])) == len(topological_order([mesh.colour]))
+
+
+def test_normals_of_a_file_turn_with_the_node():
+    turn = np.diag([1.0, 1, 1, 1])
+    turn[:3, :3] = [[0, 0, 1], [0, 1, 0], [-1, 0, 0]]
+    found, expected = (
+        render(mesh, CAMERA, to_world=at, outputs=("normal",)).normal
+        for mesh, at in ((BOX, turn), (moved(BOX, turn), None))
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def tetrahedra() -> tuple[Scene, list[Variable]]:
     """A ball, and a tetrahedron twice, one in front of and one behind it; and their leaves."""
     points, faces = sc.icosphere(1)
     ball = leaf("ball", points)
     tetra = leaf("tetra", np.array([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]))
-    sides = np.array([(0, 1, 2), (0, 3, 1), (0, 2, 3), (1, 3, 2)])
-    at = matrices(placed((0, 0, 0), (0.7, 0.2, 1.5), (-0.9, 0.1, -1.5), scale=0.7))
-    return join([Part(ball, faces), Part(tetra, sides), Part(tetra, sides)], at), ball, tetra, at
+    shape = TriangleGeometry((tetra, np.array([(0, 1, 2), (0, 3, 1), (0, 2, 3), (1, 3, 2)])))
+    at = [place(0, 0, 0, scale=0.7), place(0.7, 0.2, 1.5, scale=0.7), place(-0.9, 0.1, -1.5, scale=0.7)]
+    places = [matrix(f"place {k}", one) for k, one in enumerate(at)]
+    nodes = [Node((ball, faces), to_world=places[0]), *(Node(shape, to_world=m) for m in places[1:])]
+    return Scene(nodes), [ball, tetra, *places]
 
 
-def views(count: int = 1) -> np.ndarray:
-    return np.stack([sc.camera(25 * k, 10, 5) for k in range(count)])[:, None]
-
-
-def world(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (V, 3) and faces by NumPy alone."""
-    at = placed((0, 0, 0), (0.7, 0.2, 1.5), (-0.9, 0.1, -1.5), scale=0.7)
-    points, faces, start = [], [], 0
-    for part, matrix in zip(scene.parts, at, strict=True):
-        own = list_values(part.position.data, int(part.faces.max()) + 1)[0]
-        points.append(own @ matrix[:3, :3].T + matrix[:3, 3])
-        faces.append(part.faces + start)
-        start += len(own)
-    return np.concatenate(points), np.concatenate(faces)
-
-
-def check_picture(run) -> None:
-    """Parts hide each other as one mesh does, whatever draws them; colours come from the part."""
-    scene, *_ = three()
-    view = matrices(views(2), "views")
-    drawn = hard_soft_ras(
-        scene.to_clip(view), scene.faces, size=SIZE, radius=4 / 32, face_count=scene.face_count, form="outer"
+def test_positions_are_differentiable_in_shapes_that_nodes_share_and_in_places():
+    nodes, leaves = tetrahedra()
+    drawn = scene_given(nodes)
+    parts = {n: g if isinstance(g, Variable) else g.leaf(n) for n, g in drawn.given.items()}
+    position = drawn.recipe.position(parts)
+    points = np.concatenate(
+        [
+            list_values(shape.data, count)[0] @ at.data[0, 0, 0, :3, :3].T + at.data[0, 0, 0, :3, 3]
+            for shape, count, at in zip(
+                (leaves[0], leaves[1], leaves[1]), (42, 4, 4), leaves[2:], strict=True
+            )
+        ]
     )
-    table = Variable(VEC3, (3, 1), data=np.eye(3)[None, None])
-    face = drawn.mesh.face
-    image, part, colour = run([drawn.silhouette, scene.part(face), scene.of_part(table, face)])
-    points, faces = world(scene)
-    number = np.repeat([0, 1, 2], [80, 4, 4])
-    for tile, matrix in enumerate(views(2)[:, 0]):
-        truth = oc.render(sc.to_clip(matrix, points), faces, SIZE, radius=4 / 32)
-        np.testing.assert_allclose(image[tile], truth.coverage, atol=1e-4)
-        expected = np.where(truth.face < 0, -1, number[truth.face])
-        assert tile or set(np.unique(expected)) == {-1, 0, 1, 2}
-        assert np.mean(part[tile] != expected) <= 0.005
-        np.testing.assert_allclose(colour[tile], np.eye(4, 3)[part[tile]])
-
-
-def test_parts_hide_each_other():
-    check_picture(evaluate)
-
-
-@pytest.mark.vk
-def test_parts_hide_each_other_on_devices(run):
-    check_picture(run)
-
-
-def test_positions_are_those_of_the_parts_and_differentiable_in_all():
-    scene, ball, tetra, at = three()
-    points, faces = world(scene)
-    position, found = evaluate([scene.position, scene.faces])
-    np.testing.assert_allclose(list_values(position, len(points))[0], points, atol=1e-12)
-    assert np.array_equal(list_values(found, len(faces))[0], faces)
-    assert scene.vertex_start == (0, 42, 46, 50) and scene.face_start == (0, 80, 84, 88)
-    view = matrices(views(2), "views")
-    assert check_gradient(scene.to_clip(view), [ball, tetra, at, view]) < 1e-6
+    np.testing.assert_allclose(list_values(evaluate([position])[0], 50)[0], points, atol=1e-12)
+    assert check_gradient(position, leaves) < 1e-6
 
 
 def slopes(run) -> list[np.ndarray]:
-    """The gradient of a loss of the picture by the ball, the tetrahedron and the matrices."""
-    scene, *leaves = three()
-    drawn = hard_soft_ras(
-        scene.to_clip(matrices(views(), "views")), scene.faces, size=SIZE, radius=4 / 32, face_count=88, form="outer"
-    )  # fmt: skip
+    nodes, leaves = tetrahedra()
+    picture = render(nodes, Camera.perspective(40, SIZE, (0, 1, 5), (0, 0, 0)), radius=4 / 32)
     ramp = Variable(FLOAT, SIZE, data=np.linspace(0, 1, SIZE[0] * SIZE[1]).reshape(1, SIZE[1], SIZE[0]))
-    return run(gradient(F.sum(F.square(drawn.silhouette - ramp)), leaves))
-
-
-def test_instances_add_their_gradients():
-    """As if each instance had vertices of its own, summed."""
-    scene, *_ = three()
-    found = slopes(evaluate)
-    points, faces = world(scene)
-    (_, slope), count = apart(points, faces), 42
-    at = placed((0, 0, 0), (0.7, 0.2, 1.5), (-0.9, 0.1, -1.5), scale=0.7)
-    np.testing.assert_allclose(found[0][0, 0], 0.7 * slope[:count], atol=1e-9)
-    np.testing.assert_allclose(found[1][0, 0], 0.7 * (slope[42:46] + slope[46:]), atol=1e-9)
-    assert np.abs(slope[42:46]).max() > 0.01 and np.abs(slope[46:]).max() > 0.01
-    for k, (first, last) in enumerate(zip(scene.vertex_start, scene.vertex_start[1:], strict=False)):
-        own = (points[first:last] - at[k, :3, 3]) / 0.7
-        expected = slope[first:last].T @ np.concatenate([own, np.ones((len(own), 1))], axis=1)
-        np.testing.assert_allclose(found[2][0, 0, k, :3], expected, atol=1e-9)
-
-
-def apart(points: np.ndarray, faces: np.ndarray) -> tuple[Variable, np.ndarray]:
-    """The gradient of the same loss by the positions in the world."""
-    single = leaf("points", points)
-    scene = join([Part(single, faces)])
-    drawn = hard_soft_ras(
-        scene.to_clip(matrices(views(), "views")), scene.faces, size=SIZE, radius=4 / 32, face_count=88, form="outer"
-    )  # fmt: skip
-    ramp = Variable(FLOAT, SIZE, data=np.linspace(0, 1, SIZE[0] * SIZE[1]).reshape(1, SIZE[1], SIZE[0]))
-    (slope,) = evaluate(gradient(F.sum(F.square(drawn.silhouette - ramp)), [single]))
-    return single, slope[0, 0]
+    return run(gradient(F.sum(F.square(picture.mask - ramp)), leaves))
 
 
 @pytest.mark.vk
-def test_gradients_by_parts_and_matrices_on_devices(run):
+def test_gradients_by_shapes_and_places_on_devices(run):
     for found, expected in zip(slopes(run), slopes(evaluate), strict=True):
+        assert np.abs(expected).max() > 0.01
         assert np.linalg.norm(found - expected) <= 2e-3 * np.linalg.norm(expected)
 
 
-def test_attributes_are_joined_and_positions_that_are_no_numbers_spoil_nothing():
-    scene, ball, tetra, at = three()
-    joined = scene.attribute([ball, tetra, tetra])
-    np.testing.assert_allclose(evaluate([joined])[0][0, 0, 46:], tetra.data[0, 0])
-    broken = np.array(ball.data)
+def test_a_vertex_that_is_no_number_spoils_nothing_else():
+    nodes, leaves = tetrahedra()
+    broken = np.array(leaves[0].data)
     broken[0, 0, 7] = np.nan
-    drawn = hard_soft_ras(
-        scene.to_clip(matrices(views(), "views")), scene.faces, size=SIZE, radius=4 / 32, face_count=88, form="face"
-    )  # fmt: skip
-    found = evaluate(
-        [drawn.silhouette, *gradient(F.sum(drawn.silhouette), [ball, tetra, at])], {ball: broken}
-    )
+    mask = render(nodes, CAMERA, radius=4 / 32).mask
+    found = evaluate([mask, *gradient(F.sum(mask), leaves)], {leaves[0]: broken})
     assert all(np.isfinite(x).all() and x.any() for x in found)
 
 
+def test_every_form_shades_every_node_and_colours_have_gradients():
+    """As one mesh of all faces, whose one colour has the sum of the gradients."""
+    red = [Variable(VEC3, (1, 1), name=name, data=[[[[0.5, 0.2, 0.1]]]]) for name in "abc"]
+    cube, ball = primitives.cube(), moved(BALL, PLACES[1])
+    shown = [Node(cube, {"emission": red[0]}), Node(BALL, {"emission": red[1]}, PLACES[1])]
+    both = Mesh(
+        np.concatenate([cube.positions, ball.positions]),
+        np.concatenate([cube.faces, ball.faces + len(cube.positions)]),
+    )
+    arguments = {"cameras": CAMERA, "light": PointLight((0, 3, 4), 0.0)}
+    for form in ("hard", "outer", "contour", "face", "antialias"):
+        apart = render(Scene(shown), form=form, **arguments)
+        joined = render(both, material={"emission": red[2]}, form=form, **arguments)
+        images = evaluate([apart.colour, joined.colour])
+        np.testing.assert_allclose(*images, atol=1e-9, err_msg=form)
+        a, b = evaluate(gradient(F.sum(F.sum_components(apart.colour)), red[:2]))
+        (whole,) = evaluate(gradient(F.sum(F.sum_components(joined.colour)), red[2:]))
+        assert a.min() > 10 and b.min() > 10, form
+        np.testing.assert_allclose(a + b, whole, rtol=1e-9, err_msg=form)
+
+
+@pytest.mark.vk
+def test_nodes_throw_shadows_on_each_other():
+    floor = Node(PAINTED, {"roughness": 1.0})
+    above = Node(primitives.cube(), to_world=place(0, 1.2, 0, scale=0.5))
+    lit = render(Scene([floor, above]), CAMERA, light=DirectionalLight((0, 1, 0.01)))
+    dark = render(Scene([floor, above]), CAMERA, light=DirectionalLight((0, 1, 0.01), shadow=Shadow(128)))
+    floor_seen = lit.node == 0
+    share = dark.colour.sum(-1)[floor_seen] / lit.colour.sum(-1)[floor_seen]
+    assert (share < 0.1).sum() > 10 and (share > 0.9).sum() > 100
+
+
+def test_instances_of_arrays_share_an_engine_whatever_their_places():
+    from dressi.render.drawing.pixels import _engines, close_engines
+
+    close_engines()
+    for x in (-1.0, 0.5, 1.0):
+        render(Scene([Node(BALL), Node(BALL, to_world=place(x, 0, 0))]), CAMERA).colour  # noqa: B018
+    assert len(_engines) == 1
+
+
 def test_what_does_not_fit_is_named():
-    ball, tetra = leaf("ball", np.zeros((4, 3))), np.array([(0, 1, 2)])
-    with pytest.raises(InputError, match="at least one part"):
-        join([])
-    with pytest.raises(InputError, match="part 1 use vertices 0 to 4 of 4"):
-        join([Part(ball, tetra), Part(ball, np.array([(0, 1, 4)]))])
-    with pytest.raises(InputError, match="2 parts need a MAT4 list"):
-        join([Part(ball, tetra)] * 2, matrices(placed((0, 0, 0))))
-    with pytest.raises(InputError, match="part 0 are a VEC3 list"):
-        join([Part(Variable(FLOAT, (4, 1)), tetra)])
-    with pytest.raises(InputError, match="attribute each"):
-        join([Part(ball, tetra)]).attribute([])
+    with pytest.raises(InputError, match="at least one node"):
+        Scene([])
+    with pytest.raises(InputError, match=r"node 1 of a scene is a Node, not Mesh"):
+        Scene([Node(BALL), BALL])
+    with pytest.raises(InputError, match=r"node 'wheel': to_world is a matrix \(4, 4\)"):
+        Node(BALL, to_world=np.eye(3), name="wheel")
+    with pytest.raises(InputError, match="node 'wheel': to_world has values that are NaN"):
+        Node(BALL, to_world=np.eye(4) * np.nan, name="wheel")
+    with pytest.raises(InputError, match=r"node 'wheel': .*roughnes"):
+        render(Scene([Node(BALL, {"roughnes": 1.0}, name="wheel"), Node(BALL)]))
+    with pytest.raises(InputError, match="colours of a scene belong to its nodes"):
+        render(Scene([Node(BALL)]), colours=BALL.positions)
+    with pytest.raises(InputError, match="no node 'whel'; did you mean 'wheel'"):
+        Scene([Node(BALL, name="wheel")])["whel"]
+    with pytest.raises(InputError, match="node 'bad': faces: face 0 is"):
+        render(Scene([Node(BALL), Node((BALL.positions, np.array([[0, 1, 99]])), name="bad")]))

@@ -17,7 +17,7 @@ from ...cameras.units import matrices_leaf, unit_matrices
 from ...drawing.inputs import shape_given
 from ...drawing.make import leaves
 from ...drawing.material import material_given, tangents_given, wrap_of
-from ...drawing.point import Geometry, SurfacePoint
+from ...drawing.point import Look, SurfacePoint, View
 from ...engine import Engine, MakeEngine
 from ...forms.antialias import ANTIALIAS
 from ...forms.hard import HARD
@@ -109,7 +109,7 @@ class MaterialFit:
         unit = mesh.moved((mesh.positions - center) / radius)
         if not moves:
             unit.normals, unit.normal_faces = mesh.normals, mesh.normal_faces
-        shape = shape_given(unit, {})
+        shape = shape_given(unit)
         texture = {name: x for name, x in self.maps.given.items() if name == "texture"}
         others = {name: x for name, x in self.maps.given.items() if name not in texture}
         given = shape.given | texture | material_given(mesh, others)
@@ -122,13 +122,9 @@ class MaterialFit:
         drawn = draw_form(
             ANTIALIAS if moves else HARD, clip, parts["faces"], (width, height), len(mesh.faces)
         )
-        geometry = Geometry(
-            parts["position"],
-            clip,
-            matrices,
-            parts["faces"],
+        look = Look(
+            View(parts["position"], clip, matrices, parts["faces"], len(mesh.faces)),
             parts,
-            len(mesh.faces),
             True,
             (self.light.light,),
             "trilinear",
@@ -136,7 +132,7 @@ class MaterialFit:
             # A vertex moves for what its texels show, not to blur them.
             level_moves=False,
         )
-        lit = SurfacePoint(geometry, drawn.surfaces[0]).lit()
+        lit = SurfacePoint(look, drawn.surfaces[0]).lit()
         start = np.zeros(count) if exposures is None else np.log2(exposures)
         stops = Variable(FLOAT, (1, 1), count, name="exposure", data=start.reshape(count, 1, 1))
         paces: dict[Variable, Any] = {}

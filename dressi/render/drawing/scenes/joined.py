@@ -1,0 +1,159 @@
+"""The lists of all nodes joined, and how each run of faces is shaded.
+
+A scene of one node is drawn by the lists of its geometry as they are. Of several nodes the positions become one list:
+arrays are placed in the world here, Variables by the graph, by one table of matrices. Faces are ordered by look, opaque ones
+first, so that a look is a run of faces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....ad.graph import Variable
+from ....ad.types import INT, IVEC3, MAT4, VEC3, list_image, list_size
+from ...scene.scene import Scene
+from ..inputs import Given, Values, per_view
+from .node import DrawnNode, node_drawn
+from .recipe import LookRecipe, SceneRecipe, Source
+
+
+class DrawnScene(NamedTuple):
+    """A scene as images."""
+
+    given: dict[str, Given]
+    recipe: SceneRecipe
+    framed: np.ndarray | None
+    """(N, V, 3): the vertices that a view without cameras frames, if they are known: before the scene is moved as a whole."""
+    vertices: np.ndarray | None
+    """(N, V, 3): those in the world that faces use, if all of them are arrays."""
+    name: str
+    moving: frozenset[str]
+    """Names of the images that silhouettes depend on."""
+
+
+def scene_given(scene: Scene, to_world: Any = None) -> DrawnScene:
+    """A scene that is moved as a whole. Raises InputError with the name of the node."""
+    whole = None if to_world is None else per_view("to_world", MAT4, to_world)
+    drawn = [node_drawn(node, whole, len(scene)) for node in scene]
+    return _single(drawn[0]) if len(drawn) == 1 else _several(drawn)
+
+
+def _vertices(drawn: Sequence[DrawnNode], places: Sequence[Given | None], leaves: bool) -> np.ndarray | None:
+    """(N, V, 3): all vertices at these places, if nothing of them is a Variable; with ``leaves``, unless its data is not known."""
+    found = []
+    for one, place in zip(drawn, places, strict=True):
+        for given in (one.shape.given["position"], place):
+            if isinstance(given, Variable) and not (leaves and given.data is not None):
+                return None
+        rows = one.rows
+        if place is not None:
+            matrix = place.data if isinstance(place, Variable) else place.array
+            assert matrix is not None
+            matrix = matrix[:, 0, 0]
+            rows = rows @ matrix[:, :3, :3].swapaxes(1, 2) + matrix[:, None, :3, 3]
+        found.append(rows)
+    most = max(map(len, found))
+    if {len(rows) for rows in found} - {1, most}:
+        return None
+    return np.concatenate([np.broadcast_to(rows, (most, *rows.shape[1:])) for rows in found], axis=1)
+
+
+def _places(drawn: Sequence[DrawnNode], used: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """``framed`` and ``vertices`` of a ``DrawnScene``."""
+    vertices = _vertices(drawn, [one.to_world for one in drawn], leaves=False)
+    framed = _vertices(drawn, [one.own_place for one in drawn], leaves=True)
+    return framed, None if vertices is None else vertices[:, used]
+
+
+def _single(drawn: DrawnNode) -> DrawnScene:
+    shape, given = drawn.shape, dict(drawn.shape.given) | drawn.parts
+    by = None
+    if drawn.to_world is not None:
+        given["to_world"] = drawn.to_world
+        by = "to_world" if given.keys() & {"normals", "tangents"} else None
+    transparent = drawn.is_transparent
+    look = LookRecipe("", (0,), None, drawn.wrap, transparent, by)
+    recipe = SceneRecipe((look,), shape.face_count, 0 if transparent else shape.face_count)
+    places = _places([drawn], np.unique(shape.faces))
+    return DrawnScene(given, recipe, *places, shape.name, frozenset(("position", "to_world")))
+
+
+def _several(drawn: Sequence[DrawnNode]) -> DrawnScene:
+    nodes = drawn
+    drawn = [one.in_world() if one.is_placed else one for one in drawn]
+    looks = sorted(range(len(drawn)), key=lambda k: drawn[k].is_transparent)
+    counts = np.array([one.shape.vertex_count for one in drawn])
+    starts = np.cumsum([0, *counts])
+    given, sources = _sources(drawn, starts)
+    moved = tuple((k, f"node {k} to_world") for k, one in enumerate(drawn) if one.to_world is not None)
+    if moved:
+        fixed = [np.zeros((4, 4)) if one.to_world is not None else np.eye(4) for one in drawn]
+        given["matrices"] = Values(MAT4, list_image(np.array(fixed)))
+        given["node_numbers"] = _numbers(np.arange(len(drawn)))
+        given["vertex_node"] = _numbers(np.repeat(np.arange(len(drawn)), counts), -1)
+        given |= {name: m for k, name in moved if (m := drawn[k].to_world) is not None}
+    faces = {k: drawn[k].shape.faces + starts[k] for k in looks}
+    recipes, last = [], 0
+    for number, k in enumerate(looks):
+        prefix, first, last = f"look {number} ", last, last + len(faces[k])
+        parts = drawn[k].numbered | {"faces": Values(IVEC3, list_image(faces[k]))}
+        given |= {prefix + name: value for name, value in parts.items()}
+        by = f"node {k} to_world" if drawn[k].to_world is not None else None
+        transparent = drawn[k].is_transparent
+        recipes.append(LookRecipe(prefix, (k,), (first, last), drawn[k].wrap, transparent, by))
+    joined = np.concatenate([faces[k] for k in looks])
+    lengths = [len(faces[k]) for k in looks]
+    given["faces"] = Values(IVEC3, list_image(joined))
+    given["face_node"] = _numbers(np.repeat(looks, lengths))
+    given["face_number"] = _numbers(np.concatenate([np.arange(n) for n in lengths]))
+    given["node_material"] = _numbers(_materials(drawn))
+    opaque = max((r.run[1] for r in recipes if not r.transparent and r.run is not None), default=0)
+    recipe = SceneRecipe(tuple(recipes), len(joined), opaque, sources, moved, len(drawn))
+    moving = frozenset(source.positions for source in sources) | {name for _, name in moved}
+    return DrawnScene(given, recipe, *_places(nodes, np.unique(joined)), "scene", moving)
+
+
+def _sources(drawn: Sequence[DrawnNode], starts: np.ndarray) -> tuple[dict[str, Given], tuple[Source, ...]]:
+    """The lists of positions: one of all arrays, and each Variable once."""
+    given: dict[str, Given] = {}
+    owners: dict[Any, list[int]] = {}
+    for k, one in enumerate(drawn):
+        position = one.shape.given["position"]
+        one_tile = isinstance(position, Values) and len(position.array) == 1
+        owners.setdefault(None if one_tile else id(position), []).append(k)
+    sources, total = [], int(starts[-1])
+    for key, nodes in owners.items():
+        source = Source("position", "position rows") if key is None else Source(
+            f"node {nodes[0]} position", f"node {nodes[0]} rows"
+        )  # fmt: skip
+        if key is None:
+            table = np.concatenate([drawn[k].rows[0] for k in nodes])
+            given[source.positions] = Values(VEC3, list_image(table))
+        else:
+            given[source.positions] = drawn[nodes[0]].shape.given["position"]
+        rows, row = np.full(total, -1), 0
+        for k in nodes:
+            count = drawn[k].shape.vertex_count
+            rows[starts[k] : starts[k + 1]] = np.arange(count) + row
+            row += count if key is None else 0
+        if key is not None or len(nodes) < len(drawn):
+            given[source.rows] = _numbers(rows, -1)
+        sources.append(source)
+    return given, tuple(sources)
+
+
+def _numbers(values: Any, padding: int = 0) -> Values:
+    """A list of whole numbers; ``padding`` fills its last row."""
+    values = np.asarray(values)
+    width, height = list_size(len(values))
+    found = np.full(width * height, padding)
+    found[: len(values)] = values
+    return Values(INT, found.reshape(1, height, width))
+
+
+def _materials(drawn: Sequence[DrawnNode]) -> list[int]:
+    numbers: dict[Any, int] = {}
+    return [numbers.setdefault(one.material, len(numbers)) for one in drawn]

@@ -1,0 +1,127 @@
+"""One node as images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ....ad.graph import Variable
+from ....ad.types import IVEC3, MAT4, VEC3, list_image
+from ....errors import InputError
+from ...scene.scene import Node
+from ..inputs import LISTS, Given, Shape, Values, per_view, shape_given
+from ..material import material_given, tangents_given, wrap_of
+from .placing import turned_rows
+
+INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
+"""The lists that belong to corners of faces, and the names of the faces that number them."""
+WAYS = ("normals", "tangents")
+"""The lists that turn with a node."""
+
+
+@dataclass(eq=False)
+class DrawnNode:
+    """A node as images, by name."""
+
+    node: Node
+    shape: Shape
+    parts: dict[str, Given]
+    """Without position and faces."""
+    own_place: Given | None
+    """The matrix of the node."""
+    to_world: Given | None
+    """That and the motion of the scene as a whole."""
+    wrap: str
+    material: tuple[Any, ...]
+    """Equal for nodes of one material."""
+
+    @classmethod
+    def of(cls, node: Node, to_world: Any) -> DrawnNode:
+        mesh, material = node.geometry.mesh, node.material
+        if material is not None and not isinstance(material, Mapping):
+            if mesh is None:
+                raise InputError(
+                    f"node '{node.name}': a Material belongs to a Mesh; of a pair (positions, faces) give parts by name"
+                )
+            mesh, material = replace(mesh, material=material), None
+        shape = shape_given(node.geometry)
+        parts = {name: g for name, g in shape.given.items() if name not in ("position", "faces")}
+        parts |= material_given(mesh, material)
+        parts |= tangents_given(mesh, parts, node.geometry.moves)
+        matrix = None if node.to_world is None else per_view("to_world", MAT4, node.to_world)
+        surface = () if mesh is None else (id(mesh.material), id(mesh.texture), mesh.color)
+        own = (*surface, id(node.material))
+        return cls(node, shape, parts, matrix, _product(to_world, matrix), wrap_of(mesh), own)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether all of its lists are arrays that can be placed in the world here."""
+        fixed = (self.shape.given["position"], self.to_world)
+        ways = () if self.to_world is None else tuple(self.parts.get(name) for name in WAYS)
+        return not any(
+            isinstance(one, Variable) or (one is not None and len(one.array) > 1) for one in (*fixed, *ways)
+        )
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(N, V, 3): of the positions, without padding; they are arrays."""
+        position = self.shape.given["position"]
+        found = position.data if isinstance(position, Variable) else position.array
+        assert found is not None
+        return found.reshape(len(found), -1, 3)[:, : self.shape.vertex_count]
+
+    def in_world(self) -> DrawnNode:
+        """Its lists carried into the world; a mirror turns its faces."""
+        if self.to_world is None:
+            return self
+        assert isinstance(self.to_world, Values)
+        matrix = self.to_world.array[0, 0, 0]
+        rows = self.rows @ matrix[:3, :3].T + matrix[:3, 3]
+        given = self.shape.given | {"position": Values(VEC3, list_image(rows[0]))}
+        mirror = np.linalg.det(matrix[:3, :3]) < 0
+        parts, faces = dict(self.parts), self.shape.faces
+        for table, index in INDEX.items():
+            values, numbers = parts.get(table), parts.get(index)
+            if table in WAYS and isinstance(values, Values):
+                parts[table] = turned_rows(table, values, matrix)
+            if mirror and isinstance(numbers, Values):
+                parts[index] = Values(IVEC3, numbers.array[..., ::-1])
+        shape = replace(self.shape, given=given, faces=faces[:, ::-1] if mirror else faces)
+        return DrawnNode(self.node, shape, parts, None, None, self.wrap, self.material)
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether what lies behind the material is seen through it."""
+        return False
+
+    @property
+    def numbered(self) -> dict[str, Given]:
+        """Its parts; those that are numbered by its vertices get faces of their own."""
+        own = Values(IVEC3, list_image(self.shape.faces))
+        named = {
+            index: own for table, index in INDEX.items() if table in self.parts and index not in self.parts
+        }
+        return self.parts | named
+
+
+def node_drawn(node: Node, to_world: Given | None, count: int) -> DrawnNode:
+    """A node of a scene of so many, that is moved as a whole. Raises InputError with its name."""
+    try:
+        return DrawnNode.of(node, to_world)
+    except InputError as error:
+        if count == 1 or f"'{node.name}'" in str(error):
+            raise
+        raise InputError(f"node '{node.name}': {error}") from None
+
+
+def _product(whole: Given | None, own: Given | None) -> Given | None:
+    if whole is None or own is None:
+        return own if whole is None else whole
+    if isinstance(whole, Values) and isinstance(own, Values):
+        return Values(MAT4, whole.array @ own.array)
+    a, b = (m if isinstance(m, Variable) else m.leaf("to_world") for m in (whole, own))
+    return a @ b

@@ -1,0 +1,129 @@
+"""Shapes of nodes: what gives positions, faces, and the attributes that belong to them.
+
+A new kind of shape is one class here or in a file beside: it says its lists (``Geometry.lists``), as arrays or as
+Variables that it computes. Whatever is drawn, lit, picked or differentiated reads these lists alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from ...ad.graph import Variable
+from ...errors import InputError
+from ..mesh import Mesh
+
+
+class Geometry(ABC):
+    """Base of the shapes of nodes. One object in several nodes is drawn several times: its leaves are shared, and gradients by
+    them are sums over the nodes."""
+
+    name: str = "mesh"
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The mesh that carries the material, the UVs and the texture; None where there is none."""
+        return None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the positions are others than those of the mesh, so that its normals and tangents do not fit."""
+        return False
+
+    @property
+    def vertex_count(self) -> int | None:
+        """How many vertices there are; None where the positions alone say it."""
+        return None
+
+    @abstractmethod
+    def lists(self) -> dict[str, Any]:
+        """By name, in coordinates of its own: ``positions`` (V, 3), (N, V, 3) or a VEC3 list, and ``faces`` (F, 3); where
+        there are some, ``uvs`` with ``uv_faces``, ``colours`` with ``colour_faces``, ``normals`` with ``normal_faces``,
+        ``texture``, and ``colour`` (3,). Lists without faces of their own have one row a vertex. Missing ones may be None."""
+
+
+class TriangleGeometry(Geometry):
+    """The triangles of a mesh, with lists instead of its own.
+
+    mesh: a ``Mesh``, or a pair (positions, faces).  positions: (V, 3), (N, V, 3) or a VEC3 list.  colours: linear, (V, 3)
+    or a VEC3 list.  uvs: (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  texture: linear,
+    (H, W, 3) or a VEC3 image.  Differentiable in each Variable. Raises InputError.
+
+    >>> TriangleGeometry(primitives.cube()).lists()["faces"].shape
+    (12, 3)
+    """
+
+    def __init__(
+        self,
+        mesh: Any,
+        *,
+        positions: Any = None,
+        colours: Any = None,
+        uvs: Any = None,
+        uv_faces: Any = None,
+        texture: Any = None,
+    ):
+        self._given = {
+            "positions": positions,
+            "colours": colours,
+            "uvs": uvs,
+            "uv_faces": uv_faces,
+            "texture": texture,
+        }
+        self._given = {name: value for name, value in self._given.items() if value is not None}
+        self._pair = None
+        if isinstance(mesh, Mesh):
+            self._mesh, self.name, self._own_positions = mesh, mesh.name, mesh.positions
+        elif isinstance(mesh, tuple) and len(mesh) == 2 and not isinstance(mesh[1], Mesh):
+            self._mesh, self._pair, self.name = None, (mesh[0], np.asarray(mesh[1])), "mesh"
+            self._own_positions = mesh[0]
+        else:
+            raise InputError(
+                f"render takes a Mesh, a Scene or a pair (positions, faces), not {type(mesh).__name__};"
+                " load files with load_mesh or load_scene"
+            )
+
+    @property
+    def mesh(self) -> Mesh | None:
+        return self._mesh
+
+    @property
+    def moves(self) -> bool:
+        return "positions" in self._given
+
+    @property
+    def vertex_count(self) -> int | None:
+        return count_of(self._own_positions)
+
+    def lists(self) -> dict[str, Any]:
+        if self._pair is not None:
+            return {"positions": self._pair[0], "faces": self._pair[1]} | self._given
+        assert self._mesh is not None
+        return mesh_lists(self._mesh, self._given)
+
+
+def mesh_lists(mesh: Mesh, given: dict[str, Any]) -> dict[str, Any]:
+    """The lists of a mesh, with those given instead: UVs bring their texture, and new positions have no normals."""
+    mesh.validate()
+    found: dict[str, Any] = {"positions": mesh.positions, "faces": mesh.faces, "colour": mesh.color}
+    if mesh.uvs is not None and "uvs" not in given:
+        found |= {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture}
+    if mesh.colors is not None and "colours" not in given:
+        found |= {"colours": mesh.colors, "colour_faces": mesh.color_faces}
+    if mesh.normals is not None and "positions" not in given:
+        found |= {"normals": mesh.normals, "normal_faces": mesh.normal_faces}
+    return found | given
+
+
+def geometry_of(value: Any) -> Geometry:
+    """A geometry as it is; that of a mesh or of a pair (positions, faces). Raises InputError."""
+    return value if isinstance(value, Geometry) else TriangleGeometry(value)
+
+
+def count_of(positions: Any) -> int | None:
+    """How many rows a list of positions has; None for a Variable, whose image says only how many fit."""
+    if isinstance(positions, Variable):
+        return None
+    return np.shape(positions)[-2] if np.ndim(positions) > 1 else 0

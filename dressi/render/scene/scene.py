@@ -1,0 +1,169 @@
+"""Nodes and scenes.
+
+body = Node(load_mesh("body.glb"), name="body")
+wheel = load_mesh("wheel.glb")
+scene = Scene([body, Node(wheel, to_world=left), Node(wheel, to_world=right)])
+picture = render(scene, camera, light=sun)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ad.graph import Variable
+from ...ad.types import MAT4
+from ...errors import InputError, did_you_mean
+from ..cameras import Camera
+from ..mesh import Material
+from ..shading.lights import LightSource
+from .geometry import Geometry, geometry_of
+
+LARGEST_SCENE = 65_536
+"""Nodes of a scene."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A shape with a material at a place. Raises InputError.
+
+    geometry: a ``Mesh`` with its own texture, colours and material, a pair (positions, faces), or a ``Geometry``:
+    ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``. Nodes that share one object are instances: Variables in it are
+    shared, and gradients by them are sums.
+    material: a ``Material`` instead of the mesh's, or parts that replace those of the mesh, as ``render`` takes them: values,
+    maps or Variables by name.
+    to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N tiles; None for the
+    world itself. Differentiable. Where a Variable mirrors, normals point inward, and ``cull`` takes the front for the back.
+    name: in messages, files and ``Scene.replace``; by default that of the geometry.
+
+    >>> Node(primitives.cube(), {"metallic": 1.0}, name="box").name
+    'box'
+    """
+
+    geometry: Geometry
+    material: Material | Mapping[str, Any] | None
+    to_world: np.ndarray | Variable | None
+    name: str
+
+    def __init__(
+        self,
+        geometry: Any,
+        material: Material | Mapping[str, Any] | None = None,
+        to_world: Any = None,
+        name: str | None = None,
+    ):
+        shape = geometry_of(geometry)
+        name = shape.name if name is None else name
+        if not isinstance(name, str):
+            raise InputError(f"the name of a node is a text, not {name!r}")
+        if material is not None and not isinstance(material, (Material, Mapping)):
+            raise InputError(
+                f"node '{name}': material is a Material or parts of one by name, not {type(material).__name__}"
+            )
+        for field, value in (
+            ("geometry", shape),
+            ("material", material),
+            ("to_world", _matrix(name, to_world)),
+            ("name", name),
+        ):
+            object.__setattr__(self, field, value)
+
+
+def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
+    if value is None:
+        return None
+    if isinstance(value, Variable):
+        if value.vtype is not MAT4 or value.size != (1, 1):
+            raise InputError(
+                f"node '{name}': to_world is a MAT4 1x1 Variable, not {value} (made at {value.where})"
+            )
+        return value
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.ndim not in (2, 3) or array.shape[-2:] != (4, 4) or not len(array):
+        raise InputError(
+            f"node '{name}': to_world is a matrix (4, 4) or (N, 4, 4), not of shape {np.shape(value)}"
+        )
+    if not np.isfinite(array).all():
+        raise InputError(f"node '{name}': to_world has values that are NaN or infinite; repair it")
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is drawn together: nodes, which hide each other and shade each other. Raises InputError.
+
+    nodes: one or more ``Node``.  cameras, lights: those of the file that ``load_scene`` read, by name and as a list; ``render``
+    takes them only when they are given to it.
+
+    >>> scene = Scene([Node(primitives.cube(), name="left"), Node(primitives.cube(), to_world=np.diag([2, 2, 2, 1.0]))])
+    >>> [node.name for node in scene]
+    ['left', 'cube']
+    """
+
+    nodes: tuple[Node, ...]
+    cameras: Mapping[str, Camera] = dataclasses.field(default_factory=dict)
+    lights: Sequence[LightSource] = ()
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        cameras: Mapping[str, Camera] | None = None,
+        lights: Sequence[LightSource] = (),
+    ):
+        nodes = tuple(nodes)
+        for k, node in enumerate(nodes):
+            if not isinstance(node, Node):
+                raise InputError(
+                    f"node {k} of a scene is a Node, not {type(node).__name__}; write Node(mesh, material, to_world)"
+                )
+        if not nodes:
+            raise InputError("a scene needs at least one node")
+        if len(nodes) > LARGEST_SCENE:
+            raise InputError(f"a scene has at most {LARGEST_SCENE:,} nodes, not {len(nodes):,}; join meshes")
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "cameras", dict(cameras or {}))
+        object.__setattr__(self, "lights", tuple(lights))
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __getitem__(self, name: str | int) -> Node:
+        return self.nodes[self.number(name)]
+
+    def number(self, name: str | int) -> int:
+        """The number of the node of that name, the first of several. Raises InputError."""
+        if isinstance(name, str):
+            names = [node.name for node in self.nodes]
+            if name not in names:
+                raise InputError(f"the scene has no node '{name}'{did_you_mean(name, names)}")
+            return names.index(name)
+        if not 0 <= name < len(self.nodes):
+            raise InputError(f"the scene has nodes 0 to {len(self.nodes) - 1}, not {name}")
+        return name
+
+    def replace(self, name: str | int, **changes: Any) -> Scene:
+        """The scene with another geometry, material, to_world or name of one node. Raises InputError.
+
+        >>> scene = Scene([Node(primitives.cube(), name="box")])
+        >>> scene.replace("box", material={"metallic": 1.0})["box"].material
+        {'metallic': 1.0}
+        """
+        at, fields = self.number(name), ("geometry", "material", "to_world", "name")
+        for change in changes:
+            if change not in fields:
+                raise InputError(
+                    f"a node has {', '.join(fields)}, not {change!r}{did_you_mean(change, fields)}"
+                )
+        node = self.nodes[at]
+        changed = Node(**{field: changes.get(field, getattr(node, field)) for field in fields})
+        return Scene((*self.nodes[:at], changed, *self.nodes[at + 1 :]), self.cameras, self.lights)
