@@ -20,7 +20,7 @@ from dressi import Device, DressiAD, F, Variable
 from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config
 from dressi.render.io import load_image, write_json
-from dressi.render.shading.brdf import Reflectance
+from dressi.render.shading.bsdf import Frame, GltfBsdf
 from dressi.render.shading.environment import Environment, shrunk_map
 from dressi.render.shading.sphere_filter import directions
 
@@ -135,9 +135,11 @@ class Lit:
         rows = np.ones((1, len(normals)))
         base = Variable.of(np.array([b for b, _ in MATERIALS.values()])[:, None] * rows[..., None], VEC3)
         metallic = Variable.of(np.array([m for _, m in MATERIALS.values()])[:, None] * rows, FLOAT)
-        surface = Reflectance.of(base, metallic, self.rough)
+        surface = GltfBsdf.of(base, metallic, self.rough)
         self.engine = DressiAD(device)
-        self.engine.set_output("light", light.reflected(surface, normal, F.constant(tuple(EYE))))
+        self.engine.set_output(
+            "light", surface.environment(Frame(normal, F.constant(tuple(EYE))), light).total
+        )
 
     def __call__(self, roughness: float) -> np.ndarray:
         """(materials, pixels, 3)."""

@@ -6,8 +6,11 @@
 pictures: from a mesh to arrays, or to differentiable images
     Picture, Pixels, SurfacePoint, render, render_turntable
 
-lights: on Lambert surfaces (Light), and on glTF materials
-    DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, studio
+lights: Lambert's (Light), and those that shade any surface
+    DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, SpotLight, studio
+
+surfaces: how light is reflected, by glTF materials and by classes of one's own
+    Bsdf, Frame, GltfBsdf, Material, MaterialKind, Parameter
 
 meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
@@ -106,7 +109,8 @@ from .forms.hard_soft_ras import hard_soft_ras
 from .forms.soft_target import outside_distance, soft_target
 from .io import load_mesh, save_mesh
 from .lists import list_data, list_leaf
-from .mesh import Mesh, primitives
+from .materials import MaterialKind, Parameter
+from .mesh import Material, Mesh, primitives
 from .objectives.large_steps import large_steps, spread
 from .objectives.losses import charbonnier, l1, l2
 from .objectives.metrics import chamfer, iou, psnr, ssim
@@ -121,10 +125,11 @@ from .objectives.regularizers import (
 )
 from .scene.geometry import TriangleGeometry
 from .scene.scene import Node, Scene
+from .shading.bsdf import Bsdf, Frame, GltfBsdf
 from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
-from .shading.lights import DirectionalLight, Light, PointLight
+from .shading.lights import DirectionalLight, Light, PointLight, SpotLight
 from .shading.monte_carlo.light import MonteCarloEnvironment
 from .shading.shadows.shadow_map import Shadow
 from .shading.studio import studio
@@ -135,21 +140,28 @@ from .surface.screen import barycentric, corners, covered, interpolate, rasteriz
 from .surface.texturing import texture_colour, texture_uv
 
 __all__ = [
+    "Bsdf",
     "Camera",
     "Cameras",
     "DirectionalLight",
     "Environment",
+    "Frame",
+    "GltfBsdf",
     "HarmonicsLight",
     "Light",
+    "Material",
+    "MaterialKind",
     "Mesh",
     "MonteCarloEnvironment",
     "Node",
+    "Parameter",
     "Picture",
     "Pixels",
     "PointLight",
     "Poses",
     "Scene",
     "Shadow",
+    "SpotLight",
     "SurfacePoint",
     "TriangleGeometry",
     "Views",

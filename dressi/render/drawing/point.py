@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import Size
 from ...errors import InputError
 from ..materials import GLTF
-from ..shading.brdf import Reflectance
+from ..shading.bsdf import Bsdf, GltfBsdf
 from ..shading.lights import Fragment, LightSource
 from ..shading.normal_map import mapped_normal, vertex_tangents
 from ..shading.shadows.shadow_map import Occluders
@@ -223,11 +222,11 @@ class SurfacePoint:
         return mapped_normal(self.map(name), self.normal, self.tangent, factor) * self.facing
 
     @cached_property
-    def reflectance(self) -> Reflectance:
-        """The material at the point: its maps times its factors; a rough dielectric by default."""
-        names = {one.name for one in fields(Reflectance)}
-        values: dict[str, Any] = {row.name: row.at(self) for row in GLTF.parameters if row.name in names}
-        return Reflectance(**values)
+    def bsdf(self) -> Bsdf:
+        """The material at the point: the maps times the factors of its table; a rough dielectric by default."""
+        names = {one.name for one in fields(GltfBsdf)}
+        values = {row.name: row.at(self) for row in GLTF.parameters if row.name in names}
+        return GltfBsdf(**{name: x for name, x in values.items() if x is not None})
 
     def attribute(self, table: Variable, faces: Variable | None = None) -> Variable:
         """A list (FLOAT or vectors, one entry a vertex), interpolated; differentiable in it and the positions.
@@ -241,11 +240,10 @@ class SurfacePoint:
         lit."""
         if not self.look.lights:
             return self.albedo
-        surface = self.reflectance
-        view = self.look.view
+        surface, view = self.bsdf, self.look.view
         occluders = Occluders(view.position, view.faces, view.face_count)
         fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface, occluders)
-        total = surface.emission
+        total = surface.emitted()
         for light in self.look.lights:
             part = light.reflected(fragment)
             total = part if total is None else total + part

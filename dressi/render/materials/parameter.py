@@ -73,7 +73,7 @@ class Parameter:
     map: the image, if it may have one; with ``column`` it is one of the columns.  needs: the parameter that has to be there
     for this one to have an effect.  mtl, mtl_map: the keys of the factor and of the image in an MTL file.
 
-    >>> Parameter("ior", default=1.5, most=math.inf).parts(1.5, None)
+    >>> Parameter("ior", default=1.5, most=9.0).parts(1.5, None)
     {}
     """
 

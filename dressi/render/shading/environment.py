@@ -15,12 +15,10 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.ops.texture.levels import sample_levels
 from ...ad.types import FLOAT, MAT3, VEC3
 from ...errors import InputError
-from .brdf import DIELECTRIC, Reflectance
+from .bsdf.albedo import diffuse_albedo
 from .lights import Fragment, LightSource
-from .prefilter import filtered_levels, irradiance, level_places
-from .sheen import LEAST_ROUGHNESS as LEAST_SHEEN_ROUGHNESS
-from .sheen import sheen_albedo, sheen_cover, strongest
-from .split_sum import LOBES, compensation, diffuse_albedo, equirectangular
+from .prefilter import blurred_level, filtered_levels, irradiance, level_places
+from .split_sum import LOBES, compensation, equirectangular
 from .split_sum import lobes as lobes_of
 
 LEAST_WIDTH, WIDEST = 16, 512
@@ -63,7 +61,8 @@ class Environment(LightSource):
         return replace(self, map=image if own else np.asarray(image.data)[0], rotation=matrix)
 
     def reflected(self, at: Fragment) -> Variable:
-        return self.prefiltered(self.lobes).reflected(at.surface, at.normal, at.to_eye)
+        found = at.surface.environment(at.frame, self.prefiltered(self.lobes))
+        return at.surface.occluded(found.total)
 
     def prefiltered(self, lobes: int = 3, compensate: bool = False) -> PrefilteredEnvironment:
         """The light ready to be reflected. With a map that does not change, an engine computes this once.
@@ -118,19 +117,22 @@ class PrefilteredEnvironment:
         light = F.sample(self.gathered, self._uv(normal), "bilinear", "sphere") * self.intensity
         return light if to_eye is None else light * diffuse_albedo(normal, to_eye)
 
-    def specular(self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable) -> Variable:
-        """The light that a surface reflects by GGX. f0: VEC3, reflection at normal incidence.  roughness: FLOAT in [0, 1]."""
-        light, scale, bias = self._specular(normal, to_eye, f0, roughness)
+    def specular(
+        self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable, f90: Like = 1.0
+    ) -> Variable:
+        """The light that a surface reflects by GGX. f0, f90: FLOAT or VEC3, reflection at normal and at grazing incidence.
+        roughness: FLOAT in [0, 1]."""
+        light, scale, bias = self.microfacets(normal, to_eye, f0, roughness, f90)
         return light * compensation(f0, scale + bias) if self.compensate else light
 
-    def _specular(
-        self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable
+    def microfacets(
+        self, normal: Variable, to_eye: Variable, f0: Variable, roughness: Variable, f90: Like = 1.0
     ) -> tuple[Variable, Variable, Variable]:
-        """The light, and the share of even light that is reflected: FLOAT by f0 and FLOAT by f90."""
+        """The light that is reflected once, and the share of even light: FLOAT by f0 and FLOAT by f90."""
         places, total, scale, bias = level_places(self.image.size), None, None, None
         for lobe in lobes_of(normal, to_eye, roughness, self.lobes):
             light = sample_levels(self.levels, places, self._uv(lobe.direction), lobe.level, "sphere")
-            light = light * (f0 * lobe.scale + lobe.bias)
+            light = light * (f0 * lobe.scale + f90 * lobe.bias)
             total = light if total is None else total + light
             scale = lobe.scale if scale is None else scale + lobe.scale
             bias = lobe.bias if bias is None else bias + lobe.bias
@@ -138,25 +140,11 @@ class PrefilteredEnvironment:
         # Weights of single lobes may be negative, and so may the light of a dark direction beside a bright one.
         return F.maximum(total, 0.0) * self.intensity, scale, bias
 
-    def reflected(self, surface: Reflectance, normal: Variable, to_eye: Variable) -> Variable:
-        """The light that a glTF material reflects, under sheen and clearcoat. Occlusion darkens it.
-
-        What is below a layer is darkened as for even light. Sheen reflects what the surface
-        gathers from all sides, for its lobe is wide.
-        """
-        light = surface.diffuse * self.diffuse(normal, to_eye)
-        light = light + self.specular(normal, to_eye, surface.f0, surface.roughness)
-        if surface.sheen is not None:
-            rough = F.constant(0.0) if surface.sheen_roughness is None else surface.sheen_roughness
-            rough, n_v = F.maximum(rough, LEAST_SHEEN_ROUGHNESS), F.dot(normal, to_eye)
-            light = light * (1.0 - strongest(surface.sheen) * sheen_cover(n_v, rough))
-            light = light + surface.sheen * self.diffuse(normal) * sheen_albedo(n_v, rough)
-        if surface.clearcoat is not None:
-            rough = F.constant(0.0) if surface.clearcoat_roughness is None else surface.clearcoat_roughness
-            f0 = F.constant(DIELECTRIC)
-            coat, scale, bias = self._specular(normal, to_eye, f0, rough)
-            light = light * (1.0 - surface.clearcoat * (f0 * scale + bias)) + coat * surface.clearcoat
-        return light if surface.occlusion is None else light * surface.occlusion
+    def blurred(self, direction: Variable, solid_angle: Variable) -> Variable:
+        """The mean radiance around a direction. solid_angle: FLOAT, about over how much, in steradians. Differentiable in
+        both."""
+        places, level = level_places(self.image.size), blurred_level(solid_angle)
+        return sample_levels(self.levels, places, self._uv(direction), level, "sphere") * self.intensity
 
     def background(self, direction: Variable) -> Variable:
         """The light of the map in a direction, as an eye sees it. direction: VEC3 of any length but 0."""

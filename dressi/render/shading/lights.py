@@ -10,13 +10,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import VEC3, VType
-from .brdf import Reflectance, reflected
+from ...ad.types import FLOAT, VEC3, VType
+from .bsdf import Bsdf, Frame
 from .lambert import lambert
 from .shadows.shadow_map import Occluders, Shadow, ShadowMap
 
@@ -31,9 +31,16 @@ class Fragment:
     """VEC3: unit normal in the world, towards the side that the eye sees."""
     to_eye: Variable
     """VEC3: unit direction to the camera."""
-    surface: Reflectance
+    surface: Bsdf
     occluders: Occluders | None = None
     """What casts shadows; None for nothing."""
+    tangent: Variable | None = None
+    """VEC4: the direction in which u grows and the sign of the bitangent; None without UVs."""
+
+    @property
+    def frame(self) -> Frame:
+        """The directions that a BSDF sees."""
+        return Frame(self.normal, self.to_eye, self.tangent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +67,36 @@ class LightSource(ABC):
         """VEC3: the radiance that the surface sends to the eye because of this light. Differentiable."""
 
 
+class Arriving(NamedTuple):
+    """Light from one direction at every pixel."""
+
+    to_light: Variable
+    """VEC3: unit, in the world."""
+    irradiance: Variable
+    """VEC3 or FLOAT: on a plane that faces the light, linear."""
+    visible: Variable | None = None
+    """FLOAT in [0, 1]: how much of it arrives; None for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class DirectLight(LightSource):
+    """Base of lights that reach each point from one direction. They say which, and how much light that is."""
+
+    @abstractmethod
+    def arriving(self, at: Fragment) -> Arriving:
+        """What reaches the surface point. Differentiable."""
+
+    def reflected(self, at: Fragment) -> Variable:
+        found = self.arriving(at)
+        light = at.surface.reflected(at.frame, found.to_light) * found.irradiance
+        return light if found.visible is None else light * found.visible
+
+
 @dataclass(frozen=True, eq=False)
 class Light(LightSource):
     """Lambert's light for quick pictures: ``base * (ambient + colour * max(dot(normal, direction), 0))``, linear.
 
-    Metallic, roughness and the other maps of a material have no effect; take ``DirectionalLight`` for those.
+    Metallic, roughness and other parameters of a material have no effect; take ``DirectionalLight`` for those.
 
     >>> Light((0, 1, 0), colour=(1.0, 0.9, 0.8)).ambient
     0.1
@@ -81,12 +113,12 @@ class Light(LightSource):
 
     def reflected(self, at: Fragment) -> Variable:
         towards = at.to_eye if isinstance(self.direction, str) else self.direction
-        return lambert(at.surface.base, at.normal, towards, self.colour, self.ambient)
+        return lambert(at.surface.matt, at.normal, towards, self.colour, self.ambient)
 
 
 @dataclass(frozen=True, eq=False)
-class DirectionalLight(LightSource):
-    """Parallel light, as of the sun, on glTF materials (``shading.brdf``). Differentiable in both fields.
+class DirectionalLight(DirectLight):
+    """Parallel light, as of the sun, on any surface (``shading.bsdf``). Differentiable in both fields.
 
     >>> sun = DirectionalLight((1, 1, 1), colour=3.0)
     >>> sun.colour
@@ -105,17 +137,16 @@ class DirectionalLight(LightSource):
     shadow: Shadow | None = None
     """How the mesh hides the light from itself; None: not at all."""
 
-    def reflected(self, at: Fragment) -> Variable:
-        towards = F.normalize(as_variable(self.direction))
-        light = reflected(at.surface, at.normal, at.to_eye, towards) * as_variable(self.colour)
-        if self.shadow is None or at.occluders is None:
-            return light
-        return light * ShadowMap.of(self.shadow, at.occluders, towards).lit(at.point, at.normal)
+    def arriving(self, at: Fragment) -> Arriving:
+        towards, visible = F.normalize(as_variable(self.direction)), None
+        if self.shadow is not None and at.occluders is not None:
+            visible = ShadowMap.of(self.shadow, at.occluders, towards).lit(at.point, at.normal)
+        return Arriving(towards, as_variable(self.colour), visible)
 
 
 @dataclass(frozen=True, eq=False)
-class PointLight(LightSource):
-    """Light from one point, on glTF materials; it falls off with the squared distance. Differentiable in both fields.
+class PointLight(DirectLight):
+    """Light from one point, on any surface; it falls off with the squared distance. Differentiable in both fields.
 
     >>> PointLight((0, 2, 0), intensity=(5.0, 5.0, 4.0)).position
     (0, 2, 0)
@@ -130,8 +161,38 @@ class PointLight(LightSource):
     intensity: Like = math.pi
     """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light at distance 1, linear."""
 
-    def reflected(self, at: Fragment) -> Variable:
+    def arriving(self, at: Fragment) -> Arriving:
         away = as_variable(self.position) - at.point
         squared = F.maximum(F.dot(away, away), 1e-12)
-        towards = away / F.sqrt(squared)
-        return reflected(at.surface, at.normal, at.to_eye, towards) * (as_variable(self.intensity) / squared)
+        return Arriving(away / F.sqrt(squared), as_variable(self.intensity) / squared)
+
+
+@dataclass(frozen=True, eq=False)
+class SpotLight(DirectLight):
+    """A ``PointLight`` with a cone (KHR_lights_punctual). Differentiable in all fields.
+
+    >>> SpotLight((0, 2, 0), (0, -1, 0), inner=0.2, outer=0.6).outer
+    0.6
+    """
+
+    parameters = {"position": VEC3, "direction": VEC3, "intensity": VEC3, "inner": FLOAT, "outer": FLOAT}
+    learned = ("position", "direction", "intensity")
+    positive = frozenset(("intensity",))
+
+    position: Like
+    """(3,), (N, 3) or VEC3: in the world."""
+    direction: Like
+    """(3,), (N, 3) or VEC3: in which it shines, of any length."""
+    intensity: Like = math.pi
+    """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light at distance 1 on its axis, linear."""
+    inner: Like = 0.0
+    """A number or FLOAT: radians from the axis within which the light is full."""
+    outer: Like = math.pi / 4
+    """A number or FLOAT: radians from the axis from which on there is none."""
+
+    def arriving(self, at: Fragment) -> Arriving:
+        found = PointLight(self.position, self.intensity).arriving(at)
+        cosine = -F.dot(F.normalize(as_variable(self.direction)), found.to_light)
+        edge, full = F.cos(as_variable(self.outer)), F.cos(as_variable(self.inner))
+        share = F.clamp((cosine - edge) / F.maximum(full - edge, 1e-3), 0.0, 1.0)
+        return found._replace(visible=share * share)

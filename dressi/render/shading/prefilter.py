@@ -7,6 +7,7 @@ convolution on the sphere (``sphere_filter``), exact in value and gradient. Leve
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -25,6 +26,19 @@ WIDEST, NARROWEST = 256, 16
 """Widths of filtered levels."""
 TAIL = 120.0
 """Lobes end where the squared sine of half the angle is so many times alpha squared: beyond are 0.8 % of the light."""
+
+
+def blurred_level(solid_angle: Variable) -> Variable:
+    """FLOAT: the level, between whole ones, whose lobe is as wide as a solid angle: a disc of half its width at half height.
+
+    >>> evaluate(blurred_level(as_variable(math.pi * HALF_WIDTH**2))).round(6).item()
+    8.0
+    """
+    alpha = F.sqrt(F.clamp(solid_angle / (math.pi * HALF_WIDTH**2), 1e-12, 1.0))
+    roughness, level = F.sqrt(alpha), F.constant(0.0)
+    for low, high in pairwise(ROUGHNESS):
+        level = level + F.clamp(roughness - low, 0.0, high - low) / (high - low)
+    return level
 
 
 def level_width(alpha: float, width: int) -> int:

@@ -19,15 +19,13 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, VEC4, Size
-from .brdf import DIELECTRIC
+from ...ad.types import VEC4
+from .bsdf.albedo import looked_up
 
 LEAST_COSINE = 1.6e-3
 """The smallest cosine to the eye in the tables."""
 LOBES = (1, 3)
 """Numbers of lobes for which there are tables."""
-ENTRIES = 64
-"""Entries of the table of diffuse albedos."""
 
 
 class Lobe(NamedTuple):
@@ -53,15 +51,6 @@ def lobe_table(count: int) -> np.ndarray:
     return np.load(Path(__file__).with_name(f"lobes_{count}.npy"))
 
 
-def _looked_up(table: np.ndarray, vtype, name: str, place: Variable) -> Variable:
-    """``table`` (rows, columns, ...) bilinear at ``place`` in [0, 1]^2, whose ends are the centres of outer entries."""
-    height, width = table.shape[:2]
-    size: Size = (width, height)
-    leaf = Variable(vtype, size, name=name, data=table[None])
-    inner = ((width - 1) / width, (height - 1) / height)
-    return F.sample(leaf, place * inner + (0.5 / width, 0.5 / height), "bilinear", "clamp", tolerance=0.0)
-
-
 def _place(n_v: Variable, roughness: Variable) -> Variable:
     return F.vec2(F.sqrt(n_v), F.clamp(roughness, 0.0, 1.0))
 
@@ -75,7 +64,7 @@ def lobes(normal: Variable, to_eye: Variable, roughness: Variable, count: int) -
     place, result = _place(n_v, roughness), []
     sine_squared = (1.0 - n_v) * (1.0 + n_v)
     for k, table in enumerate(lobe_table(count)):
-        entry = _looked_up(table, VEC4, f"lobe {k}", place)
+        entry = looked_up(table, VEC4, f"lobe {k}", place)
         turned = entry.x
         cosine = F.sqrt(F.maximum(1.0 - turned * turned * sine_squared, 1e-6))
         # The mirrored direction is 2 n.v n - v: there ``turned`` is 1 and the cosine is n.v.
@@ -94,32 +83,6 @@ def compensation(f0: Variable, albedo: Variable) -> Variable:
     [2.0, 2.0, 2.0]
     """
     return 1.0 + f0 * (1.0 / albedo - 1.0)
-
-
-@cache
-def diffuse_table() -> np.ndarray:
-    """(1, ENTRIES) float64: the share of uniform light that a white dielectric reflects diffusely, by quadrature.
-
-    Columns: the cosine to the eye, from 0 to 1. Gauss-Legendre in the cosine to the light, the mean of angles around it.
-    """
-    node, weight = np.polynomial.legendre.leggauss(48)
-    n_l, weight = (node + 1) / 2, weight / 2
-    turn = (np.arange(64) + 0.5) / 64 * np.pi
-    n_v = np.linspace(0, 1, ENTRIES)[:, None, None]
-    v_l = n_v * n_l[:, None] + np.sqrt((1 - n_v**2) * (1 - n_l[:, None] ** 2)) * np.cos(turn)
-    v_h = np.sqrt((1 + v_l) / 2)
-    through = (1 - DIELECTRIC) * (1 - (1 - v_h) ** 5)
-    return (through.mean(-1) * (2 * n_l * weight)).sum(-1)[None]
-
-
-def diffuse_albedo(normal: Variable, to_eye: Variable) -> Variable:
-    """FLOAT: the share of uniform light that a white dielectric reflects diffusely: the mean of 1 - F(v.h) over the cosine.
-
-    >>> round(evaluate(diffuse_albedo(F.constant((0.0, 0.0, 1.0)), F.constant((0.0, 0.0, 1.0)))).item(), 2)
-    0.96
-    """
-    n_v = F.clamp(F.dot(normal, to_eye), 0.0, 1.0)
-    return _looked_up(diffuse_table(), FLOAT, "diffuse albedo", F.vec2(n_v, 0.5))
 
 
 def equirectangular(direction: Variable) -> Variable:

@@ -8,8 +8,8 @@ from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT, VEC3
-from dressi.render.shading.brdf import Reflectance, reflected
-from dressi.render.shading.sheen import albedo_table, sheen_albedo
+from dressi.render.shading.bsdf import Frame, GltfBsdf
+from dressi.render.shading.bsdf.sheen import albedo_table, sheen_albedo
 from dressi.render.shading.tone import aces, exposed, reinhard
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -45,6 +45,11 @@ def images(*arrays: np.ndarray) -> list[Variable]:
     return [Variable.of(a[None], VEC3 if a.ndim == 2 else FLOAT) for a in arrays]
 
 
+def reflected(surface: GltfBsdf, n: np.ndarray, v: np.ndarray, light: np.ndarray) -> Variable:
+    to_eye, to_light = images(v, light)
+    return surface.reflected(Frame(F.constant(tuple(n)), to_eye), to_light)
+
+
 @pytest.mark.parametrize("metallic", [0.0, 1.0])
 @pytest.mark.parametrize("roughness", [0.1, 0.5, 1.0])
 def test_it_is_that_of_the_standard(metallic: float, roughness: float):
@@ -52,16 +57,16 @@ def test_it_is_that_of_the_standard(metallic: float, roughness: float):
     v, light = hemisphere(rng, 50), hemisphere(rng, 50)
     base = rng.random((50, 3))
     wanted = gltf(base, metallic, roughness, UP, v, light)
-    surface = Reflectance.of(*images(base), metallic=metallic, roughness=roughness)
-    (found,) = evaluate([reflected(surface, F.constant(tuple(UP)), *images(v, light))])
+    surface = GltfBsdf.of(*images(base), metallic=metallic, roughness=roughness)
+    (found,) = evaluate([reflected(surface, UP, v, light)])
     np.testing.assert_allclose(found[0, 0], wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_light_from_behind_gives_nothing_and_no_gradient_is_lost_in_nan():
     v, light = np.array([UP, UP, -UP]), np.array([[0, 0.1, -1.0], UP, UP])
     rough = Variable.of([[[0.0, 0.0, 0.0]]][0], FLOAT, name="roughness")
-    surface = Reflectance.of((0.5, 0.5, 0.5), 1.0, rough)
-    value = reflected(surface, F.constant(tuple(UP)), *images(unit(v), unit(light)))
+    surface = GltfBsdf.of((0.5, 0.5, 0.5), 1.0, rough)
+    value = reflected(surface, UP, unit(v), unit(light))
     (found,) = evaluate([value])
     assert (found[0, 0, 0] == 0).all() and np.isfinite(found).all() and (found[0, 0, 1] > 0).all()
 
@@ -80,7 +85,7 @@ def full(clearcoat: bool, sheen: bool):
         leaves["sheen"] = Variable.of(rng.uniform(0.2, 0.8, (1, 4, 3)), VEC3, name="sheen")
         leaves["sheen_roughness"] = Variable.of(rng.uniform(0.3, 0.8, (1, 4)), FLOAT, name="of sheen")
     n, v, light = (Variable.of(hemisphere(rng, 4)[None], VEC3, name=x) for x in ("n", "v", "l"))
-    value = reflected(Reflectance.of(**leaves), F.normalize(n), F.normalize(v), F.normalize(light))
+    value = GltfBsdf.of(**leaves).reflected(Frame(F.normalize(n), F.normalize(v)), F.normalize(light))
     return value, [*leaves.values(), n, v, light]
 
 
@@ -117,8 +122,8 @@ def test_no_surface_reflects_more_than_it_gets(roughness: float, cosine: float):
         (0.0, {"clearcoat": 1.0}),
         (0.0, {"sheen": (1.0, 1.0, 1.0), "sheen_roughness": 0.5}),
     ):
-        surface = Reflectance.of((1.0, 1.0, 1.0), metallic, roughness, **layers)
-        value = reflected(surface, F.constant(tuple(UP)), *images(v, light))
+        surface = GltfBsdf.of((1.0, 1.0, 1.0), metallic, roughness, **layers)
+        value = reflected(surface, UP, v, light)
         (found,) = evaluate([value])
         total = (found[0, 0] / light[:, 2:]).mean(0) * np.pi
         # The white dielectric of the standard itself reflects 1.073 at the flat angle: its diffuse part loses F(v.h) only.
@@ -129,12 +134,9 @@ def test_the_table_of_sheen_is_the_integral():
     light = directions_by_cosine(20_000)
     for cosine, roughness in ((0.3, 0.4), (0.8, 1.0)):
         v = np.array([[np.sqrt(1 - cosine**2), 0, cosine]])
-        surface = Reflectance.of((0.0, 0.0, 0.0), 1.0, 1.0, sheen=(1.0, 1.0, 1.0), sheen_roughness=roughness)
-        bare = Reflectance.of((0.0, 0.0, 0.0), 1.0, 1.0)
-        both = [
-            evaluate([reflected(s, F.constant(tuple(UP)), *images(v, light))])[0][0, 0, :, 0]
-            for s in (surface, bare)
-        ]
+        surface = GltfBsdf.of((0.0, 0.0, 0.0), 1.0, 1.0, sheen=(1.0, 1.0, 1.0), sheen_roughness=roughness)
+        bare = GltfBsdf.of((0.0, 0.0, 0.0), 1.0, 1.0)
+        both = [evaluate([reflected(s, UP, v, light)])[0][0, 0, :, 0] for s in (surface, bare)]
         (albedo,) = evaluate([sheen_albedo(F.constant(cosine), F.constant(roughness))])
         share = (both[0] / light[:, 2]).mean() * np.pi
         # A black metal still reflects at grazing angles, below the sheen.

@@ -16,7 +16,7 @@ from dressi.errors import InputError
 from dressi.render import primitives, render
 from dressi.render.drawing import pixels
 from dressi.render.shading import environment
-from dressi.render.shading.brdf import Reflectance
+from dressi.render.shading.bsdf import Frame, GltfBsdf
 from dressi.render.shading.environment import Environment, as_rotation, shrunk_map
 from dressi.render.shading.sphere_filter import directions
 from dressi.render.shading.split_sum import LOBES, lobe_table
@@ -92,12 +92,12 @@ def parts(n: np.ndarray, d: np.ndarray, roughness: float) -> list[np.ndarray]:
 
 
 def lit(
-    environment: Environment, surface: Reflectance, n: np.ndarray | None = None, lobes=3, **options
+    environment: Environment, surface: GltfBsdf, n: np.ndarray | None = None, lobes=3, **options
 ) -> Variable:
     n = normals() if n is None else n
-    return environment.prefiltered(lobes, **options).reflected(
-        surface, Variable.of(n if n.ndim == 3 else n[None], VEC3, name="normal"), F.constant(tuple(EYE))
-    )
+    normal = Variable.of(n if n.ndim == 3 else n[None], VEC3, name="normal")
+    frame = Frame(normal, F.constant(tuple(EYE)))
+    return surface.environment(frame, environment.prefiltered(lobes, **options)).total
 
 
 @pytest.mark.vk
@@ -106,7 +106,7 @@ def test_a_sphere_is_lit_as_by_the_integral(device):
     rough = Variable(FLOAT, name="roughness", data=1.0)
     colours, metallic = np.array([[1, 1, 1], [0.6, 0.4, 0.2], [0.5, 0.5, 0.5]]), np.array([1.0, 1.0, 0.0])
     rows = np.ones((1, 3, NORMALS, 1))
-    surface = Reflectance.of(
+    surface = GltfBsdf.of(
         Variable.of((colours[:, None] * rows)[0], VEC3),
         Variable.of((metallic[:, None, None] * rows)[0, ..., 0]),
         rough,
@@ -131,8 +131,8 @@ def test_white_light_is_reflected_by_the_albedo_of_the_brdf():
     for roughness in (0.3, 0.7):
         albedo = np.array([np.stack(parts(n, d, roughness)) @ area for n in some])
         rough = F.constant(roughness)
-        metal = lit(white, Reflectance.of((1.0, 1.0, 1.0), 1.0, rough), some)
-        clay = lit(white, Reflectance.of((0.8, 0.8, 0.8), 0.0, rough), some)
+        metal = lit(white, GltfBsdf.of((1.0, 1.0, 1.0), 1.0, rough), some)
+        clay = lit(white, GltfBsdf.of((0.8, 0.8, 0.8), 0.0, rough), some)
         metal, clay = (x[0, 0, :, 0] for x in evaluate([metal, clay]))
         np.testing.assert_allclose(metal, albedo[:, 0] + albedo[:, 1], rtol=3e-3)
         np.testing.assert_allclose(clay, albedo @ (0.04, 1.0, 0.8), rtol=3e-3)
@@ -141,7 +141,7 @@ def test_white_light_is_reflected_by_the_albedo_of_the_brdf():
 def test_a_compensated_white_metal_reflects_all_light():
     white = Environment(np.ones((8, 16, 3)))
     rough = Variable.of(np.linspace(0, 1, NORMALS)[None], FLOAT)
-    value = lit(white, Reflectance.of((1.0, 1.0, 1.0), 1.0, rough), compensate=True)
+    value = lit(white, GltfBsdf.of((1.0, 1.0, 1.0), 1.0, rough), compensate=True)
     np.testing.assert_allclose(evaluate([value])[0], 1.0, rtol=1e-6)
 
 
@@ -149,7 +149,7 @@ def test_a_mirror_shows_the_map():
     environment = Environment(sky()[::4, ::4])
     n = normals()[:30]
     mirrored = 2 * (n @ EYE)[:, None] * n - EYE
-    value = lit(environment, Reflectance.of((1.0, 1.0, 1.0), 1.0, F.constant(0.0)), n)
+    value = lit(environment, GltfBsdf.of((1.0, 1.0, 1.0), 1.0, F.constant(0.0)), n)
     seen = environment.prefiltered().background(Variable.of(mirrored[None], VEC3))
     found, wanted = evaluate([value, seen])
     np.testing.assert_allclose(found, wanted, rtol=1e-3)
@@ -183,8 +183,9 @@ def small_scene(lobes: int):
     light = Environment(leaves["map"], leaves["angle"], leaves["intensity"]).prefiltered(
         lobes, compensate=True
     )
-    surface = Reflectance.of(leaves["base"], 0.6, leaves["roughness"], occlusion=0.9)
-    return leaves, light.reflected(surface, leaves["normal"], F.constant(tuple(EYE)))
+    surface = GltfBsdf.of(leaves["base"], 0.6, leaves["roughness"], occlusion=0.9)
+    found = surface.environment(Frame(leaves["normal"], F.constant(tuple(EYE))), light)
+    return leaves, surface.occluded(found.total)
 
 
 @pytest.mark.parametrize("name", ["map", "normal", "roughness", "base", "angle", "intensity"])
@@ -205,10 +206,10 @@ def test_devices_agree_with_the_oracle_in_value_and_gradient(run):
 def test_a_map_is_found_from_the_light_on_a_sphere(device):
     """Diffuse and rough reflections of a few normals leave much open; the loss must fall all the same."""
     wanted = evaluate(
-        [lit(Environment(sky()[::4, ::4]), Reflectance.of((1.0, 1.0, 1.0), 1.0, F.constant(0.3)))]
+        [lit(Environment(sky()[::4, ::4]), GltfBsdf.of((1.0, 1.0, 1.0), 1.0, F.constant(0.3)))]
     )[0]
     image = Variable(VEC3, (32, 16), name="map", data=np.ones((1, 16, 32, 3)))
-    value = lit(Environment(image), Reflectance.of((1.0, 1.0, 1.0), 1.0, F.constant(0.3)), lobes=1)
+    value = lit(Environment(image), GltfBsdf.of((1.0, 1.0, 1.0), 1.0, F.constant(0.3)), lobes=1)
     with DressiAD(device) as ad:
         loss = F.mean(F.sum_components(F.abs(value - Variable(VEC3, value.size, data=wanted))))
         ad.set_loss(loss)

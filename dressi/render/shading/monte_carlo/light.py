@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import INT, MAT3, VEC3
-from ..brdf import Reflectance, reflected
 from ..environment import Environment, as_map, as_rotation
 from ..lights import Fragment, LightSource
 from ..split_sum import equirectangular
@@ -26,7 +25,7 @@ class MonteCarloEnvironment(LightSource):
     ``samples`` times as many texels.  seed, step: INT; every step draws other directions, the same on all devices, so
     that pictures of many steps average to a better one.
 
-    All of a glTF material counts, with clearcoat and sheen; roughness below 0.045 is taken as that. Occlusion darkens it.
+    Any surface is lit as its BSDF says; roughness of glTF materials below 0.045 is taken as that. Occlusion darkens them.
     Differentiable in map, rotation, intensity and material at fixed directions. Raises InputError.
 
     >>> sky = MonteCarloEnvironment(np.ones((8, 16, 3)), samples=64)
@@ -58,8 +57,7 @@ class MonteCarloEnvironment(LightSource):
             MapDistribution.of(image),
             None if to_world is None else F.stop_gradient(to_world),
             at.surface,
-            at.normal,
-            at.to_eye,
+            at.frame,
             self.samples,
             self.seed,
             self.step,
@@ -68,18 +66,11 @@ class MonteCarloEnvironment(LightSource):
 
     def integrated(self, samples: Samples, at: Fragment) -> Variable:
         """VEC3: the mean of the light from given directions that the surface reflects. Differentiable in all but these."""
-        at_samples = {
-            f.name: samples.spread(x)
-            for f in fields(Reflectance)
-            if isinstance(x := getattr(at.surface, f.name), Variable)
-            and f.name not in ("emission", "occlusion")
-        }
         direction = samples.direction
         if self.rotation is not None:
             direction = F.transpose(as_rotation(self.rotation)) @ direction
         light = F.sample(as_map(self.map), equirectangular(direction), "bilinear", "sphere")
-        value = reflected(
-            Reflectance(**at_samples), samples.spread(at.normal), samples.spread(at.to_eye), samples.direction
-        )
-        total = samples.mean(value * light * samples.weight) * as_variable(self.intensity)
-        return total if at.surface.occlusion is None else total * at.surface.occlusion
+        spread = samples.grid.spread
+        value = at.surface.each(spread).reflected(at.frame.each(spread), samples.direction)
+        total = samples.grid.mean(value * light * samples.weight) * as_variable(self.intensity)
+        return at.surface.occluded(total)

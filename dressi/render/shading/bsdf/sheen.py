@@ -7,9 +7,9 @@ from functools import cache
 
 import numpy as np
 
-from ...ad import functional as F
-from ...ad.graph import Variable
-from ...ad.types import FLOAT
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.types import FLOAT
 
 LEAST_ROUGHNESS = 0.07
 """Smaller roughness is taken as this: the lobe has no width that a pixel could show."""

@@ -1,0 +1,138 @@
+"""The materials of glTF 2.0: metallic-roughness under clearcoat and sheen.
+
+    f = mix(dielectric, metal, metallic) under a coat, with sheen on top          (glTF 2.0, appendix B)
+
+with the microfacets of ``microfacet``, f0 = mix(dielectric, base, metallic) and f90 = 1. Everything is differentiable in every
+field and direction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.ops.pixel.constant import Like
+from ...materials import GLTF
+from .bsdf import Bsdf, Frame, Sky, SkyLight
+from .microfacet import DIELECTRIC, LEAST_COSINE, alpha_of, ggx, schlick, smith
+from .sampling import axes, by_cosine, by_ggx, ggx_pdf
+from .sheen import LEAST_ROUGHNESS as LEAST_SHEEN_ROUGHNESS
+from .sheen import sheen_albedo, sheen_cover, strongest, under_sheen
+
+
+@dataclass(frozen=True, eq=False)
+class GltfBsdf(Bsdf):
+    """A glTF material at every pixel: what its maps and factors give there. FLOAT or VEC3 Variables, None for what is not
+    there (``materials.gltf`` says what they are).
+
+    >>> GltfBsdf.of(base=(0.8, 0.2, 0.2), metallic=0.0, roughness=0.5).f0.vtype
+    VEC3
+    >>> clay = GltfBsdf.of(base=(0.5, 0.5, 0.5), metallic=0.0, roughness=1.0)
+    >>> up = F.constant((0.0, 0.0, 1.0))
+    >>> bool(abs(evaluate(clay.reflected(Frame(up, up), up)) - 0.156).max() < 1e-3)
+    True
+    """
+
+    kind = GLTF
+
+    metallic: Like = 0.0
+    roughness: Like = 1.0
+    occlusion: Variable | None = None
+    emission: Variable | None = None
+    clearcoat: Variable | None = None
+    clearcoat_roughness: Variable | None = None
+    sheen: Variable | None = None
+    sheen_roughness: Variable | None = None
+
+    @property
+    def f0(self) -> Variable:
+        """VEC3: reflection at normal incidence."""
+        return F.mix(F.vec3(F.constant(DIELECTRIC)), self.base, self.metallic)
+
+    @property
+    def diffuse(self) -> Variable:
+        """VEC3: the colour of diffuse reflection, which metals lack."""
+        return self.base * (1.0 - self.metallic)
+
+    # ---- light from one direction
+
+    def reflected(self, frame: Frame, to_light: Variable) -> Variable:
+        half = F.normalize(to_light + frame.to_eye)
+        n_l = F.dot(frame.normal, to_light)
+        lit = F.greater(n_l, 0.0)
+        n_l = F.maximum(n_l, LEAST_COSINE)
+        n_v = F.maximum(frame.n_v, LEAST_COSINE)
+        n_h = F.clamp(F.dot(frame.normal, half), 0.0, 1.0)
+        v_h = F.clamp(F.dot(frame.to_eye, half), 0.0, 1.0)
+        alpha = alpha_of(self.roughness)
+        specular = schlick(self.f0, v_h) * (ggx(n_h, alpha) * smith(n_l, n_v, alpha))
+        diffuse = self.diffuse * (1.0 - schlick(F.constant(DIELECTRIC), v_h)) / math.pi
+        value = diffuse + specular
+        if self.sheen is not None:
+            value = under_sheen(value, self.sheen, self.sheen_roughness, n_l, n_v, n_h)
+        if self.clearcoat is not None:
+            # KHR_materials_clearcoat: a GGX layer of f0 0.04; what is below gets what the layer lets through.
+            alpha = alpha_of(self._coat_roughness)
+            layer = ggx(n_h, alpha) * smith(n_l, n_v, alpha)
+            value = F.mix(value, F.vec3(layer), self.clearcoat * schlick(F.constant(DIELECTRIC), v_h))
+        return F.select(lit, value * n_l, 0.0)
+
+    @property
+    def _coat_roughness(self) -> Variable:
+        return F.constant(0.0) if self.clearcoat_roughness is None else self.clearcoat_roughness
+
+    # ---- light from all around
+
+    def environment(self, frame: Frame, sky: Sky) -> SkyLight:
+        """What is below a layer is darkened as for even light. Sheen reflects what the surface gathers from all sides, for
+        its lobe is wide."""
+        normal, to_eye = frame.normal, frame.to_eye
+        diffuse = self.diffuse * sky.diffuse(normal, to_eye)
+        specular = sky.specular(normal, to_eye, self.f0, self.roughness)
+        if self.sheen is not None:
+            rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
+            rough = F.maximum(rough, LEAST_SHEEN_ROUGHNESS)
+            below = 1.0 - strongest(self.sheen) * sheen_cover(frame.n_v, rough)
+            on_top = self.sheen * sky.diffuse(normal) * sheen_albedo(frame.n_v, rough)
+            diffuse, specular = diffuse * below, specular * below + on_top
+        if self.clearcoat is not None:
+            f0 = F.constant(DIELECTRIC)
+            coat, scale, bias = sky.microfacets(normal, to_eye, f0, self._coat_roughness)
+            below = 1.0 - self.clearcoat * (f0 * scale + bias)
+            diffuse, specular = diffuse * below, specular * below + coat * self.clearcoat
+        return SkyLight(diffuse, specular)
+
+    def occluded(self, light: Variable) -> Variable:
+        return light if self.occlusion is None else light * self.occlusion
+
+    def emitted(self) -> Variable | None:
+        return self.emission
+
+    # ---- directions
+
+    def _alphas(self) -> list[Variable]:
+        """Alpha of each lobe of GGX, as in ``reflected``."""
+        coat = [] if self.clearcoat is None else [self._coat_roughness]
+        return [alpha_of(rough) for rough in (self.roughness, *coat)]
+
+    def sample(self, frame: Frame, chosen: Variable, u: Variable, v: Variable) -> Variable:
+        """By the cosine and by each lobe of GGX, alike often."""
+        to_world, alphas = axes(frame.normal), self._alphas()
+        eye = F.transpose(to_world) @ frame.to_eye
+        direction = to_world @ by_cosine(u, v)
+        for k, alpha in enumerate(alphas, 1):
+            drawn = F.less(chosen, k / (1 + len(alphas)))
+            direction = F.select(drawn, direction, to_world @ by_ggx(eye, alpha, u, v))
+        return direction
+
+    def pdf(self, frame: Frame, to_light: Variable) -> Variable:
+        alphas = self._alphas()
+        each = 1 / (1 + len(alphas))
+        density = F.maximum(F.dot(frame.normal, to_light), 0.0) * (each / math.pi)
+        # As in ``reflected``, so that the rounding of narrow lobes cancels.
+        n_h = F.clamp(F.dot(frame.normal, F.normalize(to_light + frame.to_eye)), 0.0, 1.0)
+        for alpha in alphas:
+            density = density + each * ggx_pdf(frame.n_v, alpha, n_h)
+        return density

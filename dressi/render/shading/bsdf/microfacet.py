@@ -1,0 +1,67 @@
+"""Microfacets: GGX with Smith's visibility and Schlick's reflection.
+
+    D(h)     GGX                        a^2 / (pi ((n.h)^2 (a^2 - 1) + 1)^2),  a = roughness^2
+    V(l, v)  height-correlated Smith    1 / 2 / (n.l sqrt((n.v)^2 (1 - a^2) + a^2) + n.v sqrt((n.l)^2 (1 - a^2) + a^2))
+    F(v.h)   Schlick                    f0 + (f90 - f0) (1 - v.h)^5
+
+Everything is differentiable in every argument.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.ops.pixel.constant import Like
+
+DIELECTRIC = 0.04
+"""Reflection of a dielectric with an index of refraction of 1.5 at normal incidence."""
+LEAST_ROUGHNESS = 0.045
+"""Smaller roughness is taken as this for lights without extent: a mirror reflects them in no pixel or in one."""
+LEAST_COSINE = 1e-4
+"""Surfaces are seen at least this steeply, so that nothing is divided by zero."""
+
+
+def ggx(n_h: Variable, alpha: Variable) -> Variable:
+    """FLOAT: the GGX distribution of microfacet normals. n_h: cosine of the half vector.  alpha: squared roughness.
+
+    >>> round(evaluate(ggx(as_variable(1.0), as_variable(0.5))).item(), 4)
+    1.2732
+    """
+    squared = alpha * alpha
+    # 1 - (n.h)^2 (1 - a^2) loses all digits where n.h is near 1 and alpha small: then (1 - n.h) (1 + n.h) is exact.
+    inside = (1.0 - n_h) * (1.0 + n_h) + n_h * n_h * squared
+    return squared / (inside * inside * math.pi)
+
+
+def smith(n_l: Variable, n_v: Variable, alpha: Variable) -> Variable:
+    """FLOAT: the height-correlated visibility of Smith, G / (4 n.l n.v). Cosines must be positive.
+
+    >>> round(evaluate(smith(as_variable(1.0), as_variable(1.0), as_variable(0.5))).item(), 4)
+    0.25
+    """
+    squared = alpha * alpha
+    rest = 1.0 - squared
+    return 0.5 / (n_l * F.sqrt(n_v * n_v * rest + squared) + n_v * F.sqrt(n_l * n_l * rest + squared))
+
+
+def schlick(f0: Variable, cosine: Variable, f90: Like = 1.0) -> Variable:
+    """VEC3 or FLOAT: Fresnel's reflection by Schlick. f0, f90: at normal and at grazing incidence.  cosine: between direction
+    and half vector.
+
+    >>> round(evaluate(schlick(as_variable(0.04), as_variable(0.0))).item(), 4)
+    1.0
+    """
+    rest = F.clamp(1.0 - cosine, 0.0, 1.0)
+    squared = rest * rest
+    return f0 + (f90 - f0) * (squared * squared * rest)
+
+
+def alpha_of(roughness: Like) -> Variable:
+    """FLOAT: alpha of GGX, the squared roughness, which is at least LEAST_ROUGHNESS.
+
+    >>> evaluate(alpha_of(as_variable(0.5))).item()
+    0.25
+    """
+    return F.square(F.maximum(roughness, LEAST_ROUGHNESS))
