@@ -6,10 +6,12 @@ From the bottom up; each line imports only from the lines above it:
     graph           Variables, Functions, kinds of Functions; operators, which the operations register
     includes, traversal, program, evaluate      files, walks and programs over graphs; their meaning in NumPy
     ops.pixel       operations on the values of one pixel, by family: a file holds the classes and their builders
+    ops.draws       draws of triangles, their fragments, and what they cover
     ops.image       operations that read other texels: reductions, windows, tables, rasterization
     show            graphs as text and pictures
     transform       gradient and jvp; rules and passes of simplification
     check           gradients against central differences
+    ops.sums        sums over the fragments of draws; their derivatives are built with transform
     ops.texture     sampling of textures; its derivatives are built with transform
     ops.custom      operations of a user's own
     functional      F, all operations by family

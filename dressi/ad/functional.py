@@ -75,6 +75,8 @@ from .ops.pixel.matrix import *
 from .ops.pixel.random import *
 from .ops.pixel.trigonometry import *
 from .ops.pixel.vector import *
+from .ops.sums import accumulate as _accumulate
+from .ops.sums.accumulate import *
 from .ops.texture import cube as _cube
 from .ops.texture import inverse_uv as _inverse_uv
 from .ops.texture import mipmap as _mipmap
@@ -111,6 +113,7 @@ FAMILIES = (
     _take,
     _lookup,
     _raster,
+    _accumulate,
     _sample,
     _mipmap,
     _cube,
@@ -144,6 +147,7 @@ __all__ += _convolve.__all__
 __all__ += _take.__all__
 __all__ += _lookup.__all__
 __all__ += _raster.__all__
+__all__ += _accumulate.__all__
 __all__ += _sample.__all__
 __all__ += _mipmap.__all__
 __all__ += _cube.__all__

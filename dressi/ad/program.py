@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ..errors import GraphError
 from ..figures import Figures
-from .graph import Function, RasterFunction, Variable
+from .graph import DrawFunction, Function, Variable
 from .includes import is_own
 from .ops.custom import check_snippet
 from .traversal import topological_order
@@ -46,7 +46,7 @@ class Program(Figures):
         """Raises GraphError if an update does not fit its leaf, a leaf is updated twice, or a user's snippet names what
         there is not."""
         for f in self.functions:
-            for g in (f, *(f.fragment.functions if isinstance(f, RasterFunction) and f.fragment else ())):
+            for g in (f, *(f.fragment.functions if isinstance(f, DrawFunction) and f.fragment else ())):
                 if not is_own(type(g)):
                     check_snippet(g)
         seen: set[Variable] = set()

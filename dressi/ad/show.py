@@ -8,7 +8,14 @@ import subprocess
 from collections.abc import Sequence
 from html import escape
 
-from .graph import Function, RasterFunction, ReduceFunction, ScatterFunction, Variable
+from .graph import (
+    DrawFunction,
+    FragmentScatterFunction,
+    Function,
+    ReduceFunction,
+    ScatterFunction,
+    Variable,
+)
 from .ops.pixel.constant import Constant
 from .program import Program
 from .traversal import leaves, topological_order
@@ -94,8 +101,9 @@ def listing(shown: Shown) -> str:
 
 
 def _kind(f: Function) -> str:
-    kinds = ((RasterFunction, "raster"), (ScatterFunction, "scatter"), (ReduceFunction, "reduce"))
-    return next((name for kind, name in kinds if isinstance(f, kind)), "pixel")
+    kinds = {FragmentScatterFunction: "scatter", DrawFunction: "raster", ScatterFunction: "scatter"}
+    kinds[ReduceFunction] = "reduce"
+    return next((name for kind, name in kinds.items() if isinstance(f, kind)), "pixel")
 
 
 COLOURS = {

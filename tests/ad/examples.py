@@ -3,9 +3,9 @@
 `EXAMPLES` maps each class to callables that build an `Example`; the graph of its output contains the class.
 """
 
-import itertools
 
 import examples_contractions
+import examples_draws
 import examples_gathers
 import examples_pointwise
 import examples_textures
@@ -16,7 +16,6 @@ from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.least_squares.linear import pyramid
 from dressi.ad.ops.image import extremes, lookup, reduce, resize, segments, take, window
-from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.pixel import geometry, matrix, shortcut, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
@@ -25,7 +24,7 @@ from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VE
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
 assert (
-    examples_contractions and examples_gathers and examples_pointwise and examples_textures
+    examples_contractions and examples_draws and examples_gathers and examples_pointwise and examples_textures
 )  # their imports fill the registry
 
 # ---- vectors
@@ -281,46 +280,3 @@ add(
 )
 add(randoms.Random, lambda: Example(F.random(leaf(INT, (1, 1), BATCH, -999, 999), 1, SIZE, BATCH)))
 add(randoms.Sobol2, lambda: Example(F.sobol2(F.linear_index((32, 32)))), lambda: Example(F.sobol2(2**31 - 1)))
-
-
-# ---- rasterization: two tiles
-def triangles(count: int, batch: int) -> Variable:
-    """Right-angled triangles whose edges stay 0.25 pixels of a 16x12 image away from pixel centres.
-
-    Drivers snap corners to a grid as coarse as 1/16 pixel. Depths of different triangles do not overlap.
-    """
-    rng = np.random.default_rng(5)
-    corners = np.zeros((batch, 1, 3 * count, 4))
-    for tile, k in itertools.product(range(batch), range(count)):
-        right, down, long = rng.choice([-1, 1]), rng.choice([-1, 1]), rng.integers(3, 11)
-        x, y = rng.integers(2, 14) + 0.25, rng.integers(2, 10) + (0.25 if right == down else 0.75)
-        places = np.array([(x, y), (x + right * long, y), (x, y + down * long)])
-        w = rng.choice([0.5, 1.0, 2.0], 3)
-        corners[tile, 0, 3 * k : 3 * k + 3, :2] = (places / (8, 6) - 1) * w[:, None]
-        depth = ((7 * k + tile) % count + rng.uniform(0.1, 0.7, 3)) / count
-        corners[tile, 0, 3 * k : 3 * k + 3, 2:] = np.stack((depth * w, w), -1)
-    return Variable(VEC4, (3 * count, 1), batch, data=corners.astype(np.float32))
-
-
-def rasterized() -> Example:
-    return Example(F.rasterize(triangles(4, BATCH), size=(16, 12)))
-
-
-def rasterized_faces() -> Example:
-    faces = Variable(IVEC3, (3, 1), data=np.array([[[[0, 1, 2], [2, 3, 4], [5, 1, 0]]]]))
-    depths = leaf(FLOAT, (3, 1), 1, 0.1, 0.9)
-
-    def fragment(face: Variable):
-        x = F.pixel_coordinates((16, 12), BATCH).x
-        return F.lookup(depths, face), F.greater(F.mod(x, 5), 0)
-
-    return Example(F.rasterize(triangles(2, BATCH), faces, size=(16, 12), fragment=fragment))
-
-
-def rasterized_live() -> Example:
-    """Of four faces of two triangles some are live, others in each tile."""
-    live = Variable(INT, (3, 2), BATCH, data=np.arange(6 * BATCH).reshape(BATCH, 2, 3) % 3)
-    return Example(F.rasterize(triangles(8, 1), size=(16, 12), triangles_per_face=2, live=live))
-
-
-add(Rasterize, rasterized, rasterized_faces, rasterized_live)

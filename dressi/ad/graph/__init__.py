@@ -4,13 +4,24 @@ from ..types import Domain, domain_of
 from .arrays import At
 from .edges import Edge
 from .function import Function, Variable, as_variable
-from .kinds import PixelFunction, RasterFunction, ReduceFunction, ScatterFunction
+from .kinds import (
+    AccumulateFunction,
+    DrawFunction,
+    FragmentScatterFunction,
+    PixelFunction,
+    RasterFunction,
+    ReduceFunction,
+    ScatterFunction,
+)
 from .user_code import user_line
 
 __all__ = [
+    "AccumulateFunction",
     "At",
     "Domain",
+    "DrawFunction",
     "Edge",
+    "FragmentScatterFunction",
     "Function",
     "PixelFunction",
     "RasterFunction",

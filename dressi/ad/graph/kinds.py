@@ -73,20 +73,17 @@ class ScatterFunction(Function):
         return list(zip(self.inputs[1::2], self.inputs[2::2], strict=True))
 
 
-class RasterFunction(Function):
-    """Kind RASTER: draws triangles; the output is the INT number of the winning face, -1 for none.
+class DrawFunction(Function):
+    """The base of the kinds that draw triangles and run a sub-graph in every fragment.
 
-    ``inputs`` are ``(position, [faces,] [live,] *extra)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
+    ``inputs`` are ``(position, [faces,] [live,] *externals)``: clip positions VEC4 as a list, faces IVEC3 (absent: three
     consecutive positions make a triangle), a mask of the live faces, which are drawn (absent: all are), and the images
     that the fragment sub-graph reads. ``indexed`` and ``masked`` tell whether faces and mask are there. ``fragment`` is
-    the sub-graph, a ``FragmentGraph``. ``triangles`` is the number of triangles drawn,
-    ``triangles_per_face`` the number that make a face; ``disjoint`` promises that those of one face never overlap.
-    ``covering``: the output is 0 at every covered pixel, instead of the number of the face.
+    the sub-graph, a ``FragmentGraph``. ``size`` and ``batch`` are of the images drawn into. ``triangles`` is the number of
+    triangles drawn, ``triangles_per_face`` the number that make a face.
     """
 
-    fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment", "disjoint",
-              "covering")  # fmt: skip
-    quiet = -1
+    fields = ("indexed", "masked", "size", "batch", "triangles", "triangles_per_face", "fragment")
     indexed: bool
     masked: bool
     size: Size
@@ -94,8 +91,17 @@ class RasterFunction(Function):
     triangles: int
     triangles_per_face: int
     fragment: Any
-    disjoint: bool
-    covering: bool
+    covering: bool = False
+    """Whether only which pixels are covered counts."""
+
+    @property
+    def drawn(self) -> Domain:
+        """The domain of the fragments."""
+        return Domain(self.size, self.batch)
+
+    @property
+    def working_domain(self) -> Domain:
+        return self.drawn
 
     @property
     def faces(self) -> int:
@@ -116,3 +122,45 @@ class RasterFunction(Function):
     def externals(self) -> tuple[Variable, ...]:
         """The images that the fragment sub-graph reads, one for each of its formals."""
         return self.inputs[self.pulled :]
+
+
+class RasterFunction(DrawFunction):
+    """Kind RASTER: draws triangles; the output is the INT number of the winning face, -1 for none.
+
+    See ``DrawFunction`` for the inputs. ``disjoint`` promises that the triangles of one face never overlap. ``covering``:
+    the output is 0 at every covered pixel, instead of the number of the face.
+    """
+
+    fields = (*DrawFunction.fields, "disjoint", "covering")
+    quiet = -1
+    disjoint: bool
+
+
+class AccumulateFunction(DrawFunction):
+    """Kind ACCUMULATE: draws triangles; the output is the sum of the first root of ``fragment`` over all fragments of a pixel.
+
+    See ``DrawFunction`` for the inputs. ``fixed_point``: the sums are those of 64-bit integers, which are the same on every
+    device that computes the same values; otherwise devices add floats, in the order of the triangles.
+    """
+
+    fields = (*DrawFunction.fields, "fixed_point")
+    fixed_point: bool
+
+
+class FragmentScatterFunction(DrawFunction):
+    """Kind FRAGMENT SCATTER: draws triangles; every fragment adds values to texels of the output table.
+
+    See ``DrawFunction`` for the inputs. The roots of ``fragment`` are (value0, index0, value1, index1, ...), with indices
+    as in ``ScatterFunction``. ``table`` is the domain of the output: all tiles share a table of batch 1, otherwise each
+    tile has its own. Sums are in fixed point.
+    """
+
+    fields = (*DrawFunction.fields, "table")
+    operation = "add"
+    table: Domain
+
+    @property
+    def pairs(self) -> list[tuple[Variable, Variable]]:
+        """(value, index) pairs inside of the sub-graph."""
+        roots = self.fragment.roots
+        return list(zip(roots[0::2], roots[1::2], strict=True))

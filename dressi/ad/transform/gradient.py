@@ -205,7 +205,7 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
         if g is not None:
             x = function.inputs[i]
             if function.access[i] is Access.SAME_PIXEL and not isinstance(function, Expand):
-                g = _unbroadcast(g, x, ran_over)
+                g = unbroadcast(g, x, ran_over)
             elif g.vtype is not x.vtype:
                 raise function.fail(f"the gradient {g} of its input {x} has another type")
             result.append((x, g))
@@ -237,7 +237,7 @@ def _is_local(function: Function) -> bool:
     return all(a is Access.SAME_PIXEL for a in function.access)
 
 
-def _unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
+def unbroadcast(g: Variable, x: Variable, ran_over: Domain) -> Variable:
     """The gradient of x: ``g``, the gradient at every texel of ``ran_over``, summed over the axes along which x was broadcast."""
     if x.vtype is FLOAT and g.vtype is not FLOAT:
         g = sum_components(g)

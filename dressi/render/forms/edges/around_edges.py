@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.ops.image.raster import Fragment
+from ....ad.ops.draws.fragment import Fragment
 from ....ad.ops.pixel.constant import Like
 from ....errors import InputError
 from ...surface.screen import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....ad.evaluate import values_at
 from ....ad.graph import Domain, Function, RasterFunction, Variable
-from ....ad.ops.image.fragment import FragmentGraph
+from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.ops.image.texels import fetch
 from ....ad.transform.rewrite import substitute
 from ....ad.types import Access, VType

@@ -1,8 +1,8 @@
-"""The sub-graph that a rasterization runs in every fragment, over the number of the face and the images that it reads."""
+"""The sub-graph that a draw runs in every fragment, over the number of the face and the images that it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,14 +18,16 @@ Fragment = Callable[[Variable], tuple[Any, Any]]
 class FragmentGraph:
     """A graph over placeholders: leaf Variables that stand for the face and for the images that fragments read.
 
-    face: INT, the number of the face. formals: one leaf for each external image of the rasterization, in order.
+    face: INT, the number of the face. formals: one leaf for each external image of the draw, in order.
     roots: what it computes; of a rasterization the depth, FLOAT in [0, 1], and maybe a FLOAT mask, 0 where the fragment is
-    discarded. Graphs of equal structure are equal.
+    discarded; see the kinds of draws. z: FLOAT, the depth z / w that the rasterizer interpolates at the pixel, where
+    fragments may use it. Graphs of equal structure are equal.
     """
 
     face: Variable
     formals: tuple[Variable, ...]
     roots: tuple[Variable, ...]
+    z: Variable | None = None
 
     @property
     def depth(self) -> Variable:
@@ -35,6 +37,11 @@ class FragmentGraph:
     def keep(self) -> Variable | None:
         """None keeps all fragments."""
         return self.roots[1] if len(self.roots) > 1 else None
+
+    @property
+    def given(self) -> tuple[Variable, ...]:
+        """What the rasterizer knows of a fragment: the face, and its depth."""
+        return (self.face,) if self.z is None else (self.face, self.z)
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -54,7 +61,7 @@ class FragmentGraph:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        return structure(self.roots, (self.face, *self.formals))
+        return structure(self.roots, (*self.given, *self.formals))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FragmentGraph) and self.key == other.key
@@ -66,16 +73,21 @@ class FragmentGraph:
         return f"FragmentGraph({len(self.functions)} functions, {len(self.formals)} externals)"
 
 
-def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[Variable, ...]]:
+def split(
+    face: Variable, roots: Sequence[Variable], z: Variable | None = None
+) -> tuple[FragmentGraph, tuple[Variable, ...]]:
     """The fragment graph of ``roots``, and the outer Variables that its formals stand for."""
     order = topological_order(roots)
-    moving: set[Variable] = {face}
+    given = (face,) if z is None else (face, z)
+    moving: set[Variable] = {*given}
     free: set[Variable] = set()
     for f in order:
         local = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction)
         for x, access in zip(f.inputs, f.access, strict=True):
             if x in moving and (access is not Access.SAME_PIXEL or not local):
-                raise f.fail("inside a fragment the face can only be used texel by texel, by PixelFunctions")
+                raise f.fail(
+                    "inside a fragment the face, and what follows from it, can only be used texel by texel, by PixelFunctions"
+                )
         if not moving.isdisjoint(f.inputs):
             moving.add(f.output)
             continue
@@ -85,11 +97,11 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
     inner = moving | free
 
     def inside(v: Variable) -> list[Variable]:
-        edges = v.creator.edges if v.creator is not None and v is not face else ()
+        edges = v.creator.edges if v.creator is not None and v not in given else ()
         return [e.variable for e in edges if e.variable in inner and e.access is Access.SAME_PIXEL]
 
     needed = reached((r for r in roots if r in inner), inside)
-    built: dict[Variable, Variable] = {face: face}
+    built: dict[Variable, Variable] = {v: v for v in given}
     formals: dict[Variable, Variable] = {}
 
     def formal(v: Variable) -> Variable:
@@ -108,7 +120,7 @@ def split(face: Variable, roots: list[Variable]) -> tuple[FragmentGraph, tuple[V
                 )
             ).output
     made = tuple(built[r] if r in inner else formal(r) for r in roots)
-    return FragmentGraph(face, tuple(formals.values()), made), tuple(formals)
+    return FragmentGraph(face, tuple(formals.values()), made, z), tuple(formals)
 
 
 def _movable(f: Function, domain: Domain) -> bool:
