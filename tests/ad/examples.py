@@ -3,12 +3,10 @@
 `EXAMPLES` maps each class to callables that build an `Example`; the graph of its output contains the class.
 """
 
-
 import examples_contractions
-import examples_draws
 import examples_gathers
 import examples_pointwise
-import examples_textures
+import examples_rendering
 import numpy as np
 from example_tools import BATCH, EXAMPLES, SIZE, Build, Example, add, apart, example, leaf, of
 
@@ -24,7 +22,7 @@ from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VE
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]
 assert (
-    examples_contractions and examples_draws and examples_gathers and examples_pointwise and examples_textures
+    examples_contractions and examples_gathers and examples_pointwise and examples_rendering
 )  # their imports fill the registry
 
 # ---- vectors

@@ -164,3 +164,9 @@ class FragmentScatterFunction(DrawFunction):
         """(value, index) pairs inside of the sub-graph."""
         roots = self.fragment.roots
         return list(zip(roots[0::2], roots[1::2], strict=True))
+
+    @property
+    def additions(self) -> int:
+        """The largest number of values that are added to one texel of the table."""
+        fragments = self.size[0] * self.size[1] * self.triangles * len(self.pairs)
+        return fragments * (self.batch if self.table.tiles == 1 else 1)

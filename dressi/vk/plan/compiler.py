@@ -22,7 +22,7 @@ runs for those that cannot be left out. It drops what a pass made if no order of
 verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
 
 To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
-write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for GLSL
+write its class in ``work/kinds`` (with the storage buffers and lists that it uses), and register its rules for GLSL
 (``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``, and its count to
 ``resources`` in ``substage`` under the same name.
 """
@@ -49,6 +49,7 @@ from .glsl.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
+from .lowering.fixed_point_sums import sum_in_fixed_point
 from .lowering.fragment_value import FragmentValue
 from .lowering.fuse_into_draws import fuse_into_draws, without
 from .lowering.inverse_lists import gather_at_lists
@@ -153,6 +154,7 @@ def lowered(
 ) -> Program:
     """The Program in Functions that suit the device, one lowering after the other. Each is one file in ``lowering/``."""
     program = separate_updates(program)  # every update gets a computed value of its own
+    program = sum_in_fixed_point(program, limits)  # sums over fragments that the device does not blend
     program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
     program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers
     program = tile_contractions(program, limits, cost, options)  # large contractions are computed by strips

@@ -56,6 +56,7 @@ class DeviceLimits:
     lazy_images: bool = False  # attachments that never leave their render pass need no memory
     half_images: bool = True  # images of 16-bit floats can be used for all that those of 32 bits can
     filtered_images: bool = True  # samplers filter images of 32-bit floats
+    float_blending: bool = True  # draws add to attachments of 32-bit floats
     dispatch_base: bool = True
     """Whether dispatches can begin at any workgroup. Indirect ones cannot: shaders of work behind a gate add the first
     workgroup to their own, a push constant."""
@@ -162,6 +163,7 @@ _MINIMUM = DeviceLimits(
     int64_atomics=False,
     half_images=False,
     filtered_images=False,
+    float_blending=False,
 )
 PROFILES: dict[str, DeviceLimits] = {
     "desktop": DeviceLimits(),
@@ -172,6 +174,7 @@ PROFILES: dict[str, DeviceLimits] = {
         int64_atomics=False,
         lazy_images=True,
         filtered_images=False,
+        float_blending=False,
     ),
     "minimum": _MINIMUM,
     "turing": DeviceLimits(

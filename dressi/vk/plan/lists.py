@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...ad.graph import Domain, RasterFunction, Variable
+from ...ad.graph import Domain, DrawFunction, Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +127,6 @@ LIVE = 1 / 16
 """The expected share of live faces. Of the edges of closed meshes 2 to 7 % are silhouettes; fewer of fine meshes."""
 
 
-def vertices_expected(f: RasterFunction, faces: FaceList | None) -> float:
-    """The vertices that a raster is expected to shade for one tile, if it draws these faces or all."""
+def vertices_expected(f: DrawFunction, faces: FaceList | None) -> float:
+    """The vertices that a draw is expected to shade for one tile, if it draws these faces or all."""
     return 3 * f.triangles * (LIVE if faces is not None else 1.0)

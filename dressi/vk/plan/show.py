@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ...ad.show import COLOURS, draw
 from .plan import Plan
-from .substage import Binding, Fragment, Raster, Scatter, SubStage
+from .substage import Binding, Fragment, PrimitiveWork, Scatter, SubStage
 from .uses import Uses
 
 
 def _colour(s: SubStage) -> str:
-    kinds = {Fragment: "pixel", Scatter: "scatter", Raster: "raster"}
+    kinds = {Fragment: "pixel", Scatter: "scatter", PrimitiveWork: "raster"}
     return next((colour for kind, colour in kinds.items() if isinstance(s.work, kind)), "reduce")
 
 

@@ -1,5 +1,5 @@
-"""SubStages, their kinds of work, and Stages: what packing produces. Frozen data, printable and comparable as text. A new
-kind of work is one class here, a rule for its GLSL in ``glsl/generate`` and one for its commands in ``run/record``.
+"""SubStages and Stages: what packing produces. Frozen data, printable and comparable as text. The kinds of their work are
+in ``work/kinds``; they have their names here, too.
 """
 
 from __future__ import annotations
@@ -7,184 +7,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
 
-import numpy as np
-
-from ...ad.graph import Domain, Function, RasterFunction, ScatterFunction, Variable
+from ...ad.graph import (
+    Domain,
+    FragmentScatterFunction,
+    Function,
+    RasterFunction,
+    ScatterFunction,
+    Variable,
+)
 from ...ad.types import Sampler
 from .bindings import Binding, Range, Read
-from .lists import ActiveBlocks, BlockHits, FaceList, WorkList
 from .model.walks import NOT_LONGER, Walks
+from .work.kinds import Accumulate as Accumulate
+from .work.kinds import (
+    Compute,
+    Fragment,
+    FragmentScatter,
+    ListFaces,
+    PixelWork,
+    Scatter,
+    ScatterDraw,
+    Sparse,
+    TiledCompute,
+    Undecided,
+    Work,
+)
+from .work.kinds import FindHits as FindHits
+from .work.kinds import ListBlocks as ListBlocks
+from .work.kinds import PrimitiveWork as PrimitiveWork
+from .work.kinds import Raster as Raster
+from .work.kinds import Reduction as Reduction
+from .work.kinds import ScatterDispatch as ScatterDispatch
+from .work.kinds import SparseWork as SparseWork
 
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
 GROUP = 64
 """Invocations of a workgroup of the generated compute shaders, in one dimension."""
-
-
-# ---- kinds of work
-@dataclass(frozen=True, eq=False)
-class Work:
-    """What a SubStage is on the device; the classes below are all there is.
-
-    draws: whether it is a subpass of a render pass.  makes: the list that it makes.  uses: the lists that tell where it
-    works or what it draws.  buffers: the storage buffers in its descriptor set.
-    """
-
-    name: ClassVar[str] = "work"
-    draws: ClassVar[bool] = False
-    listed: ClassVar[str] = ""  # the field that holds the list that it makes
-
-    @property
-    def makes(self) -> WorkList | None:
-        return getattr(self, self.listed) if self.listed else None
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return ()
-
-    @property
-    def buffers(self) -> int:
-        return len(self.uses) + (self.makes is not None)
-
-
-@dataclass(frozen=True, eq=False)
-class Sparse:
-    """blocks: those that a dispatch visits.  fill: the values of images outside of them, written before."""
-
-    blocks: ActiveBlocks
-    fill: Mapping[Variable, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class SparseWork(Work):
-    """A dispatch.  sparse: where it works, if not everywhere."""
-
-    sparse: Sparse | None = None
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return () if self.sparse is None else (self.sparse.blocks,)
-
-
-@dataclass(frozen=True, eq=False)
-class PrimitiveWork(Work):
-    """A draw of primitives.  faces: the list of those that are drawn, if not all."""
-
-    faces: FaceList | None = None
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return () if self.faces is None else (self.faces,)
-
-
-@dataclass(frozen=True, eq=False)
-class PixelWork(Work):
-    """Work on each pixel by itself.  fused: SubStages over one texel that the first invocation does as well, or over one texel
-    a tile, done by the first of each tile; their outputs come last among those of the host."""
-
-    fused: tuple[SubStage, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Undecided(PixelWork):
-    """Work on each pixel that ``choose_lowering`` makes a Fragment or a Compute. Reads bound as attachments are those
-    that can be attachments."""
-
-    name: ClassVar[str] = "pixels"
-
-
-@dataclass(frozen=True, eq=False)
-class Fragment(PixelWork):
-    """A subpass that covers its framebuffer."""
-
-    name: ClassVar[str] = "fragment"
-    draws: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, eq=False)
-class Compute(SparseWork, PixelWork):
-    """A dispatch over all pixels, or over active blocks."""
-
-    name: ClassVar[str] = "compute"
-
-
-@dataclass(frozen=True, eq=False)
-class Raster(PrimitiveWork):
-    """A subpass that draws the triangles of one RasterFunction."""
-
-    name: ClassVar[str] = "raster"
-    draws: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, eq=False)
-class Scatter(Work):
-    """Texels of the source add into accumulators, which a second shader resolves into the table.  epilogue: work on
-    each texel of the table that the second shader does instead of storing the table."""
-
-    epilogue: SubStage | None = None
-    name: ClassVar[str] = "scatter"
-
-    @property
-    def buffers(self) -> int:
-        return super().buffers + 2  # accumulators and status
-
-
-@dataclass(frozen=True, eq=False)
-class ScatterDispatch(SparseWork, Scatter):
-    """A dispatch over the source, or over active blocks of it."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ScatterDraw(PrimitiveWork, Scatter):
-    """A draw of the primitives of ``raster``, which has been drawn before: only pixels under them add anything."""
-
-    raster: RasterFunction
-
-
-@dataclass(frozen=True, eq=False)
-class Reduction(Work):
-    """A dispatch of a workgroup for each texel of the output of one reduction."""
-
-    name: ClassVar[str] = "reduction"
-
-
-@dataclass(frozen=True, eq=False)
-class TiledCompute(Work):
-    """A dispatch of strips: each invocation computes several texels of one contraction, and what follows it in the body."""
-
-    name: ClassVar[str] = "strips"
-
-
-@dataclass(frozen=True, eq=False)
-class ListBlocks(Work):
-    """A dispatch that lists active blocks.  hits: of the images that decide; without them it looks at the one image itself."""
-
-    blocks: ActiveBlocks
-    hits: tuple[BlockHits, ...] = ()
-    name = listed = "blocks"
-
-    @property
-    def uses(self) -> tuple[WorkList, ...]:
-        return self.hits
-
-
-@dataclass(frozen=True, eq=False)
-class FindHits(Work):
-    """A dispatch that looks at all pixels of an image."""
-
-    hits: BlockHits
-    name = listed = "hits"
-
-
-@dataclass(frozen=True, eq=False)
-class ListFaces(Work):
-    """A dispatch that lists live faces, with the images it makes over the same texels."""
-
-    faces: FaceList
-    name: ClassVar[str] = "list"
-    listed: ClassVar[str] = "faces"
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +86,10 @@ class SubStage:
         return self.domain.size[1] == 1
 
     @property
-    def scatter(self) -> ScatterFunction | None:
+    def scatter(self) -> ScatterFunction | FragmentScatterFunction | None:
         """The scatter among its Functions; there is one at most."""
-        return next((f for f in self.functions if isinstance(f, ScatterFunction)), None)
+        kinds = ScatterFunction, FragmentScatterFunction
+        return next((f for f in self.functions if isinstance(f, kinds)), None)
 
     @property
     def final(self) -> SubStage:
@@ -332,7 +193,7 @@ def resources(
     ranges += reads[Binding.STORAGE]
     outputs = written + ranges + isinstance(work, Scatter) if colors else 0
     used["fragment_combined_output_resources"] = max(
-        outputs, 2 + ranges if isinstance(work, ScatterDraw) else 0
+        outputs, 2 + ranges if isinstance(work, ScatterDraw | FragmentScatter) else 0
     )
     if not work.draws:
         used["workgroup_invocations"] = GROUP

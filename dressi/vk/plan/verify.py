@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ...ad.graph import PixelFunction, RasterFunction, Variable
+from ...ad.graph import AccumulateFunction, PixelFunction, RasterFunction, Variable
 from ...errors import PlanError
 from .bindings import Range
 from .context import Context
@@ -17,9 +17,11 @@ from .lowering.fragment_value import FragmentValue
 from .lowering.tiling.strips import TiledContraction, strips_in
 from .plan import Plan
 from .substage import (
+    Accumulate,
     Binding,
     Compute,
     PixelWork,
+    PrimitiveWork,
     Raster,
     Scatter,
     SparseWork,
@@ -75,6 +77,8 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
         for v in values:
             if not isinstance(v, FragmentValue) or v.inputs[0] is not f.output:
                 yield f"{v!r} is no value of the fragments of {f!r}"
+    if isinstance(s.work, Accumulate):
+        yield from (f"{f!r} adds no fragments" for f in s.functions if not isinstance(f, AccumulateFunction))
     if isinstance(s.work, Scatter) and s.scatter is None:
         yield "a scatter has no ScatterFunction"
     if isinstance(s.work, TiledCompute):
@@ -95,12 +99,12 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
 
 
 def bindings_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
-    """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for rasters alone."""
+    """Attachments are read at the shader's own pixel by subpasses; vertex shaders fetch for draws of triangles alone."""
     drawable = s.draws or (isinstance(s.work, PixelWork) and not isinstance(s.work, Compute))
     attached = set(s.final.replaces.values()) if s.final is not s and s.final.draws else set()
     for read in s.reads:
         v = read.variable
-        if read.binding is Binding.VERTEX and not isinstance(s.work, Raster):
+        if read.binding is Binding.VERTEX and not isinstance(s.work, PrimitiveWork):
             yield f"{v} is read by a vertex shader that there is none of"
         if read.binding is Binding.ATTACHMENT and v not in attached:
             if not drawable:

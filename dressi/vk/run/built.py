@@ -12,7 +12,7 @@ from ..plan.lists import BlockHits
 from ..plan.model.device import DeviceModel
 from ..plan.plan import Plan
 from ..plan.predict.stages import stage_seconds
-from ..plan.substage import Binding, ScatterDraw, SparseWork, Stage, SubStage
+from ..plan.substage import Binding, FragmentScatter, ScatterDraw, SparseWork, Stage, SubStage
 from ..plan.sync.commands import Command, Part
 from .device.memory import DeviceBuffer
 from .gate import Gate
@@ -272,6 +272,8 @@ class BuiltPlan:
             )
         elif isinstance(stage.sub_stages[0].work, ScatterDraw):
             target = make_scatter_target(self.device, self._depths[stage.sub_stages[0]], size, name)
+        elif isinstance(stage.sub_stages[0].work, FragmentScatter):
+            target = make_scatter_target(self.device, None, size, name)
         final, resolve = stage.sub_stages[0].final, None
         if final is not stage.sub_stages[0] and final.draws:
             tiling = self.plan.limits.tiling(final.domain)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ..plan.plan import Plan
-from ..plan.substage import Raster, ScatterDraw
+from ..plan.substage import PrimitiveWork
 from .device.commands import Commands
 from .device.device import Device
 from .device.memory import DeviceBuffer, DeviceImage
@@ -54,7 +54,7 @@ def copies_new_values(plan: Plan) -> bool:
 
 def draws_lists(plan: Plan) -> bool:
     """Whether the step draws lists of faces, which have counts of their own."""
-    return any(isinstance(s.work, Raster | ScatterDraw) for s in plan.step.sub_stages)
+    return any(isinstance(s.work, PrimitiveWork) for s in plan.step.sub_stages)
 
 
 class Gate:

@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ad.graph import Domain, Function, RasterFunction, Variable
+from ...ad.graph import Domain, DrawFunction, Function, Variable
 from ..plan.bindings import word_of
 from ..plan.glsl.blocks import blocks_across
 from ..plan.lists import FaceList
 from ..plan.lowering.tiling.strips import grid_of, strips_in
 from ..plan.substage import (
     GROUP,
+    Accumulate,
     Compute,
     FindHits,
     Fragment,
+    FragmentScatter,
     ListBlocks,
     ListFaces,
     Raster,
@@ -171,7 +173,7 @@ def _draw_tiles(
 ) -> None:
     """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport. The draws of a list,
     one a segment, are one call where the device can; their vertices are numbered through all tiles."""
-    assert isinstance(f, RasterFunction)
+    assert isinstance(f, DrawFunction)
     vk = run.device.vk
     tiling = run.limits.tiling(s.domain)
     band = run.slice.area(tiling.width, tiling.height)
@@ -253,8 +255,9 @@ def _(work: Fragment, run: Target, buffer: Any, s: SubStage, p: Pipelines, targe
     _cover(run, buffer, target)
 
 
-@_record.register
-def _(work: Raster, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
+@_record.register(Raster)
+@_record.register(Accumulate)
+def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
     _draw_tiles(run, buffer, s.functions[0], s, work.faces)
 
 
@@ -291,6 +294,15 @@ def _(work: ScatterDraw, run: Target, buffer: Any, s: SubStage, p: Pipelines, ta
         return
     _bind(run, buffer, p, "draw")
     _draw_tiles(run, buffer, work.raster, s, work.faces, nearest=1.0)  # behind whatever the raster drew
+    run.device.vk.vkCmdEndRenderPass(buffer)
+
+
+@_record.register
+def _(work: FragmentScatter, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget) -> None:
+    if not _begin(run, buffer, target):
+        return
+    _bind(run, buffer, p, "draw")
+    _draw_tiles(run, buffer, s.functions[0], s, work.faces)
     run.device.vk.vkCmdEndRenderPass(buffer)
 
 

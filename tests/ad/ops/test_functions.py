@@ -6,7 +6,7 @@ from examples import EXAMPLES, Build
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.graph import Function, DrawFunction, ScatterFunction, Variable
+from dressi.ad.graph import DrawFunction, Function, ScatterFunction, Variable
 from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.traversal import topological_order
 from dressi.ad.types import MAT3, VEC3

@@ -80,10 +80,12 @@ class Draw(DrawFunction):
             raise self.fail(f"{self.faces} faces need as many texels of the mask, not {self.live}")
 
     # ---- in NumPy
-    def fragments(self, x: tuple[np.ndarray, ...]) -> Iterator[Fragments]:
-        """All fragments, in chunks of bounded memory."""
+    def fragments(self, x: tuple[np.ndarray, ...], *, once: bool) -> Iterator[Fragments]:
+        """All fragments, in chunks of bounded memory. once: a pixel centre on an edge belongs to one of the triangles beside
+        it, as on devices; otherwise to both."""
         corners = self._corners(x)
-        for tile, triangle, px, py, z in _covered(corners.reshape(-1, 3, 4), corners.shape[1], self.size):
+        flat = corners.reshape(-1, 3, 4)
+        for tile, triangle, px, py, z in _covered(flat, corners.shape[1], self.size, once):
             at = At(*(a.reshape(1, 1, -1) for a in (px, py, tile)))
             yield Fragments(at, triangle // self.triangles_per_face, z)
 
@@ -152,12 +154,13 @@ def _gather(image: np.ndarray, at: At) -> np.ndarray:
     ]
 
 
-def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[np.ndarray, ...]]:
+def _covered(corners: np.ndarray, triangles: int, size: Size, once: bool) -> Iterator[tuple[np.ndarray, ...]]:
     """(tile, triangle, x, y, depth) of covered pixels, in chunks of bounded memory.
 
-    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge belongs to the triangles on both sides. A triangle
-    that reaches behind the eye (w <= 0) is drawn as far as it lies before it. A triangle without area, or with a corner
-    that is not finite, covers nothing. Fragments with depths outside [0, 1] are dropped.
+    ``corners``: (batch * triangles, 3, 4). A centre exactly on an edge belongs to the triangles on both sides, or with
+    ``once`` to that to the right of the edge, and of a level edge to that below (the top-left rule). A triangle that reaches
+    behind the eye (w <= 0) is drawn as far as it lies before it. A triangle without area, or with a corner that is not
+    finite, covers nothing. Fragments with depths outside [0, 1] are dropped.
     """
     clip = np.asarray(corners, np.float64)
     good = np.flatnonzero(np.isfinite(clip).all(axis=(1, 2)) & (clip[..., 3] > 0).any(axis=1))
@@ -193,6 +196,11 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
         sides = [_cross(xy[k], w[k], px + 0.5, py + 0.5, i, j) for i, j in ((1, 2), (2, 0), (0, 1))]
         weights = np.stack(sides) / area[k]
         inside = (weights >= 0).all(axis=0)
+        if once:
+            for side, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+                edge = np.flatnonzero(inside & (weights[side] == 0))
+                right, down = _inwards(xy[k[edge]], w[k[edge]], area[k[edge]], i, j)
+                inside[edge] = (right > 0) | ((right == 0) & (down > 0))
         k, px, py, weights = k[inside], px[inside], py[inside], weights[:, inside]
         depth = (weights * z[k].T).sum(axis=0)
         kept = (depth >= 0) & (depth <= 1)
@@ -200,6 +208,15 @@ def _covered(corners: np.ndarray, triangles: int, size: Size) -> Iterator[tuple[
         if k.size:
             yield good[k] // triangles, good[k] % triangles, px, py, depth
         at = end
+
+
+def _inwards(
+    xy: np.ndarray, w: np.ndarray, area: np.ndarray, i: int, j: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """How the weight opposite to the edge of corners i and j changes to the right, and down, times a positive factor."""
+    right = w[:, j] * xy[:, i, 1] - w[:, i] * xy[:, j, 1]
+    down = w[:, i] * xy[:, j, 0] - w[:, j] * xy[:, i, 0]
+    return right * np.sign(area), down * np.sign(area)
 
 
 def _cross(

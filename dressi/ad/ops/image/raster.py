@@ -50,7 +50,7 @@ class Rasterize(Draw, RasterFunction):
         width, height = self.size
         depths = np.ones(self.batch * height * width, np.float32)
         winners = np.full(self.batch * height * width, -1, np.int64)
-        for here in self.fragments(x):
+        for here in self.fragments(x, once=False):
             face, depth = here.face, here.z
             px, py, tile = (a.reshape(-1) for a in here.at)
             if self.fragment is not None:

@@ -60,7 +60,7 @@ class Accumulate(Draw, AccumulateFunction):
         width, height = self.size
         vtype = self.output.vtype
         total = np.zeros((self.batch * height * width, vtype.components))
-        for here in self.fragments(x):
+        for here in self.fragments(x, once=True):
             value, *keep = self.values(here, x)
             px, py, tile = (a.reshape(-1) for a in here.at)
             _add(total, (tile * height + py) * width + px, value, *(mask != 0 for mask in keep))
@@ -101,7 +101,7 @@ class FragmentScatter(Draw, FragmentScatterFunction):
     def evaluate(self, at: At, *x: np.ndarray) -> np.ndarray:
         (width, height), batch, _ = self.table
         total = np.zeros((batch * height * width, self.output.vtype.components))
-        for here in self.fragments(x):
+        for here in self.fragments(x, once=True):
             roots = self.values(here, x)
             tile = here.at.tile.reshape(-1) if batch > 1 else 0
             for value, index, (_, formal) in zip(roots[0::2], roots[1::2], self.pairs, strict=True):
@@ -191,8 +191,8 @@ def accumulate(
     """The sum over all fragments of drawn triangles at every pixel, 0 where there are none; of ``size``, and of the type
     of the value.
 
-    position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not only the nearest;
-    the same pixel may get many fragments, and both triangles beside an edge may cover a pixel centre on it.
+    position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not only the nearest.
+    Of two triangles that meet in an edge one covers a pixel centre on it.
 
     value: ``value(face, depth)`` builds the value of a fragment, FLOAT, VECn or MATn, from the number of its face (INT) and
     its depth (FLOAT in [0, 1], the z / w that the rasterizer interpolates at the pixel centre). It may use any outer
@@ -232,6 +232,8 @@ def accumulate(
     if limit is not None:
         limit = as_variable(limit)
         check_root(limit, "the limits")
+        if limit.size not in ((1, 1), size):
+            raise GraphError(f"the limit {limit} is one texel or of {size[0]}x{size[1]} (at {limit.where})")
         masks.append(less(depth, limit))
     for mask in masks:
         check_root(mask, "masks")

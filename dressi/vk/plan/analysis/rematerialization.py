@@ -15,7 +15,15 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import (
+    Domain,
+    DrawFunction,
+    Function,
+    PixelFunction,
+    RasterFunction,
+    ScatterFunction,
+    Variable,
+)
 from ....ad.types import Access
 from ..lists import LISTED
 from ..model.cost import fetches, operations
@@ -269,7 +277,7 @@ class Recomputing:
 
     def _repeats(self, f: Function, k: int, access: Access) -> float:
         """How often one invocation of a packed Function asks for input ``k``."""
-        if isinstance(f, RasterFunction):
+        if isinstance(f, DrawFunction):
             functions = f.fragment.functions if f.fragment is not None else ()
             return max([1.0, *(float(g.iterations) for g in functions)])
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
@@ -278,9 +286,9 @@ class Recomputing:
         """How often the lanes need a texel of input ``k`` of a packed Function, one after the other, per tile."""
         (width, height), _, _ = f.working_domain
         invocations, count = width * height, LISTED if self.sparse[self.graph.number[f]] else 1.0
-        if isinstance(f, RasterFunction) and f.masked and k == f.pulled - 1:
+        if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
-        if isinstance(f, RasterFunction):
+        if isinstance(f, DrawFunction):
             pulled = access is Access.PULL or x.size == (1, 1)
             if f.masked and f.fragment is not None and k >= f.pulled and x.size == f.size != (1, 1):
                 formal = f.fragment.formals[k - f.pulled]

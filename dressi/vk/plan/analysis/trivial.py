@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
-from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import Domain, DrawFunction, Function, PixelFunction, ScatterFunction, Variable
 from ....ad.types import Access
 from ..model.cost import operations
 from ..model.device import DeviceModel
@@ -97,6 +97,6 @@ def _needed_as_images(f: Function) -> list[Variable]:
     ]
     if isinstance(f, ScatterFunction):
         needed.append(f.inputs[0])  # the bound is read where sums are resolved, too
-    if isinstance(f, RasterFunction):
+    if isinstance(f, DrawFunction):
         needed += f.inputs[: f.pulled]
     return needed

@@ -21,13 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....ad.graph import Function, ScatterFunction
+from ....ad.graph import FragmentScatterFunction, Function, ScatterFunction
 from ....ad.ops.pixel.constant import constant_value
 from ..limits import DeviceLimits
 
 LOWEST, HIGHEST = -60, 24  # exponents of the smallest and largest values of sums without a bound
 MANTISSA = 24  # significant bits of a float
 MOST_BITS = 40  # with a bound: values above 2^-16 of the bound are added without rounding
+FRAGMENTS = 32  # a draw adds at most 2^32 fragments to one cell: more take longer than drivers allow
 EXACT = 24  # integers of at most this many bits are exact as floats
 
 
@@ -64,13 +65,15 @@ class Accumulators:
         return min(self.cells, self.bands(limits).step) * self.words_of_cell
 
 
-def accumulators_of(f: ScatterFunction) -> Accumulators:
+def accumulators_of(f: ScatterFunction | FragmentScatterFunction) -> Accumulators:
     """The layout of the accumulators of a scatter."""
     (width, height), batch, _ = f.table
     cells = width * height * batch
     components = f.output.vtype.components
     if f.operation == "max":
         return Accumulators(cells, components, adding=False)
+    if isinstance(f, FragmentScatterFunction):
+        return _unbounded(cells, components, min(max(math.ceil(math.log2(f.additions)), 0), FRAGMENTS))
     (w, h), n, _ = f.source
     additions = w * h * len(f.pairs) * (n if batch == 1 else 1)
     k = max(math.ceil(math.log2(additions)), 0)
@@ -79,6 +82,11 @@ def accumulators_of(f: ScatterFunction) -> Accumulators:
     bound = constant_value(f.inputs[0])
     if bound is None or np.isfinite(bound):
         return Accumulators(cells, components, bits=min(MOST_BITS, 62 - k))
+    return _unbounded(cells, components, k)
+
+
+def _unbounded(cells: int, components: int, k: int) -> Accumulators:
+    """Of sums of up to 2^k values of any magnitude."""
     span = min(40 - k, EXACT)
     last_bits = HIGHEST - MANTISSA - LOWEST + 1
     return Accumulators(cells, components, -(-last_bits // span), width=span)
@@ -86,7 +94,7 @@ def accumulators_of(f: ScatterFunction) -> Accumulators:
 
 def accumulator_bytes(functions: Iterable[Function], limits: DeviceLimits) -> int:
     """Size of the buffer that all scatters among the Functions share, in bytes."""
-    scatters = (f for f in functions if isinstance(f, ScatterFunction))
+    scatters = (f for f in functions if isinstance(f, ScatterFunction | FragmentScatterFunction))
     return 4 * max((accumulators_of(f).buffer_words(limits) for f in scatters), default=0)
 
 

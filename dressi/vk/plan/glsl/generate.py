@@ -6,9 +6,11 @@ from functools import singledispatch
 
 from ..limits import DeviceLimits
 from ..substage import (
+    Accumulate,
     Compute,
     FindHits,
     Fragment,
+    FragmentScatter,
     ListBlocks,
     ListFaces,
     Raster,
@@ -22,9 +24,9 @@ from ..substage import (
 from .blocks import block_shaders, hits_shaders
 from .contract import contract_shaders
 from .pixel import compute_shaders, fragment_shaders
-from .raster import list_shaders, raster_shaders
+from .raster import accumulate_shaders, list_shaders, raster_shaders
 from .reduce import reduce_shaders
-from .scatter import scatter_dispatch_shaders, scatter_draw_shaders
+from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter_draw_shaders
 from .shaders import Shaders, ShaderText
 
 
@@ -41,6 +43,8 @@ def _shaders(work: Work, s: SubStage, limits: DeviceLimits, shader_text: ShaderT
 _shaders.register(Fragment, fragment_shaders)
 _shaders.register(Compute, compute_shaders)
 _shaders.register(Raster, raster_shaders)
+_shaders.register(Accumulate, accumulate_shaders)
+_shaders.register(FragmentScatter, fragment_scatter_shaders)
 _shaders.register(ScatterDispatch, scatter_dispatch_shaders)
 _shaders.register(ScatterDraw, scatter_draw_shaders)
 _shaders.register(Reduction, reduce_shaders)

@@ -1,4 +1,5 @@
-"""GLSL of a draw: vertex pulling, the fragment sub-graph of ``F.rasterize``, and values that fragments write beside the face.
+"""GLSL of draws: vertex pulling, the fragment sub-graphs of ``F.rasterize`` and ``F.accumulate``, and values that fragments
+of rasters write beside the face.
 
 What these compute from the face alone (its corners, say) is passed on flat by the vertex shader. At the end, GLSL of lists
 of live faces: what makes one, and how a vertex shader finds its face there.
@@ -6,12 +7,12 @@ of live faces: what makes one, and how a vertex shader finds its face there.
 
 from __future__ import annotations
 
-from ....ad.graph import RasterFunction, Variable
+from ....ad.graph import AccumulateFunction, DrawFunction, RasterFunction, Variable
 from ....ad.traversal import topological_order
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList
 from ..lowering.fragment_value import FragmentValue
-from ..substage import Binding, ListFaces, Raster, SubStage
+from ..substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster, SubStage
 from .flat import FACE, Flat, find_flat, needed
 from .pixel import declare_outputs, write_work
 from .shaders import Resource, Shaders, ShaderText
@@ -38,10 +39,48 @@ def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text:
     return Shaders(tuple(fragment.resources), {"vertex": vertex_source, "fragment": source})
 
 
+def accumulate_shaders(
+    work: Accumulate, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
+) -> Shaders:
+    """A vertex shader as above; a fragment shader that writes the value of the sub-graph, which is blended."""
+    (f,) = s.functions
+    assert isinstance(f, AccumulateFunction)
+    actual, flat = inside(f)
+    vertex = _vertex(work, s, f, limits, shader_text, actual, flat)
+    w, start = _fragment_writer(work, s, limits, shader_text, actual, flat)
+    value, *keep = write_fragment(w, f, actual, flat)
+    w.lines += [f"if ({k} == 0.0) discard;" for k in keep]
+    w.names[f.output] = value
+    layouts, stores = color_outputs(w, s)
+    source = w.text([*start, *fragment_place(w), *w.lines, *stores], layouts + flat.layouts("in"))
+    return Shaders(tuple(w.resources), {"vertex": vertex, "fragment": source})
+
+
+def inside(f: DrawFunction) -> tuple[dict[Variable, Variable], Flat]:
+    """The image that each formal of a sub-graph stands for, and what its fragments share with the vertices."""
+    graph = f.fragment
+    actual = dict(zip(graph.formals, f.externals, strict=True))
+    if f.size == (1, 1):
+        return actual, Flat()
+    single = [v for v, image in actual.items() if image.size == (1, 1)]
+    return actual, find_flat(graph.functions, graph.face, single, graph.roots)
+
+
+def write_fragment(w: Writer, f: DrawFunction, actual: dict[Variable, Variable], flat: Flat) -> list[str]:
+    """Writes the sub-graph of a draw into a fragment shader. Returns the names of its roots."""
+    graph = f.fragment
+    w.names[graph.face] = FACE
+    if graph.z is not None:
+        w.names[graph.z] = "gl_FragCoord.z"
+    for g in needed(graph.functions, graph.roots, flat.values):
+        w.emit(g, actual)
+    return [w.value(actual.get(v, v)) for v in graph.roots]
+
+
 def _vertex(
-    work: Raster,
+    work: PrimitiveWork,
     s: SubStage,
-    f: RasterFunction,
+    f: DrawFunction,
     limits: DeviceLimits,
     shader_text: ShaderText,
     actual: dict[Variable, Variable],
@@ -58,7 +97,7 @@ def _vertex(
     return w.text([*main, *w.lines, *ends], flat.layouts("out"))
 
 
-def pull(w: Writer, f: RasterFunction, listed: FaceList | None) -> list[str]:
+def pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
     """Statements of a vertex shader that fetch the corner of gl_VertexIndex; ``face`` and ``tile`` are set."""
     position = f.inputs[0]
     main = [*find_vertex(listed), "int triangle = number / 3;"]
@@ -82,6 +121,23 @@ def pull(w: Writer, f: RasterFunction, listed: FaceList | None) -> list[str]:
     return main
 
 
+def _fragment_writer(
+    work: PrimitiveWork,
+    s: SubStage,
+    limits: DeviceLimits,
+    shader_text: ShaderText,
+    actual: dict[Variable, Variable],
+    flat: Flat,
+) -> tuple[Writer, list[str]]:
+    """A writer with what a fragment shader of a subpass reads, and statements that unpack what vertices pass on."""
+    w = Writer(s, limits, shader_text)
+    w.declare_reads()
+    pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
+    w.leave_out(lambda r: r.variable in pulled)
+    w.resources += [Resource("list")] * (work.faces is not None)
+    return w, flat.receive(w, actual)
+
+
 def _fragment(
     work: Raster,
     s: SubStage,
@@ -91,12 +147,7 @@ def _fragment(
     actual: dict[Variable, Variable],
     flat: Flat,
 ) -> tuple[Writer, str]:
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    pulled = {r.variable for r in s.reads if r.binding is Binding.VERTEX}
-    w.leave_out(lambda r: r.variable in pulled)
-    w.resources += [Resource("list")] * (work.faces is not None)
-    start = flat.receive(w, actual)
+    w, start = _fragment_writer(work, s, limits, shader_text, actual, flat)
     graph = f.fragment
     if graph is not None:
         w.names[graph.face] = FACE

@@ -6,20 +6,23 @@ by the same shaders; ``dressi_band`` is the first cell of the band. A sum has th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from ....ad.graph import ScatterFunction, Variable
+from ....ad.graph import FragmentScatterFunction, ScatterFunction, Variable
 from ..limits import DeviceLimits
 from ..lists import vertices_expected
-from ..substage import GROUP, Scatter, ScatterDispatch, ScatterDraw, SubStage
+from ..substage import GROUP, FragmentScatter, Scatter, ScatterDispatch, ScatterDraw, SubStage
 from .blocks import invocation
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import FACE, Flat, find_flat, needed
 from .pixel import FULL_SCREEN, declare_outputs, write_work
-from .raster import declare_list, fragment_place, pull
+from .raster import declare_list, fragment_place, inside, pull, write_fragment
 from .shaders import Resource, Shaders, ShaderText
 from .source import constants, invocation_number
 from .writer import Writer, component
+
+AnyScatter = ScatterFunction | FragmentScatterFunction
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
 
@@ -80,9 +83,43 @@ def scatter_draw_shaders(
     )
 
 
+def fragment_scatter_shaders(
+    work: FragmentScatter, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
+) -> Shaders:
+    """``vertex`` and ``fragment`` draw triangles; every fragment adds its values. ``resolve`` writes the table."""
+    f = s.scatter
+    assert isinstance(f, FragmentScatterFunction)
+    sums = accumulators_of(f)
+    bands = sums.bands(limits)
+    actual, flat = inside(f)
+    vertex, *_ = _writer(s, f, limits, shader_text)
+    vertex.leave_out(lambda r: _stored(r, s) or r.kind == "attachment")
+    vertex.names[f.fragment.face] = FACE
+    w, binding, _ = _writer(s, f, limits, shader_text)
+    w.leave_out(lambda r: _stored(r, s) or r.kind == "attachment")
+    if work.faces is not None:
+        declare_list(vertex)
+        w.resources.append(Resource("list"))
+    main, ends = pull(vertex, f, work.faces), flat.send(vertex, FACE, "tile", actual)
+    pulled = vertex.text([*main, *vertex.lines, *ends], flat.layouts("out"))
+    received = flat.receive(w, actual)
+    roots = write_fragment(w, f, actual, flat)
+    pairs = list(zip(f.pairs, roots[0::2], roots[1::2], strict=True))
+    lines = _puts(f, sums, bands, w, [(v, i, *names) for (v, i), *names in pairs])
+    layouts = _buffers(binding, bands, limits, long=limits.int64_atomics)
+    source = w.text([*received, *fragment_place(w), *w.lines, *lines], [*layouts, *flat.layouts("in")])
+    sources = _resolve(work, s, f, sums, bands, limits, shader_text)
+    return Shaders(
+        tuple(w.resources),
+        {"vertex": pulled, "fragment": source, **sources},
+        bands,
+        based=not limits.dispatch_base,
+    )
+
+
 def _scatter(s: SubStage) -> ScatterFunction:
     f = s.scatter
-    assert f is not None
+    assert isinstance(f, ScatterFunction)
     return f
 
 
@@ -102,7 +139,7 @@ def _flat(work: ScatterDraw, s: SubStage, f: ScatterFunction) -> Flat:
 
 
 def _writer(
-    s: SubStage, f: ScatterFunction, limits: DeviceLimits, shader_text: ShaderText
+    s: SubStage, f: AnyScatter, limits: DeviceLimits, shader_text: ShaderText
 ) -> tuple[Writer, int, dict[Variable, str]]:
     """A writer with reads, outputs and buffers declared; the binding of the accumulators; the names of outputs."""
     w = Writer(s, limits, shader_text)
@@ -129,15 +166,31 @@ def _accumulate(
     made = [v for v in s.outputs if v is not f.output and v not in later]
     for g in needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
         w.emit(g)
+    bound = f", {w.value(f.inputs[0])}" if sums.bits else ""
+    pairs = [(value, index, w.value(value), w.value(index)) for value, index in f.pairs]
+    lines = _puts(f, sums, bands, w, pairs, bound)
+    for v in made:
+        name = f"dressi_output{s.outputs.index(v)}"
+        lines += w.stores(v, name)
+    return [*w.lines, *lines], _buffers(binding, bands, w.limits, long=sums.adding and w.limits.int64_atomics)
+
+
+def _puts(
+    f: AnyScatter,
+    sums: Accumulators,
+    bands: range,
+    w: Writer,
+    pairs: Iterable[tuple[Variable, Variable, str, str]],
+    bound: str = "",
+) -> list[str]:
+    """Statements that add values at indices, each with its name."""
     lines = []
     long = sums.adding and w.limits.int64_atomics
     if sums.adding:
         w.includes["fixed_point.glsl"] = None
         w.head.append(put_text(sums, long=long))
-    bound = f", {w.value(f.inputs[0])}" if sums.bits else ""
     wide, high = f.table.size
-    for value, index in f.pairs:
-        v, i = w.value(value), w.value(index)
+    for value, index, v, i in pairs:
         if index.vtype.components == 2:
             cell = f"{i}.y * {wide} + {i}.x"
             inside = f"uint({i}.x) < {wide}u && uint({i}.y) < {high}u"
@@ -164,16 +217,13 @@ def _accumulate(
                 else:
                     lines.append(f"  atomicMin(dressi_totals[{slot_k}], ~{part});")
         lines.append("}")
-    for v in made:
-        name = f"dressi_output{s.outputs.index(v)}"
-        lines += w.stores(v, name)
-    return [*w.lines, *lines], _buffers(binding, bands, w.limits, long=long)
+    return lines
 
 
 def _resolve(
     work: Scatter,
     s: SubStage,
-    f: ScatterFunction,
+    f: AnyScatter,
     sums: Accumulators,
     bands: range,
     limits: DeviceLimits,
@@ -225,7 +275,7 @@ def _buffers(binding: int, bands: range, limits: DeviceLimits, *, long: bool) ->
     ]
 
 
-def _unit(w: Writer, f: ScatterFunction) -> list[str]:
+def _unit(w: Writer, f: AnyScatter) -> list[str]:
     """Statements that multiply by the power of two above the bound. An undefined bound gives NaN, not a sum."""
     w.includes["fixed_point.glsl"] = None
     return [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeGuard
 
-from ....ad.graph import Function, RasterFunction, ReduceFunction, Variable
+from ....ad.graph import DrawFunction, Function, ReduceFunction, Variable
 from ....ad.graph.work import UNROLLED
 from ....ad.traversal import reached
 from ....ad.types import Access
@@ -47,7 +47,7 @@ class Walks:
         if f in self._of:
             return self._of[f]
         own = total = self._longer.get(f, iterations(f, self._most))
-        if isinstance(f, RasterFunction) and f.fragment is not None:
+        if isinstance(f, DrawFunction) and f.fragment is not None:
             total += sum(g.iterations for g in f.fragment.functions)
         for x, maker, access, near in f.edges:
             if not (near or maker is None or self._stored(x)):

@@ -7,7 +7,9 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from ....ad.graph import (
+    AccumulateFunction,
     Domain,
+    FragmentScatterFunction,
     Function,
     PixelFunction,
     RasterFunction,
@@ -26,12 +28,16 @@ from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.walks import Calls, Walks, loops
 from ..substage import (
+    Accumulate,
     Binding,
     Compute,
     Fragment,
+    FragmentScatter,
+    PrimitiveWork,
     Raster,
     Read,
     Reduction,
+    Scatter,
     ScatterDispatch,
     SubStage,
     TiledCompute,
@@ -95,6 +101,16 @@ def _(function: ScatterFunction) -> Work:
 @work_of.register(FragmentValue)
 def _(function: RasterFunction | FragmentValue) -> Work:
     return Raster()
+
+
+@work_of.register
+def _(function: AccumulateFunction) -> Work:
+    return Accumulate()
+
+
+@work_of.register
+def _(function: FragmentScatterFunction) -> Work:
+    return FragmentScatter()
 
 
 class Shares(NamedTuple):
@@ -256,7 +272,7 @@ class Group:
 
     @property
     def rasterizes(self) -> bool:
-        return isinstance(self.work, Raster)
+        return isinstance(self.work, PrimitiveWork)
 
     @property
     def full(self) -> bool:
@@ -278,7 +294,8 @@ class Group:
         if access is Access.PULL:
             return Binding.VERTEX
         same = access is Access.SAME_PIXEL and x.domain == self.domain
-        return Binding.ATTACHMENT if same and not self.scatters else Binding.TEXTURE
+        adds = isinstance(self.work, Scatter)
+        return Binding.ATTACHMENT if same and not adds else Binding.TEXTURE
 
     def close(self) -> SubStage:
         functions = tuple(sorted(self.members, key=self.analysis.position.__getitem__))

@@ -1,4 +1,4 @@
-"""Live-face compaction: a raster with a mask draws only the faces that the mask leaves.
+"""Live-face compaction: a draw with a mask draws only the faces that the mask leaves.
 
 A dispatch writes the numbers of the live faces, in order, and their count as arguments of indirect draws. The vertex
 shader looks its face up in that list. Faces keep their order, which settles ties in depth, so the image has the bits
@@ -15,31 +15,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....ad.graph import Domain, RasterFunction
+from ....ad.graph import Domain, DrawFunction
 from ..context import Context
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList
 from ..model.device import DeviceModel
-from ..substage import Binding, ListFaces, Raster, Read, SubStage, Undecided
+from ..substage import Binding, ListFaces, Read, SubStage, Undecided
 
 _INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
 def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with rasters that have a mask drawing listed faces, and those that make the lists. If Functions
+    """The SubStages, with draws that have a mask drawing listed faces, and those that make the lists. If Functions
     share shaders at all, the SubStage that computes a mask makes its list."""
     limits, fuse = context.limits, context.options.pack_functions
     order = list(sub_stages)
     lists: dict[tuple, FaceList] = {}
     for s in sub_stages:
         f = s.functions[0]
-        if not isinstance(f, RasterFunction) or f.live is None:
+        if not isinstance(f, DrawFunction) or f.live is None:
             continue
         lanes = invocations(limits, context.cost)
         listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face, lanes)
         key = (listed.domain, listed.live, listed.faces, listed.vertices)
         listed = lists.get(key, listed)
-        drawing = replace(s, work=Raster(listed))
+        drawing = replace(s, work=replace(s.work, faces=listed))
         read = any(r.variable is f.live for r in s.reads)
         if not read or listed.indices > _INDICES or limits.violation(drawing):
             continue

@@ -15,13 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, singledispatch
 from typing import Any
 
-from ....ad.graph import Domain, Function, RasterFunction, Variable
-from ....ad.traversal import topological_order
+from ....ad.graph import Domain, Function, ScatterFunction, Variable
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
-from ..glsl.flat import needed
-from ..lists import COVERED, LISTED, LISTING, ActiveBlocks, BlockHits, FaceList, vertices_expected
-from ..lowering.fragment_value import FragmentValue
+from ..lists import LISTING, ActiveBlocks, BlockHits
 from ..lowering.tiling.strips import TiledContraction, strips_in
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
@@ -29,11 +26,14 @@ from ..model.device import DeviceModel
 from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
 from ..substage import (
+    Accumulate,
     Binding,
     FindHits,
+    FragmentScatter,
     ListBlocks,
     ListFaces,
     PixelWork,
+    PrimitiveWork,
     Raster,
     Reduction,
     Scatter,
@@ -44,14 +44,13 @@ from ..substage import (
     TiledCompute,
     Work,
 )
+from .draws import PUT, accumulate_loads, added_by_fragments, fragments_expected, raster_loads, vertices_of
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
 from .traffic import copied_bytes, stage_bytes
 
 LOOP = 10.0
 """Operations of one iteration of a loop over texels, besides what it does with them."""
-PUT = 30.0
-"""Operations of adding one component to an accumulator in fixed point, and of turning one back into a float."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def _launches(stage: Stage) -> tuple[int, int]:
     work = stage.sub_stages[0].work
     if not isinstance(work, Scatter):
         return 0, 1
-    passes = isinstance(work, ScatterDraw) + (work.epilogue is not None and work.epilogue.draws)
+    passes = isinstance(work, PrimitiveWork) + (work.epilogue is not None and work.epilogue.draws)
     return passes, 2 - passes
 
 
@@ -222,7 +221,7 @@ def _own_outputs(s: SubStage) -> list[Variable]:
 def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
     """Source texels that add to accumulators, then one invocation a texel of the table."""
     f, epilogue = s.scatter, work.epilogue
-    assert f is not None
+    assert isinstance(f, ScatterFunction)
     later = set() if epilogue is None else set(epilogue.outputs)
     made = [v for v in s.outputs if v is not f.output and v not in later]
     values = [v for pair in f.pairs for v in pair]
@@ -232,43 +231,34 @@ def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
     each = each.and_then(Invocation(added * PUT))
     pixels, vertices = _texels(s.domain), 0
     if isinstance(work, ScatterDraw):
-        pixels, vertices = _fragments(s.domain, work.faces), _vertices(work.raster, work.faces)
+        pixels, vertices = fragments_expected(s.domain, work.faces), vertices_of(work.raster, work.faces)
     elif isinstance(work, SparseWork) and work.sparse is not None:
         pixels = round(ACTIVE * pixels)
     stores = replace(Stores.of(s, made), atomics=float(added))
-    loads = [Load(pixels, each, stores, not isinstance(work, ScatterDraw), vertices)]
+    return [Load(pixels, each, stores, not isinstance(work, ScatterDraw), vertices), _resolved(work, s)]
+
+
+def _resolved(work: Scatter, s: SubStage) -> Load:
+    """What turns the accumulators of a scatter into its table, and what follows."""
+    f, epilogue = s.scatter, work.epilogue
+    assert f is not None
+    sums = accumulators_of(f)
     cells = sums.components * sums.slots
     total, outputs, drawn = Invocation(cells * PUT, loads=2.0 * cells), [f.output], False
     if epilogue is not None:
         total = total.and_then(Shader(epilogue, [f.output]).run(_own_outputs(epilogue), epilogue.body))
         outputs, drawn = list(epilogue.outputs), epilogue.draws
-    loads.append(Load(_texels(f.output.domain), total, Stores.of(s, outputs), not drawn))
-    return loads
+    return Load(_texels(f.output.domain), total, Stores.of(s, outputs), not drawn)
+
+
+_loads.register(Raster, raster_loads)
+_loads.register(Accumulate, accumulate_loads)
 
 
 @_loads.register
-def _(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
-    """Vertices, and the fragments that they cover."""
-    f, *values = s.functions
-    assert isinstance(f, RasterFunction)
-    graphs = [g for g in (f.fragment, *(v.graph for v in values if isinstance(v, FragmentValue))) if g]
-    shader, each = Shader(s, [g.face for g in graphs]), Invocation()
-    if graphs:
-        roots = [v for g in graphs for v in g.roots]
-        before = [g for g in s.body if g not in s.functions]
-        each = shader.run(roots, [*before, *needed(topological_order(roots), roots)])
-    written = planes(s.outputs)
-    filled = (written + s.has_depth) * _texels(s.domain)
-    stores = Stores(attachments=float(written))
-    return [Load(_fragments(s.domain, work.faces), each, stores, False, _vertices(f, work.faces), filled)]
-
-
-def _fragments(domain: Domain, faces: FaceList | None) -> int:
-    return round((COVERED if faces is None else LISTED) * _texels(domain))
-
-
-def _vertices(f: RasterFunction, faces: FaceList | None) -> int:
-    return round(vertices_expected(f, faces)) * f.batch
+def _(work: FragmentScatter, s: SubStage, plan: Plan) -> list[Load]:
+    """Fragments that add to accumulators, then one invocation a texel of the table."""
+    return [added_by_fragments(work, s), _resolved(work, s)]
 
 
 @_loads.register

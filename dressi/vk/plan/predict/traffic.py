@@ -6,7 +6,7 @@ fetched many times count once, since caches hold them, and those of sparse draws
 
 from __future__ import annotations
 
-from ....ad.graph import ScatterFunction
+from ....ad.graph import FragmentScatterFunction, ScatterFunction
 from ..glsl.fixed_point import accumulators_of
 from ..plan import Plan
 from ..substage import Binding, Stage
@@ -30,7 +30,7 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
             (width, height), batch, _ = s.domain
             total += 2 * 4 * width * height * batch  # depth, cleared and tested
         for f in s.functions:
-            if isinstance(f, ScatterFunction):
+            if isinstance(f, ScatterFunction | FragmentScatterFunction):
                 total += 3 * 4 * accumulators_of(f).words  # added to, read, cleared
     return total
 

@@ -115,9 +115,8 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         dispatch_base=driver is None or driver.driverID != LAVAPIPE,
         pair_images=PORTABILITY not in extensions,
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
-        filtered_images=all(
-            _filters(vk, physical, name) for name in FORMATS if name[0] == "R" and name.endswith("FLOAT")
-        ),
+        filtered_images=_offered(vk, physical, vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT),
+        float_blending=_offered(vk, physical, vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT),
     )
     families = tuple(
         QueueFamily(
@@ -141,10 +140,13 @@ def driver_properties(vk: Binding, physical: Any, version: int) -> Any:
     return details
 
 
-def _filters(vk: Binding, physical: Any, name: str) -> bool:
-    """Whether samplers filter images of a format."""
-    offered = vk.vkGetPhysicalDeviceFormatProperties(physical, getattr(vk, f"VK_FORMAT_{name}"))
-    return bool(offered.optimalTilingFeatures & vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT)
+def _offered(vk: Binding, physical: Any, feature: int) -> bool:
+    """Whether all formats of 32-bit floats for colours have a feature."""
+    names = (name for name in FORMATS if name[0] == "R" and name.endswith("FLOAT"))
+    found = (
+        vk.vkGetPhysicalDeviceFormatProperties(physical, getattr(vk, f"VK_FORMAT_{name}")) for name in names
+    )
+    return all(properties.optimalTilingFeatures & feature for properties in found)
 
 
 def _usage(vk: Binding, physical: Any, name: str) -> Usage:

@@ -10,11 +10,12 @@ from typing import Any
 from ....ad.graph import Variable
 from ....ad.types import Sampler
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
-from ...plan.substage import ListFaces, ScatterDraw, SubStage
+from ...plan.substage import FragmentScatter, ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage
 from ..shared import Reference
 from .compilers import Shader
+from .draw_state import state_of
 from .pipeline_cache import PipelineCache
 from .render_pass import DrawTarget
 
@@ -154,9 +155,9 @@ class PipelineMaker:
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
-        draws_again = isinstance(s.work, ScatterDraw)
+        adds_in_fragments = isinstance(s.work, ScatterDraw | FragmentScatter)
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
-        if draws_again or s.colors:
+        if adds_in_fragments or s.colors:
             stage_flags |= drawn
         if not isinstance(s.work, ListFaces):
             flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
@@ -170,7 +171,7 @@ class PipelineMaker:
         descriptors = self._descriptors(set_layout, shaders.resources, images, buffers)
         jobs = dict(zip(shaders.sources, _jobs(s, shaders), strict=True))
         handles = {}
-        if s.draws or draws_again:
+        if s.draws or adds_in_fragments:
             assert target is not None
             handles["draw"] = self._graphics(s, jobs, "", key, layout, target, subpass, name)
         if s.final is not s and s.final.draws:
@@ -295,14 +296,12 @@ class PipelineMaker:
         vk = self.device.vk
         shaders = jobs[part + "vertex"], jobs[part + "fragment"]
         targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
-        # A scatter that draws passes where the raster left any depth: it is less than 1 there, that of the draw is 1.
-        raster, again = s.has_depth, isinstance(s.work, ScatterDraw)
+        fixed = state_of(s)
 
         def make() -> Any:
             flags = vk.VK_SHADER_STAGE_VERTEX_BIT, vk.VK_SHADER_STAGE_FRAGMENT_BIT
             stages = [self._stage(job, flag) for job, flag in zip(shaders, flags, strict=True)]
-            blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15) for _ in range(targets)]
-            compare = vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS
+            blend = [fixed.blending(vk) for _ in range(targets)]
             dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
             info = vk.VkGraphicsPipelineCreateInfo(
                 stageCount=2,
@@ -318,9 +317,7 @@ class PipelineMaker:
                 pMultisampleState=vk.VkPipelineMultisampleStateCreateInfo(
                     rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT
                 ),
-                pDepthStencilState=vk.VkPipelineDepthStencilStateCreateInfo(
-                    depthTestEnable=raster or again, depthWriteEnable=raster, depthCompareOp=compare
-                ),
+                pDepthStencilState=fixed.depth_test(vk),
                 pColorBlendState=vk.VkPipelineColorBlendStateCreateInfo(
                     attachmentCount=len(blend), pAttachments=blend
                 ),
@@ -334,7 +331,7 @@ class PipelineMaker:
             )
             return self._create("Graphics", info, name)
 
-        state = (targets, raster, again, target.compatibility, subpass)
+        state = (targets, fixed, target.compatibility, subpass)
         sources = tuple(_digest(job.source) for job in shaders)
         return self._shared(PipelineKey(sources, key, state), make)
 

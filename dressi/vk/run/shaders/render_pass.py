@@ -6,9 +6,9 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from ....ad.graph import Variable
+from ....ad.graph import RasterFunction, Variable
 from ...plan.lowering.fragment_value import FragmentValue
-from ...plan.substage import Binding, Raster, Stage, SubStage
+from ...plan.substage import Accumulate, Binding, Raster, Stage, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceImage
 
@@ -64,7 +64,7 @@ def make_target(
     may_skip: bool = False,
 ) -> DrawTarget:
     """A render pass with a subpass for each SubStage. Rasters clear their face to -1, what fragments write beside it
-    to its background, and their depth to 1.
+    to its background, and their depth to 1; sums over fragments begin at 0.
 
     Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later. may_skip:
     the draws may be switched off, then stored attachments keep what they hold.
@@ -85,7 +85,7 @@ def make_target(
             table.number[id(image)] for v in s.colors if v not in passing for image in images[v]
         )
         depth = None
-        if isinstance(s.work, Raster):
+        if isinstance(s.work, Raster | Accumulate):
             cleared = [_clear(vk, v) for v in s.colors for _ in images[v]]
             table.cleared.update(zip(colors, cleared, strict=True))
         if s.has_depth:
@@ -169,9 +169,13 @@ def make_target(
     return DrawTarget(render_pass, framebuffer, size, clears, (formats, tuple(structure), tuple(pairs)))
 
 
-def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int], name: str) -> DrawTarget:
-    """A render pass for draws that only add into buffers, tested against the depth of a raster."""
+def make_scatter_target(
+    device: Device, depth: DeviceImage | None, size: tuple[int, int], name: str
+) -> DrawTarget:
+    """A render pass for draws that only add into buffers, tested against the depth of a raster, or not at all."""
     vk = device.vk
+    if depth is None:
+        return _made_scatter_target(device, [], None, [], size, name, ((), (((), (), None, ()),), ()))
     attachment = vk.VkAttachmentDescription(
         format=depth.format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
@@ -182,30 +186,45 @@ def make_scatter_target(device: Device, depth: DeviceImage, size: tuple[int, int
         initialLayout=depth.layout,
         finalLayout=depth.layout,
     )
+    reference = vk.VkAttachmentReference(0, depth.layout)
+    compatibility = ((depth.format,), (((), (), 0, ()),), ())
+    return _made_scatter_target(device, [attachment], reference, [depth.view], size, name, compatibility)
+
+
+def _made_scatter_target(
+    device: Device,
+    attachments: list[Any],
+    depth: Any,
+    views: list[Any],
+    size: tuple[int, int],
+    name: str,
+    compatibility: Hashable,
+) -> DrawTarget:
+    vk = device.vk
     subpass = vk.VkSubpassDescription(
-        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
-        pDepthStencilAttachment=vk.VkAttachmentReference(0, depth.layout),
+        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS, pDepthStencilAttachment=depth
     )
     info = vk.VkRenderPassCreateInfo(
-        attachmentCount=1, pAttachments=[attachment], subpassCount=1, pSubpasses=[subpass]
+        attachmentCount=len(attachments), pAttachments=attachments, subpassCount=1, pSubpasses=[subpass]
     )
     render_pass = device.create("RenderPass", info, name)
     info = vk.VkFramebufferCreateInfo(
         renderPass=render_pass,
-        attachmentCount=1,
-        pAttachments=[depth.view],
+        attachmentCount=len(views),
+        pAttachments=views,
         width=size[0],
         height=size[1],
         layers=1,
     )
     framebuffer = device.create("Framebuffer", info, name)
-    compatibility = ((depth.format,), (((), (), 0, ()),), ())
     return DrawTarget(render_pass, framebuffer, size, [], compatibility)
 
 
 def _clear(vk: Any, v: Variable) -> Any:
-    """What an output of a raster holds where nothing is drawn."""
-    missed = v.creator.background if isinstance(v.creator, FragmentValue) else (-1,)
+    """What an output of a draw holds where nothing is drawn."""
+    missed = (-1,) if isinstance(v.creator, RasterFunction) else (0,)
+    if isinstance(v.creator, FragmentValue):
+        missed = v.creator.background
     four = [*missed, *(0,) * (4 - len(missed))] if len(missed) > 1 else [*missed] * 4
     color = {"int32": [int(x) for x in four]} if v.vtype.is_int else {"float32": [float(x) for x in four]}
     return vk.VkClearValue(color=vk.VkClearColorValue(**color))

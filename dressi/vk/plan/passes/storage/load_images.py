@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from .....ad.graph import Variable
 from ...context import Context
-from ...substage import Binding, Raster, SubStage
+from ...substage import Binding, PrimitiveWork, SubStage
 from .store_in_buffers import filtered, texels_read
 
 
@@ -24,7 +24,10 @@ def load_images(sub_stages: Sequence[SubStage], context: Context) -> list[SubSta
     if context.cost.image_load_rate <= context.cost.fetch_rate:
         return list(sub_stages)
     narrow = frozenset[Variable]().union(*(s.narrow for s in sub_stages))
-    return [s if isinstance(s.work, Raster) else _loading(s, narrow, context) for s in sub_stages]
+    return [
+        s if isinstance(s.work, PrimitiveWork) and s.draws else _loading(s, narrow, context)
+        for s in sub_stages
+    ]
 
 
 def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubStage:

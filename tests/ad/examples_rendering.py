@@ -1,18 +1,82 @@
-"""Small graphs for draws of triangles: rasterization, and sums over fragments."""
+"""Examples of the Functions of rendering: filtered sampling, rasterization, sums over fragments; see ``examples``."""
 
 import itertools
 
 import numpy as np
-from example_tools import BATCH, Example, add, leaf
+from example_tools import BATCH, SIZE, Example, add, example, leaf, of
 
 from dressi.ad import functional as F
 from dressi.ad.graph import Variable
 from dressi.ad.ops.image.raster import Rasterize
 from dressi.ad.ops.sums.accumulate import Accumulate, FragmentScatter
+from dressi.ad.ops.texture import addressing, cube, levels, mipmap, sample
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4
 
-SIZE = (16, 12)
+for wrap in addressing.WRAPS:
+    uv = of(VEC2, (6, 3), BATCH, -1.4, 1.7)
+    add(addressing.WrapTexel, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
+    add(
+        addressing.WrapTexel,
+        example(lambda t, c, w=wrap: F.sample(t, c, "nearest", w), of(FLOAT, SIZE, BATCH), uv),
+    )
+for wrap in sample.HARDWARE_WRAPS:
+    add(sample.Filtered, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
+mip_uv, mip_levels = of(VEC2, (6, 3), BATCH, -1.4, 1.7), of(FLOAT, (6, 3), 1, -0.7, 2.6)
+ANYWHERE = ((1, 2, 4, 3), (5, 0, 3, 5), (0, 5, 1, 1))
+for wrap in addressing.WRAPS:
+
+    def mipped(t, c, k, w=wrap):
+        return F.sample(t, c, "trilinear", w, level=k)
+
+    add(addressing.LevelTexel, example(mipped, of(VEC3, (7, 5)), mip_uv, mip_levels))
+    for places in (ANYWHERE, mipmap.mip_places((8, 8))):
+
+        def somewhere(t, c, k, w=wrap, p=places):
+            return levels.sample_levels(t, p, c, k, w)
+
+        add(addressing.LevelPlace, example(somewhere, of(FLOAT, (8, 12)), mip_uv, mip_levels))
+
+LAYERS = 3
+layer = of(INT, (6, 3), 1, -1, LAYERS + 1)
+for filter in ("nearest", "bilinear"):
+
+    def stacked(t, c, k, f=filter):
+        return F.sample(t, c, f, layers=LAYERS, layer=k)
+
+    add(addressing.LevelTexel, example(stacked, of(VEC2, (4, 5 * LAYERS)), mip_uv, layer))
+add(
+    addressing.LevelTexel,
+    example(
+        lambda t, c, k, n: F.sample(t, c, "trilinear", "mirror", level=k, layers=LAYERS, layer=n),
+        of(VEC2, (4, 5 * LAYERS)),
+        mip_uv,
+        mip_levels,
+        layer,
+    ),
+    example(
+        lambda t, c, a, b: F.sample(t, c, "anisotropic", across=a, down=b, taps=2),
+        of(VEC2, (7, 5)),
+        mip_uv,
+        of(VEC2, (6, 3), 1, 0.1, 0.4),
+        of(VEC2, (6, 3), 1, -0.1, 0.2),
+    ),
+)
+
+# ---- cube maps and equirectangular maps
+direction = of(VEC3, (6, 3), BATCH, -1, 1, salt=1)
+add(cube.CubeFace, example(F.cube_face, direction, only=0))
+for width in (1, 3):
+    cube_map = of(VEC2, (width, 6 * width))
+    add(cube.CubeTexel, example(lambda t, d: F.sample_cube(t, d, "nearest"), cube_map, direction, only=1))
+    add(cube.CubeTexel, example(F.sample_cube, cube_map, direction))
+    add(
+        cube.CubeTexel,
+        example(lambda t, d, k: F.sample_cube(t, d, "trilinear", level=k), cube_map, direction, mip_levels),
+    )
+add(addressing.WrapTexel, example(F.sample_sphere, of(VEC2, (6, 3)), direction))
+
+SCREEN = (16, 12)
 
 
 # ---- rasterization: two tiles
@@ -35,7 +99,7 @@ def triangles(count: int, batch: int) -> Variable:
 
 
 def rasterized() -> Example:
-    return Example(F.rasterize(triangles(4, BATCH), size=SIZE))
+    return Example(F.rasterize(triangles(4, BATCH), size=SCREEN))
 
 
 def rasterized_faces() -> Example:
@@ -43,16 +107,16 @@ def rasterized_faces() -> Example:
     depths = leaf(FLOAT, (3, 1), 1, 0.1, 0.9)
 
     def fragment(face: Variable):
-        x = F.pixel_coordinates(SIZE, BATCH).x
+        x = F.pixel_coordinates(SCREEN, BATCH).x
         return F.lookup(depths, face), F.greater(F.mod(x, 5), 0)
 
-    return Example(F.rasterize(triangles(2, BATCH), faces, size=SIZE, fragment=fragment))
+    return Example(F.rasterize(triangles(2, BATCH), faces, size=SCREEN, fragment=fragment))
 
 
 def rasterized_live() -> Example:
     """Of four faces of two triangles some are live, others in each tile."""
     live = Variable(INT, (3, 2), BATCH, data=np.arange(6 * BATCH).reshape(BATCH, 2, 3) % 3)
-    return Example(F.rasterize(triangles(8, 1), size=SIZE, triangles_per_face=2, live=live))
+    return Example(F.rasterize(triangles(8, 1), size=SCREEN, triangles_per_face=2, live=live))
 
 
 add(Rasterize, rasterized, rasterized_faces, rasterized_live)
@@ -61,14 +125,14 @@ add(Rasterize, rasterized, rasterized_faces, rasterized_live)
 # ---- sums over fragments
 def summed(**options) -> Example:
     """A list, an image and a texel of all tiles, in front of a limit, where a mask keeps the fragments."""
-    alphas, image = leaf(VEC3, (4, 1), 1), leaf(FLOAT, SIZE, BATCH, salt=1)
-    scale, limit = leaf(FLOAT, (1, 1), 1, 0.5, 1.5), leaf(FLOAT, SIZE, 1, 0.3, 1.2)
+    alphas, image = leaf(VEC3, (4, 1), 1), leaf(FLOAT, SCREEN, BATCH, salt=1)
+    scale, limit = leaf(FLOAT, (1, 1), 1, 0.5, 1.5), leaf(FLOAT, SCREEN, 1, 0.3, 1.2)
 
     def value(face: Variable, depth: Variable):
-        kept = F.greater(F.mod(F.pixel_coordinates(SIZE, BATCH).x, 5), 0)
+        kept = F.greater(F.mod(F.pixel_coordinates(SCREEN, BATCH).x, 5), 0)
         return F.sin(F.lookup(alphas, face) * image) * scale + image, kept
 
-    drawn = F.accumulate(triangles(4, BATCH), size=SIZE, value=value, limit=limit, **options)
+    drawn = F.accumulate(triangles(4, BATCH), size=SCREEN, value=value, limit=limit, **options)
     return Example(drawn, (alphas, image, scale))
 
 
@@ -81,7 +145,7 @@ def summed_depths() -> Example:
         corner = F.lookup(position, F.lookup(faces, face).y)
         return F.vec4(depth, depth * depth, F.exp(corner.x) * depth, 1.0)
 
-    return Example(F.accumulate(position, faces, size=SIZE, value=value), (position,))
+    return Example(F.accumulate(position, faces, size=SCREEN, value=value), (position,))
 
 
 def summed_texture() -> Example:
@@ -90,10 +154,10 @@ def summed_texture() -> Example:
     live = Variable(INT, (4, 1), data=np.array([[[1, 0, 1, 1]]]))
 
     def value(face: Variable, depth: Variable):
-        place = (F.to_float(F.pixel_coordinates(SIZE)) + 0.5) * (1 / 16, 1 / 12)
+        place = (F.to_float(F.pixel_coordinates(SCREEN)) + 0.5) * (1 / 16, 1 / 12)
         return F.sample(texture, place + F.lookup(move, face))
 
-    drawn = F.accumulate(triangles(8, 1), size=SIZE, triangles_per_face=2, live=live, value=value)
+    drawn = F.accumulate(triangles(8, 1), size=SCREEN, triangles_per_face=2, live=live, value=value)
     return Example(drawn, (texture, move))
 
 
@@ -104,17 +168,17 @@ def summed_matrix() -> Example:
     def value(face: Variable, depth: Variable):
         return F.lookup(rows, F.mod(face, 2)) * F.square(depth + 1.0)
 
-    return Example(F.accumulate(triangles(4, 1), size=SIZE, value=value), (rows,))
+    return Example(F.accumulate(triangles(4, 1), size=SCREEN, value=value), (rows,))
 
 
 def summed_count() -> Example:
-    return Example(F.accumulate(triangles(4, 1), size=SIZE, value=lambda face, depth: 1.0, limit=0.6))
+    return Example(F.accumulate(triangles(4, 1), size=SCREEN, value=lambda face, depth: 1.0, limit=0.6))
 
 
 def scattered(make) -> Example:
     """What the fragments of an example add to the gradients by the first of its leaves."""
     example = make()
-    seed = leaf(example.output.vtype, SIZE, BATCH if example.output.tiles > 1 else 1, salt=7)
+    seed = leaf(example.output.vtype, SCREEN, BATCH if example.output.tiles > 1 else 1, salt=7)
     (found,) = gradient(example.output, example.wrt[:1], seed)
     return Example(found, (*example.wrt, seed))
 

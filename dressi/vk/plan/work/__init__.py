@@ -1,0 +1,1 @@
+"""What SubStages are on the device."""
