@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from examples import EXAMPLES, leaf
 
-from dressi.ad.graph import Function, RasterFunction, ScatterFunction
+from dressi.ad.graph import Function, DrawFunction, ScatterFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order
@@ -53,7 +53,7 @@ def all_shaders() -> dict[str, str]:
             if example.wrt:
                 roots += gradient(y, example.wrt, leaf(y.vtype, y.size, y.batch))
             for f in topological_order(roots):
-                if not isinstance(f, (ScatterFunction, RasterFunction)):
+                if not isinstance(f, (ScatterFunction, DrawFunction)):
                     found.setdefault(shader(f), f"{type(f).__name__}_{len(found)}")
     return {name: text for text, name in found.items()}
 

@@ -5,7 +5,7 @@ import pytest
 from examples import EXAMPLES, Build
 
 from dressi.ad.evaluate import Evaluator, with_tiles
-from dressi.ad.graph import At, RasterFunction, ScatterFunction
+from dressi.ad.graph import At, DrawFunction, ScatterFunction
 from dressi.ad.types import Access
 
 CASES = [
@@ -19,7 +19,7 @@ CASES = [
 def test_scattered_texels_have_the_values_of_the_image(build: Build):
     function = build().output.creator
     assert function is not None
-    if isinstance(function, (ScatterFunction, RasterFunction)):
+    if isinstance(function, (ScatterFunction, DrawFunction)):
         return
     *inputs, whole = (
         values.reshape(v.tiled)

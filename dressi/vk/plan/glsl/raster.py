@@ -8,6 +8,7 @@ of live faces: what makes one, and how a vertex shader finds its face there.
 from __future__ import annotations
 
 from ....ad.graph import AccumulateFunction, DrawFunction, RasterFunction, Variable
+from ....ad.ops.draws.fragment import FragmentGraph
 from ....ad.traversal import topological_order
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList
@@ -59,7 +60,7 @@ def accumulate_shaders(
 def inside(f: DrawFunction) -> tuple[dict[Variable, Variable], Flat]:
     """The image that each formal of a sub-graph stands for, and what its fragments share with the vertices."""
     graph = f.fragment
-    actual = dict(zip(graph.formals, f.externals, strict=True))
+    actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
     if f.size == (1, 1):
         return actual, Flat()
     single = [v for v, image in actual.items() if image.size == (1, 1)]
@@ -74,7 +75,8 @@ def write_fragment(w: Writer, f: DrawFunction, actual: dict[Variable, Variable],
         w.names[graph.z] = "gl_FragCoord.z"
     for g in needed(graph.functions, graph.roots, flat.values):
         w.emit(g, actual)
-    return [w.value(actual.get(v, v)) for v in graph.roots]
+    roots: tuple[Variable, ...] = graph.roots
+    return [w.value(actual.get(v, v)) for v in roots]
 
 
 def _vertex(
@@ -148,7 +150,7 @@ def _fragment(
     flat: Flat,
 ) -> tuple[Writer, str]:
     w, start = _fragment_writer(work, s, limits, shader_text, actual, flat)
-    graph = f.fragment
+    graph: FragmentGraph | None = f.fragment
     if graph is not None:
         w.names[graph.face] = FACE
         for g in s.body:
