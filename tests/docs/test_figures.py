@@ -24,7 +24,7 @@ from dressi.render import primitives, render
 from dressi.render.fit.result import FitResult, Quality, Timing
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 
 NASTY = 'a<b>&"c</svg>'
 

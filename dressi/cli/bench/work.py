@@ -36,7 +36,7 @@ from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 
 SHAPE_RATE = (0.01, 0.0005)
 """Learning rates of Adam on positions in the unit sphere, from the first to the last step."""

@@ -35,7 +35,7 @@ from dressi.render.fit import (
 from dressi.render.fit.disk import MATERIAL, Keeper
 from dressi.render.io import Photos, load_mesh, load_photos
 from dressi.render.mesh import Mesh
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 from dressi.vk.run.measure.stages import RoundStages
 
 PHOTO_WIDTH = 320

@@ -18,7 +18,8 @@ together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`
    the same time share one.
 
 The driver skips a pass if its flag in ``PlanOptions``, which has the name of the pass, is off; ``INSTEAD`` has what then
-runs for those that cannot be left out. It drops what a pass made if no order of execution is left. With DRESSI_CHECK it
+runs for those that cannot be left out. It drops what a pass made if no order of execution is left, and what a pass in
+``JUDGED`` made if it is predicted to take longer. With DRESSI_CHECK it
 verifies the SubStages after every pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass changed.
 
 To add a pass: write the function, add it to PASSES, add a flag of the same name to PlanOptions. To add a kind of work:
@@ -80,6 +81,7 @@ from .passes.storage.store_in_buffers import store_in_buffers
 from .passes.store_operands import store_operands
 from .passes.update_in_place import update_in_place
 from .plan import Plan, Schedule
+from .predict.fastest import fastest
 from .substage import SubStage
 from .uses import Uses
 from .verify import verify, verify_plan
@@ -111,6 +113,11 @@ INSTEAD: dict[Pass, Pass] = {
     choose_lowering: subpasses_where_possible,
 }
 """What runs for a pass that is switched off and cannot be left out."""
+
+JUDGED = frozenset((store_operands, compact_live_faces, draw_scatters, run_on_active_blocks))
+"""Passes whose result is kept only where it is predicted to be faster: lists of faces and blocks cost a dispatch and a
+barrier, and scatters that are drawn compute in fragments, which some devices do slowly. What passes of these that follow each
+other make is judged together, for one may pay only with the other."""
 
 
 def build_plan(
@@ -243,20 +250,15 @@ def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
     """The Stages that compute the roots of a context, and the copies at their end. updated: the leaves that steps
     update: what depends on them runs every time."""
     options, updates = context.options, context.updates
-    sub_stages: list[SubStage] = []
+    ways: list[tuple[list[SubStage], Context]] = [([], context)]
     for each in PASSES:
         chosen = each if getattr(options, each.__name__) else INSTEAD.get(each)
         if chosen is None:
             continue
-        made = chosen(sub_stages, context)
-        following = context.following(made)
-        if not following.uses.can_run and context.uses.can_run:
-            continue  # the pass made SubStages that wait for each other
-        if config.debug >= 2:
-            _show(title, chosen.__name__, sub_stages, made)
-        sub_stages, context = made, following
-        if config.check:
-            verify(sub_stages, context, f"{chosen.__name__}, {title}")
+        if each not in JUDGED:
+            ways = [_fastest(ways)]
+        ways = [way for before in ways for way in _after(before, chosen, title, choose=each in JUDGED)]
+    sub_stages, context = _fastest(ways)
     stages = (pack_stages if options.pack_stages else one_sub_stage_each)(sub_stages, context)
     in_place = {(leaf, new) for s in sub_stages for new, leaf in s.replaces.items()}
     causes = [context.dependencies.read_by(stage.sub_stages) for stage in stages]
@@ -268,6 +270,30 @@ def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
         tuple(pair for pair in updates if pair not in in_place),
         tuple(None if a or not updated.isdisjoint(c) else c for a, c in zip(always, causes, strict=True)),
     )
+
+
+def _after(
+    before: tuple[list[SubStage], Context], run: Pass, title: str, *, choose: bool
+) -> list[tuple[list[SubStage], Context]]:
+    """What a pass makes of a schedule; with ``choose`` the schedule without it as well, if the pass changed it."""
+    sub_stages, context = before
+    made = run(sub_stages, context)
+    following = context.following(made)
+    if not following.uses.can_run and context.uses.can_run:
+        return [before]  # the pass made SubStages that wait for each other
+    if config.debug >= 2:
+        _show(title, run.__name__, sub_stages, made)
+    if config.check:
+        verify(made, following, f"{run.__name__}, {title}")
+    after = (made, following)
+    return [after, before] if choose and following is not context else [after]
+
+
+def _fastest(ways: Sequence[tuple[list[SubStage], Context]]) -> tuple[list[SubStage], Context]:
+    if len(ways) == 1:
+        return ways[0]
+    _, context = ways[0]
+    return ways[fastest([sub_stages for sub_stages, _ in ways], context.limits, context.cost)]
 
 
 def _show(title: str, name: str, before: Sequence[SubStage], after: Sequence[SubStage]) -> None:

@@ -17,7 +17,7 @@ from dressi.render.drawing import pixels
 from dressi.render.mesh.material import Material
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 
 SIZE = (16, 16)
 CAMERA = Camera.perspective(45, SIZE, (0.2, 0.3, 4.0), (0, 0, 0))

@@ -37,7 +37,7 @@ from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 
 SIZE = (24, 24)
 TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16, colours=False, joint=False)

@@ -20,7 +20,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.options import BASELINE, DEFAULT
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 
 SUBPASSES = replace(DEFAULT, choose_lowering=False, run_on_active_blocks=False)
 OPTIONS = {"default": DEFAULT, "subpasses": SUBPASSES, "baseline": BASELINE}

@@ -6,10 +6,10 @@ from ....ad.graph import AccumulateFunction, Domain, DrawFunction, FragmentScatt
 from ....ad.traversal import topological_order
 from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
+from ..limits import DeviceLimits
 from ..lists import COVERED, LISTED, FaceList, vertices_expected
 from ..lowering.fragment_value import FragmentValue
 from ..model.cost import planes
-from ..plan import Plan
 from ..substage import Accumulate, FragmentScatter, Raster, SubStage
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
@@ -18,7 +18,7 @@ PUT = 30.0
 """Operations of adding one component to an accumulator in fixed point, and of turning one back into a float."""
 
 
-def raster_loads(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
+def raster_loads(work: Raster, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Vertices, and the fragments that they cover."""
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
@@ -31,7 +31,7 @@ def raster_loads(work: Raster, s: SubStage, plan: Plan) -> list[Load]:
     return [_subpass(f, s, work.faces, each, s.has_depth)]
 
 
-def accumulate_loads(work: Accumulate, s: SubStage, plan: Plan) -> list[Load]:
+def accumulate_loads(work: Accumulate, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Vertices, and all fragments, each of which reads and writes what it adds to."""
     (f,) = s.functions
     assert isinstance(f, AccumulateFunction)

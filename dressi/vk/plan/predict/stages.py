@@ -12,45 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any
 
-from ....ad.graph import Domain, Function, ScatterFunction, Variable
-from ..glsl.blocks import BLOCK
-from ..glsl.fixed_point import accumulators_of
-from ..lists import LISTING, ActiveBlocks, BlockHits
-from ..lowering.tiling.strips import TiledContraction, strips_in
-from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..model.device import DeviceModel
-from ..passes.run_on_active_blocks import ACTIVE
 from ..plan import Plan
-from ..substage import (
-    Accumulate,
-    Binding,
-    FindHits,
-    FragmentScatter,
-    ListBlocks,
-    ListFaces,
-    PixelWork,
-    PrimitiveWork,
-    Raster,
-    Reduction,
-    Scatter,
-    ScatterDraw,
-    SparseWork,
-    Stage,
-    SubStage,
-    TiledCompute,
-    Work,
-)
-from .draws import PUT, accumulate_loads, added_by_fragments, fragments_expected, raster_loads, vertices_of
-from .invocation import Invocation, Shader
-from .loads import Load, Stores
+from ..substage import Binding, PrimitiveWork, Scatter, Stage, SubStage
+from .loads import Load
 from .traffic import copied_bytes, stage_bytes
-
-LOOP = 10.0
-"""Operations of one iteration of a loop over texels, besides what it does with them."""
+from .work import loads_of
 
 
 @dataclass(frozen=True)
@@ -134,7 +105,7 @@ def stage_name(stage: Stage) -> str:
 
 
 def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> StagePrediction:
-    loads = [load for s in stage.sub_stages for load in loads_of(s, plan)]
+    loads = [load for s in stage.sub_stages for load in loads_of(s, plan.limits)]
     if model.tiler and stage.draws:
         loads = [load for s in stage.sub_stages for load in _on_tiles(s, stage, plan)]
     moved = stage_bytes(plan, stage, tiler=model.tiler)
@@ -170,169 +141,12 @@ def _launches(stage: Stage) -> tuple[int, int]:
     return passes, 2 - passes
 
 
-def _texels(domain: Domain) -> int:
-    return domain.size[0] * domain.size[1] * domain.tiles
-
-
-def loads_of(s: SubStage, plan: Plan) -> list[Load]:
-    """The shaders of a SubStage."""
-    return _loads(s.work, s, plan)
-
-
-@singledispatch
-def _loads(work: Work, s: SubStage, plan: Plan) -> list[Load]:
-    raise TypeError(f"no prediction for {work!r}; register one")
-
-
-@_loads.register
-def _(work: PixelWork, s: SubStage, plan: Plan) -> list[Load]:
-    """All pixels, or those of active blocks; one invocation, or one a tile, does what is fused over one texel."""
-    sparse = isinstance(work, SparseWork) and work.sparse is not None
-    each = Shader(s).run(_own_outputs(s), s.body)
-    pixels = round((ACTIVE if sparse else 1.0) * _texels(s.domain))
-    loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
-    if work.fused:
-        once = Invocation()
-        for other in work.fused:
-            once = once.and_then(Shader(other).run(other.outputs, other.body))
-        tiles = max(other.domain.tiles for other in work.fused)
-        stores = Stores(images=float(sum(planes(other.outputs) for other in work.fused)))
-        loads.append(Load(tiles, once, stores, not s.draws))
-    return loads
-
-
 def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
     """The shaders of a subpass on a tiler: the values that only this render pass uses stay in registers of the tile."""
-    first, *others = loads_of(s, plan)
+    first, *others = loads_of(s, plan.limits)
     made = {v for other in stage.sub_stages for v in other.outputs}
     read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)
     kept = planes(v for v in s.outputs if v in plan.images.passing[1])
     each = replace(first.each, fetches=max(first.each.fetches - read, 0.0))
     stores = replace(first.stores, attachments=max(first.stores.attachments - kept, 0.0))
     return [replace(first, each=each, stores=stores), *others]
-
-
-def _own_outputs(s: SubStage) -> list[Variable]:
-    others = {v for fused in s.fused for v in fused.outputs}
-    return [v for v in s.outputs if v not in others]
-
-
-@_loads.register
-def _(work: Scatter, s: SubStage, plan: Plan) -> list[Load]:
-    """Source texels that add to accumulators, then one invocation a texel of the table."""
-    f, epilogue = s.scatter, work.epilogue
-    assert isinstance(f, ScatterFunction)
-    later = set() if epilogue is None else set(epilogue.outputs)
-    made = [v for v in s.outputs if v is not f.output and v not in later]
-    values = [v for pair in f.pairs for v in pair]
-    each = Shader(s).run([*values, *made], [g for g in s.body if g is not f])
-    sums = accumulators_of(f)
-    added = len(f.pairs) * sums.components
-    each = each.and_then(Invocation(added * PUT))
-    pixels, vertices = _texels(s.domain), 0
-    if isinstance(work, ScatterDraw):
-        pixels, vertices = fragments_expected(s.domain, work.faces), vertices_of(work.raster, work.faces)
-    elif isinstance(work, SparseWork) and work.sparse is not None:
-        pixels = round(ACTIVE * pixels)
-    stores = replace(Stores.of(s, made), atomics=float(added))
-    return [Load(pixels, each, stores, not isinstance(work, ScatterDraw), vertices), _resolved(work, s)]
-
-
-def _resolved(work: Scatter, s: SubStage) -> Load:
-    """What turns the accumulators of a scatter into its table, and what follows."""
-    f, epilogue = s.scatter, work.epilogue
-    assert f is not None
-    sums = accumulators_of(f)
-    cells = sums.components * sums.slots
-    total, outputs, drawn = Invocation(cells * PUT, loads=2.0 * cells), [f.output], False
-    if epilogue is not None:
-        total = total.and_then(Shader(epilogue, [f.output]).run(_own_outputs(epilogue), epilogue.body))
-        outputs, drawn = list(epilogue.outputs), epilogue.draws
-    return Load(_texels(f.output.domain), total, Stores.of(s, outputs), not drawn)
-
-
-_loads.register(Raster, raster_loads)
-_loads.register(Accumulate, accumulate_loads)
-
-
-@_loads.register
-def _(work: FragmentScatter, s: SubStage, plan: Plan) -> list[Load]:
-    """Fragments that add to accumulators, then one invocation a texel of the table."""
-    return [added_by_fragments(work, s), _resolved(work, s)]
-
-
-@_loads.register
-def _(work: Reduction, s: SubStage, plan: Plan) -> list[Load]:
-    """A workgroup a texel: each invocation a run of texels, then the levels of a tree in shared memory."""
-    (f,) = s.functions
-    assert isinstance(f, GroupReduction)
-    texel = Shader(s).elsewhere(f.inputs[0]).and_then(Invocation(f.operations * f.output.vtype.components))
-    each = texel.times(f.run).and_then(Invocation((f.iterations - f.run) * LOOP))
-    return [
-        Load(_texels(s.domain) * f.invocations, each, Stores.of(s, s.outputs).times(1 / f.invocations), True)
-    ]
-
-
-@_loads.register
-def _(work: TiledCompute, s: SubStage, plan: Plan) -> list[Load]:
-    """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
-    return [_strips(f, others, s) for f, others in strips_in(s).items()]
-
-
-def _strips(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
-    shader, layout = Shader(s), f.layout
-    block = Invocation(layout.products * f.whole.operations * f.output.vtype.components + LOOP)
-    for x, count in zip(f.inputs, f.loads, strict=True):
-        block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
-    points = layout.points / (f.strips.lanes if f.strips.tree else 1)
-    made = {f.output, *(g.output for g in others)}
-    outputs = [v for v in s.outputs if v in made]
-    ends = Shader(replace(s, domain=f.output.domain), [f.output]).run(outputs, others)
-    each = replace(block, chain=1.0).times(layout.iterations)
-    each = each.and_then(replace(ends.times(points), walk=0.0, chain=1.0))
-    return Load(layout.groups * f.strips.lanes, each, Stores.of(s, outputs).times(points), True)
-
-
-@_loads.register
-def _(work: ListFaces, s: SubStage, plan: Plan) -> list[Load]:
-    """A workgroup a segment, each invocation with a run of its faces, then a sum over the workgroup's counts."""
-    faces, lanes = work.faces, work.faces.invocations
-    steps = float(LISTING) if lanes == LISTING else 4.0 * lanes.bit_length()
-    each = Shader(s).run([*s.outputs, faces.live], s.body).times(faces.run).and_then(Invocation(steps))
-    return [
-        Load(lanes * faces.segments * s.domain.tiles, each, Stores.of(s, s.outputs).times(faces.run), True)
-    ]
-
-
-@_loads.register
-def _(work: ListBlocks, s: SubStage, plan: Plan) -> list[Load]:
-    """One invocation a block, which reads the hits around it, or looks at its pixels."""
-    if not work.hits:
-        return _looking(work.blocks, plan)
-    around = 9.0 if work.blocks.halo else 1.0
-    return [
-        Load(
-            _blocks(work.blocks, plan),
-            Invocation(LOOP * around, around * len(work.hits), 0.0, 1.0),
-            Stores(buffers=1.0),
-            True,
-        )
-    ]
-
-
-@_loads.register
-def _(work: FindHits, s: SubStage, plan: Plan) -> list[Load]:
-    return _looking(work.hits, plan)
-
-
-def _blocks(listed: ActiveBlocks | BlockHits, plan: Plan) -> int:
-    tiling = plan.limits.tiling(listed.domain)
-    return -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
-
-
-def _looking(listed: ActiveBlocks | BlockHits, plan: Plan) -> list[Load]:
-    """One invocation a block, which visits its pixels, or one a pixel."""
-    blocks, pixel = _blocks(listed, plan), Invocation(LOOP, 1.0, 0.0, 1.0)
-    if listed.shared:
-        return [Load(blocks * BLOCK * BLOCK, pixel, Stores(buffers=1.0 / (BLOCK * BLOCK)), True)]
-    return [Load(blocks, pixel.times(BLOCK * BLOCK), Stores(buffers=1.0), True)]

@@ -23,7 +23,7 @@ from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material
 from dressi.vk.plan.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
-from dressi.vk.plan.predict.engine import PlanningEngine
+from dressi.vk.planning import PlanningEngine
 
 SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from ....ad.graph import Variable
-from ....ad.objective import Objective
-from ....ad.optim.optimizer import Optimizer
-from ....ad.program import Program
-from ....errors import InputError
-from ..compiler import build_plan
-from ..glsl.shaders import ShaderText
-from ..limits import DeviceLimits
-from ..model.device import DeviceModel
-from ..options import DEFAULT, PlanOptions
-from ..plan import Plan
+from ..ad.graph import Variable
+from ..ad.objective import Objective
+from ..ad.optim.optimizer import Optimizer
+from ..ad.program import Program
+from ..errors import InputError
+from .plan.compiler import build_plan
+from .plan.glsl.shaders import ShaderText
+from .plan.limits import DeviceLimits
+from .plan.model.device import DeviceModel
+from .plan.options import DEFAULT, PlanOptions
+from .plan.plan import Plan
 
 
 class PlanningEngine:

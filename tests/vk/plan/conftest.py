@@ -1,0 +1,14 @@
+"""Passes are tested whether what they make pays or not: the graphs of these tests are small."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dressi.vk.plan import compiler
+
+
+@pytest.fixture(autouse=True, scope="module")
+def what_passes_make_is_kept() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "JUDGED", frozenset())
+        yield

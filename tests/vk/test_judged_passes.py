@@ -1,0 +1,61 @@
+"""What some passes make is kept only where it is predicted to be faster."""
+
+import numpy as np
+import pytest
+
+from dressi import F, Variable, adam
+from dressi.ad.objective import Objective
+from dressi.ad.program import Program
+from dressi.config import shader_text
+from dressi.render import primitives, render, ring
+from dressi.vk.plan import compiler
+from dressi.vk.plan.limits import profile
+from dressi.vk.plan.model.device import DeviceModel
+from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER
+from dressi.vk.plan.plan import Plan
+from dressi.vk.plan.predict.fastest import fastest
+from dressi.vk.plan.predict.stages import predict
+from dressi.vk.plan.substage import ListFaces, ScatterDraw
+
+
+def silhouette(size: int) -> Program:
+    mesh, cameras = primitives.octasphere(3), ring((0, 0, 0), 1.0, 1, (size, size))
+    positions = Variable.of(mesh.positions)
+    picture = render(mesh, cameras, positions=positions, form="outer", radius=0.02)
+    objective = Objective()
+    objective.set_loss(F.mean(F.square(picture.mask - np.zeros((1, size, size)))), False)
+    objective.set_optimizer(adam(0.01), [positions], False)
+    return objective.program()
+
+
+def plan(program: Program, model: DeviceModel) -> Plan:
+    return compiler.build_plan(program, profile("desktop"), shader_text, cost=model)
+
+
+def kinds(found: Plan) -> set[type]:
+    return {type(s.work) for s in found.step.sub_stages}
+
+
+def test_scatters_are_drawn_where_fragments_are_fast():
+    program = silhouette(256)
+    assert {ScatterDraw, ListFaces} <= kinds(plan(program, CPU))
+    assert ScatterDraw not in kinds(plan(program, DATA_CENTRE))
+
+
+@pytest.mark.parametrize("model", [CPU, DESKTOP, DATA_CENTRE, INTEGRATED, TILER], ids=lambda m: m.name)
+@pytest.mark.parametrize("size", [64, 512])
+def test_plans_are_predicted_to_be_no_slower_than_with_every_pass(
+    model: DeviceModel, size: int, monkeypatch: pytest.MonkeyPatch
+):
+    program = silhouette(size)
+    judged = predict(plan(program, model), model).totals["seconds"]
+    monkeypatch.setattr(compiler, "JUDGED", frozenset())
+    assert judged <= 1.02 * predict(plan(program, model), model).totals["seconds"]
+
+
+def test_the_first_way_is_kept_where_others_gain_nothing():
+    found = plan(silhouette(64), CPU)
+    whole = list(found.step.sub_stages)
+    limits = profile("desktop")
+    assert fastest([whole, whole], limits, CPU) == 0
+    assert fastest([whole, whole[:-1]], limits, CPU) == 1
