@@ -255,9 +255,10 @@ def schedule(context: Context, updated: Leaves, title: str) -> Schedule:
         chosen = each if getattr(options, each.__name__) else INSTEAD.get(each)
         if chosen is None:
             continue
-        if each not in JUDGED:
+        judged = options.keep_what_pays and each in JUDGED
+        if not judged:
             ways = [_fastest(ways)]
-        ways = [way for before in ways for way in _after(before, chosen, title, choose=each in JUDGED)]
+        ways = [way for before in ways for way in _after(before, chosen, title, choose=judged)]
     sub_stages, context = _fastest(ways)
     stages = (pack_stages if options.pack_stages else one_sub_stage_each)(sub_stages, context)
     in_place = {(leaf, new) for s in sub_stages for new, leaf in s.replaces.items()}

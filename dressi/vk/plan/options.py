@@ -33,6 +33,7 @@ class PlanOptions:
     | store_in_buffers | keeps what dispatches hand on in storage buffers where the device is faster with them | in images |
     | load_images | reads texels from storage images where the device is faster with them | from textures |
     | pack_stages | makes shaders subpasses of one render pass | one shader a render pass |
+    | keep_what_pays | keeps what some passes made only where it is predicted to be faster (``compiler.JUDGED``) | it is kept in any case |
     | rematerialize | computes cheap values again where they are read | values that are read are stored |
     | cache_static | computes once what no step changes (reactive cache) | every step computes everything |
     | alias_images | lets values that do not live at the same time share an image | every value has its own image |
@@ -87,6 +88,7 @@ class PlanOptions:
     store_in_buffers: bool = True
     load_images: bool = True
     pack_stages: bool = True
+    keep_what_pays: bool = True
     rematerialize: bool = True
     cache_static: bool = True
     alias_images: bool = True
