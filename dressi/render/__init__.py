@@ -16,7 +16,7 @@ meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
 
 scenes: several shapes in one picture, with a material and a place each
-    Node, Scene, TriangleGeometry
+    MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, TriangleGeometry
 
 cameras: views, and cameras around an object
     Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
@@ -124,7 +124,10 @@ from .objectives.regularizers import (
     normal_consistency,
 )
 from .scene.geometry import TriangleGeometry
+from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
+from .scene.skeleton import Skeleton
+from .scene.skin import SkinnedGeometry
 from .shading.bsdf import Bsdf, Frame, GltfBsdf
 from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
@@ -153,6 +156,7 @@ __all__ = [
     "MaterialKind",
     "Mesh",
     "MonteCarloEnvironment",
+    "MorphGeometry",
     "Node",
     "Parameter",
     "Picture",
@@ -161,6 +165,8 @@ __all__ = [
     "Poses",
     "Scene",
     "Shadow",
+    "Skeleton",
+    "SkinnedGeometry",
     "SpotLight",
     "SurfacePoint",
     "TriangleGeometry",

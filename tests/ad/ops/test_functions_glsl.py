@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from examples import EXAMPLES, leaf
 
-from dressi.ad.graph import Function, DrawFunction, ScatterFunction
+from dressi.ad.graph import DrawFunction, Function, ScatterFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.traversal import topological_order

@@ -1,0 +1,177 @@
+"""Linear blend skinning: vertices that follow several joints at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.types import IVEC4, MAT4, VEC3, VEC4, list_size
+from ...errors import InputError
+from ..lists import list_leaf
+from ..mesh import Mesh
+from .geometry import Geometry, geometry_of
+from .skeleton import Skeleton, matrices_list
+
+SLACK = 0.02
+"""How far weights of a vertex may add up to something else than 1: files hold them in 8 bits."""
+
+
+class SkinnedGeometry(Geometry):
+    """A mesh that joints move: a vertex p goes to the sum of weight * joint @ inverse_bind @ p over its joints.
+
+    geometry: a ``Mesh`` or a ``MorphGeometry``, in the pose in which it was bound.  joints: (V, 4 n) numbers of joints.
+    weights: (V, 4 n), not negative, which add up to 1 for each vertex.  inverse_bind: (K, 4, 4), from the world to each joint in
+    that pose.  skeleton: a ``Skeleton`` of K joints, or their matrices to the world: (K, 4, 4), (N, K, 4, 4) or a MAT4 list.
+    The result lies in the world of the skeleton. Normals turn by the cofactors of the blended matrix.
+
+    Differentiable in the matrices, and in what the geometry is differentiable in. Raises InputError with the name of the mesh.
+
+    >>> cube = primitives.cube()
+    >>> joints, weights = np.zeros((8, 4), int), np.eye(4)[np.zeros(8, int)]
+    >>> shape = SkinnedGeometry(cube, joints, weights, np.eye(4)[None], Skeleton([-1], np.diag([2, 2, 2, 1.0])[None]))
+    >>> shape.lists()["positions"].max()
+    2.0
+    """
+
+    def __init__(self, geometry: Any, joints: Any, weights: Any, inverse_bind: Any, skeleton: Any):
+        self.bound = geometry_of(geometry)
+        self.name, mesh = self.bound.name, self.bound.mesh
+        if mesh is None:
+            raise InputError("a SkinnedGeometry takes a Mesh or a MorphGeometry, not (positions, faces)")
+        self._mesh, self.inverse_bind = mesh, np.asarray(inverse_bind, np.float64)
+        if self.inverse_bind.ndim != 3 or self.inverse_bind.shape[1:] != (4, 4) or not len(self.inverse_bind):
+            raise self._error(
+                f"inverse_bind is (K, 4, 4), one matrix a joint, not {self.inverse_bind.shape}; a skin needs a joint"
+            )
+        count = len(self.inverse_bind)
+        self.joints, self.weights = np.asarray(joints), np.asarray(weights, np.float64)
+        self._check(count)
+        self.skeleton = skeleton
+        places = skeleton.local if isinstance(skeleton, Skeleton) else skeleton
+        if isinstance(places, Variable):
+            fits = places.vtype is MAT4 and places.size == list_size(count)
+        else:
+            self.skeleton = skeleton if isinstance(skeleton, Skeleton) else np.asarray(skeleton, np.float64)
+            fits = np.ndim(places) in (3, 4) and np.shape(places)[-3:] == (count, 4, 4)
+        if not fits:
+            raise self._error(
+                f"the skeleton has {count} joints, as inverse_bind says: a MAT4 list or ({count}, 4, 4), not {places}"
+                if isinstance(places, Variable)
+                else f"the skeleton has matrices {np.shape(places)}, and inverse_bind has {count} joints"
+            )
+
+    def _check(self, count: int) -> None:
+        vertices = len(self._mesh.positions)
+        if self.joints.ndim != 2 or self.joints.dtype.kind not in "iu" or self.joints.shape[1] % 4:
+            raise self._error(f"joints are whole numbers (V, 4), not {self.joints.dtype} {self.joints.shape}")
+        if self.joints.shape != self.weights.shape or len(self.joints) != vertices:
+            raise self._error(
+                f"{vertices} vertices need joints and weights of one shape ({vertices}, 4), not {self.joints.shape} and"
+                f" {self.weights.shape}"
+            )
+        if not np.isfinite(self.weights).all() or self.weights.min() < 0:
+            raise self._error("weights are negative, NaN or infinite; give weights in [0, 1]")
+        total = self.weights.sum(1)
+        wrong = np.abs(total - 1) > SLACK
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise self._error(
+                f"the weights of vertex {k} add up to {total[k]:.4g}, not to 1 ({int(wrong.sum())} such vertices);"
+                " normalise them"
+            )
+        used = np.where(self.weights > 0, self.joints, 0)
+        if used.min() < 0 or used.max() >= count:
+            raise self._error(f"joints are {used.min()} to {used.max()}, and there are {count}")
+        self.joints, self.weights = used, self.weights / total[:, None]
+
+    def _error(self, text: str) -> InputError:
+        return InputError(f"skin of mesh '{self.name}': {text}")
+
+    def posed(self, skeleton: Any) -> SkinnedGeometry:
+        """The same shape with the joints at other places: a ``Skeleton``, or matrices to the world. Raises InputError."""
+        return SkinnedGeometry(self.bound, self.joints, self.weights, self.inverse_bind, skeleton)
+
+    @property
+    def mesh(self) -> Mesh:
+        return self._mesh
+
+    @property
+    def moves(self) -> bool:
+        return True
+
+    @property
+    def vertex_count(self) -> int:
+        return len(self._mesh.positions)
+
+    @cached_property
+    def _matrices(self) -> np.ndarray | Variable:
+        """From the pose in which it was bound to the world, a joint each."""
+        world = self.skeleton.world() if isinstance(self.skeleton, Skeleton) else self.skeleton
+        if isinstance(world, Variable):
+            return F.store(F.matmul(world, matrices_list("inverse bind matrices", self.inverse_bind)))
+        return world @ self.inverse_bind
+
+    def _blended(self, rows: np.ndarray) -> np.ndarray | Variable:
+        """The blended matrix of each of these vertices."""
+        matrices, joints, weights = self._matrices, self.joints[rows], self.weights[rows]
+        if not isinstance(matrices, Variable):
+            return np.einsum("vj,...vjab->...vab", weights, matrices[..., joints, :, :])
+        total = None
+        for k in range(0, joints.shape[1], 4):
+            if k and not weights[:, k : k + 4].any():
+                continue
+            numbers = list_leaf("joints", IVEC4, joints[:, k : k + 4])
+            shares = list_leaf("joint weights", VEC4, weights[:, k : k + 4])
+            for i in range(4):
+                part = F.lookup(matrices, F.component(numbers, i)) * F.component(shares, i)
+                total = part if total is None else total + part
+        assert total is not None
+        return total
+
+    @cached_property
+    def _lists(self) -> dict[str, Any]:
+        found = dict(self.bound.lists())
+        every = np.arange(self.vertex_count)
+        matrices = self._blended(every)
+        found["positions"] = _placed(matrices, found["positions"])
+        if found.get("normals") is not None:
+            # Normals belong to corners of faces: each to the vertex there.
+            owner = np.zeros(len(self._mesh.normals) if self._mesh.normals is not None else 0, np.int64)
+            owner[np.asarray(found["normal_faces"])] = self._mesh.faces
+            found["normals"] = _turned(self._blended(owner), found["normals"])
+        return found
+
+    def lists(self) -> dict[str, Any]:
+        return self._lists
+
+
+def _variables(matrices: np.ndarray | Variable, rows: Any) -> tuple[Variable, Variable]:
+    """Both as lists of one batch."""
+    if not isinstance(matrices, Variable):
+        matrices = matrices_list("blended matrices", matrices)
+    if not isinstance(rows, Variable):
+        rows = list_leaf("rows", VEC3, rows)
+    batch = max(matrices.batch, rows.batch)
+    return (matrices, F.expand(rows, batch) if rows.batch < batch else rows)
+
+
+def _placed(matrices: np.ndarray | Variable, rows: Any) -> np.ndarray | Variable:
+    if not isinstance(matrices, Variable) and not isinstance(rows, Variable):
+        return np.einsum("...vab,...vb->...va", matrices[..., :3, :3], rows) + matrices[..., :3, 3]
+    matrices, rows = _variables(matrices, rows)
+    return F.matmul(matrices, F.vec4(rows, 1.0)).xyz
+
+
+def _turned(matrices: np.ndarray | Variable, rows: Any) -> np.ndarray | Variable:
+    if not isinstance(matrices, Variable) and not isinstance(rows, Variable):
+        u, v, w = np.moveaxis(matrices[..., :3, :3], -1, 0)
+        columns = np.stack([np.cross(v, w), np.cross(w, u), np.cross(u, v)], axis=-1)
+        turned = np.einsum("...vab,...vb->...va", columns, rows)
+        return turned / np.maximum(np.linalg.norm(turned, axis=-1, keepdims=True), 1e-30)
+    matrices, rows = _variables(matrices, rows)
+    u, v, w = (F.column(matrices, k).xyz for k in range(3))
+    return F.normalize(F.matmul(F.mat3(F.cross(v, w), F.cross(w, u), F.cross(u, v)), rows))
