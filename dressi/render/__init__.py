@@ -16,7 +16,7 @@ meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
 
 scenes: several shapes in one picture, with a material and a place each
-    MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, TriangleGeometry
+    MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, TriangleGeometry, load_scene, save_scene
 
 cameras: views, and cameras around an object
     Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
@@ -107,7 +107,7 @@ from .drawing.turntable import render_turntable
 from .forms.edges.edge_list import edge_list
 from .forms.hard_soft_ras import hard_soft_ras
 from .forms.soft_target import outside_distance, soft_target
-from .io import load_mesh, save_mesh
+from .io import load_mesh, load_scene, save_mesh, save_scene
 from .lists import list_data, list_leaf
 from .materials import MaterialKind, Parameter
 from .mesh import Material, Mesh, primitives
@@ -210,6 +210,7 @@ __all__ = [
     "list_data",
     "list_leaf",
     "load_mesh",
+    "load_scene",
     "log_se3",
     "log_so3",
     "look_at",
@@ -237,6 +238,7 @@ __all__ = [
     "rotation_6d_to_matrix",
     "rotation_and_translation",
     "save_mesh",
+    "save_scene",
     "shift_principal",
     "soft_target",
     "spread",

@@ -3,6 +3,7 @@
 | what | in | out |
 |---|---|---|
 | meshes | `load_mesh`: .glb, .gltf, .obj, .ply, .off, .stl | `save_mesh`: .glb, .obj, .ply, .stl |
+| scenes | `load_scene`: as meshes; .glb, .gltf with nodes, materials, rigs, cameras, lights | `save_scene`: .glb |
 | images | `load_image`: PNG and TIFF (8 and 16 bits), JPEG, BMP, GIF, WebP, Radiance .hdr, OpenEXR .exr | `save_image`, `save_gif` |
 | environment maps | `load_environment`: .hdr, .exr, and the images above | `save_image` |
 | calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP; depth pictures | |
@@ -26,6 +27,8 @@ from dressi.render.io.formats.gltf import load_gltf
 from dressi.render.io.formats.obj import load_obj, save_obj
 from dressi.render.io.formats.off import load_off
 from dressi.render.io.formats.ply import load_ply, save_ply
+from dressi.render.io.formats.scenes.load import load_gltf_scene
+from dressi.render.io.formats.scenes.save import save_glb_scene
 from dressi.render.io.formats.stl import load_stl, save_stl
 from dressi.render.io.images import (
     encode_png,
@@ -38,10 +41,11 @@ from dressi.render.io.images import (
 )
 from dressi.render.io.photos import Photos, load_photos
 from dressi.render.mesh import Mesh
+from dressi.render.scene.scene import Node, Scene
 
 __all__ = [
-    "Photos", "encode_png", "load_environment", "load_image", "load_mesh", "load_photos", "read_image", "resize", "save_gif", "save_glb",
-    "save_image", "save_mesh", "save_obj", "save_ply", "save_png", "save_stl", "write_files", "write_json",
+    "Photos", "encode_png", "load_environment", "load_image", "load_mesh", "load_photos", "load_scene", "read_image", "resize", "save_gif", "save_glb",
+    "save_image", "save_mesh", "save_obj", "save_ply", "save_png", "save_scene", "save_stl", "write_files", "write_json",
 ]  # fmt: skip
 
 
@@ -88,6 +92,46 @@ def save_mesh(path: str | os.PathLike, mesh: Mesh) -> None:
             f"'{path}' cannot be written; give a name that ends in .glb or .obj, or in .ply or .stl"
         )
     save(path, mesh)
+
+
+def load_scene(path: str | os.PathLike) -> Scene:
+    """Read a file as a Scene: of .glb and .gltf each node with its own material, and all that moves it.
+
+    A node of the file with several primitives becomes as many nodes; ``to_world`` holds the product of the matrices above it.
+    Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with the weights of the file, skins as
+    ``SkinnedGeometry`` whose ``Skeleton`` holds the joints; ``scene.cameras`` are the perspective cameras by name, 512 pixels
+    high, and ``scene.lights`` those of KHR_lights_punctual. Animations are left out. Other kinds of files become a scene of
+    one node. Raises InputError, one sentence naming the file and the node: a cycle of nodes, a skin without joints, weights
+    that do not add up to 1, and whatever ``load_mesh`` refuses.
+
+    >>> import os, tempfile
+    >>> from dressi.render.mesh.primitives import cube
+    >>> path = os.path.join(tempfile.mkdtemp(), "cubes.glb")
+    >>> save_scene(path, Scene([Node(cube(), name="left"), Node(cube(), to_world=np.diag([2, 2, 2, 1]), name="right")]))
+    >>> [node.name for node in load_scene(path)]
+    ['left', 'right']
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".glb", ".gltf"):
+        return Scene([Node(load_mesh(path))])
+    with usable(path, "its scene"):
+        return load_gltf_scene(path)
+
+
+def save_scene(path: str | os.PathLike, scene: Scene) -> None:
+    """Write a scene as one self-contained .glb: nodes with their materials, morph targets, skins, cameras and lights.
+
+    Nodes of one geometry and material share a mesh. A ``to_world`` with shear, which nodes of files do not hold, is applied to
+    the vertices. Lights other than ``DirectionalLight`` and ``PointLight`` are left out with a warning. Raises InputError: a
+    name that ends otherwise, Variables (files hold values; those of ``ad.recv``), and whatever ``save_mesh`` refuses.
+
+    >>> import os, tempfile
+    >>> from dressi.render.mesh.primitives import cube
+    >>> save_scene(os.path.join(tempfile.mkdtemp(), "cube.glb"), Scene([Node(cube(), {"metallic": 1.0})]))
+    """
+    if Path(path).suffix.lower() != ".glb":
+        raise InputError(f"'{path}' cannot be written; give a name that ends in .glb")
+    save_glb_scene(Path(path), scene)
 
 
 _LOADERS = {

@@ -14,7 +14,7 @@ from dressi.render.io.formats.gltf_document import Document
 from dressi.render.io.formats.scenes.nodes import Nodes
 from dressi.render.io.formats.scenes.primitives import Part, Primitives
 from dressi.render.io.formats.sizes import check_counts
-from dressi.render.mesh import Mesh, weld, weld_values
+from dressi.render.mesh import Material, Mesh, weld, weld_values
 
 
 def load_gltf(path: str | os.PathLike) -> Mesh:
@@ -37,7 +37,7 @@ def load_gltf(path: str | os.PathLike) -> Mesh:
     """
     path = Path(path)
     try:
-        return _Merged(Document(path)).mesh()
+        return Merged(Document(path)).mesh()
     except InputError:
         raise
     except BROKEN as error:
@@ -46,13 +46,14 @@ def load_gltf(path: str | os.PathLike) -> Mesh:
         ) from None
 
 
-class _Merged:
+class Merged:
     """What the nodes of a document place in the world, as one mesh."""
 
     def __init__(self, document: Document):
         self.document, self.path = document, document.path
         self.primitives = Primitives(document)
         self.materials = self.primitives.materials
+        self._read: dict[tuple[int, bool], tuple[np.ndarray | None, Material]] = {}
 
     def mesh(self) -> Mesh:
         meshes: dict[int, list[Part]] = {}
@@ -74,9 +75,14 @@ class _Merged:
         return self.merged(parts)
 
     def merged(self, parts: list[Part]) -> Mesh:
+        """The parts as one mesh, whose vertices are welded where their positions are equal."""
         starts = np.cumsum([0] + [len(part.positions) for part in parts])
         corners = np.concatenate([part.faces + start for part, start in zip(parts, starts, strict=False)])
         mesh = Mesh(*weld(np.concatenate([part.positions for part in parts]), corners), name=str(self.path))
+        return self.dressed(mesh, parts, corners)
+
+    def dressed(self, mesh: Mesh, parts: list[Part], corners: np.ndarray) -> Mesh:
+        """The mesh with the attributes and the material of its parts.  corners: (F, 3) numbers of their vertices."""
         if any(part.uvs is not None for part in parts):
             if any(part.uvs is None for part in parts):
                 warnings.warn(f"'{self.path}': parts without UVs take the first texel's colour", stacklevel=5)
@@ -88,7 +94,10 @@ class _Merged:
             mesh.normals, mesh.normal_faces = weld_values(values, corners)
         chosen = self.materials.chosen([part.material for part in parts])
         if chosen is not None:
-            mesh.texture, mesh.material = self.materials.read(chosen, mesh.uvs)
+            key = chosen, mesh.uvs is None
+            if key not in self._read:
+                self._read[key] = self.materials.read(chosen, mesh.uvs)
+            mesh.texture, mesh.material = self._read[key]
         # Without the normal map that they were made for, exporters write tangents that fit nothing.
         bumpy = mesh.material is not None and mesh.material.normal is not None
         if bumpy and all(part.tangents is not None for part in parts):

@@ -1,0 +1,284 @@
+"""glTF scenes: what is written comes back, what files say is drawn, and what they cannot say is one sentence."""
+
+import json
+import shutil
+import struct
+import subprocess
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dressi.ad.graph import Variable
+from dressi.ad.types import MAT4
+from dressi.errors import InputError
+from dressi.render import (
+    Camera,
+    DirectionalLight,
+    MorphGeometry,
+    Node,
+    PointLight,
+    Scene,
+    Skeleton,
+    SkinnedGeometry,
+    load_mesh,
+    load_scene,
+    primitives,
+    render,
+    save_scene,
+)
+from dressi.render.mesh import Material, Mesh
+
+RANDOM = np.random.default_rng(11)
+BALL = replace(primitives.icosphere(1), name="ball", color=(0.5, 0.25, 1.0))
+CAMERA = Camera.perspective(40, (48, 32), (1, 2, 6), (0, 0, 0), near=0.5, far=50, name="eye")
+CODES = np.round(RANDOM.random((4, 4, 3)) * 255) / 255
+
+
+def textured() -> Mesh:
+    linear = np.where(CODES <= 0.04045, CODES / 12.92, ((CODES + 0.055) / 1.055) ** 2.4)
+    both = np.round(RANDOM.random((4, 4, 2)) * 255) / 255
+    return replace(
+        primitives.cube(),
+        name="box",
+        texture=linear,
+        material=Material(metallic_roughness=both, metallic=0.5, roughness=0.75, name="painted"),
+    )
+
+
+def turned(x: float, angle: float, scale: float = 1.0) -> np.ndarray:
+    matrix = np.eye(4)
+    c, s = np.cos(angle), np.sin(angle)
+    matrix[:3, :3] = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]) * scale
+    matrix[:3, 3] = (x, 0.25, -0.5)
+    return matrix
+
+
+def rig(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Skeleton]:
+    """Joints, weights, inverse bind matrices and a skeleton of a fork."""
+    joints = RANDOM.integers(0, 4, (count, 4))
+    weights = RANDOM.dirichlet(np.ones(4), count)
+    local = np.stack([turned(0.2 * k, 0.3 * k) for k in range(4)])
+    bind = np.stack([np.linalg.inv(turned(0.1 * k, -0.2 * k)) for k in range(4)])
+    return joints, weights, bind, Skeleton([-1, 0, 1, 0], local, ("hip", "spine", "head", "arm"))
+
+
+def everything() -> Scene:
+    box, modes = textured(), RANDOM.normal(size=(3, len(BALL.positions), 3)) * 0.1
+    morph = MorphGeometry(BALL, modes, [0.2, -0.5, 1.0], names=("smile", "frown", "blink"))
+    skin = SkinnedGeometry(primitives.octasphere(2), *rig(len(primitives.octasphere(2).positions)))
+    box_node = Node(box, to_world=turned(-2, 0.5), name="left")
+    return Scene(
+        [
+            box_node,
+            Node(box_node.geometry, to_world=turned(2, -0.5, 0.5), name="right"),
+            Node(BALL, Material(metallic=1.0, roughness=0.25, name="metal"), name="ball"),
+            Node(morph, to_world=turned(0, 0.25), name="face"),
+            Node(skin, name="figure"),
+        ],
+        {"eye": CAMERA},
+        [DirectionalLight((1, 2, 2), (1.0, 2.0, 4.0)), PointLight((0, 3, 0), 5.0)],
+    )
+
+
+def save(tmp_path: Path, scene: Scene) -> Path:
+    save_scene(tmp_path / "scene.glb", scene)
+    return tmp_path / "scene.glb"
+
+
+def test_a_scene_comes_back(tmp_path: Path):
+    scene = everything()
+    found = load_scene(save(tmp_path, scene))
+    assert [node.name for node in found] == ["left", "right", "ball", "face", "figure"]
+    assert found["left"].geometry is found["right"].geometry
+    for name in ("left", "right", "face"):
+        np.testing.assert_allclose(found[name].to_world, scene[name].to_world, atol=1e-12)
+    assert found["figure"].to_world is None
+    left = found["left"].geometry.mesh
+    np.testing.assert_allclose(left.texture, scene["left"].geometry.mesh.texture, atol=1e-6)
+    assert left.material.metallic_roughness.shape == (4, 4, 2) and left.material.name == "painted"
+    metal = found["ball"].geometry.mesh
+    assert (metal.material.metallic, metal.material.roughness, metal.color) == (1.0, 0.25, BALL.color)
+    face, figure = found["face"].geometry, found["figure"].geometry
+    assert face.names == ("smile", "frown", "blink") and face.weights.tolist() == [0.2, -0.5, 1.0]
+    assert figure.skeleton.names == ("hip", "spine", "head", "arm")
+    assert figure.skeleton.parents.tolist() == [-1, 0, 1, 0]
+    sun, lamp = found.lights
+    np.testing.assert_allclose(sun.direction, np.array([1, 2, 2]) / 3, atol=1e-6)
+    np.testing.assert_allclose(
+        (*sun.colour, *lamp.intensity, *lamp.position), (1, 2, 4, 5, 5, 5, 0, 3, 0), atol=1e-6
+    )
+    eye = found.cameras["eye"]
+    assert eye.size == (768, 512)
+    np.testing.assert_allclose(eye.resized((48, 32)).world_to_clip, CAMERA.world_to_clip, atol=1e-9)
+
+
+@pytest.mark.vk
+def test_it_looks_the_same(tmp_path: Path):
+    scene = everything()
+    found = load_scene(save(tmp_path, scene))
+    again = load_scene(save(tmp_path, found))
+    pictures = [
+        render(s, CAMERA, light=list(s.lights), outputs=("colour", "node")) for s in (scene, found, again)
+    ]
+    assert len(np.unique(pictures[0].node)) == 6
+    # Files hold normals in the pose of the binding; without a file they are those of the moved shape.
+    still = pictures[0].node < 4
+    for one, other, where in ((*pictures[:2], still), (*pictures[1:], still | True)):
+        assert (np.abs(other.colour - one.colour)[where] > 0.02).mean() < 0.005
+        assert (other.node != one.node).mean() < 0.005
+
+
+VALIDATE = """
+const fs = require("fs"), validator = require("gltf-validator");
+validator.validateBytes(new Uint8Array(fs.readFileSync(process.argv[1]))).then(report => {
+  const errors = report.issues.messages.filter(message => message.severity === 0);
+  console.log(JSON.stringify(errors));
+  process.exit(errors.length ? 2 : 0);
+});
+"""
+
+
+def test_the_validator_of_khronos_finds_no_errors(tmp_path: Path):
+    """Needs node and its package gltf-validator, in a folder that NODE_PATH names."""
+    node = shutil.which("node")
+    if (
+        node is None
+        or subprocess.run([node, "-e", "require('gltf-validator')"], capture_output=True).returncode
+    ):
+        pytest.skip("the package gltf-validator of node is not installed")
+    command = [node, "-e", VALIDATE, str(save(tmp_path, everything()))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def edited(path: Path, change) -> Path:
+    """The file with another JSON."""
+    data = path.read_bytes()
+    length = struct.unpack_from("<I", data, 12)[0]
+    entries = json.loads(data[20 : 20 + length])
+    change(entries)
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 4)
+    rest = data[20 + length :]
+    path.write_bytes(
+        struct.pack("<III", 0x46546C67, 2, 20 + len(text) + len(rest))
+        + struct.pack("<II", len(text), 0x4E4F534A)
+        + text
+        + rest
+    )
+    return path
+
+
+def number(entries: dict, name: str) -> int:
+    return next(k for k, node in enumerate(entries["nodes"]) if node.get("name") == name)
+
+
+def cycle(entries: dict) -> None:
+    left, right = number(entries, "left"), number(entries, "right")
+    entries["nodes"][left]["children"], entries["nodes"][right]["children"] = [right], [left]
+    entries["scenes"][0]["nodes"] = [left]
+
+
+def no_joints(entries: dict) -> None:
+    entries["skins"][0]["joints"] = []
+
+
+def no_attributes(entries: dict) -> None:
+    mesh = entries["nodes"][number(entries, "figure")]["mesh"]
+    del entries["meshes"][mesh]["primitives"][0]["attributes"]["JOINTS_0"]
+
+
+def wrong_weights(entries: dict) -> None:
+    mesh = entries["nodes"][number(entries, "figure")]["mesh"]
+    attributes = entries["meshes"][mesh]["primitives"][0]["attributes"]
+    entries["accessors"][attributes["WEIGHTS_0"]] |= {"bufferView": entries["accessors"][attributes["JOINTS_0"]]["bufferView"],
+                                                      "componentType": 5121}  # fmt: skip
+
+
+def few_targets(entries: dict) -> None:
+    mesh = entries["nodes"][number(entries, "face")]["mesh"]
+    entries["meshes"][mesh]["weights"] = [1.0]
+
+
+def outside_joint(entries: dict) -> None:
+    entries["scenes"][0]["nodes"] = [number(entries, "figure")]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (cycle, "node '(left|right)' is its own ancestor"),
+        (no_joints, "node 'figure' has a skin without joints"),
+        (no_attributes, "node 'figure' has a skin, and its mesh has no JOINTS_0"),
+        (wrong_weights, "node 'figure': skin of mesh 'figure': the weights of vertex .* add up to"),
+        (few_targets, "weights must be 3 finite numbers"),
+        (outside_joint, "node 'figure' has a joint, node 'hip', that is not in its scene"),
+    ],
+)
+def test_broken_files_are_one_sentence_with_the_node(tmp_path: Path, change, words: str):
+    path = edited(save(tmp_path, everything()), change)
+    with pytest.raises(InputError, match=words) as found:
+        load_scene(path)
+    assert str(path) in str(found.value) and "\n" not in str(found.value)
+
+
+def test_a_tree_of_nodes_is_flat_in_the_world(tmp_path: Path):
+    def nest(entries: dict) -> None:
+        left, right = number(entries, "left"), number(entries, "right")
+        entries["nodes"][left]["children"] = [right]
+        entries["scenes"][0]["nodes"].remove(right)
+
+    scene = everything()
+    found = load_scene(edited(save(tmp_path, scene), nest))
+    np.testing.assert_allclose(
+        found["right"].to_world, scene["left"].to_world @ scene["right"].to_world, atol=1e-12
+    )
+
+
+@pytest.mark.vk
+def test_one_material_without_a_tree_is_the_mesh_of_the_file(tmp_path: Path):
+    path = save(tmp_path, Scene([Node(textured())]))
+    mesh, scene = load_mesh(path), load_scene(path)
+    one = scene.nodes[0].geometry.mesh
+    np.testing.assert_array_equal(mesh.positions, one.positions)
+    np.testing.assert_array_equal(mesh.faces, one.faces)
+    np.testing.assert_array_equal(render(mesh, CAMERA).colour, render(scene, CAMERA).colour)
+
+
+def test_shear_is_applied_and_a_mirror_turns_faces(tmp_path: Path):
+    shear = turned(1, 0.5)
+    shear[0, 1], shear[2, 2] = 0.5, -1.0
+    found = load_scene(save(tmp_path, Scene([Node(BALL, to_world=shear)])))
+    mesh = found.nodes[0].geometry.mesh
+    assert found.nodes[0].to_world is None
+    wanted = BALL.positions @ shear[:3, :3].T + shear[:3, 3]
+    for rows in (mesh.positions, wanted):
+        rows[:] = rows[np.lexsort(rows.T.round(4))]
+    np.testing.assert_allclose(mesh.positions, wanted, atol=1e-5)
+    corners = mesh.positions[mesh.faces]
+    assert np.linalg.det(corners - corners.mean((0, 1))).sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (Node(BALL, to_world=Variable(MAT4, (1, 1), name="m"), name="moving"), "node 'moving': to_world is a Variable"),
+        (Node((Variable.of(BALL.positions), BALL.faces), name="soft"), "node 'soft': positions are Variables"),
+        (Node(BALL, {"roughness": Variable.of([[0.5]])}, name="learned"), "node 'learned': values of roughness are Variables"),
+        (Node(MorphGeometry(BALL, BALL.positions[None], Variable.of([[0.5]])), name="face"), "node 'face': a file holds one list"),
+    ],
+)  # fmt: skip
+def test_what_a_file_cannot_hold_is_named(tmp_path: Path, node: Node, words: str):
+    with pytest.raises(InputError, match=words):
+        save(tmp_path, Scene([node]))
+
+
+def test_parts_of_a_material_are_written(tmp_path: Path):
+    given = {"metallic": 1.0, "roughness": 0.5, "colour": (0.25, 0.5, 1.0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = load_scene(save(tmp_path, Scene([Node(BALL, given)]))).nodes[0].geometry.mesh
+    assert (found.material.metallic, found.material.roughness, found.color) == (1.0, 0.5, (0.25, 0.5, 1.0))
