@@ -30,7 +30,7 @@ class MorphGeometry(Geometry):
 
     >>> cube = primitives.cube()
     >>> shape = MorphGeometry(cube, cube.positions[None], [0.5])  # half as large again
-    >>> shape.lists()["positions"].max()
+    >>> shape.lists()["positions"].max().item()
     1.5
     """
 
@@ -105,7 +105,7 @@ class MorphGeometry(Geometry):
         """The same shape with other weights. Raises InputError.
 
         >>> cube = primitives.cube()
-        >>> MorphGeometry(cube, cube.positions[None], [0.0]).weighted([1.0]).lists()["positions"].max()
+        >>> MorphGeometry(cube, cube.positions[None], [0.0]).weighted([1.0]).lists()["positions"].max().item()
         2.0
         """
         return MorphGeometry(

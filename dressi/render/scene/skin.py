@@ -33,7 +33,7 @@ class SkinnedGeometry(Geometry):
     >>> cube = primitives.cube()
     >>> joints, weights = np.zeros((8, 4), int), np.eye(4)[np.zeros(8, int)]
     >>> shape = SkinnedGeometry(cube, joints, weights, np.eye(4)[None], Skeleton([-1], np.diag([2, 2, 2, 1.0])[None]))
-    >>> shape.lists()["positions"].max()
+    >>> shape.lists()["positions"].max().item()
     2.0
     """
 
