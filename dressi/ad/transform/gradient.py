@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import GraphError
-from ..graph import Domain, Function, PixelFunction, ScatterFunction, Variable
+from ..graph import Domain, Function, PixelFunction, Variable
 from ..ops.image.entries import entries_only
 from ..ops.image.reduce import EVERY_AXIS, Expand, Sum, extents, fit, reduce_axes, zeros_like
 from ..ops.pixel.arithmetic import hadamard
@@ -199,13 +199,12 @@ def _pull(function: Function, gy: Variable, active: set[Variable]) -> list[tuple
         found = [(i, None if p is None else _scaled(gy, p)) for i in wanted for p in (partials[i],)]
     else:
         found = [(i, function.vjp(gy, i)) for i in wanted]
-    ran_over = function.source if isinstance(function, ScatterFunction) else function.output.domain
     result = []
     for i, g in found:
         if g is not None:
             x = function.inputs[i]
             if function.access[i] is Access.SAME_PIXEL and not isinstance(function, Expand):
-                g = unbroadcast(g, x, ran_over)
+                g = unbroadcast(g, x, function.working_domain)
             elif g.vtype is not x.vtype:
                 raise function.fail(f"the gradient {g} of its input {x} has another type")
             result.append((x, g))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..graph import Function, ScatterFunction, Variable
+from ..graph import Function, Variable
 from ..program import Program
 from ..traversal import topological_order
 from ..types import Access
@@ -33,7 +33,7 @@ def _verify(function: Function) -> None:
     vtype, domain = function.infer()
     if (vtype, tuple(domain)) != (y.vtype, tuple(y.domain)):
         raise function.fail(f"gives {vtype} {domain}, but its output is {y}")
-    reached = function.source if isinstance(function, ScatterFunction) else y.domain
+    reached = function.working_domain
     for x, access in zip(function.inputs, function.access, strict=True):
         if access is Access.SAME_PIXEL:
             for have, want in zip(
