@@ -24,6 +24,7 @@ from .make import (
     check_eye,
     check_in_view,
     check_options,
+    check_transparency,
     leaves,
     radius_given,
 )
@@ -53,6 +54,7 @@ def render(
     radius: Like | None = None,
     form: str | None = None,
     cull: str = "none",
+    transparency: int = 4,
     outputs: Sequence[str] = ("colour", "mask"),
     **options: Any,
 ) -> Any:
@@ -91,7 +93,9 @@ def render(
     "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
     "contour" for losses of colours, depths or normals of what hides itself or other things; against photographs and other
     measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias".
-    cull: "none" or "back".  outputs: the images of ``Pixels`` that are computed together.
+    cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at
+    its centre; ``picture.missed`` tells where there are more, and arrays warn. They are drawn by the forms "hard" and
+    "antialias", which is then the default instead of "outer".  outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)
     with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of separate
@@ -129,7 +133,8 @@ def render(
         "uv_faces": uv_faces,
         "texture": texture,
     }
-    scene = scene_given(_scene(mesh, overrides, material), to_world)
+    shown = _scene(mesh, overrides, material)
+    scene = scene_given(shown, to_world)
     seen = views_given(cameras, size, scene.framed)
     if shader is not None and not callable(shader):
         raise InputError(f"shader is a function of the SurfacePoint, not {type(shader).__name__}")
@@ -139,8 +144,10 @@ def render(
         given["background"] = picture_of("background", background)
     if form is None:
         moving = any(isinstance(given.get(name), Variable) for name in (*scene.moving, "cameras"))
-        form = "outer" if moving or radius is not None else "hard"
+        soft = "antialias" if scene.recipe.transparent and radius is None else "outer"
+        form = soft if moving or radius is not None else "hard"
     check_options(form, samples, cull, filter, outputs, options)
+    check_transparency(transparency, form, [shown.nodes[k].name for k in scene.recipe.transparent])
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
     check_eye(given, lights)
@@ -156,6 +163,7 @@ def render(
         tuple(sorted(options.items())),
         lights,
         filter,
+        transparency,
     )
     if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
         return make(leaves(given))
@@ -168,7 +176,8 @@ def render(
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
     # A form that draws edges derives them from the data of the faces: another topology is another graph.
     topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
-    return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs))
+    layers = transparency if scene.recipe.transparent else 0
+    return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs), layers)
 
 
 def _scene(mesh: Any, overrides: Mapping[str, Any], material: Mapping[str, Any] | None) -> Scene:

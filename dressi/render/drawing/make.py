@@ -17,7 +17,9 @@ from ...errors import InputError, did_you_mean
 from ..forms.form import Form, Silhouette, fraction
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
-from ..surface.screen import CULLING
+from ..layers.peel import MOST
+from ..layers.stacks import LAYERED, draw_layers
+from ..surface.screen import CULLING, DrawnMesh
 from .inputs import Given, Values, shape_of
 from .lights import LightRecipe, has_headlight
 from .material import opaque
@@ -49,6 +51,7 @@ class Maker:
     options: tuple[tuple[str, Any], ...]
     lights: tuple[LightRecipe, ...] = ()
     filter: str = "bilinear"
+    transparency: int = 4
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         scene, matrices = self.scene, parts["cameras"]
@@ -75,6 +78,10 @@ class Maker:
                 {"radius": parts["radius"]} if "radius" in parts else {}
             )
             keep = opaque(looks, size)
+            if scene.opaque_faces < scene.face_count:
+                mesh = DrawnMesh(clip, view.faces, size, view.face_count, self.cull, keep)
+                given = self.form.arguments(size, None, options)
+                return draw_layers(self.form, mesh, scene.opaque_faces, self.transparency, **given)
             return draw_form(
                 self.form, clip, view.faces, size, view.face_count, self.cull, keep=keep, **options
             )
@@ -125,6 +132,17 @@ def check_options(
     unknown = [name for name in outputs if name not in NAMES]
     if isinstance(outputs, str) or unknown:
         raise InputError(f"outputs are some of {', '.join(NAMES)}, not {outputs!r}")
+
+
+def check_transparency(layers: int, form: str, nodes: Sequence[str]) -> None:
+    """Raises InputError for transparent nodes that the form cannot draw. nodes: their names."""
+    if not isinstance(layers, int) or isinstance(layers, bool) or not 1 <= layers <= MOST:
+        raise InputError(f"transparency is a number of layers from 1 to {MOST}, not {layers!r}")
+    if nodes and DRAWABLE[form] not in LAYERED:
+        raise InputError(
+            f"node '{nodes[0]}' is transparent, which the {form} form cannot draw; take form='antialias', or 'hard' without"
+            " derivatives of silhouettes"
+        )
 
 
 def radius_given(radius: Like | None, form: str, size: Size) -> dict[str, Given]:

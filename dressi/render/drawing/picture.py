@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from ...errors import InputError
 from ...figures import Figures
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
+from ..layers.stacks import Layered
 from ..lists import list_leaf
 from ..surface.screen import Surface, covered
 from .point import Look, Shader, SurfacePoint, View
@@ -59,6 +60,7 @@ class Picture(Figures):
     draw: Callable[[Size], Silhouette]
     pick: Callable[[Variable], Picked]
     """From an image of faces of the view, INT."""
+    _layered: list[list[SurfacePoint]] | None = field(default=None, init=False, repr=False)
 
     @property
     def form(self) -> str:
@@ -78,8 +80,21 @@ class Picture(Figures):
 
     @cached_property
     def mask(self) -> Variable:
-        """FLOAT in [0, 1]: how much the mesh covers the pixel. Differentiable in the geometry unless the form is "hard"."""
-        return self._shown(self._drawn.silhouette)
+        """FLOAT in [0, 1]: how much the mesh covers the pixel; of transparent surfaces, how much of the background they take, the
+        mean of red, green and blue. Differentiable in the geometry unless the form is "hard"; also in transmittances."""
+        drawn = self._drawn
+        if not isinstance(drawn, Layered):
+            return self._shown(drawn.silhouette)
+        through = self._through(drawn)
+        taken = drawn.blend([1.0 - t for t in through], None, through)
+        return self._shown(F.sum_components(taken) * (1 / 3))
+
+    @cached_property
+    def missed(self) -> Variable:
+        """FLOAT mask: the centre of the pixel shows more transparent surfaces than ``transparency`` layers; those behind are left
+        out. No derivative."""
+        drawn = self._plain
+        return drawn.peeled.missed if isinstance(drawn, Layered) else F.expand(0.0, 1, self.size)
 
     @cached_property
     def colour(self) -> Variable:
@@ -93,24 +108,51 @@ class Picture(Figures):
 
     def blend(self, shader: Shader, background: Like | None = None) -> Variable:
         """The shaded surface (``shader`` gives a float image) over a background (default: that of the picture), with the mask
-        as opacity. Differentiable in all Variables that the shader uses."""
+        as opacity. Differentiable in all Variables that the shader uses.
+
+        Of a transparent surface the shader gives what the surface adds to what is seen through it
+        (``SurfacePoint.transmittance`` times that)."""
         behind = self.background if background is None else as_variable(background)
         if behind is not None and behind.size != (1, 1) and self.samples > 1:
             behind = F.resize(behind, self._drawn.mesh.size, "nearest")
-        shaded = [self._shaded(shader, s) for s in self._drawn.surfaces]
-        return self._shown(self._drawn.blend(shaded, behind))
+        drawn = self._drawn
+        if isinstance(drawn, Layered):
+            points = self._layers(drawn)
+            return self._shown(drawn.blend([_sum(p, shader) for p in points], behind, self._through(drawn)))
+        shaded = [self._shaded(shader, s) for s in drawn.surfaces]
+        return self._shown(drawn.blend(shaded, behind))
 
     def _shaded(self, shader: Shader, surface: Surface) -> Variable:
         """A surface by the shader: each look its own faces, 0 elsewhere if there are several."""
+        return _sum(self._points(surface, self.looks), shader)
+
+    def _points(self, surface: Surface, looks: Sequence[Look]) -> list[SurfacePoint]:
+        """The points of a surface by look."""
         if len(self.looks) == 1:
-            return shader(SurfacePoint(self.looks[0], surface))
-        total = None
-        for look in self.looks:
-            own = look.of(surface)
-            part = F.select(covered(own.face), shader(SurfacePoint(look, own)), 0.0)
-            total = part if total is None else total + part
-        assert total is not None
-        return total
+            return [SurfacePoint(self.looks[0], surface)]
+        return [SurfacePoint(look, look.of(surface)) for look in looks]
+
+    def _layers(self, drawn: Layered) -> list[list[SurfacePoint]]:
+        """The points of each surface of transparent and opaque layers, by the looks that it can have."""
+        if self._layered is None:
+            kinds = {t: [look for look in self.looks if look.transparent is t] for t in (True, False)}
+            found = [
+                self._points(surface, kinds[not solid] or self.looks)
+                for surface, solid in zip(drawn.surfaces, drawn.solid, strict=True)
+            ]
+            object.__setattr__(self, "_layered", found)
+        assert self._layered is not None
+        return self._layered
+
+    def _through(self, drawn: Layered) -> list[Variable]:
+        """VEC3: the transmittance of each surface."""
+        nothing = F.constant((0.0, 0.0, 0.0))
+        return [
+            nothing
+            if solid
+            else _sum(points, lambda p: nothing if p.transmittance is None else p.transmittance)
+            for points, solid in zip(self._layers(drawn), drawn.solid, strict=True)
+        ]
 
     @cached_property
     def _whole(self) -> Look:
@@ -216,6 +258,17 @@ class Picture(Figures):
         signed = -outside_distance(masks).reshape(-1, *masks.shape[-2:])
         outline = Variable(FLOAT, self.size, len(signed), name="outline", data=signed)
         return self.estimator.target(outline, self.radius, 1)
+
+
+def _sum(points: Sequence[SurfacePoint], shader: Shader) -> Variable:
+    """The shaded points of one surface: each where it has a face, if there are several."""
+    if len(points) == 1:
+        return shader(points[0])
+    parts = [F.select(covered(point.face), shader(point), 0.0) for point in points]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def attribute_leaf(values: np.ndarray) -> Variable:

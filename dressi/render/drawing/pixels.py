@@ -6,6 +6,7 @@ Graphs are kept: a second picture with the same shapes sends its arrays to the e
 from __future__ import annotations
 
 import atexit
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,13 +23,14 @@ from ...errors import InputError
 from ...figures import Figures
 from ..io.files import write_files
 from ..io.images import encode_png
+from ..layers.peel import MOST
 from ..surface.color import linear_to_srgb
 from .inputs import Values
 from .picture import Picture, attribute_leaf
 
 KEPT = 8
 """Engines that are kept for the next picture of the same shapes."""
-NAMES = ("colour", "mask", "depth", "normal", "point", "face", "node", "material", "uv")
+NAMES = ("colour", "mask", "missed", "depth", "normal", "point", "face", "node", "material", "uv")
 
 _engines: OrderedDict[Hashable, _Kept] = OrderedDict()
 
@@ -112,12 +114,22 @@ class Pixels(Figures):
     recipe: Recipe
     single: bool
     outputs: tuple[str, ...]
+    layers: int = 0
+    """Of transparent surfaces that a pixel shows; 0 without any."""
     _known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def _get(self, name: str) -> np.ndarray:
         if name not in self._known:
             names = self.outputs if name in self.outputs else (name,)
+            if self.layers and "colour" in names and "missed" not in names:
+                names = (*names, "missed")
             found = compute(self.recipe, names)
+            if np.any(found.get("missed", 0)):
+                warnings.warn(
+                    f"{int(np.sum(found['missed']))} pixels show more than {self.layers} transparent surfaces, and those behind"
+                    f" are left out; give transparency={min(2 * self.layers, MOST)}",
+                    stacklevel=3,
+                )
             self._known.update({n: a[0] if self.single else a for n, a in found.items()})
         return self._known[name]
 
@@ -135,6 +147,11 @@ class Pixels(Figures):
     def mask(self) -> np.ndarray:
         """(..., H, W) float32 in [0, 1]: how much the mesh covers the pixel."""
         return self._get("mask")
+
+    @property
+    def missed(self) -> np.ndarray:
+        """(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers."""
+        return self._get("missed")
 
     @property
     def depth(self) -> np.ndarray:

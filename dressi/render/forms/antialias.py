@@ -12,9 +12,9 @@ share of their area that is covered, and shading does not jump where the edge mo
 1/2 of either surface at the centre. (Laine et al. take the colour of the other pixel as a whole; ``blend`` with one colour
 does that. It jumps by the difference of the shading between two pixels, which loses 5 to 20 % of the derivative.)
 
-The edges that count are silhouette edges of the mesh, inner contours included, at least 45 degrees steep relative to the
-row (or column) of the pair. Of several, the one next to the farther pixel counts, where the nearer surface ends
-(``crossings``). The edges are drawn, not looked up through the triangle at the pixel: at the limb of a smooth mesh the
+The edges that count are silhouette edges of the nearer surface (of its connected part of the mesh), inner contours included,
+at least 45 degrees steep relative to the row (or column) of the pair. Of several, the one next to the farther pixel counts,
+where the nearer surface ends (``crossings``). The edges are drawn, not looked up through the triangle at the pixel: at the limb of a smooth mesh the
 triangle that owns the silhouette is thinner than a pixel and covers no centre. Where no edge passes, the lines count on which
 faces pass through each other or the near plane cuts them (``seams``). A pixel that takes from several neighbours takes one
 share of each, at most 1 in total: values stay between those of the surfaces.
@@ -95,11 +95,7 @@ class Antialiased(Silhouette):
     def antialias(self, picture: Variable) -> Variable:
         """The hard ``picture`` (a float image) with its silhouettes blended: pixels take the colours of their neighbours.
         Differentiable in picture and positions."""
-        near, shares, scale, total = _shares(self.pairs)
-        result = picture * (1.0 - total * scale)
-        for share, (dx, dy), step in shares:
-            result = result + F.shift(picture, dx * step, dy * step) * (share * scale)
-        return F.select(near, result, picture)
+        return with_neighbours(picture, [pair.rest for pair in self.pairs])
 
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """The shaded ``surfaces`` (a float image each) before the background (a colour or an image, default black), with
@@ -113,9 +109,9 @@ class Antialiased(Silhouette):
         picture = F.select(self.hard, colours[0], far)
         if len(colours) == 1:
             return self.antialias(picture)
-        near, shares, scale, total = _shares(self.pairs)
+        near, parts, scale, total = shares([pair.rest for pair in self.pairs])
         result = picture * (1.0 - total * scale)
-        for k, (share, (dx, dy), step) in enumerate(shares):
+        for k, (share, (dx, dy), step) in enumerate(parts):
             pair = self.pairs[k // 2]
             # A shader may have a colour where there is no surface.
             shown = F.logical_and(pair.found, F.logical_not(pair.background))
@@ -135,57 +131,113 @@ def antialias_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, with_seams
     of the edges between two pixels. Raises InputError, GraphError.
     """
     edges = edges or edges_of(mesh)
-    size, ends, sides = mesh.size, seen_ends(mesh, edges), edge_sides(mesh, edges)
-    a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
-    depths = F.maximum(F.vec2(a.z, b.z), 0.0)
-    on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
-    reach = F.constant((1 + GRID + OUTWARD) / size[1])
-    seen = front(mesh)
-    planes, seams = None, None
-    if with_seams:
-        planes = FacePlanes(mesh.faces, mesh.points.vertex).output
-        seams = seam_pixels(mesh, planes, (RIGHT, DOWN))
-
-    def between(axis: str, step: Step) -> Pair:
-        def fragment(edge: Variable) -> tuple[Variable, Variable]:
-            own, away, side = (F.lookup(table, edge) for table in (ends, depths, sides))
-            place = Crossing(seen, own, away, side, axis).output
-            return (place + GRID) * (0.5 / (1 + 2 * GRID)), F.less(place, BEYOND)
-
-        edge = rasterize_edges(mesh, edges, F.select(_steep(ends, axis), on_both, HIDDEN), reach, fragment)
-        found, by_seam = covered(edge), F.constant(0.0)
-        rest = F.select(found, 2.0 - _place(mesh, edges, edge, axis), 0.0)
-        if planes is not None and seams is not None:
-            seam = nearest_seam(mesh, edges, planes, seams, (step,), 1.0)
-            value = Stored(F.stop_gradient(F.select(seam.found, 2.0 - seam.place, 0.0))).output
-            by_seam = F.logical_and(F.greater(value, 0.0), F.logical_not(found))
-            rest = F.select(by_seam, shortcut(value, 2.0 - seam.place), rest)
-            found = F.logical_or(found, by_seam)
-        return _pair(mesh, edges, found, by_seam, rest, step)
-
     hard = covered(mesh.face)
-    pairs = between("x", RIGHT), between("y", DOWN)
-    result = Antialiased(hard, hard, mesh, edges, pairs)
+    pairs = tuple(
+        _pair(mesh, edges, passing, step)
+        for passing, step in zip(passings((mesh,), edges, with_seams), (RIGHT, DOWN), strict=True)
+    )
+    result = Antialiased(hard, hard, mesh, edges, (pairs[0], pairs[1]))
     return replace(result, silhouette=F.clamp(result.antialias(hard)))
 
 
-def _pair(
-    mesh: DrawnMesh, edges: EdgeList, found: Variable, seam: Variable, rest: Variable, step: Step
-) -> Pair:
-    """The pair of each pixel with the one at ``step``, by 2 - x."""
-    across = _across(rest)
+class Passing(NamedTuple):
+    """Where something passes between each pixel and the next one along an axis."""
+
+    found: Variable
+    """FLOAT mask: an edge or a seam."""
+    seam: Variable
+    """FLOAT mask: a seam."""
+    rest: Variable
+    """FLOAT, 2 - x, 0 where nothing passes; differentiable in position."""
+
+
+def passings(
+    layers: Sequence[DrawnMesh], edges: EdgeList, with_seams: bool = True
+) -> tuple[Passing, Passing]:
+    """What passes between each pixel and the next one to the right, and below: an edge where one of the ``layers`` (one mesh,
+    each with the faces that pixels show in that layer) ends, of the first layer that has one; else a seam, likewise."""
+    mesh = layers[0]
+    ends, sides = seen_ends(mesh, edges), edge_sides(mesh, edges)
+    a, b = (F.lookup(mesh.points.vertex, F.component(edges.list, i)) for i in range(2))
+    depths = F.maximum(F.vec2(a.z, b.z), 0.0)
+    on_both = F.select(F.equal(sides, HIDDEN), sides, 0)
+    reach = F.constant((1 + GRID + OUTWARD) / mesh.size[1])
+    fronts = [front(layer) for layer in layers]
+    drawn = list(zip(layers, fronts, strict=True))
+    planes, seams = None, []
+    if with_seams:
+        planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+        seams = [seam_pixels(layer, planes, (RIGHT, DOWN)) for layer in layers]
+
+    def between(axis: str, step: Step) -> Passing:
+        def fragment(edge: Variable) -> tuple[Variable, Variable]:
+            own, away, side = (F.lookup(table, edge) for table in (ends, depths, sides))
+            first = F.constant(1.0)
+            for k, (seen, part) in enumerate(zip(fronts, ending, strict=True)):
+                place = Crossing(seen, own, away, side, axis).output
+                here = F.less(place, BEYOND)
+                if part is not None:
+                    here = F.logical_and(here, F.equal(part, _part_of_edge(edges, edge)))
+                # What passes beyond a centre, which rounding by drivers may cause, counts where nothing passes between.
+                outside = F.not_equal(place, F.clamp(place))
+                depth = (place + GRID) * (0.5 / (1 + 2 * GRID)) + float(k) + len(fronts) * outside
+                first = F.select(here, F.minimum(first, depth * (0.5 / len(fronts))), first)
+            return first, F.less(first, 1.0)
+
+        ending = [None if edges.parts is None else _ending(layer, edges, seen, step) for layer, seen in drawn]
+        edge = rasterize_edges(mesh, edges, F.select(_steep(ends, axis), on_both, HIDDEN), reach, fragment)
+        found, by_seam = covered(edge), F.constant(0.0)
+        rest = F.select(found, 2.0 - _place(mesh, edges, edge, axis), 0.0)
+        for layer, pixels in zip(layers, seams, strict=False):
+            assert planes is not None
+            seam = nearest_seam(layer, edges, planes, pixels, (step,), 1.0)
+            value = Stored(F.stop_gradient(F.select(seam.found, 2.0 - seam.place, 0.0))).output
+            new = F.logical_and(F.greater(value, 0.0), F.logical_not(found))
+            rest = F.select(new, shortcut(value, 2.0 - seam.place), rest)
+            found, by_seam = F.logical_or(found, new), F.logical_or(by_seam, new)
+        return Passing(found, by_seam, rest)
+
+    return between("x", RIGHT), between("y", DOWN)
+
+
+def _ending(mesh: DrawnMesh, edges: EdgeList, seen: Variable, step: Step) -> Variable:
+    """INT: of the surfaces that each pixel and the one at ``step`` show, the part of the mesh that the nearer belongs to. Where
+    it ends, an edge of this part passes."""
+    following = F.shift(seen, -step[0], -step[1])
+    nearer = F.less(seen.y, following.y)
+    face = F.select(nearer, mesh.face, F.shift(mesh.face, -step[0], -step[1]))
+    assert edges.parts is not None
+    return F.select(covered(face), F.lookup(edges.parts, corners(face, mesh.faces).first), -1)
+
+
+def _part_of_edge(edges: EdgeList, edge: Variable) -> Variable:
+    """INT: the part of the mesh that an edge belongs to."""
+    assert edges.parts is not None
+    return F.lookup(edges.parts, F.component(F.lookup(edges.list, edge), 0))
+
+
+def _pair(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -> Pair:
+    """The pair of each pixel with the one at ``step``."""
+    giver, surface = taken(mesh, edges, passing, step)
+    background = F.logical_and(passing.found, F.logical_not(covered(giver)))
+    return Pair(*passing, surface, background)
+
+
+def taken(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -> tuple[Variable, Surface]:
+    """What is taken between each pixel and the one at ``step``: INT, the face that the giving pixel shows, -1 for none and
+    where nothing passes; and its surface at x. Differentiable in position."""
+    across = _across(passing.rest)
     way = tuple(c / mesh.size[1] for c in step)
     from_next = F.greater(across, 0.0)
     giver = F.select(from_next, F.shift(mesh.face, -step[0], -step[1]), mesh.face)
-    giver = F.select(found, giver, -1)
+    giver = F.select(passing.found, giver, -1)
     p = pixel_centres(mesh.size)
     point = p + F.clamp(0.5 - across) * F.constant(way)
     start = F.select(from_next, p + F.constant(way), p)
     lists = mesh.faces, edges.neighbours, mesh.points.vertex
     face = InnerFace(giver, start, F.stop_gradient(point), *lists).output
     face = F.select(covered(face), face, giver)
-    background = F.logical_and(found, F.logical_not(covered(giver)))
-    return Pair(found, seam, rest, surface_at(mesh, face, point), background)
+    return giver, surface_at(mesh, face, point)
 
 
 def _place(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Variable:
@@ -212,21 +264,32 @@ def _across(rest: Variable) -> Variable:
     return F.select(F.greater(rest, 0.0), rest - 1.5, 0.0)
 
 
-def _shares(
-    pairs: Sequence[Pair],
+def shares(
+    rests: Sequence[Variable],
 ) -> tuple[Variable, list[tuple[Variable, Step, int]], Variable, Variable]:
-    """Whether anything passes next to the pixel; shares that it takes, with the step to the next pixel of their pair and 1
-    when it is that pixel, -1 when it is the first; the factor that limits their total to 1; the total. Gradients of the
-    shares are 0 where nothing passes, if all that depends on them is chosen by the first result."""
-    shares: list[tuple[Variable, Step, int]] = []
+    """Of ``Passing.rest`` to the right and below: whether anything passes next to the pixel; shares that it takes, with the
+    step to the next pixel of their pair and 1 when it is that pixel, -1 when it is the first; the factor that limits their
+    total to 1; the total. Gradients of the shares are 0 where nothing passes, if all that depends on them is chosen by the
+    first result."""
+    found: list[tuple[Variable, Step, int]] = []
     near, total = F.constant(0.0), F.constant(0.0)
-    for pair, step in zip(pairs, (RIGHT, DOWN), strict=True):
-        before = StoredGradient(F.shift(pair.rest, *step, "zero")).output
-        for rest, side in ((pair.rest, -1), (before, 1)):
+    for own, step in zip(rests, (RIGHT, DOWN), strict=True):
+        before = StoredGradient(F.shift(own, *step, "zero")).output
+        for rest, side in ((own, -1), (before, 1)):
             share = F.maximum(_across(rest) * -float(side), 0.0)
-            shares.append((share, step, side))
+            found.append((share, step, side))
             near, total = F.logical_or(near, F.greater(rest, 0.0)), total + share
-    return near, shares, 1.0 / F.maximum(total, 1.0), total
+    return near, found, 1.0 / F.maximum(total, 1.0), total
+
+
+def with_neighbours(picture: Variable, rests: Sequence[Variable]) -> Variable:
+    """A hard picture (float image) of which pixels take the colours of their neighbours, by ``Passing.rest`` to the right and
+    below. Differentiable in both."""
+    near, parts, scale, total = shares(rests)
+    result = picture * (1.0 - total * scale)
+    for share, (dx, dy), step in parts:
+        result = result + F.shift(picture, dx * step, dy * step) * (share * scale)
+    return F.select(near, result, picture)
 
 
 ANTIALIAS = Form("antialias", antialias_form)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Domain, Function, PixelFunction, Variable
+from ...ad.ops.image.raster import Fragment
 from ...ad.types import INT, IVEC3, VEC4, Access, Size
 from ...errors import InputError
 from ..lists import as_list, at_points, read_list
@@ -169,6 +170,8 @@ class DrawnMesh:
     """For surfaces with cut-outs: the FLOAT mask that is 0 where a face (INT) is cut out at the pixel. None: nowhere."""
     seen: Variable | None = None
     """INT: the nearest face at every pixel, -1 for none, if it is known already. None: the mesh is drawn."""
+    live: Variable | None = None
+    """FLOAT list like ``faces``: 0 for faces that are not drawn. None: all are."""
 
     @cached_property
     def points(self) -> Projected:
@@ -184,19 +187,23 @@ class DrawnMesh:
         """INT: the nearest face at every pixel by the hard raster, -1 for none. No derivative."""
         if self.seen is not None:
             return self.seen
+        return self.drawn(None if self.keep is None else self.fragment)
+
+    def drawn(self, fragment: Fragment | None) -> Variable:
+        """INT: the face whose fragment wins, -1 for none (``F.rasterize``). Without ``fragment`` the nearest one wins."""
         shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
-        cut = None if self.keep is None else self._fragment
+        if self.live is not None:
+            shown = F.logical_and(F.to_float(shown), self.live)
         return F.rasterize(
-            self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown, fragment=cut
+            self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown, fragment=fragment
         )
 
-    def _fragment(self, face: Variable) -> tuple[Variable, Variable]:
-        """Depth and mask of the fragment of a face at a pixel."""
-        assert self.keep is not None
+    def fragment(self, face: Variable) -> tuple[Variable, Variable | None]:
+        """The depth of a face (INT) at the pixel centre, FLOAT z / w, and ``keep`` of it."""
         at = corners(face, self.faces)
         weights = barycentric(self.clip, at, self.size)
         depth = interpolate(F.swizzle(self.clip, "zw"), at, weights)
-        return depth.x / depth.y, self.keep(face)
+        return depth.x / depth.y, None if self.keep is None else self.keep(face)
 
 
 class Corners(NamedTuple):

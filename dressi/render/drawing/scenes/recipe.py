@@ -47,6 +47,11 @@ class SceneRecipe:
     """Numbers of nodes that the graph places, and their matrices."""
     node_count: int = 1
 
+    @property
+    def transparent(self) -> tuple[int, ...]:
+        """The numbers of the nodes with transparent faces."""
+        return tuple(k for look in self.looks if look.transparent for k in look.nodes)
+
     def position(self, parts: Mapping[str, Variable]) -> Variable:
         """VEC3 list: all positions in the world. Differentiable in those of the nodes and in their matrices."""
         if not self.sources:

@@ -48,6 +48,8 @@ class EdgeList:
     closed: bool
     """Whether every edge has exactly two faces with consistent orientation. Seen from outside, such a mesh covers a pixel
     always with a front face too, so that silhouettes may cull the back faces."""
+    parts: Variable | None = None
+    """INT list, an entry a vertex: the number of the connected part that it belongs to. None: of one part, or not known."""
 
     def data(self, other: EdgeList) -> dict[Variable, np.ndarray]:
         """Data to send, by leaf, for the edges of another mesh with the same room (``with_room``). Raises InputError."""
@@ -58,6 +60,12 @@ class EdgeList:
                     f"there is room for {mine.shape[1:3]} {mine.name}, not {new.shape[1:3]}; make a new graph"
                 )
             found[mine] = new.data
+        if self.parts is not None:
+            parts = np.zeros(1, np.int64) if other.parts is None else list_data(other.parts)
+            size = self.parts.size
+            if len(parts) > size[0] * size[1]:
+                raise InputError(f"there is room for {size[0] * size[1]} vertices; make a new graph")
+            found[self.parts] = padded(parts, size[0] * size[1]).reshape(self.parts.shape)
         return found
 
     @property
@@ -109,7 +117,20 @@ def edge_list(faces: np.ndarray) -> EdgeList:
         list_leaf("faces at edges", IVEC3, incident),
         list_leaf("neighbours", IVEC3, neighbours),
         bool((edges[:, 2:] >= 0).all()),
+        _parts(low, high),
     )
+
+
+def _parts(start: np.ndarray, end: np.ndarray) -> Variable | None:
+    """``EdgeList.parts`` of the ends of all edges."""
+    from scipy.sparse import coo_array  # slow to import
+    from scipy.sparse.csgraph import connected_components
+
+    count = int(end.max()) + 1
+    part = connected_components(coo_array((np.ones(len(start)), (start, end)), shape=(count, count)), False)[
+        1
+    ]
+    return None if (part[start] == part[start[0]]).all() else list_leaf("parts", INT, part)
 
 
 def with_room(edges: EdgeList, count: int) -> EdgeList:

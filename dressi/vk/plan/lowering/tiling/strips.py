@@ -299,9 +299,9 @@ def strips_in(s: SubStage) -> dict[TiledContraction, list[Function]]:
     return found
 
 
-def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
+def grid_of(fs: Iterable[TiledContraction]) -> tuple[int, int]:
     """The workgroups of all, in rows, of which devices allow MOST_ROWS."""
-    groups = sum(layout.groups for layout in layouts)
+    groups = sum(f.layout.groups for f in fs)
     across = -(-groups // MOST_ROWS)
     return across, -(-groups // across)
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...context import Context
-from ...lowering.tiling.chain import is_chain
-from ...lowering.tiling.strips import TiledContraction, strips_in
-from ...lowering.workgroups import SHARED_BYTES
-from ...model.device import DeviceModel
-from ...substage import Read, SubStage, TiledCompute
+from ..context import Context
+from ..lowering.tiling.strips import TiledContraction, strips_in
+from ..lowering.workgroups import SHARED_BYTES
+from ..model.device import DeviceModel
+from ..substage import Read, SubStage, TiledCompute
 
 MOST = 8
 """Contractions of a dispatch. Each is code of its own in one shader."""
@@ -35,7 +34,7 @@ def fuse_strips(sub_stages: Sequence[SubStage], context: Context) -> list[SubSta
     hosts: dict[int, list[int]] = {}
     result: list[SubStage | None] = list(uses.sub_stages)
     for k, s in enumerate(uses.sub_stages):
-        if not isinstance(s.work, TiledCompute) or is_chain(s):
+        if not isinstance(s.work, TiledCompute):
             continue
         level = hosts.setdefault(depth[k], [])
         for host in level:

@@ -1,0 +1,117 @@
+"""Depth peeling (Everitt 2001): the first K transparent faces at every pixel, front to back, and the opaque face behind them.
+
+Layer j is one raster of the transparent faces. It keeps fragments that are nearer than the opaque surface and come after layer
+j - 1 in the order of (depth, face), and the nearest of them wins. So the order is that of the depths at the centre of each
+pixel, and surfaces that pass through each other are right. The depth is z / w of the point at the centre, in single
+precision on devices.
+
+Two faces that share a corner and have one depth at a pixel meet there: the centre lies on their common edge. They are one
+surface, and count once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...errors import InputError
+from ..surface.screen import DrawnMesh, covered
+
+MOST = 16
+"""Layers."""
+SAME = 1e-7
+"""Depths (z / w) that differ by at most this are one depth, where faces share a corner."""
+FARTHEST = 1.0
+"""The depth where nothing opaque is seen: that of the far plane."""
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """The faces that every pixel shows; images of the batch of the positions, without derivative."""
+
+    mesh: DrawnMesh
+    """All faces, the opaque ones first."""
+    opaque: int
+    """How many faces at the start of the list are opaque."""
+    solid: Variable
+    """INT: the nearest opaque face, -1 for none."""
+    layers: tuple[Variable, ...]
+    """INT: the transparent faces before it, front to back; -1 where there are no more."""
+
+    @cached_property
+    def missed(self) -> Variable:
+        """FLOAT mask: there are more transparent faces before the opaque one than layers; they are left out of the picture."""
+        return covered(_next(self.mesh, self.opaque, self.solid, self.layers[-1]))
+
+    @property
+    def faces(self) -> tuple[Variable, ...]:
+        """INT: the ``layers``, and the opaque face behind them."""
+        return (*self.layers, self.solid)
+
+    @cached_property
+    def seen(self) -> tuple[Variable, ...]:
+        """INT: the ``layers``, with the opaque face where there are no more, and this face."""
+        filled = [F.select(covered(face), face, self.solid) for face in self.layers]
+        return (*filled, self.solid)
+
+
+def peel(mesh: DrawnMesh, opaque: int, layers: int = 4) -> Peeled:
+    """The first ``layers`` transparent faces at every pixel; definitions at the top of this module.
+
+    mesh: its first ``opaque`` faces hide what is behind them, the others are transparent.  layers: from 1 to 16, one raster
+    each. Raises InputError.
+    """
+    if not isinstance(layers, int) or not 1 <= layers <= MOST:
+        raise InputError(f"transparent layers are a whole number from 1 to {MOST}, not {layers!r}")
+    if not 0 <= opaque < mesh.face_count:
+        raise InputError(f"{opaque} opaque faces of {mesh.face_count} leave no transparent one to be peeled")
+    if opaque:
+        solid = replace(mesh, face_count=opaque).face
+    else:
+        solid = F.expand(F.constant(-1), mesh.clip.batch, mesh.size)
+    found: list[Variable] = []
+    for _ in range(layers):
+        found.append(_next(mesh, opaque, solid, found[-1] if found else None))
+    return Peeled(mesh, opaque, solid, tuple(found))
+
+
+def _next(mesh: DrawnMesh, opaque: int, solid: Variable, last: Variable | None) -> Variable:
+    """INT: the nearest transparent face before the face ``solid`` and, by (depth, face), after the face ``last``."""
+    limit = _depth(mesh, solid)
+    seen = replace(mesh, live=F.greater_equal(F.linear_index(mesh.faces.size), opaque))
+    before = None if last is None else _depth(mesh, last)
+    own = None if last is None else F.select(covered(last), F.lookup(mesh.faces, F.maximum(last, 0)), -1)
+
+    def fragment(face: Variable) -> tuple[Variable, Variable]:
+        depth, kept = mesh.fragment(face)
+        keep = F.less(depth, limit)
+        if kept is not None:
+            keep = F.logical_and(keep, kept)
+        if last is not None and before is not None and own is not None:
+            tied = F.logical_and(F.equal(depth, before), F.greater(face, last))
+            after = F.logical_or(F.greater(depth, before), tied)
+            one = F.logical_and(
+                F.less_equal(F.abs(depth - before), SAME), _meet(F.lookup(mesh.faces, face), own)
+            )
+            again = F.logical_or(F.equal(face, last), one)
+            keep = F.logical_and(keep, F.logical_and(after, F.logical_not(again)))
+        return depth, keep
+
+    return seen.drawn(fragment)
+
+
+def _depth(mesh: DrawnMesh, face: Variable) -> Variable:
+    """FLOAT: the depth of the face at the centre of each pixel; that of the far plane without one."""
+    depth, _ = mesh.fragment(face)
+    return F.select(covered(face), depth, FARTHEST)
+
+
+def _meet(f: Variable, g: Variable) -> Variable:
+    """FLOAT mask: two faces (IVEC3) share a corner."""
+    turned = F.swizzle(g, "yzx"), F.swizzle(g, "zxy")
+    same = F.max_component(F.to_float(F.equal(f, g)))
+    for other in turned:
+        same = F.maximum(same, F.max_component(F.to_float(F.equal(f, other))))
+    return same
