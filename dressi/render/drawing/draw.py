@@ -21,7 +21,7 @@ from ..surface.texturing import texture_colour, texture_uv
 from .inputs import shape_given
 from .lights import light_given
 from .make import leaves
-from .material import material_given, tangents_given, wrap_of
+from .material import material_given, recipe_of, tangents_given
 from .point import Look, SurfacePoint, View
 
 TILES = 12
@@ -143,7 +143,7 @@ def _lit(
     parts = leaves(given | tangents_given(mesh, given, False) | emitted)
     lights = tuple(recipe.light(parts) for recipe in recipes)
     view = View(positions, clip, matrices, faces, len(mesh.faces))
-    look = Look(view, parts, True, lights, "trilinear", wrap_of(mesh), samples)
+    look = Look(view, parts, True, lights, "trilinear", recipe_of(mesh, None), samples)
     return SurfacePoint(look, surface).lit()
 
 

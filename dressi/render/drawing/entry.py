@@ -11,9 +11,10 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size
 from ...errors import InputError
 from ..forms.hard_soft_ras import check_names
-from ..mesh import Mesh
+from ..mesh import Material, Mesh
 from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.scene import Node, Scene
+from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
 from .inputs import Values, picture_of, views_given
 from .lights import light_given
@@ -44,7 +45,7 @@ def render(
     uvs: Any = None,
     uv_faces: Any = None,
     texture: Any = None,
-    material: Mapping[str, Any] | None = None,
+    material: Material | Mapping[str, Any] | Bsdf | None = None,
     light: LightSource | Sequence[LightSource] | str | Like | None = "headlight",
     shader: Shader | None = None,
     background: Like | None = None,
@@ -76,11 +77,11 @@ def render(
     colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
     (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
     and of the colour of the mesh.
-    material: parts of the glTF material that replace those of the mesh: metallic, roughness, normal (of a map, in [-1, 1]),
-    occlusion, emission, clearcoat, clearcoat_roughness, sheen, sheen_roughness and others (``drawing.material.MATERIAL``);
-    each one value, an image that is looked up at the UVs, or a Variable of either.
+    material: parts of the glTF material that replace those of the mesh, by name: texture, metallic, roughness, normal (of a
+    map, in [-1, 1]), emission and others (``drawing.material.MATERIAL``); each one value, an image that is looked up at the
+    UVs, or a Variable of either. Or a ``Material``, or a surface of one's own, a ``Bsdf``, whose fields are such values.
     light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
-    it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the glTF material; several in a list.
+    it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the material; several in a list.
     Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
     colour; Variables that it uses count as arguments.  smooth: whether normals are interpolated from the vertices
     (those of the file if it has some); False takes normals of the faces.
@@ -180,7 +181,7 @@ def render(
     return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs), layers)
 
 
-def _scene(mesh: Any, overrides: Mapping[str, Any], material: Mapping[str, Any] | None) -> Scene:
+def _scene(mesh: Any, overrides: Mapping[str, Any], material: Any) -> Scene:
     """The scene of an argument ``mesh``. Raises InputError."""
     given = {name: value for name, value in (*overrides.items(), ("material", material)) if value is not None}
     if isinstance(mesh, Scene):

@@ -20,6 +20,7 @@ from ..scene.geometry import count_of, geometry_of
 
 LISTS = (
     ("uvs", VEC2, "uv_faces"), ("colours", VEC3, "colour_faces"), ("normals", VEC3, "normal_faces"),
+    ("second_uvs", VEC2, "second_uv_faces"),
 )  # fmt: skip
 """Lists of a geometry beside its positions: name, type, and the name of the faces that number them."""
 

@@ -66,7 +66,7 @@ class Maker:
                 self.smooth,
                 lights,
                 self.filter,
-                recipe.wrap,
+                recipe.material,
                 run=recipe.run,
                 transparent=recipe.transparent,
             )

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import VEC4, Size, VType
+from ...ad.ops.texture.addressing import one_wrap
+from ...ad.types import MAT2, VEC2, VEC3, VEC4, Size, VType
 from ...errors import InputError, did_you_mean
-from ..materials import GLTF
+from ..materials import GLTF, Placement
 from ..mesh import Mesh
+from ..shading.bsdf import Bsdf, GltfBsdf, UnlitBsdf
 from ..surface.faces_within import FacesWithin
 from ..surface.screen import barycentric, corners, covered, interpolate
 from .inputs import Given, Values, face_list, numbers, vertex_list
+from .material_recipe import MapRecipe, MaterialRecipe, matrix_name, offset_name
 from .point import Look
 
 MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
 
 
-def material_part(name: str, value: Any) -> Given:
-    """A part: a number or a vector, an image (H, W) or (H, W, channels), or a Variable. Raises InputError."""
-    if name not in MATERIAL:
-        near = did_you_mean(name, MATERIAL) or "; its base colour is texture="
-        raise InputError(f"a material has {', '.join(MATERIAL)}, not {name!r}{near}")
-    vtype = MATERIAL[name]
+def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) -> Given:
+    """A part: a number or a vector, an image (H, W) or (H, W, channels), or a Variable. known: the parts of the kind of
+    material, and their types. Raises InputError."""
+    if name not in known:
+        near = did_you_mean(name, known) or "; its base colour is texture="
+        raise InputError(f"a material has {', '.join(known)}, not {name!r}{near}")
+    vtype = known[name]
     if isinstance(value, Variable):
         if value.vtype is not vtype:
             raise InputError(f"{name} is a {vtype} Variable, not {value} (made at {value.where})")
@@ -43,16 +48,24 @@ def material_part(name: str, value: Any) -> Given:
     return Values(vtype, array[None])
 
 
-def material_given(mesh: Any, material: Mapping[str, Any] | None) -> dict[str, Given]:
-    """The parts of a picture that are the material of a mesh, with those of ``material`` instead. Raises InputError."""
-    own = _host_parts(mesh) if isinstance(mesh, Mesh) else {}
-    given = {
-        name: material_part(name, value) for name, value in (material or {}).items() if value is not None
-    }
+def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict[str, Given]:
+    """The parts of a picture that are the material of a mesh, with those of ``material`` instead. Raises InputError.
+
+    A surface of one's own takes from the mesh what lies outside of its BSDF (normals and alpha), the base colour where it has
+    none, and maps and factors that its table names and that it leaves out.
+    """
+    kind = recipe_of(mesh, material).bsdf
+    own = _host_parts(mesh, kind) if isinstance(mesh, Mesh) else {}
+    if isinstance(material, Bsdf):
+        known: Mapping[str, VType] = kind.kind.parts | {"base": VEC3}
+        material = {one.name: getattr(material, one.name) for one in fields(material)}
+    else:
+        known = MATERIAL
+    given = {name: material_part(name, x, known) for name, x in (material or {}).items() if x is not None}
     for row in GLTF.parameters:
-        if row.column is not None and row.map is not None and row.name in given and row.map.field in own:
+        if row.column is not None and row.image.field in own and row.name in given:
             # The other columns stay, as maps of their own.
-            shared = own.pop(row.map.field)
+            shared = own.pop(row.image.field)
             for other in GLTF.parameters:
                 if other.map is row.map and other.column is not None:
                     image = np.ascontiguousarray(shared[..., other.column])
@@ -60,24 +73,63 @@ def material_given(mesh: Any, material: Mapping[str, Any] | None) -> dict[str, G
     for name in given:
         own.pop(name, None)
         own.pop(f"{name}_factor", None)
-    return {name: material_part(name.removesuffix("_factor"), value) for name, value in own.items()} | given
+    places = _places(mesh) if isinstance(mesh, Mesh) else {}
+    found = {name: material_part(name.removesuffix("_factor"), value) for name, value in own.items()} | given
+    for part, place in places.items():
+        if place.moves:
+            found[matrix_name(part)] = Values(MAT2, np.asarray(place.matrix, np.float64)[None, None, None])
+            found[offset_name(part)] = Values(VEC2, np.asarray(place.offset, np.float64)[None, None, None])
+    return found
 
 
-def _host_parts(mesh: Mesh) -> dict[str, Any]:
-    """Arrays and numbers by name; a factor of 1 beside a map is left out."""
+def _host_parts(mesh: Mesh, kind: type[Bsdf]) -> dict[str, Any]:
+    """Arrays and numbers by name, of what a kind of surface uses; a factor of 1 beside a map is left out."""
     found = mesh.material
     if found is None:
         return {}
     found.validate()
     parts: dict[str, Any] = {}
+    shipped, used = ({one.name for one in fields(one_kind)} for one_kind in (GltfBsdf, kind))
     for row in GLTF.parameters:
-        if row.fields:
+        if row.fields and (row.name in used or row.name not in shipped):
             image = None if row.map is None else getattr(found, row.map.field)
             parts |= row.parts(getattr(found, row.field), image)
     without = [row for row in GLTF.parameters if row.needs and row.needs not in parts]
     without += [GLTF["alpha"]] if found.alpha_mode == "opaque" else []
     absent = {name for row in without for name in (row.name, row.beside)}
     return {name: value for name, value in parts.items() if name not in absent}
+
+
+def recipe_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> MaterialRecipe:
+    """What is no image of the material of a mesh, with ``material`` instead of its own parts."""
+    found = mesh.material if isinstance(mesh, Mesh) else None
+    own = type(material) if isinstance(material, Bsdf) else None
+    if found is None:
+        return MaterialRecipe(own or GltfBsdf)
+    maps = {
+        part: MapRecipe(place.uv_set, one_wrap(place.wrap or found.wrap), place.moves)
+        for part, place in _places(mesh).items()
+    }
+    kind = own or (UnlitBsdf if found.unlit else GltfBsdf)
+    return MaterialRecipe(
+        kind, one_wrap(found.wrap), tuple(sorted(maps.items())), found.alpha_mode == "blend"
+    )
+
+
+def _places(mesh: Mesh) -> dict[str, Placement]:
+    """Where maps lie that do not lie at the UVs as they are, by the names of the parts that hold them."""
+    found = {} if mesh.material is None else mesh.material.placements
+    return {
+        part: found[row.map.field]
+        for row in GLTF.parameters
+        if row.map is not None and row.map.field in found
+        for part in {row.name, row.map.field} & {"texture", *MATERIAL}
+    }
+
+
+def is_transparent(parts: Container[str], recipe: MaterialRecipe) -> bool:
+    """Whether what lies behind a material with these parts is seen through it."""
+    return (recipe.blends and "alpha" in parts) or recipe.bsdf.transmits(parts)
 
 
 def tangents_given(mesh: Any, given: Mapping[str, Given], changed: bool) -> dict[str, Given]:
@@ -89,27 +141,9 @@ def tangents_given(mesh: Any, given: Mapping[str, Given], changed: bool) -> dict
     return {"tangents": table, "tangent_faces": face_list("tangent_faces", faces, len(tangents))}
 
 
-def wrap_of(mesh: Any) -> str:
-    """How textures of the mesh go on outside of [0, 1]: along both axes as the material says for u. Raises InputError where
-    it says something else for v and there are texture coordinates outside."""
-    found = mesh.material if isinstance(mesh, Mesh) else None
-    if found is None:
-        return "repeat"
-    u, v = found.wrap
-    if u != v and mesh.uvs is not None:
-        outside = [bool(((axis < 0) | (axis > 1)).any()) for axis in mesh.uvs.T]
-        if all(outside):
-            raise InputError(
-                f"mesh '{mesh.name}': its texture wraps by '{u}' along u and by '{v}' along v, and one way is drawn for both;"
-                " set material.wrap to two equal ways, or keep the texture coordinates of one axis in [0, 1]"
-            )
-        return v if outside[1] else u
-    return u
-
-
 def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] | None:
     """``DrawnMesh.keep`` of looks with alpha masks: where alpha is at least the cutoff (default 0.5); None without any."""
-    cut = [look for look in looks if "alpha" in look.parts]
+    cut = [look for look in looks if "alpha" in look.parts and not look.material.blends]
     if not cut:
         return None
 
@@ -128,8 +162,8 @@ def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] 
 
 def _kept(look: Look, face: Variable, size: Size) -> Variable:
     """FLOAT mask: a material is not cut out at faces of a look."""
-    parts = look.parts
     weights = barycentric(look.view.clip, corners(face, look.faces), size)
-    uv = interpolate(parts["uvs"], corners(face, parts.get("uv_faces", look.faces)), weights)
-    alpha = F.sample(parts["alpha"], uv, "bilinear", look.wrap, tolerance=0.0)
-    return F.greater_equal(alpha, parts.get("alpha_cutoff", F.constant(0.5)))
+    uvs, faces = look.coordinates("alpha")
+    uv = interpolate(uvs, corners(face, look.faces if faces is None else faces), weights)
+    alpha = F.sample(look.parts["alpha"], uv, "bilinear", look.material.place("alpha").wrap, tolerance=0.0)
+    return F.greater_equal(alpha, look.parts.get("alpha_cutoff", F.constant(0.5)))

@@ -11,7 +11,7 @@ from ...ad.graph import Variable
 from ...ad.types import Size
 from ...errors import InputError
 from ..materials import GLTF
-from ..shading.bsdf import Bsdf, GltfBsdf
+from ..shading.bsdf import Bsdf, Frame
 from ..shading.lights import Fragment, LightSource
 from ..shading.normal_map import mapped_normal, vertex_tangents
 from ..shading.shadows.shadow_map import Occluders
@@ -20,6 +20,7 @@ from ..surface.footprint import barycentric_slopes, uv_level
 from ..surface.normals import flat_normal, vertex_normals
 from ..surface.screen import Surface, corners, covered
 from ..surface.texturing import texture_colour
+from .material_recipe import PLAIN, UV_SETS, MaterialRecipe, matrix_name, offset_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,8 @@ class Look:
     """Lights, whose parameters are Variables. None: the colour is the albedo."""
     filter: str = "bilinear"
     """Of textures: the name of a filter of ``F.sample``."""
-    wrap: str = "repeat"
-    """Of textures."""
+    material: MaterialRecipe = PLAIN
+    """What is no image of the material."""
     samples: int = 1
     """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
     level_moves: bool = True
@@ -84,6 +85,19 @@ class Look:
         return vertex_tangents(
             self.view.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
         )
+
+    def coordinates(self, part: str = "") -> tuple[Variable, Variable | None]:
+        """VEC2 list: where a map is looked up, and the faces that number the list, None for those of the vertices. Raises
+        InputError when the mesh has no such texture coordinates."""
+        place = self.material.place(part)
+        table, index = UV_SETS[place.uv_set]
+        if table not in self.parts:
+            which = "" if place.uv_set == 0 else f" of the set {place.uv_set}"
+            raise InputError(f"this mesh has no texture coordinates{which}; give uvs=, or use mesh.unwrap()")
+        uvs = self.parts[table]
+        if place.moves:
+            uvs = F.matmul(self.parts[matrix_name(part)], uvs) + self.parts[offset_name(part)]
+        return uvs, self.parts.get(index)
 
     def of(self, surface: Surface) -> Surface:
         """What of a surface shows these faces."""
@@ -121,10 +135,7 @@ class SurfacePoint:
     def uv(self) -> Variable:
         """VEC2: texture coordinates; (0, 0) is the corner of the first texel, v grows downward. Raises InputError when
         the mesh has none."""
-        parts = self.look.parts
-        if "uvs" not in parts:
-            raise InputError("this mesh has no texture coordinates; give uvs=, or use mesh.unwrap()")
-        return self.surface.interpolate(parts["uvs"], parts.get("uv_faces"))
+        return self.surface.interpolate(*self.look.coordinates())
 
     @cached_property
     def point(self) -> Variable:
@@ -163,8 +174,11 @@ class SurfacePoint:
 
     @cached_property
     def albedo(self) -> Variable:
-        """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear."""
+        """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear; or the base colour that a
+        surface of one's own was given."""
         parts = self.look.parts
+        if "base" in parts:
+            return self.map("base")
         colour = parts["colour"]
         if "colours" in parts:
             colour = colour * self.surface.interpolate(parts["colours"], parts.get("colour_faces"))
@@ -178,19 +192,23 @@ class SurfacePoint:
         if name not in self._maps:
             image, look = self.look.parts[name], self.look
             if image.size != (1, 1):
-                level = self._level(image.size) if look.filter == "trilinear" else None
-                image = texture_colour(image, self.uv, self.face, wrap=look.wrap, level=level)
+                place = look.material.place(name)
+                own = place.moves or place.uv_set
+                uv = self.surface.interpolate(*look.coordinates(name)) if own else self.uv
+                level = self._level(name, image.size) if look.filter == "trilinear" else None
+                image = texture_colour(image, uv, self.face, wrap=place.wrap, level=level)
             self._maps[name] = image
         return self._maps[name]
 
-    def _level(self, texels: Size) -> Variable:
-        """FLOAT: the mip level of a texture of so many texels, by the footprint of the pixel. Differentiable in the positions,
+    def _level(self, name: str, texels: Size) -> Variable:
+        """FLOAT: the mip level of a map of so many texels, by the footprint of the pixel. Differentiable in the positions,
         the camera and the UVs where ``level_moves``."""
         look = self.look
         size = self.face.size
         slopes = barycentric_slopes(look.view.clip, corners(self.face, look.faces), size)
-        at = corners(self.face, look.parts.get("uv_faces", look.faces))
-        level = uv_level(look.parts["uvs"], at, slopes, texels, look.samples)
+        uvs, faces = look.coordinates(name)
+        at = corners(self.face, look.faces if faces is None else faces)
+        level = uv_level(uvs, at, slopes, texels, look.samples)
         return level if look.level_moves else F.stop_gradient(level)
 
     def has(self, name: str) -> bool:
@@ -224,9 +242,10 @@ class SurfacePoint:
     @cached_property
     def bsdf(self) -> Bsdf:
         """The material at the point: the maps times the factors of its table; a rough dielectric by default."""
-        names = {one.name for one in fields(GltfBsdf)}
-        values = {row.name: row.at(self) for row in GLTF.parameters if row.name in names}
-        return GltfBsdf(**{name: x for name, x in values.items() if x is not None})
+        kind = self.look.material.bsdf
+        names = {one.name for one in fields(kind)}
+        values = {row.name: row.at(self) for row in kind.kind.parameters if row.name in names}
+        return kind(**{"base": self.albedo} | {name: x for name, x in values.items() if x is not None})
 
     def attribute(self, table: Variable, faces: Variable | None = None) -> Variable:
         """A list (FLOAT or vectors, one entry a vertex), interpolated; differentiable in it and the positions.
@@ -237,12 +256,37 @@ class SurfacePoint:
 
     def lit(self) -> Variable:
         """VEC3: what the lights make of the material, and its emission; without lights the albedo. Both sides of faces are
-        lit."""
+        lit. Of a material that is blended by alpha, the part that covers what is behind."""
+        return self._lit * self.map("alpha") if self._blends else self._lit
+
+    @property
+    def _blends(self) -> bool:
+        return self.look.material.blends and self.has("alpha")
+
+    @cached_property
+    def transmittance(self) -> Variable | None:
+        """VEC3 in [0, 1]: how much of what is behind is seen through the surface; None for an opaque one."""
+        through = self.bsdf.transmittance(self.frame)
+        if not self._blends:
+            return through
+        alpha = self.map("alpha")
+        return F.vec3(1.0 - alpha) if through is None else 1.0 - alpha + alpha * through
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The directions that a BSDF sees."""
+        tangent = self.tangent if self.look.material.bsdf.oriented else None
+        return Frame(self.shading_normal, self.to_eye, tangent)
+
+    @cached_property
+    def _lit(self) -> Variable:
         if not self.look.lights:
             return self.albedo
         surface, view = self.bsdf, self.look.view
         occluders = Occluders(view.position, view.faces, view.face_count)
-        fragment = Fragment(self.point, self.shading_normal, self.to_eye, surface, occluders)
+        fragment = Fragment(
+            self.point, self.shading_normal, self.to_eye, surface, occluders, self.frame.tangent
+        )
         total = surface.emitted()
         for light in self.look.lights:
             part = light.reflected(fragment)

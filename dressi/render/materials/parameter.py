@@ -161,7 +161,7 @@ class BaseColour(Parameter):
 
     @property
     def given(self) -> dict[str, VType]:
-        return {}
+        return {"texture": self.vtype, "colour": self.vtype}
 
     def at(self, point: At) -> Variable | None:
         return point.albedo

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, make_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dressi.errors import InputError
 
-from ..materials import GLTF, Map
+from ..materials import GLTF, Map, Placement
 from ..materials.parameter import range_text
+from ..materials.placement import WRAPS
 
-ALPHA_MODES = ("opaque", "mask")
-WRAPS = ("repeat", "clamp", "mirror")
+ALPHA_MODES = ("opaque", "mask", "blend")
 
 _Rows: Any = make_dataclass(
     "_Rows", [(name, Any, default) for name, default in GLTF.fields.items()], eq=False, repr=False
@@ -30,8 +31,11 @@ class Material(_Rows):
     looked up at the UVs of the mesh: (H, W), or (H, W, columns) where the list below says so. Colours are linear. Factors
     and maps without an own range are in [0, 1].
 
-    alpha_mode: "opaque" (alpha is ignored), or "mask": the surface is cut out where alpha is below alpha_cutoff.
-    double_sided: whether back faces are seen, with their normals turned to the viewer.
+    alpha_mode: "opaque" (alpha is ignored), "mask": the surface is cut out where alpha is below alpha_cutoff, or "blend":
+    alpha is the opacity.
+    unlit: whether the base colour is shown as it is, under any light.
+    double_sided: whether back faces are seen, with their normals turned to the viewer. Pictures show them always.
+    placements: where maps lie that are not looked up at `Mesh.uvs` as they are, by field; "texture" is that of the mesh.
     wrap: what maps and the mesh's texture do outside [0, 1] along u and v: "repeat", "clamp" or "mirror".
     name: that of the file.
 
@@ -47,6 +51,8 @@ class Material(_Rows):
 
     alpha_mode: str = "opaque"
     double_sided: bool = False
+    unlit: bool = False
+    placements: Mapping[str, Placement] = field(default_factory=dict)
     wrap: tuple[str, str] = ("repeat", "repeat")
     name: str = "material"
 
@@ -62,9 +68,9 @@ class Material(_Rows):
 
     def __repr__(self) -> str:
         changed = [
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in fields(self)
-            if field.name not in GLTF.maps and getattr(self, field.name) != field.default
+            f"{one.name}={getattr(self, one.name)!r}"
+            for one in fields(self)
+            if one.name not in (*GLTF.maps, "placements") and getattr(self, one.name) != one.default
         ]
         changed += ["{0}={2}x{1}".format(what, *np.shape(getattr(self, what))[:2]) for what in self.maps()]
         return f"Material({', '.join(changed)})"
@@ -76,6 +82,18 @@ class Material(_Rows):
         ('occlusion',)
         """
         return tuple(what for what in GLTF.maps if getattr(self, what) is not None)
+
+    def place(self, what: str) -> Placement:
+        """Where a map lies. what: its field, or "texture".
+
+        >>> Material(placements={"normal": Placement(uv_set=1)}).place("normal").uv_set
+        1
+        """
+        return self.placements.get(what, Placement())
+
+    def wrap_of(self, what: str) -> tuple[str, str]:
+        """What a map does outside [0, 1] along u and v. what: its field, or "texture"."""
+        return self.place(what).wrap or self.wrap
 
     def without_maps(self) -> Material:
         """The material without maps, such as for new UVs: factors are multiplied by the mean of their maps. Normals,
@@ -91,7 +109,7 @@ class Material(_Rows):
                 mean = values.astype(np.float64).mean((0, 1))
                 mean = mean if row.column is None else mean[row.column]
                 changes[row.field] = (np.asarray(getattr(self, row.field)) * mean).tolist()
-        return replace(self, **changes, alpha_mode="opaque")
+        return replace(self, **changes, alpha_mode="opaque", placements={})
 
     # ------------------------------------------------------------------ checks
 
@@ -109,6 +127,12 @@ class Material(_Rows):
             raise self._error(f"alpha_mode is '{self.alpha_mode}'; give one of {', '.join(ALPHA_MODES)}")
         if len(self.wrap) != 2 or not set(self.wrap) <= set(WRAPS):
             raise self._error(f"wrap is {self.wrap}; give two of {', '.join(WRAPS)}, for u and v")
+        for what, place in self.placements.items():
+            if what not in (*GLTF.maps, "texture"):
+                raise self._error(f"placements name '{what}'; give some of texture, {', '.join(GLTF.maps)}")
+            problem = place.problem()
+            if problem:
+                raise self._error(f"the placement of {what}: {problem}")
         for what in self.maps():
             if GLTF.maps[what].signed:
                 self._check_normals(getattr(self, what))
@@ -196,6 +220,26 @@ def wrapped(index: np.ndarray, size: int, wrap: str) -> np.ndarray:
         case _:
             turned = index % (2 * size)
             return np.minimum(turned, 2 * size - 1 - turned)
+
+
+def bilinear(image: np.ndarray, uv: np.ndarray, wrap: tuple[str, str]) -> np.ndarray:
+    """(..., C) of an image (H, W, C) at UVs (..., 2); outside [0, 1] it goes on as ``wrap`` says along u and v.
+
+    >>> bilinear(np.array([[[0.0], [1.0]]]), np.array([0.5, 0.5]), ("clamp", "clamp")).tolist()
+    [0.5]
+    """
+    height, width = image.shape[:2]
+    place = uv * (width, height) - 0.5
+    low = np.floor(place)
+    fraction = place - low
+    x0, y0 = low[..., 0].astype(np.int64), low[..., 1].astype(np.int64)
+    total = np.zeros(uv.shape[:-1] + image.shape[2:])
+    for dy in (0, 1):
+        for dx in (0, 1):
+            weight = np.abs(1 - dx - fraction[..., 0]) * np.abs(1 - dy - fraction[..., 1])
+            x, y = wrapped(x0 + dx, width, wrap[0]), wrapped(y0 + dy, height, wrap[1])
+            total += weight[..., None] * image[y, x]
+    return total
 
 
 def _normal_share(normal: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from dressi.errors import InputError
 from dressi.figures import Figures
 
 from ..compiled import compiled
-from .material import Material, wrapped
+from .material import Material, bilinear
 from .rows import drop_unused, face_rows, midpoints, value_rows
 from .shape import Shape
 from .tangents import Tangents, corner_tangents
@@ -26,6 +26,7 @@ _CORNERS = (
     ("uvs", 2, "UV"),
     ("normals", 3, "normal"),
     ("colors", 3, "colour"),
+    ("second_uvs", 2, "second UV"),
     ("file_tangents", 4, "tangent"),
 )
 """What lives on face corners: name, columns, and the word for one. Its faces are named without the s."""
@@ -54,6 +55,8 @@ class SeamSplit(NamedTuple):
     """(S, 3) float64 linear light or None."""
     tangents: np.ndarray | None = None
     """(S, 4) float64 or None."""
+    second_uvs: np.ndarray | None = None
+    """(S, 2) float64 or None."""
 
 
 @dataclass(eq=False, repr=False)
@@ -70,6 +73,7 @@ class Mesh(Shape, Figures):
     primaries. color_faces may be left out when there is one colour a vertex (C = V). The albedo of a point is
     color * texture * its interpolated vertex colour, as in glTF; `vertex_colors` gives one a vertex.
     material: how it reflects and emits light, with maps at the same UVs; None for a rough dielectric.
+    second_uvs: (U, 2) float64 with second_uv_faces: (F, 3) int64, or both None: for maps whose `Placement` says so.
     file_tangents: (T, 4) float64 with file_tangent_faces: (F, 3) int64, or both None: those of the file; `tangents` gives
     them, or computes them from the UVs.
 
@@ -95,6 +99,8 @@ class Mesh(Shape, Figures):
     material: Material | None = None
     file_tangents: np.ndarray | None = None
     file_tangent_faces: np.ndarray | None = None
+    second_uvs: np.ndarray | None = None
+    second_uv_faces: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.positions = value_rows(self.positions, 3, self.name, "positions")
@@ -229,7 +235,8 @@ class Mesh(Shape, Figures):
         mesh = replace(self, **_STALE)
         for _ in range(times):
             parts = {}
-            for what, index in (("positions", "faces"), ("uvs", "uv_faces"), ("colors", "color_faces")):
+            for what in ("positions", "uvs", "colors", "second_uvs"):
+                index = "faces" if what == "positions" else what[:-1] + "_faces"
                 if getattr(mesh, what) is not None:
                     parts[what], parts[index] = midpoints(getattr(mesh, what), getattr(mesh, index))
             mesh = replace(mesh, **parts)
@@ -267,6 +274,7 @@ class Mesh(Shape, Figures):
             "colors": self.color_faces,
             "normals": self.normal_faces if normals else None,
             "file_tangents": self.file_tangent_faces if tangents else None,
+            "second_uvs": self.second_uv_faces,
         }
         given = {what: faces for what, faces in given.items() if faces is not None}
         corners = [self.faces.reshape(-1), *(faces.reshape(-1) for faces in given.values())]
@@ -283,6 +291,7 @@ class Mesh(Shape, Figures):
             source=source,
             colors=found.get("colors"),
             tangents=found.get("file_tangents"),
+            second_uvs=found.get("second_uvs"),
         )
 
     def unwrap(self, resolution: int = 512, padding: int = 2) -> Mesh:
@@ -309,7 +318,8 @@ class Mesh(Shape, Figures):
         material = None if self.material is None else self.material.without_maps()
         faces = index.astype(np.int64)
         found = replace(self, uvs=uvs.astype(np.float64), uv_faces=faces, texture=None, material=material)
-        return replace(found, file_tangents=None, file_tangent_faces=None)
+        stale = dict.fromkeys(("file_tangents", "file_tangent_faces", "second_uvs", "second_uv_faces"))
+        return replace(found, **stale)
 
     def vertex_colors(self) -> np.ndarray:
         """(V, 3) linear light: one colour a vertex, the mean of its corners where they differ, white without colours.
@@ -329,20 +339,11 @@ class Mesh(Shape, Figures):
 
     def sample_texture(self, uv: np.ndarray) -> np.ndarray:
         """Albedo (..., 3) at UVs (..., 2): bilinear, times the colour factor; linear light. Outside [0, 1] the texture
-        repeats, or what the material's ``wrap`` says."""
+        repeats, or what the material says."""
         uv = np.asarray(uv, dtype=np.float64)
         if self.texture is None:
             return np.broadcast_to(np.asarray(self.color, dtype=np.float64), uv.shape[:-1] + (3,)).copy()
-        height, width = self.texture.shape[:2]
-        place = uv * (width, height) - 0.5
-        low = np.floor(place)
-        fraction = place - low
-        x0, y0 = low[..., 0].astype(np.int64), low[..., 1].astype(np.int64)
-        total = np.zeros(uv.shape[:-1] + (3,))
-        along_u, along_v = ("repeat", "repeat") if self.material is None else self.material.wrap
-        for dy in (0, 1):
-            for dx in (0, 1):
-                weight = np.abs(1 - dx - fraction[..., 0]) * np.abs(1 - dy - fraction[..., 1])
-                x, y = wrapped(x0 + dx, width, along_u), wrapped(y0 + dy, height, along_v)
-                total += weight[..., None] * self.texture[y, x]
-        return total * np.asarray(self.color)
+        material = self.material or Material()
+        place = material.place("texture")
+        uv = uv @ np.transpose(place.matrix) + place.offset
+        return bilinear(self.texture, uv, material.wrap_of("texture")) * np.asarray(self.color)

@@ -110,6 +110,8 @@ def mesh_lists(mesh: Mesh, given: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"positions": mesh.positions, "faces": mesh.faces, "colour": mesh.color}
     if mesh.uvs is not None and "uvs" not in given:
         found |= {"uvs": mesh.uvs, "uv_faces": mesh.uv_faces, "texture": mesh.texture}
+    if mesh.second_uvs is not None:
+        found |= {"second_uvs": mesh.second_uvs, "second_uv_faces": mesh.second_uv_faces}
     if mesh.colors is not None and "colours" not in given:
         found |= {"colours": mesh.colors, "colour_faces": mesh.color_faces}
     if mesh.normals is not None and "positions" not in given:

@@ -20,6 +20,7 @@ from ...ad.types import MAT4
 from ...errors import InputError, did_you_mean
 from ..cameras import Camera
 from ..mesh import Material
+from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
 from .geometry import Geometry, geometry_of
 
@@ -34,8 +35,8 @@ class Node:
     geometry: a ``Mesh`` with its own texture, colours and material, a pair (positions, faces), or a ``Geometry``:
     ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``. Nodes that share one object are instances: Variables in it are
     shared, and gradients by them are sums.
-    material: a ``Material`` instead of the mesh's, or parts that replace those of the mesh, as ``render`` takes them: values,
-    maps or Variables by name.
+    material: a ``Material`` instead of the mesh's, parts that replace those of the mesh, as ``render`` takes them: values,
+    maps or Variables by name, or a surface of one's own, a ``Bsdf``.
     to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N tiles; None for the
     world itself. Differentiable. Where a Variable mirrors, normals point inward, and ``cull`` takes the front for the back.
     name: in messages, files and ``Scene.replace``; by default that of the geometry.
@@ -45,14 +46,14 @@ class Node:
     """
 
     geometry: Geometry
-    material: Material | Mapping[str, Any] | None
+    material: Material | Mapping[str, Any] | Bsdf | None
     to_world: np.ndarray | Variable | None
     name: str
 
     def __init__(
         self,
         geometry: Any,
-        material: Material | Mapping[str, Any] | None = None,
+        material: Material | Mapping[str, Any] | Bsdf | None = None,
         to_world: Any = None,
         name: str | None = None,
     ):
@@ -60,9 +61,9 @@ class Node:
         name = shape.name if name is None else name
         if not isinstance(name, str):
             raise InputError(f"the name of a node is a text, not {name!r}")
-        if material is not None and not isinstance(material, (Material, Mapping)):
+        if material is not None and not isinstance(material, (Material, Mapping, Bsdf)):
             raise InputError(
-                f"node '{name}': material is a Material or parts of one by name, not {type(material).__name__}"
+                f"node '{name}': material is a Material, parts of one by name or a Bsdf, not {type(material).__name__}"
             )
         for field, value in (
             ("geometry", shape),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.ops.texture.addressing import WrapName
 from ...ad.types import INT
 from ...errors import InputError
 from .screen import Corners, covered, interpolate
@@ -14,7 +15,7 @@ def _exact(
     uv: Variable,
     mask: Variable,
     step: Variable | None,
-    wrap: str,
+    wrap: WrapName,
     level: Variable | None,
 ) -> Variable:
     if level is None:
@@ -29,7 +30,7 @@ def _inverse_uv(
     uv: Variable,
     mask: Variable,
     step: Variable | None,
-    wrap: str,
+    wrap: WrapName,
     level: Variable | None,
 ) -> Variable:
     if level is not None:
@@ -64,13 +65,13 @@ def texture_colour(
     *,
     gradient: str = "exact",
     step: Variable | None = None,
-    wrap: str = "repeat",
+    wrap: WrapName = "repeat",
     level: Variable | None = None,
 ) -> Variable:
     """The texture (float image of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
 
     Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v grows
-    downward.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
+    downward.  wrap: a name of ``F.sample``, or two, along u and v.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
     "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it, chosen anew by a
     Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up. Raises InputError.
 

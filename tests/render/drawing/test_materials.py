@@ -224,13 +224,3 @@ def test_six_views_pack_into_the_stages_of_one():
 def test_names_that_are_not_used_are_refused(arguments, text):
     with pytest.raises(InputError, match=text):
         np.asarray(render(SQUARE, CAMERA, **arguments))
-
-
-@pytest.mark.one_driver
-def test_one_way_to_wrap_is_drawn():
-    tiled = replace(SQUARE, uvs=SQUARE.uvs * (1.0, 2.0), texture=np.random.default_rng(3).random((4, 4, 3)))
-    mixed = replace(tiled, material=Material(wrap=("clamp", "repeat")))
-    whole = replace(tiled, material=Material(wrap="repeat"))
-    np.testing.assert_array_equal(*(render(m, CAMERA, light=None).colour for m in (mixed, whole)))
-    with pytest.raises(InputError, match="'clamp' along u and by 'repeat' along v"):
-        render(replace(mixed, uvs=SQUARE.uvs * 2), CAMERA)

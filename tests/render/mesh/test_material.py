@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dressi.errors import InputError
+from dressi.render.materials import Placement
 from dressi.render.mesh import Material, Mesh
 from dressi.render.mesh.primitives import cube
 
@@ -25,7 +26,9 @@ REFUSED = [
     ({"metallic": (1.0, 0.0)}, "metallic must be one number"),
     ({"emission": (0.0, -1.0, 0.0)}, r"emission is -1, which is not in \[0, infinity\)"),
     ({"normal_scale": np.inf}, "normal_scale is inf, which is not in"),
-    ({"alpha_mode": "blend"}, "alpha_mode is 'blend'; give one of opaque, mask"),
+    ({"alpha_mode": "glass"}, "alpha_mode is 'glass'; give one of opaque, mask, blend"),
+    ({"placements": {"dirt": Placement()}}, "placements name 'dirt'; give some of texture"),
+    ({"placements": {"alpha": Placement(uv_set=2)}}, "the placement of alpha: uv_set is 2; give 0 or 1"),
     ({"wrap": ("repeat", "border")}, "give two of repeat, clamp, mirror"),
     ({"sheen_color": (0.0, 0.0, 2.0)}, "sheen_color is 2"),
     ({"metallic_roughness": np.full((4, 4, 2), 1.5)}, r"metallic_roughness is 1.5 \(32 such values\)"),

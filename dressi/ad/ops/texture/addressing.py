@@ -106,13 +106,50 @@ WRAPS = {
     ),
 }
 """By name. "sphere" is for equirectangular maps: u repeats; beyond a pole the rows come back, shifted by half the width."""
+AXIS_WRAPS = tuple(name for name, wrap in WRAPS.items() if not wrap.even)
+"""Those that say what happens along each axis alone."""
 
 
-def wrap_of(name: str) -> Wrap:
-    """The wrap of that name. Raises GraphError."""
-    if name not in WRAPS:
-        raise GraphError(f"wrap is one of {', '.join(map(repr, WRAPS))}, not {name!r}")
+WrapName = str | tuple[str, str]
+"""A name of ``WRAPS``, or two of them, along x and y."""
+
+
+@dataclass(frozen=True)
+class WrapByAxis:
+    """One way along x and another along y."""
+
+    along: Wrap
+    down: Wrap
+    even: bool = False
+
+    def eval(self, texel: np.ndarray, extent: np.ndarray) -> np.ndarray:
+        return np.stack([self.along.eval(texel, extent)[..., 0], self.down.eval(texel, extent)[..., 1]], -1)
+
+    def glsl(self, texel: str, remainder: str) -> str:
+        x, y = self.along.glsl(texel, remainder), self.down.glsl(texel, remainder)
+        return f"ivec2 both;\n{{ {x}both.x = rest.x; }}\n{{ {y}both.y = rest.y; }}\nivec2 rest = both;\n"
+
+
+def wrap_of(name: WrapName) -> Wrap | WrapByAxis:
+    """The wrap of that name, or of two names. Raises GraphError.
+
+    >>> texel = np.array([[-1, -1], [4, 4]])
+    >>> wrap_of(("repeat", "clamp")).eval(texel, np.array([4, 4])).tolist()
+    [[3, 0], [0, 3]]
+    """
+    if isinstance(name, tuple) and len(name) == 2 and all(one in AXIS_WRAPS for one in name):
+        return WrapByAxis(WRAPS[name[0]], WRAPS[name[1]])
+    if not isinstance(name, str) or name not in WRAPS:
+        raise GraphError(
+            f"wrap is one of {', '.join(map(repr, WRAPS))}, or two of {', '.join(map(repr, AXIS_WRAPS))} for u and v,"
+            f" not {name!r}"
+        )
     return WRAPS[name]
+
+
+def one_wrap(name: WrapName) -> WrapName:
+    """One name for two that are equal."""
+    return name[0] if isinstance(name, tuple) and len(set(name)) == 1 else name
 
 
 class WrapTexel(PixelFunction):
@@ -123,7 +160,7 @@ class WrapTexel(PixelFunction):
     exact = True
     fields = ("size", "wrap")
 
-    def __init__(self, texel: Variable, size: Size, wrap: str):
+    def __init__(self, texel: Variable, size: Size, wrap: WrapName):
         self.size, self.wrap = size, wrap
         super().__init__(texel)
 
@@ -136,10 +173,10 @@ class WrapTexel(PixelFunction):
     @cached_property
     def glsl(self) -> str:
         extent = f"const ivec2 extent = ivec2({self.size[0]}, {self.size[1]});\n"
-        return f"{{ {extent}{WRAPS[self.wrap].glsl('$0', REMAINDER_FIXED)}$y = rest; }}"
+        return f"{{ {extent}{wrap_of(self.wrap).glsl('$0', REMAINDER_FIXED)}$y = rest; }}"
 
     def eval(self, texel):
-        return WRAPS[self.wrap].eval(texel, np.array(self.size))
+        return wrap_of(self.wrap).eval(texel, np.array(self.size))
 
 
 class LevelPlace(PixelFunction):
@@ -187,7 +224,7 @@ class LevelTexel(PixelFunction):
     exact = True
     fields = ("wrap", "binary")
 
-    def __init__(self, texel: Variable, place: Variable, wrap: str, binary: bool):
+    def __init__(self, texel: Variable, place: Variable, wrap: WrapName, binary: bool):
         self.wrap, self.binary = wrap, binary
         super().__init__(texel, place)
 
@@ -199,11 +236,11 @@ class LevelTexel(PixelFunction):
 
     @cached_property
     def glsl(self) -> str:
-        inside = WRAPS[self.wrap].glsl("$0", REMAINDER_BINARY if self.binary else REMAINDER)
+        inside = wrap_of(self.wrap).glsl("$0", REMAINDER_BINARY if self.binary else REMAINDER)
         return f"{{ ivec2 extent = $1.zw;\n{inside}$y = rest + $1.xy; }}"
 
     def eval(self, texel, place):
-        return WRAPS[self.wrap].eval(texel, place[..., 2:]) + place[..., :2]
+        return wrap_of(self.wrap).eval(texel, place[..., 2:]) + place[..., :2]
 
 
 def is_binary(places: tuple[Place, ...]) -> bool:

@@ -7,7 +7,7 @@ from ..pixel.arithmetic import hadamard, maximum
 from ..pixel.compare import greater_equal, select
 from ..pixel.exponential import log2, sqrt
 from ..pixel.vector import vec2
-from .addressing import Place
+from .addressing import Place, WrapName
 from .levels import sample_levels
 from .mipmap import LEAST
 
@@ -39,7 +39,7 @@ def sample_anisotropic(
     across: Variable,
     down: Variable,
     taps: int,
-    wrap: str,
+    wrap: WrapName,
     layer: Variable | None = None,
 ) -> Variable:
     """The mean of ``taps`` trilinear samples; see ``F.sample``. The other arguments as for ``sample_levels``."""

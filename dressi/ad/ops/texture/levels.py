@@ -10,7 +10,7 @@ from ..pixel.arithmetic import add, clamp, mix
 from ..pixel.constant import constant
 from ..pixel.math import floor, to_float, to_int
 from ..pixel.vector import ivec4, swizzle
-from .addressing import LevelPlace, LevelTexel, Place, is_binary
+from .addressing import LevelPlace, LevelTexel, Place, WrapName, is_binary
 
 __all__: list[str] = []
 
@@ -37,7 +37,7 @@ def sample_level(
     places: tuple[Place, ...],
     uv: Variable,
     level: Variable,
-    wrap: str,
+    wrap: WrapName,
     layer: Variable | None = None,
 ) -> Variable:
     """One level (INT) of an image of levels, bilinear at uv. Arguments as for ``sample_levels``."""
@@ -50,7 +50,7 @@ def sample_level(
 
 
 def sample_nearest(
-    image: Variable, place: Place, uv: Variable, wrap: str, layer: Variable | None = None
+    image: Variable, place: Place, uv: Variable, wrap: WrapName, layer: Variable | None = None
 ) -> Variable:
     """The texel of one level that contains uv. Arguments as for ``sample_levels``."""
     texel = to_int(floor(uv * (float(place[2]), float(place[3]))))
@@ -71,14 +71,14 @@ def sample_levels(
     places: tuple[Place, ...],
     uv: Variable,
     level: Variable,
-    wrap: str,
+    wrap: WrapName,
     layer: Variable | None = None,
 ) -> Variable:
     """The two levels beside ``level``, each bilinear at uv, mixed by its fraction.
 
     image: FLOAT, VECn or MATn; it holds level k at ``places[k]``, (x, y, width, height). The sizes of levels need not be
     related, for example ``mip_places``, or an environment map that is filtered for several roughnesses. uv: VEC2, in each
-    level (0, 0) is the corner of its first texel. level: FLOAT, clamped to those there are. wrap: a name of ``WRAPS``.
+    level (0, 0) is the corner of its first texel. level: FLOAT, clamped to those there are. wrap: a ``WrapName``.
     layer: INT, of a stack: a place is that of the first layer, the others follow below it. Differentiable in image, uv and
     level.
     """

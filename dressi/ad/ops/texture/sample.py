@@ -13,7 +13,7 @@ from ..image.lookup import lookup
 from ..pixel.arithmetic import clamp
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.math import floor, to_int
-from .addressing import WrapTexel, wrap_of
+from .addressing import WrapName, WrapTexel, one_wrap, wrap_of
 from .anisotropic import sample_anisotropic
 from .levels import bilinear, sample_level, sample_levels, sample_nearest
 from .mipmap import mip_places, mipmaps
@@ -35,7 +35,7 @@ class Filtered(PixelFunction):
     operations, fetches = 0.0, 0.0
     fields = ("filter", "wrap", "tolerance")
     filter: str
-    wrap: str
+    wrap: WrapName
     tolerance: float
     glsl = "$0"
 
@@ -114,7 +114,7 @@ def sample(
     texture: Variable,
     uv: Like,
     filter: str = "bilinear",
-    wrap: str = "repeat",
+    wrap: WrapName = "repeat",
     *,
     level: Like | None = None,
     across: Like | None = None,
@@ -143,7 +143,7 @@ def sample(
 
     wrap: "repeat", "clamp", "mirror" (every other repetition is mirrored), "zero" (texels outside are 0) or "sphere"
     (equirectangular maps, see ``sample_sphere``: u repeats; beyond a pole the rows come back, shifted by half the width,
-    which should be even).
+    which should be even); or two of the others, along u and v.
 
     layers, layer: a stack of so many textures of one size stands below each other in one image; ``layer`` (INT) chooses
     one, clamped to those there are. uv spans one layer, and texels of two layers never mix, in no filter and no level.
@@ -164,6 +164,7 @@ def sample(
     """
     (uv,) = operands(uv)
     check_texture(texture, uv)
+    wrap = one_wrap(wrap)
     wrap_of(wrap)
     _check_filter(filter, {"level": level, "across": across, "down": down})
     layer = _layer(texture, layers, layer, uv)

@@ -75,7 +75,7 @@ def _single(drawn: DrawnNode) -> DrawnScene:
         given["to_world"] = drawn.to_world
         by = "to_world" if given.keys() & {"normals", "tangents"} else None
     transparent = drawn.is_transparent
-    look = LookRecipe("", (0,), None, drawn.wrap, transparent, by)
+    look = LookRecipe("", (0,), None, drawn.recipe, transparent, by)
     recipe = SceneRecipe((look,), shape.face_count, 0 if transparent else shape.face_count)
     places = _places([drawn], np.unique(shape.faces))
     return DrawnScene(given, recipe, *places, shape.name, frozenset(("position", "to_world")))
@@ -103,7 +103,7 @@ def _several(drawn: Sequence[DrawnNode]) -> DrawnScene:
         given |= {prefix + name: value for name, value in parts.items()}
         by = f"node {k} to_world" if drawn[k].to_world is not None else None
         transparent = drawn[k].is_transparent
-        recipes.append(LookRecipe(prefix, (k,), (first, last), drawn[k].wrap, transparent, by))
+        recipes.append(LookRecipe(prefix, (k,), (first, last), drawn[k].recipe, transparent, by))
     joined = np.concatenate([faces[k] for k in looks])
     lengths = [len(faces[k]) for k in looks]
     given["faces"] = Values(IVEC3, list_image(joined))

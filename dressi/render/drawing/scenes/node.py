@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,9 +11,11 @@ import numpy as np
 from ....ad.graph import Variable
 from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ....errors import InputError
+from ...mesh import Material
 from ...scene.scene import Node
 from ..inputs import LISTS, Given, Shape, Values, per_view, shape_given
-from ..material import material_given, tangents_given, wrap_of
+from ..material import is_transparent, material_given, recipe_of, tangents_given
+from ..material_recipe import MaterialRecipe
 from .placing import turned_rows
 
 INDEX = {"tangents": "tangent_faces"} | {table: index for table, _, index in LISTS}
@@ -35,14 +36,14 @@ class DrawnNode:
     """The matrix of the node."""
     to_world: Given | None
     """That and the motion of the scene as a whole."""
-    wrap: str
+    recipe: MaterialRecipe
     material: tuple[Any, ...]
     """Equal for nodes of one material."""
 
     @classmethod
     def of(cls, node: Node, to_world: Any) -> DrawnNode:
         mesh, material = node.geometry.mesh, node.material
-        if material is not None and not isinstance(material, Mapping):
+        if isinstance(material, Material):
             if mesh is None:
                 raise InputError(
                     f"node '{node.name}': a Material belongs to a Mesh; of a pair (positions, faces) give parts by name"
@@ -55,7 +56,7 @@ class DrawnNode:
         matrix = None if node.to_world is None else per_view("to_world", MAT4, node.to_world)
         surface = () if mesh is None else (id(mesh.material), id(mesh.texture), mesh.color)
         own = (*surface, id(node.material))
-        return cls(node, shape, parts, matrix, _product(to_world, matrix), wrap_of(mesh), own)
+        return cls(node, shape, parts, matrix, _product(to_world, matrix), recipe_of(mesh, material), own)
 
     @property
     def is_placed(self) -> bool:
@@ -91,12 +92,12 @@ class DrawnNode:
             if mirror and isinstance(numbers, Values):
                 parts[index] = Values(IVEC3, numbers.array[..., ::-1])
         shape = replace(self.shape, given=given, faces=faces[:, ::-1] if mirror else faces)
-        return DrawnNode(self.node, shape, parts, None, None, self.wrap, self.material)
+        return DrawnNode(self.node, shape, parts, None, None, self.recipe, self.material)
 
     @property
     def is_transparent(self) -> bool:
         """Whether what lies behind the material is seen through it."""
-        return False
+        return is_transparent(self.parts, self.recipe)
 
     @property
     def numbered(self) -> dict[str, Given]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ...surface.projection import LARGEST
+from ..material_recipe import MaterialRecipe
 from .placing import placed, turned_parts
 
 
@@ -20,7 +21,7 @@ class LookRecipe(NamedTuple):
     nodes: tuple[int, ...]
     run: tuple[int, int] | None
     """As ``Look.run``."""
-    wrap: str
+    material: MaterialRecipe
     transparent: bool
     placed_by: str | None
     """The image that carries its normals and tangents into the world; None where they lie there."""

@@ -16,7 +16,7 @@ from ....errors import InputError
 from ...cameras.units import matrices_leaf, unit_matrices
 from ...drawing.inputs import shape_given
 from ...drawing.make import leaves
-from ...drawing.material import material_given, tangents_given, wrap_of
+from ...drawing.material import material_given, recipe_of, tangents_given
 from ...drawing.point import Look, SurfacePoint, View
 from ...engine import Engine, MakeEngine
 from ...forms.antialias import ANTIALIAS
@@ -128,7 +128,7 @@ class MaterialFit:
             True,
             (self.light.light,),
             "trilinear",
-            wrap_of(mesh),
+            recipe_of(mesh, None),
             # A vertex moves for what its texels show, not to blur them.
             level_moves=False,
         )

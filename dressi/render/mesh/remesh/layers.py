@@ -17,7 +17,7 @@ from scipy import sparse
 from ..mesh import Mesh
 from .edges import after, half_edges
 
-_CORNERS = ("uvs", "uv_faces"), ("colors", "color_faces")
+_CORNERS = ("uvs", "uv_faces"), ("colors", "color_faces"), ("second_uvs", "second_uv_faces")
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -105,6 +105,8 @@ class Bsdf(ABC):
 
     kind: ClassVar[MaterialKind] = MaterialKind("surface", ())
     """The table of its parameters."""
+    oriented: ClassVar[bool] = False
+    """Whether it asks for the tangent of the frame."""
 
     base: Any = None
     """VEC3: base colour, linear. None: the albedo of the mesh."""
@@ -163,6 +165,11 @@ class Bsdf(ABC):
     def transmittance(self, frame: Frame) -> Variable | None:
         """VEC3 in [0, 1]: how much of what is behind the surface passes it in a straight line; None for an opaque one."""
         return None
+
+    @classmethod
+    def transmits(cls, parts: Container[str]) -> bool:
+        """Whether a material with these parts has a ``transmittance``."""
+        return cls.transmittance is not Bsdf.transmittance
 
     def variables(self) -> list[Variable]:
         """The values that are images."""
