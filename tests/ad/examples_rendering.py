@@ -13,7 +13,8 @@ from dressi.ad.ops.texture import addressing, cube, levels, mipmap, sample
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4
 
-for wrap in addressing.WRAPS:
+WRAPS = (*addressing.WRAPS, ("clamp", "repeat"), ("mirror", "zero"))
+for wrap in WRAPS:
     uv = of(VEC2, (6, 3), BATCH, -1.4, 1.7)
     add(addressing.WrapTexel, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
     add(
@@ -24,7 +25,7 @@ for wrap in sample.HARDWARE_WRAPS:
     add(sample.Filtered, example(lambda t, c, w=wrap: F.sample(t, c, "bilinear", w), of(VEC3, SIZE), uv))
 mip_uv, mip_levels = of(VEC2, (6, 3), BATCH, -1.4, 1.7), of(FLOAT, (6, 3), 1, -0.7, 2.6)
 ANYWHERE = ((1, 2, 4, 3), (5, 0, 3, 5), (0, 5, 1, 1))
-for wrap in addressing.WRAPS:
+for wrap in WRAPS:
 
     def mipped(t, c, k, w=wrap):
         return F.sample(t, c, "trilinear", w, level=k)
