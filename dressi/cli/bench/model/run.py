@@ -28,8 +28,8 @@ from dressi.render.io import write_json
 from dressi.vk.plan.limits import most_restrictive, profile
 from dressi.vk.plan.model.records import device_model
 from dressi.vk.plan.plan import Plan
-from dressi.vk.planning import PlanningEngine
 from dressi.vk.plan.predict.stages import Prediction, predict
+from dressi.vk.planning import PlanningEngine
 from dressi.vk.run.measure.calibration import model_of
 from dressi.vk.run.measure.timing import profile as time_stages
 
