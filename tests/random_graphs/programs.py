@@ -13,17 +13,17 @@ from dressi.ad.transform.gradient import gradient, jvp
 from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.errors import GraphError
 
-from . import rasters as rasters  # registers its operation
 from .contractions import CONTRACTIONS
 from .coverage import F
 from .operations import OPERATIONS, Operation
 from .pool import VECTORS, Pool, Refused
+from .rasters import SUMS
 from .textures import MORE
 
 TYPES = (FLOAT, FLOAT, VEC2, VEC3, VEC3, VEC4, MAT2, MAT3, MAT4)
 
 
-EVERY = (*OPERATIONS, *MORE, *CONTRACTIONS)
+EVERY = (*OPERATIONS, *MORE, *CONTRACTIONS, *SUMS)
 
 
 def random_program(

@@ -120,7 +120,6 @@ def rasterized(p: Pool) -> Variable:
     return F.to_float(face) * 0.15
 
 
-@often(4)
 def accumulated(p: Pool) -> Variable:
     """A sum over fragments, of values at their pixels and of entries of lists."""
     position, faces, live, triangles = Drawn.of(p)
@@ -142,3 +141,6 @@ def accumulated(p: Pool) -> Variable:
     value = p.among([of_lists, of_depths, of_corners])
     more = {"fixed_point": True} if p.chance(0.2) else {}
     return F.accumulate(position, faces, size=p.size, live=live, value=value, limit=limit, **more)
+
+
+SUMS = (accumulated,) * 4

@@ -7,7 +7,9 @@
 import pytest
 from random_graphs.check import check
 from random_graphs.coverage import LEFT_OUT, F, missing
+from random_graphs.operations import OPERATIONS
 from random_graphs.programs import EVERY, random_program
+from random_graphs.rasters import SUMS
 from random_graphs.schedules import check_schedule
 
 from dressi.ad import functional
@@ -25,6 +27,13 @@ def test_devices_follow_float64(device, seed):
     report = check(seed, device, count=2 + seed % 4, baseline=seed % 4 == 0)
     assert report.failures == [] and report.refused == []
     assert report.compared > len(report.unstable)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("seed", [3, 8])
+def test_sums_over_fragments_follow_float64(device, seed):
+    report = check(seed, device, count=3, operations=(*OPERATIONS[::9], *SUMS, *SUMS))
+    assert report.failures == [] and report.refused == []
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -128,7 +128,8 @@ def overwriting_is_safe(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
             yield f"{leaf} is overwritten while other pixels of it are read"
         if read is not None and s.final.draws and read.binding is not Binding.ATTACHMENT:
             yield f"{leaf} is drawn over while it is read as a texture"
-        if s.final is not s and any(leaf in f.inputs for f in s.body):
+        copied = leaf in s.channels  # another image is read instead
+        if s.final is not s and not copied and any(leaf in f.inputs for f in s.body):
             yield f"{leaf} is read by a scatter whose epilogue overwrites it"
 
 
