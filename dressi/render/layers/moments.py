@@ -17,8 +17,14 @@ depths: where panes pass through each other, nothing jumps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...errors import InputError
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
 
 BIAS = 5e-5
 """How far moments are moved to those of a spread distribution. Single precision needs it; less loses digits, more is less exact."""
@@ -28,12 +34,85 @@ OWN = 0.25
 """How much of the absorbance at z lies before it."""
 LEAST = 1e-8
 """Denominators that are smaller are replaced."""
+DARKEST = 1e-4
+"""A transmittance that is less counts as this."""
+THINNEST = 1e-6
+"""Least difference between the nearest and the farthest depth (z / w)."""
 
 
-def transmittance_before(total: Variable, moments: Variable, depth: Variable) -> Variable:
-    """FLOAT in [0, 1]: how much light comes through everything nearer than a depth.
+def summed_layers(
+    mesh: DrawnMesh, opaque: int, shade: Callable[[Surface], tuple[Variable, Variable]]
+) -> tuple[Variable, Variable]:
+    """(VEC3, VEC3): the colour of all transparent faces before the opaque ones at each pixel, and how much of what lies behind
+    is seen through them: the picture is colour + transmittance * picture of what lies behind.
 
-    total: FLOAT, b_0.  moments: VEC4, b_1 to b_4 divided by it, of depths in [-1, 1].  depth: FLOAT. Differentiable in all.
+    mesh: its first ``opaque`` faces are opaque, the others transparent.  shade(surface): (radiance, transmittance) of a
+    surface at the fragments, VEC3 each; a graph of PixelFunctions.  Differentiable in all that the shading reads, and in the
+    positions by what it interpolates and by the depths; not in what covers the centre of a pixel. Raises InputError.
+    """
+    limit = None
+    if opaque:
+        solid = replace(mesh, face_count=opaque)
+        limit = F.select(covered(solid.face), solid.fragment(solid.face)[0], 1.0)
+    elif not mesh.face_count:
+        raise InputError("there are no faces to be drawn")
+    transparent = F.greater_equal(F.linear_index(mesh.faces.size), opaque)
+    low, high = _depths(mesh, transparent)
+    drawn = replace(mesh, live=transparent)
+
+    def sums(of: Callable[[Variable, Variable, Variable], Variable]) -> Variable:
+        """Over all fragments, of their radiance, transmittance and depth."""
+
+        def value(face: Variable, depth: Variable) -> Any:
+            at = corners(face, mesh.faces)
+            surface = Surface(mesh.faces, face, barycentric(mesh.position, at, mesh.size))
+            colour, through = shade(surface)
+            found = of(colour, through, (depth - low) / (high - low) * 2.0 - 1.0)
+            return found if mesh.keep is None else (found, mesh.keep(face))
+
+        return drawn.summed(value, limit)
+
+    def powers(_: Variable, through: Variable, z: Variable) -> Variable:
+        square = z * z
+        return F.vec4(z, square, square * z, square * square) * _mean(_absorbance(through))
+
+    totals = sums(lambda _, through, z: _absorbance(through))
+    moments = sums(powers) / F.maximum(_mean(totals), LEAST)
+
+    def seen(through: Variable, z: Variable) -> Variable:
+        """VEC3: how much light comes from a fragment to the eye."""
+        return F.exp(-totals * share_before(moments, z))
+
+    colour = sums(lambda colour, through, z: colour * seen(through, z))
+    weight = sums(lambda _, through, z: (1.0 - through) * seen(through, z))
+    clear = F.exp(-totals)
+    scale = F.select(F.greater(weight, LEAST), (1.0 - clear) / F.maximum(weight, LEAST), 1.0)
+    return colour * scale, clear
+
+
+def _absorbance(through: Variable) -> Variable:
+    return -F.log(F.maximum(through, DARKEST))
+
+
+def _mean(rgb: Variable) -> Variable:
+    return F.sum_components(rgb) * (1 / 3)
+
+
+def _depths(mesh: DrawnMesh, chosen: Variable) -> tuple[Variable, Variable]:
+    """FLOAT 1x1: the least and the largest depth of the corners of the chosen faces. Differentiable."""
+    depth = F.clamp(F.component(mesh.points.smooth, 2))
+    chosen = F.logical_and(chosen, F.less(F.linear_index(mesh.faces.size), mesh.face_count))
+    at = [F.lookup(depth, F.component(mesh.faces, i)) for i in range(3)]
+    low, high = F.minimum(F.minimum(at[0], at[1]), at[2]), F.maximum(F.maximum(at[0], at[1]), at[2])
+    low, high = F.select(chosen, low, 1.0), F.select(chosen, high, 0.0)
+    low, high = F.min(low, axes="xy"), F.max(high, axes="xy")
+    return low, F.maximum(high, low + THINNEST)
+
+
+def share_before(moments: Variable, depth: Variable) -> Variable:
+    """FLOAT in [0, 1]: A(z) / b_0, how much of the absorbance lies nearer than a depth.
+
+    moments: VEC4, b_1 to b_4 of depths in [-1, 1].  depth: FLOAT. Differentiable in both.
     """
     b = F.mix(moments, SPREAD, BIAS)
     b1, b2, b3, b4 = b.x, b.y, b.z, b.w
@@ -55,7 +134,7 @@ def transmittance_before(total: Variable, moments: Variable, depth: Variable) ->
     two = (of_far - of_near) / (far - near)
     three = (two - one) / _apart(far - depth)
     mean = OWN + one * (b1 - depth) + three * (b2 - b1 * (depth + near) + depth * near)
-    return F.exp(-total * F.clamp(mean, 0.0, 1.0))
+    return F.clamp(mean, 0.0, 1.0)
 
 
 def _apart(x: Variable) -> Variable:

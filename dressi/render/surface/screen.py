@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -191,12 +191,32 @@ class DrawnMesh:
 
     def drawn(self, fragment: Fragment | None) -> Variable:
         """INT: the face whose fragment wins, -1 for none (``F.rasterize``). Without ``fragment`` the nearest one wins."""
-        shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
-        if self.live is not None:
-            shown = F.logical_and(F.to_float(shown), self.live)
         return F.rasterize(
-            self.clip, self.faces, size=self.size, triangles=self.face_count, live=shown, fragment=fragment
+            self.clip,
+            self.faces,
+            size=self.size,
+            triangles=self.face_count,
+            live=self._shown,
+            fragment=fragment,
         )
+
+    def summed(self, value: Callable[[Variable, Variable], Any], limit: Variable | None = None) -> Variable:
+        """The sum of ``value(face, depth)`` over all fragments at each pixel, nearer than ``limit`` (``F.accumulate``)."""
+        return F.accumulate(
+            self.clip,
+            self.faces,
+            size=self.size,
+            triangles=self.face_count,
+            live=self._shown,
+            value=value,
+            limit=limit,
+        )
+
+    @cached_property
+    def _shown(self) -> Variable:
+        """INT or FLOAT list: 0 for faces that are not drawn."""
+        shown = ShownFaces(self.faces, self.points.vertex, culling(self.cull)).output
+        return shown if self.live is None else F.logical_and(F.to_float(shown), self.live)
 
     def fragment(self, face: Variable) -> tuple[Variable, Variable | None]:
         """The depth of a face (INT) at the pixel centre, FLOAT z / w, and ``keep`` of it."""
