@@ -20,6 +20,7 @@ from .inputs import Values, picture_of, views_given
 from .lights import light_given
 from .make import (
     DRAWABLE,
+    MOMENTS,
     Maker,
     check_batches,
     check_eye,
@@ -55,7 +56,7 @@ def render(
     radius: Like | None = None,
     form: str | None = None,
     cull: str = "none",
-    transparency: int = 4,
+    transparency: int | str = 4,
     outputs: Sequence[str] = ("colour", "mask"),
     **options: Any,
 ) -> Any:
@@ -96,7 +97,8 @@ def render(
     measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias".
     cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at
     its centre; ``picture.missed`` tells where there are more, and arrays warn. They are drawn by the forms "hard" and
-    "antialias", which is then the default instead of "outer".  outputs: the images of ``Pixels`` that are computed together.
+    "antialias", which is then the default instead of "outer". "moments" sums all of them in no order, over the opaque ones by
+    any form: nearly the same colours, and no derivatives of their silhouettes.  outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)
     with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of separate
@@ -145,7 +147,8 @@ def render(
         given["background"] = picture_of("background", background)
     if form is None:
         moving = any(isinstance(given.get(name), Variable) for name in (*scene.moving, "cameras"))
-        soft = "antialias" if scene.recipe.transparent and radius is None else "outer"
+        layered = scene.recipe.transparent and transparency != MOMENTS
+        soft = "antialias" if layered and radius is None else "outer"
         form = soft if moving or radius is not None else "hard"
     check_options(form, samples, cull, filter, outputs, options)
     check_transparency(transparency, form, [shown.nodes[k].name for k in scene.recipe.transparent])
@@ -177,7 +180,7 @@ def render(
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
     # A form that draws edges derives them from the data of the faces: another topology is another graph.
     topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
-    layers = transparency if scene.recipe.transparent else 0
+    layers = transparency if scene.recipe.transparent and isinstance(transparency, int) else 0
     return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs), layers)
 
 

@@ -17,6 +17,7 @@ from ...errors import InputError, did_you_mean
 from ..forms.form import Form, Silhouette, fraction
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
+from ..layers.moments import draw_summed
 from ..layers.peel import MOST
 from ..layers.stacks import LAYERED, draw_layers
 from ..surface.screen import CULLING, DrawnMesh
@@ -29,6 +30,8 @@ from .point import Look, Shader, View
 from .scenes.placing import tiled
 from .scenes.recipe import SceneRecipe, look_parts
 
+MOMENTS = "moments"
+"""The ``transparency`` that sums all transparent surfaces, in no order."""
 LARGEST = 16
 """Largest number of samples along each axis of a pixel."""
 FILTERS = ("bilinear", "trilinear")
@@ -51,7 +54,7 @@ class Maker:
     options: tuple[tuple[str, Any], ...]
     lights: tuple[LightRecipe, ...] = ()
     filter: str = "bilinear"
-    transparency: int = 4
+    transparency: int | str = 4
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         scene, matrices = self.scene, parts["cameras"]
@@ -81,6 +84,8 @@ class Maker:
             if scene.opaque_faces < scene.face_count:
                 mesh = DrawnMesh(clip, view.faces, size, view.face_count, self.cull, keep)
                 given = self.form.arguments(size, None, options)
+                if isinstance(self.transparency, str):
+                    return draw_summed(self.form, mesh, scene.opaque_faces, **given)
                 return draw_layers(self.form, mesh, scene.opaque_faces, self.transparency, **given)
             return draw_form(
                 self.form, clip, view.faces, size, view.face_count, self.cull, keep=keep, **options
@@ -134,14 +139,18 @@ def check_options(
         raise InputError(f"outputs are some of {', '.join(NAMES)}, not {outputs!r}")
 
 
-def check_transparency(layers: int, form: str, nodes: Sequence[str]) -> None:
+def check_transparency(layers: int | str, form: str, nodes: Sequence[str]) -> None:
     """Raises InputError for transparent nodes that the form cannot draw. nodes: their names."""
+    if layers == MOMENTS:
+        return
     if not isinstance(layers, int) or isinstance(layers, bool) or not 1 <= layers <= MOST:
-        raise InputError(f"transparency is a number of layers from 1 to {MOST}, not {layers!r}")
+        raise InputError(
+            f"transparency is a number of layers from 1 to {MOST}, or '{MOMENTS}', not {layers!r}"
+        )
     if nodes and DRAWABLE[form] not in LAYERED:
         raise InputError(
-            f"node '{nodes[0]}' is transparent, which the {form} form cannot draw; take form='antialias', or 'hard' without"
-            " derivatives of silhouettes"
+            f"node '{nodes[0]}' is transparent, which the {form} form cannot draw in layers; take form='antialias', 'hard' without"
+            f" derivatives of silhouettes, or transparency='{MOMENTS}'"
         )
 
 

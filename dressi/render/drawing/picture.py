@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from ...figures import Figures
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
 from ..layers.stacks import Layered
+from ..layers.transparent import Transparent
 from ..lists import list_leaf
 from ..surface.screen import Surface, covered
 from .point import Look, Shader, SurfacePoint, View
@@ -60,7 +61,6 @@ class Picture(Figures):
     draw: Callable[[Size], Silhouette]
     pick: Callable[[Variable], Picked]
     """From an image of faces of the view, INT."""
-    _layered: list[list[SurfacePoint]] | None = field(default=None, init=False, repr=False)
 
     @property
     def form(self) -> str:
@@ -83,11 +83,14 @@ class Picture(Figures):
         """FLOAT in [0, 1]: how much the mesh covers the pixel; of transparent surfaces, how much of the background they take, the
         mean of red, green and blue. Differentiable in the geometry unless the form is "hard"; also in transmittances."""
         drawn = self._drawn
-        if not isinstance(drawn, Layered):
+        if not isinstance(drawn, Transparent):
             return self._shown(drawn.silhouette)
-        through = self._through(drawn)
-        taken = drawn.blend([1.0 - t for t in through], None, through)
-        return self._shown(F.sum_components(taken) * (1 / 3))
+
+        def taken(surface: Surface, solid: bool) -> tuple[Variable, Variable]:
+            _, through = self._layer(None, surface, solid)
+            return 1.0 - through, through
+
+        return self._shown(F.sum_components(drawn.composed(taken)) * (1 / 3))
 
     @cached_property
     def missed(self) -> Variable:
@@ -116,9 +119,8 @@ class Picture(Figures):
         if behind is not None and behind.size != (1, 1) and self.samples > 1:
             behind = F.resize(behind, self._drawn.mesh.size, "nearest")
         drawn = self._drawn
-        if isinstance(drawn, Layered):
-            points = self._layers(drawn)
-            return self._shown(drawn.blend([_sum(p, shader) for p in points], behind, self._through(drawn)))
+        if isinstance(drawn, Transparent):
+            return self._shown(drawn.composed(lambda s, solid: self._layer(shader, s, solid), behind))
         shaded = [self._shaded(shader, s) for s in drawn.surfaces]
         return self._shown(drawn.blend(shaded, behind))
 
@@ -132,27 +134,14 @@ class Picture(Figures):
             return [SurfacePoint(self.looks[0], surface)]
         return [SurfacePoint(look, look.of(surface)) for look in looks]
 
-    def _layers(self, drawn: Layered) -> list[list[SurfacePoint]]:
-        """The points of each surface of transparent and opaque layers, by the looks that it can have."""
-        if self._layered is None:
-            kinds = {t: [look for look in self.looks if look.transparent is t] for t in (True, False)}
-            found = [
-                self._points(surface, kinds[not solid] or self.looks)
-                for surface, solid in zip(drawn.surfaces, drawn.solid, strict=True)
-            ]
-            object.__setattr__(self, "_layered", found)
-        assert self._layered is not None
-        return self._layered
-
-    def _through(self, drawn: Layered) -> list[Variable]:
-        """VEC3: the transmittance of each surface."""
+    def _layer(self, shader: Shader | None, surface: Surface, solid: bool) -> tuple[Variable, Variable]:
+        """The shaded surface and its transmittance, of opaque looks (``solid``) or of the others."""
         nothing = F.constant((0.0, 0.0, 0.0))
-        return [
-            nothing
-            if solid
-            else _sum(points, lambda p: nothing if p.transmittance is None else p.transmittance)
-            for points, solid in zip(self._layers(drawn), drawn.solid, strict=True)
-        ]
+        points = self._points(surface, [look for look in self.looks if look.transparent is not solid])
+        colour = nothing if shader is None or not points else _sum(points, shader)
+        if solid or not points:
+            return colour, nothing
+        return colour, _sum(points, lambda p: nothing if p.transmittance is None else p.transmittance)
 
     @cached_property
     def _whole(self) -> Look:

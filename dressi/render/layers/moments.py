@@ -17,14 +17,16 @@ depths: where panes pass through each other, nothing jumps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...errors import InputError
+from ...ad.ops.pixel.constant import Like
+from ..forms.form import Form, Silhouette
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
+from .transparent import Shade, Transparent
 
 BIAS = 5e-5
 """How far moments are moved to those of a spread distribution. Single precision needs it; less loses digits, more is less exact."""
@@ -40,6 +42,42 @@ THINNEST = 1e-6
 """Least difference between the nearest and the farthest depth (z / w)."""
 
 
+@dataclass(frozen=True, eq=False)
+class Summed(Transparent):
+    """Transparent faces by moments, over the picture of the opaque ones by any form."""
+
+    opaque: int
+    """How many faces at the start of the list are opaque."""
+    solid: Silhouette | None
+    """The opaque faces; None where there are none."""
+
+    @property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """Of the opaque faces."""
+        return () if self.solid is None else self.solid.surfaces
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """The opaque faces alone."""
+        if self.solid is None:
+            return F.expand(0.0 if background is None else background, self.mesh.clip.batch, self.mesh.size)
+        return self.solid.blend(colours, background)
+
+    def composed(self, shade: Shade, background: Like | None = None) -> Variable:
+        colour, clear = summed_layers(self.mesh, self.opaque, lambda surface: shade(surface, False))
+        far = (0.0, 0.0, 0.0) if background is None else background
+        return colour + clear * self.blend([shade(surface, True)[0] for surface in self.surfaces], far)
+
+
+def draw_summed(form: Form, mesh: DrawnMesh, opaque: int, **options: Any) -> Summed:
+    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by ``summed_layers``.
+
+    form: of the opaque faces, with its options. Raises InputError.
+    """
+    solid = form.draw(replace(mesh, face_count=opaque), **options) if opaque else None
+    hard = covered(mesh.face)
+    return Summed(hard, hard if solid is None else solid.silhouette, mesh, opaque, solid)
+
+
 def summed_layers(
     mesh: DrawnMesh, opaque: int, shade: Callable[[Surface], tuple[Variable, Variable]]
 ) -> tuple[Variable, Variable]:
@@ -48,14 +86,12 @@ def summed_layers(
 
     mesh: its first ``opaque`` faces are opaque, the others transparent.  shade(surface): (radiance, transmittance) of a
     surface at the fragments, VEC3 each; a graph of PixelFunctions.  Differentiable in all that the shading reads, and in the
-    positions by what it interpolates and by the depths; not in what covers the centre of a pixel. Raises InputError.
+    positions by what it interpolates and by the depths; not in what covers the centre of a pixel.
     """
     limit = None
     if opaque:
         solid = replace(mesh, face_count=opaque)
         limit = F.select(covered(solid.face), solid.fragment(solid.face)[0], 1.0)
-    elif not mesh.face_count:
-        raise InputError("there are no faces to be drawn")
     transparent = F.greater_equal(F.linear_index(mesh.faces.size), opaque)
     low, high = _depths(mesh, transparent)
     drawn = replace(mesh, live=transparent)

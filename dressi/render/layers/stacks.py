@@ -25,16 +25,17 @@ from ..forms.antialias import ANTIALIAS, Passing, passings, shares, taken, with_
 from ..forms.edges.edge_list import EdgeList, edges_of
 from ..forms.edges.seams import DOWN, RIGHT
 from ..forms.edges.stored import Stored
-from ..forms.form import Form, Silhouette
+from ..forms.form import Form
 from ..forms.hard import HARD
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
 from .peel import Peeled, peel
+from .transparent import Shade, Transparent
 
 Stack = tuple[Surface, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Layered(Silhouette):
+class Layered(Transparent):
     """A mesh with transparent faces; images of the batch of the positions."""
 
     peeled: Peeled
@@ -53,13 +54,9 @@ class Layered(Silhouette):
         """Which of the ``surfaces`` are opaque: the last of each stack."""
         return tuple(k == len(stack) - 1 for stack in self.stacks for k in range(len(stack)))
 
-    @property
-    def seen(self) -> Surface:
-        """The nearest surface at the pixel centre, transparent or not."""
-        mesh = self.mesh
-        return Surface(
-            mesh.faces, mesh.face, barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
-        )
+    def composed(self, shade: Shade, background: Like | None = None) -> Variable:
+        shaded = [shade(surface, solid) for surface, solid in zip(self.surfaces, self.solid, strict=True)]
+        return self.blend([colour for colour, _ in shaded], background, [through for _, through in shaded])
 
     def blend(
         self,

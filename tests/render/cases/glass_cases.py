@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import outer_cases as oc
@@ -73,9 +74,12 @@ def glass() -> Glass:
 
 
 def sorted_picture(
-    scene: Glass, size: tuple[int, int] = SIZE, offset: tuple[float, float] = (0.0, 0.0)
+    scene: Glass,
+    size: tuple[int, int] = SIZE,
+    offset: tuple[float, float] = (0.0, 0.0),
+    background: Any = BACKGROUND,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(H, W, 3) linear, over BACKGROUND; and (H, W), how many panes a pixel shows. In float64, at the pixel centres, or so
+    """(H, W, 3) linear, over the background; and (H, W), how many panes a pixel shows. In float64, at the pixel centres, or so
     many pixels from them."""
     width, height = size
     x, y = ((np.arange(n) + 0.5 + o) / n * 2 - 1 for n, o in zip(size, offset, strict=True))
@@ -106,7 +110,7 @@ def sorted_picture(
                         clear * (1 - scene.alphas[k]),
                     )
                     count[i, j] += k > 0
-            picture[i, j] = colour + clear * BACKGROUND
+            picture[i, j] = colour + clear * np.array(background)
     return picture, count
 
 

@@ -1,0 +1,32 @@
+"""What ways to draw transparent surfaces have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
+from ..forms.form import Silhouette
+from ..surface.screen import Surface, barycentric, corners
+
+Shade = Callable[[Surface, bool], tuple[Variable, Variable]]
+"""From a surface, and whether it is of opaque faces, to its radiance and transmittance, VEC3 each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transparent(Silhouette):
+    """A mesh with transparent faces; images of the batch of the positions. ``mesh`` is all of it."""
+
+    @property
+    def seen(self) -> Surface:
+        """The nearest surface at the pixel centre, transparent or not."""
+        mesh = self.mesh
+        weights = barycentric(mesh.position, corners(mesh.face, mesh.faces), mesh.size)
+        return Surface(mesh.faces, mesh.face, weights)
+
+    @abstractmethod
+    def composed(self, shade: Shade, background: Like | None = None) -> Variable:
+        """One image of all surfaces, shaded, over a background (a colour or an image, default black). Differentiable in all
+        that the shading reads, in the background and in the positions."""

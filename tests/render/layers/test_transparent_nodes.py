@@ -1,0 +1,99 @@
+"""Scenes with transparent nodes: the pictures of ``render``, what it says, and gradients by alpha and place."""
+
+import glass_cases as gc
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.types import FLOAT, MAT4
+from dressi.errors import InputError
+from dressi.render import Mesh, Node, Scene, render
+from dressi.render.mesh import Material
+
+SCENE = gc.glass()
+TRUTH, COUNT = gc.sorted_picture(SCENE)
+FACES = np.array([(0, 1, 2), (0, 2, 3)])
+
+
+def pane(k: int, colour: np.ndarray) -> Mesh:
+    blends = Material(alpha=np.full((1, 1), SCENE.alphas[k]), alpha_mode="blend") if k else None
+    uvs = np.array([(0, 0), (1, 0), (1, 1), (0, 1)], float)
+    return Mesh(
+        SCENE.corners[k],
+        FACES,
+        uvs=uvs,
+        uv_faces=FACES,
+        color=tuple(colour),
+        name=f"pane {k}",
+        material=blends,
+    )
+
+
+def nodes(**changes) -> list[Node]:
+    """The panes, transparent ones first; of number 3 parts of the material or the place may be given."""
+    meshes = [pane(k, colour) for k, colour in enumerate(SCENE.colours)]
+    return [Node(mesh, **changes) if k == 3 else Node(mesh) for k, mesh in reversed(list(enumerate(meshes)))]
+
+
+def drawn(scene: list[Node], **options):
+    return render(
+        Scene(scene),
+        SCENE.matrix,
+        size=gc.SIZE,
+        light=None,
+        background=gc.BACKGROUND,
+        **{"form": "hard", **options},
+    )
+
+
+def constant(name: str) -> Variable:
+    return Variable(FLOAT, name=name, data=[[[SCENE.alphas[3]]]])
+
+
+def test_panes_are_seen_through():
+    """As differentiable images: in sorted layers, and nearly so by moments."""
+    picture = drawn(nodes(material={"alpha": constant("alpha")}), transparency=gc.PANES)
+    colour, mask, missed = evaluate([picture.colour, picture.mask, picture.missed])
+    np.testing.assert_allclose(colour[0], TRUTH, atol=1e-6)
+    # The mask is what white behind the panes would lose.
+    behind = TRUTH - gc.sorted_picture(SCENE, background=(0.0, 0.0, 0.0))[0]
+    np.testing.assert_allclose(mask[0], 1 - (behind / gc.BACKGROUND).mean(-1), atol=1e-6)
+    assert not missed.any()
+    summed = drawn(nodes(material={"alpha": constant("alpha")}), transparency="moments")
+    found = evaluate([summed.colour])[0][0]
+    assert np.abs(found - TRUTH)[COUNT > 0].sum() <= 0.02 * TRUTH[COUNT > 0].sum()
+
+
+@pytest.mark.parametrize(
+    "options", [{"transparency": 5}, {"transparency": "moments"}, {"form": "antialias", "transparency": 1}]
+)
+def test_gradients_by_alpha_and_place(options):
+    alpha, place = constant("alpha"), Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
+    picture = drawn(nodes(material={"alpha": alpha}, to_world=place), **options)
+    assert check_gradient(F.vec4(picture.colour, picture.mask), [alpha, place], step=1e-7) < 1e-3
+
+
+@pytest.mark.vk
+@pytest.mark.one_driver
+def test_arrays_warn_of_what_is_missed():
+    with pytest.warns(UserWarning, match="more than 2 transparent surfaces"):
+        found = drawn(nodes(), transparency=2).colour
+    np.testing.assert_allclose(found[COUNT <= 2][::7], TRUTH[COUNT <= 2][::7], atol=0.02)
+
+
+def test_forms_that_draw_no_layers_name_the_node():
+    with pytest.raises(InputError, match="node 'pane 5' is transparent, which the outer form"):
+        drawn(nodes(), form="outer", radius=0.05)
+    with pytest.raises(
+        InputError, match="transparency is a number of layers from 1 to 16, or 'moments', not 99"
+    ):
+        drawn(nodes(), transparency=99)
+
+
+def test_moving_glass_is_antialiased():
+    place = Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
+    assert drawn(nodes(to_world=place), form=None).form == "antialias"
+    assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
