@@ -11,7 +11,8 @@ from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3, VEC4, list_image
 from dressi.render.forms.hard import HARD
-from dressi.render.layers.moments import BIAS, OWN, SPREAD, share_before, summed_layers
+from dressi.render.layers.absorbance import BIAS, OWN, SPREAD, share_before
+from dressi.render.layers.moments import summed_layers
 
 RNG = np.random.default_rng(4)
 COUNT = 60
