@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,13 @@ from ..forms.hard_soft_ras import FORMS, draw_form
 from ..layers.moments import draw_summed
 from ..layers.peel import MOST
 from ..layers.stacks import LAYERED, draw_layers
-from ..surface.screen import CULLING, DrawnMesh
+from ..surface.screen import CULLING, DrawnMesh, Surface, covered
 from .inputs import Given, Values, shape_of
 from .lights import LightRecipe, has_headlight
 from .material import opaque
 from .picture import Picked, Picture
 from .pixels import NAMES
-from .point import Look, Shader, View
+from .point import Look, Shader, SurfacePoint, View
 from .scenes.placing import tiled
 from .scenes.recipe import SceneRecipe, look_parts
 
@@ -60,7 +60,9 @@ class Maker:
         scene, matrices = self.scene, parts["cameras"]
         position = scene.position(parts)
         clip = F.matmul(matrices, tiled(F.vec4(position, 1.0), matrices.batch))
-        view = View(position, clip, matrices, parts["faces"], scene.face_count)
+        opaque_faces = scene.opaque_faces if scene.transparent else None
+        through = (lambda s: _transmittance(looks, s)) if scene.transparent else None
+        view = View(position, clip, matrices, parts["faces"], scene.face_count, opaque_faces, through)
         lights = tuple(recipe.light(parts) for recipe in self.lights)
         looks = tuple(
             Look(
@@ -105,6 +107,18 @@ class Maker:
                 scene.node(face, parts), scene.material(face, parts), scene.number(face, parts)
             ),
         )
+
+
+def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
+    """VEC3: of the transparent looks of a surface that something else than the camera sees, 0 elsewhere."""
+    total = F.constant((0.0, 0.0, 0.0))
+    for look in looks:
+        if look.transparent:
+            # The levels of textures would be those of the camera.
+            point = SurfacePoint(replace(look, filter="bilinear"), look.of(surface))
+            if point.transmittance is not None:
+                total = total + F.select(covered(point.face), point.transmittance, 0.0)
+    return total
 
 
 def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:

@@ -36,6 +36,10 @@ class View:
     faces: Variable
     """IVEC3 list."""
     face_count: int
+    opaque_faces: int | None = None
+    """How many of them, from the first, are opaque; None: all."""
+    through: Callable[[Surface], Variable] | None = None
+    """From a surface of the others, which fragments of any view show, to its transmittance, VEC3."""
 
     @cached_property
     def centre(self) -> Variable:
@@ -283,7 +287,7 @@ class SurfacePoint:
         if not self.look.lights:
             return self.albedo
         surface, view = self.bsdf, self.look.view
-        occluders = Occluders(view.position, view.faces, view.face_count)
+        occluders = Occluders(view.position, view.faces, view.face_count, view.opaque_faces, view.through)
         fragment = Fragment(
             self.point, self.shading_normal, self.to_eye, surface, occluders, self.frame.tangent
         )

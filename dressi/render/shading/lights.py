@@ -18,7 +18,8 @@ from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, VEC3, VType
 from .bsdf import Bsdf, Frame
 from .lambert import lambert
-from .shadows.shadow_map import Occluders, Shadow, ShadowMap
+from .shadows.deep_opacity import light_arriving
+from .shadows.shadow_map import Occluders, Shadow
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Arriving(NamedTuple):
     irradiance: Variable
     """VEC3 or FLOAT: on a plane that faces the light, linear."""
     visible: Variable | None = None
-    """FLOAT in [0, 1]: how much of it arrives; None for all."""
+    """FLOAT or VEC3 in [0, 1]: how much of it arrives; None for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +141,7 @@ class DirectionalLight(DirectLight):
     def arriving(self, at: Fragment) -> Arriving:
         towards, visible = F.normalize(as_variable(self.direction)), None
         if self.shadow is not None and at.occluders is not None:
-            visible = ShadowMap.of(self.shadow, at.occluders, towards).lit(at.point, at.normal)
+            visible = light_arriving(self.shadow, at.occluders, towards, (at.point, at.normal))
         return Arriving(towards, as_variable(self.colour), visible)
 
 

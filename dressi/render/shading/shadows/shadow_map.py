@@ -6,12 +6,13 @@ The depth map is an image of the same graph: the mesh drawn from the light, orth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....errors import InputError
-from ...surface.screen import barycentric, corners, covered, interpolate, rasterize_hard
+from ...surface.screen import Surface, barycentric, corners, covered, interpolate, rasterize_hard
 
 LARGEST, WIDEST = 8192, 8
 """Of the map in texels, and of the filter."""
@@ -29,6 +30,10 @@ class Occluders:
     """IVEC3 list."""
     face_count: int
     """How many faces of the list there are."""
+    opaque_faces: int | None = None
+    """How many of them, from the first, are opaque; None: all. The others are seen through."""
+    through: Callable[[Surface], Variable] | None = None
+    """From a surface of the others to its transmittance, VEC3, at fragments that the light sees."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Shadow:
     many.  bias: how far in texels points are moved along their normal before they are compared, and over what depth the
     comparison goes from lit to dark. More than half of the softness keeps stripes away from lit surfaces; larger values take
     shadows away near what casts them.
+
+    Transparent surfaces let a part of the light through (``deep_opacity``), differentiable in their transmittance.
 
     Differentiable in the point that the shadow falls on, and in the direction of the light and the positions through the
     depths that are compared. Which face the light sees at a texel has no derivative, so neither has the border of a shadow
@@ -77,6 +84,8 @@ class ShadowMap:
     """FLOAT: of a sphere around it. No derivative."""
     height: Variable
     """FLOAT, size x size: of what the light meets first."""
+    clip: Variable
+    """VEC4 list: the positions as the light sees them."""
 
     @classmethod
     def of(cls, shadow: Shadow, occluders: Occluders, towards: Variable) -> ShadowMap:
@@ -94,11 +103,21 @@ class ShadowMap:
         local = (frame @ (occluders.position - centre)) / radius
         clip = F.vec4(local.xy, 0.5 - 0.5 * local.z, 1.0)
         size = (shadow.size, shadow.size)
-        face = rasterize_hard(clip, occluders.faces, size=size, face_count=occluders.face_count)
+        count = occluders.face_count if occluders.opaque_faces is None else occluders.opaque_faces
+        if not count:
+            return cls(shadow, frame, centre, radius, F.expand(-FARTHEST * radius, size=size), clip)
+        face = rasterize_hard(clip, occluders.faces, size=size, face_count=count)
         at = corners(face, occluders.faces)
         depth = interpolate(F.component(local, 2), at, barycentric(clip, at, size)) * radius
         height = F.select(covered(face), depth, -FARTHEST * radius)
-        return cls(shadow, frame, centre, radius, height)
+        return cls(shadow, frame, centre, radius, height, clip)
+
+    def place(self, point: Variable, normal: Variable) -> tuple[Variable, Variable]:
+        """VEC2 and FLOAT: where the map shows a point, from 0 to 1, and its height in radii, moved by the bias. Differentiable
+        in the point."""
+        slack = self.radius * (2.0 * self.shadow.bias / self.shadow.size)
+        local = (self.frame @ (point + normal * slack - self.centre)) / self.radius
+        return local.xy * 0.5 + 0.5, local.z
 
     def lit(self, point: Variable, normal: Variable) -> Variable:
         """FLOAT in [0, 1]: how much of the light arrives. point, normal: VEC3, unit normal."""
