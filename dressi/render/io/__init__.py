@@ -122,7 +122,7 @@ def save_scene(path: str | os.PathLike, scene: Scene) -> None:
     """Write a scene as one self-contained .glb: nodes with their materials, morph targets, skins, cameras and lights.
 
     Nodes of one geometry and material share a mesh. A ``to_world`` with shear, which nodes of files do not hold, is applied to
-    the vertices. Lights other than ``DirectionalLight`` and ``PointLight`` are left out with a warning. Raises InputError: a
+    the vertices. Lights that glTF does not have, such as an ``Environment``, are left out with a warning. Raises InputError: a
     name that ends otherwise, Variables (files hold values; those of ``ad.recv``), and whatever ``save_mesh`` refuses.
 
     >>> import os, tempfile

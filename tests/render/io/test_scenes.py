@@ -23,6 +23,7 @@ from dressi.render import (
     Scene,
     Skeleton,
     SkinnedGeometry,
+    SpotLight,
     load_mesh,
     load_scene,
     primitives,
@@ -79,7 +80,11 @@ def everything() -> Scene:
             Node(skin, name="figure"),
         ],
         {"eye": CAMERA},
-        [DirectionalLight((1, 2, 2), (1.0, 2.0, 4.0)), PointLight((0, 3, 0), 5.0)],
+        [
+            DirectionalLight((1, 2, 2), (1.0, 2.0, 4.0)),
+            PointLight((0, 3, 0), 5.0),
+            SpotLight((1, 3, 2), (-1, -3, -2), 8.0, inner=0.25, outer=0.5),
+        ],
     )
 
 
@@ -105,11 +110,13 @@ def test_a_scene_comes_back(tmp_path: Path):
     assert face.names == ("smile", "frown", "blink") and face.weights.tolist() == [0.2, -0.5, 1.0]
     assert figure.skeleton.names == ("hip", "spine", "head", "arm")
     assert figure.skeleton.parents.tolist() == [-1, 0, 1, 0]
-    sun, lamp = found.lights
+    sun, lamp, spot = found.lights
     np.testing.assert_allclose(sun.direction, np.array([1, 2, 2]) / 3, atol=1e-6)
     np.testing.assert_allclose(
         (*sun.colour, *lamp.intensity, *lamp.position), (1, 2, 4, 5, 5, 5, 0, 3, 0), atol=1e-6
     )
+    np.testing.assert_allclose(spot.direction, -np.array((1, 3, 2)) / 14**0.5, atol=1e-6)
+    np.testing.assert_allclose((*spot.position, spot.inner, spot.outer), (1, 3, 2, 0.25, 0.5), atol=1e-6)
     eye = found.cameras["eye"]
     assert eye.size == (768, 512)
     np.testing.assert_allclose(eye.resized((48, 32)).world_to_clip, CAMERA.world_to_clip, atol=1e-9)

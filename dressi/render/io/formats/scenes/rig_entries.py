@@ -15,7 +15,7 @@ from dressi.render.mesh import Mesh, SeamSplit
 from dressi.render.scene.morph import MorphGeometry
 from dressi.render.scene.skeleton import Skeleton
 from dressi.render.scene.skin import SkinnedGeometry
-from dressi.render.shading.lights import DirectionalLight, LightSource, PointLight
+from dressi.render.shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
 
 
 def matrix_entry(matrix: np.ndarray) -> dict[str, Any]:
@@ -124,37 +124,49 @@ def camera(document: Written, name: str, view: Camera) -> None:
 
 def light(document: Written, number: int, source: LightSource) -> None:
     """A punctual light and its node; a warning for a kind that files do not have. Raises InputError."""
-    if not isinstance(source, (DirectionalLight, PointLight)):
+    if not isinstance(source, (DirectionalLight, PointLight, SpotLight)):
         warnings.warn(
             f"light {number}, {type(source).__name__}, is none that glTF has; it was left out", stacklevel=4
         )
         return
-    sun = isinstance(source, DirectionalLight)
-    values = [source.direction, source.colour] if sun else [source.position, source.intensity]
-    try:
-        way, colour = (np.asarray(value, np.float64) for value in values)
-    except (TypeError, ValueError):
-        way = colour = np.zeros(0)
-    if way.shape != (3,) or colour.shape not in ((), (3,)):
-        raise InputError(f"light {number} has Variables or several values; a file holds one light by numbers")
-    colour = np.broadcast_to(colour, 3)
+    entry: dict[str, Any]
+    place, shine = (0.0, 0.0, 0.0), (0.0, 0.0, -1.0)
+    if isinstance(source, DirectionalLight):
+        entry, colour = {"type": "directional"}, _three(number, source.colour)
+        shine = tuple(-_three(number, source.direction))
+    else:
+        entry, colour = {"type": "point"}, _three(number, source.intensity)
+        place = tuple(_three(number, source.position))
+    if isinstance(source, SpotLight):
+        inner, outer = (float(_three(number, angle)[0]) for angle in (source.inner, source.outer))
+        entry = {"type": "spot", "spot": {"innerConeAngle": inner, "outerConeAngle": outer}}
+        shine = tuple(_three(number, source.direction))
     strength = float(max(colour.max(), 1e-12))
-    entry = {
-        "type": "directional" if sun else "point",
-        "color": (colour / strength).tolist(),
-        "intensity": strength,
-    }
+    entry |= {"color": (colour / strength).tolist(), "intensity": strength}
     lights = document.root.setdefault(LIGHTS, {"lights": []})["lights"]
     lights.append(entry)
     document.extend(LIGHTS)
-    matrix = np.eye(4)
-    if sun:
-        back = way / np.linalg.norm(way)
-        aside = np.eye(3)[int(np.argmin(np.abs(back)))]
-        right = np.cross(aside, back)
+    node = {"name": f"light {number}", "extensions": {LIGHTS: {"light": len(lights) - 1}}}
+    document.add("nodes", node | matrix_entry(_aimed(np.array(place), np.array(shine))))
+
+
+def _three(number: int, value: Any) -> np.ndarray:
+    """One value of a light as three numbers."""
+    try:
+        found = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape not in ((), (3,)):
+        raise InputError(f"light {number} has Variables or several values; a file holds one light by numbers")
+    return np.broadcast_to(found, 3)
+
+
+def _aimed(place: np.ndarray, shine: np.ndarray) -> np.ndarray:
+    """(4, 4) of a node at a place whose -z points along a direction."""
+    matrix, back = np.eye(4), -shine / np.linalg.norm(shine)
+    matrix[:3, 3] = place
+    if not np.allclose(back, (0, 0, 1)):
+        right = np.cross(np.eye(3)[int(np.argmin(np.abs(back)))], back)
         right /= np.linalg.norm(right)
         matrix[:3, :3] = np.stack([right, np.cross(back, right), back], axis=1)
-    else:
-        matrix[:3, 3] = way
-    node = {"name": f"light {number}", "extensions": {LIGHTS: {"light": len(lights) - 1}}}
-    document.add("nodes", node | matrix_entry(matrix))
+    return matrix

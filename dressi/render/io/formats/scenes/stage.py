@@ -11,7 +11,7 @@ from dressi.render.cameras import Camera
 from dressi.render.io.files import shown
 from dressi.render.io.formats.gltf_document import Document
 from dressi.render.io.formats.scenes.nodes import Nodes, Placed
-from dressi.render.shading.lights import DirectionalLight, LightSource, PointLight
+from dressi.render.shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
 
 LIGHTS = "KHR_lights_punctual"
 HEIGHT = 512
@@ -78,10 +78,17 @@ class Stage:
         if entry.get("type") == "directional":
             return DirectionalLight(tuple(back.tolist()), tuple(colour.tolist()))
         if entry.get("type") == "spot":
-            warnings.warn(
-                f"'{self.path}': light {number} is a spot, and shines in all directions", stacklevel=6
+            cone = entry.get("spot", {})
+            inner = self.document.number(cone, "innerConeAngle", 0.0)
+            outer = self.document.number(cone, "outerConeAngle", np.pi / 4)
+            if not 0 <= inner < outer <= np.pi / 2:
+                raise InputError(
+                    f"'{self.path}': light {number} has a cone from {inner:.4g} to {outer:.4g}, which is none; export it again"
+                )
+            return SpotLight(
+                tuple(place.tolist()), tuple((-back).tolist()), tuple(colour.tolist()), inner, outer
             )
-        elif entry.get("type") != "point":
+        if entry.get("type") != "point":
             raise InputError(
                 f"'{self.path}': light {number} is {shown(entry.get('type'))}, which glTF lacks; export it again"
             )
