@@ -49,6 +49,10 @@ GLTF = MaterialKind(
             most=inf, factor="alpha_cutoff", key="alphaCutoff", map=Map("alpha", f"{PBR}/baseColorTexture", "a"),
         ),
         Parameter(
+            "ior", default=1.5, most=inf, text="index of refraction of dielectrics; 0 reflects all",
+            key="extensions/KHR_materials_ior/ior",
+        ),
+        Parameter(
             "clearcoat", text="strength of a clear layer of index 1.5 on top",
             key=f"{COAT}/clearcoatFactor", map=Map("clearcoat_map", f"{COAT}/clearcoatTexture", "r"), mtl="Pc",
         ),

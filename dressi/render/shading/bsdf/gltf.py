@@ -41,6 +41,7 @@ class GltfBsdf(Bsdf):
     roughness: Like = 1.0
     occlusion: Variable | None = None
     emission: Variable | None = None
+    ior: Variable | None = None
     clearcoat: Variable | None = None
     clearcoat_roughness: Variable | None = None
     sheen: Variable | None = None
@@ -49,7 +50,12 @@ class GltfBsdf(Bsdf):
     @property
     def f0(self) -> Variable:
         """VEC3: reflection at normal incidence."""
-        return F.mix(F.vec3(F.constant(DIELECTRIC)), self.base, self.metallic)
+        return F.mix(F.vec3(self.dielectric), self.base, self.metallic)
+
+    @property
+    def dielectric(self) -> Variable:
+        """FLOAT: reflection of the dielectric part at normal incidence."""
+        return F.constant(DIELECTRIC) if self.ior is None else F.square((self.ior - 1.0) / (self.ior + 1.0))
 
     @property
     def diffuse(self) -> Variable:
@@ -68,7 +74,7 @@ class GltfBsdf(Bsdf):
         v_h = F.clamp(F.dot(frame.to_eye, half), 0.0, 1.0)
         alpha = alpha_of(self.roughness)
         specular = schlick(self.f0, v_h) * (ggx(n_h, alpha) * smith(n_l, n_v, alpha))
-        diffuse = self.diffuse * (1.0 - schlick(F.constant(DIELECTRIC), v_h)) / math.pi
+        diffuse = self.diffuse * (1.0 - schlick(self.dielectric, v_h)) / math.pi
         value = diffuse + specular
         if self.sheen is not None:
             value = under_sheen(value, self.sheen, self.sheen_roughness, n_l, n_v, n_h)
@@ -90,6 +96,8 @@ class GltfBsdf(Bsdf):
         its lobe is wide."""
         normal, to_eye = frame.normal, frame.to_eye
         diffuse = self.diffuse * sky.diffuse(normal, to_eye)
+        if self.ior is not None:
+            diffuse = diffuse * ((1.0 - self.dielectric) / (1.0 - DIELECTRIC))
         specular = sky.specular(normal, to_eye, self.f0, self.roughness)
         if self.sheen is not None:
             rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
