@@ -9,6 +9,8 @@ from .parameter import BaseColour, Map, MaterialKind, Modulated, Normals, Occlus
 
 PBR = "pbrMetallicRoughness"
 COAT = "extensions/KHR_materials_clearcoat"
+SPECULAR = "extensions/KHR_materials_specular"
+THROUGH = "extensions/KHR_materials_transmission"
 SHEEN = "extensions/KHR_materials_sheen"
 GLOW = "extensions/KHR_materials_emissive_strength/emissiveStrength"
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
@@ -53,6 +55,19 @@ GLTF = MaterialKind(
             key="extensions/KHR_materials_ior/ior",
         ),
         Parameter(
+            "specular", default=1.0, text="strength of the reflection of dielectrics",
+            key=f"{SPECULAR}/specularFactor", map=Map("specular_map", f"{SPECULAR}/specularTexture", "a"),
+        ),
+        Parameter(
+            "specular_color", VEC3, WHITE, "colour of the reflection of dielectrics at normal incidence, linear", most=inf,
+            key=f"{SPECULAR}/specularColorFactor",
+            map=Map("specular_color_map", f"{SPECULAR}/specularColorTexture", "rgb", light=True),
+        ),
+        Parameter(
+            "transmission", text="share of the light that enters and goes straight through, tinted by the base colour",
+            key=f"{THROUGH}/transmissionFactor", map=Map("transmission_map", f"{THROUGH}/transmissionTexture", "r"),
+        ),
+        Parameter(
             "clearcoat", text="strength of a clear layer of index 1.5 on top",
             key=f"{COAT}/clearcoatFactor", map=Map("clearcoat_map", f"{COAT}/clearcoatTexture", "r"), mtl="Pc",
         ),
@@ -60,6 +75,11 @@ GLTF = MaterialKind(
             "clearcoat_roughness", text="of the clear layer", needs="clearcoat", mtl="Pcr",
             key=f"{COAT}/clearcoatRoughnessFactor",
             map=Map("clearcoat_roughness_map", f"{COAT}/clearcoatRoughnessTexture", "g"),
+        ),
+        Normals(
+            "clearcoat_normal", VEC3, 1.0, "normals of the clear layer, as the normal map; without it, those of the geometry",
+            least=-inf, most=inf, factor="clearcoat_normal_scale", key=f"{COAT}/clearcoatNormalTexture/scale",
+            map=Map("clearcoat_normal", f"{COAT}/clearcoatNormalTexture", "rgb", signed=True), needs="clearcoat",
         ),
         Parameter(
             "sheen", VEC3, BLACK, "colour of the retro-reflection of cloth, linear", factor="sheen_color",

@@ -2,19 +2,23 @@
 
     f = mix(dielectric, metal, metallic) under a coat, with sheen on top          (glTF 2.0, appendix B)
 
-with the microfacets of ``microfacet``, f0 = mix(dielectric, base, metallic) and f90 = 1. Everything is differentiable in every
+with the microfacets of ``microfacet``, f0 = mix(dielectric, base, metallic), f90 = 1
+and a dielectric of f0 = 0.04, or as KHR_materials_ior and KHR_materials_specular say. Everything is differentiable in every
 field and direction.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.pixel.constant import Like
+from ....ad.types import VEC3
 from ...materials import GLTF
+from .albedo import diffuse_albedo
 from .bsdf import Bsdf, Frame, Sky, SkyLight
 from .microfacet import DIELECTRIC, LEAST_COSINE, alpha_of, ggx, schlick, smith
 from .sampling import axes, by_cosine, by_ggx, ggx_pdf
@@ -44,23 +48,40 @@ class GltfBsdf(Bsdf):
     ior: Variable | None = None
     clearcoat: Variable | None = None
     clearcoat_roughness: Variable | None = None
+    clearcoat_normal: Variable | None = None
+    specular: Variable | None = None
+    specular_color: Variable | None = None
+    transmission: Variable | None = None
     sheen: Variable | None = None
     sheen_roughness: Variable | None = None
 
     @property
     def f0(self) -> Variable:
         """VEC3: reflection at normal incidence."""
-        return F.mix(F.vec3(self.dielectric), self.base, self.metallic)
+        found = self.dielectric if self.specular is None else self.dielectric * self.specular
+        return F.mix(found if found.vtype is VEC3 else F.vec3(found), self.base, self.metallic)
+
+    @property
+    def f90(self) -> Like:
+        """FLOAT: reflection at grazing incidence, of the dielectric the strength of its reflection."""
+        return 1.0 if self.specular is None else F.mix(self.specular, F.constant(1.0), self.metallic)
 
     @property
     def dielectric(self) -> Variable:
-        """FLOAT: reflection of the dielectric part at normal incidence."""
-        return F.constant(DIELECTRIC) if self.ior is None else F.square((self.ior - 1.0) / (self.ior + 1.0))
+        """FLOAT or VEC3: reflection of the dielectric part of full strength at normal incidence."""
+        f0 = F.constant(DIELECTRIC) if self.ior is None else F.square((self.ior - 1.0) / (self.ior + 1.0))
+        return f0 if self.specular_color is None else F.minimum(self.specular_color * f0, 1.0)
+
+    def _enters(self, reflected: Variable) -> Variable:
+        """FLOAT: what a dielectric lets in that reflects so much: VEC3, of which the largest counts, or FLOAT."""
+        most = strongest(reflected) if reflected.vtype is VEC3 else reflected
+        return 1.0 - (most if self.specular is None else self.specular * most)
 
     @property
     def diffuse(self) -> Variable:
-        """VEC3: the colour of diffuse reflection, which metals lack."""
-        return self.base * (1.0 - self.metallic)
+        """VEC3: the colour of diffuse reflection, which metals and what lets light through lack."""
+        found = self.base * (1.0 - self.metallic)
+        return found if self.transmission is None else found * (1.0 - self.transmission)
 
     # ---- light from one direction
 
@@ -73,17 +94,48 @@ class GltfBsdf(Bsdf):
         n_h = F.clamp(F.dot(frame.normal, half), 0.0, 1.0)
         v_h = F.clamp(F.dot(frame.to_eye, half), 0.0, 1.0)
         alpha = alpha_of(self.roughness)
-        specular = schlick(self.f0, v_h) * (ggx(n_h, alpha) * smith(n_l, n_v, alpha))
-        diffuse = self.diffuse * (1.0 - schlick(self.dielectric, v_h)) / math.pi
+        specular = schlick(self.f0, v_h, self.f90) * (ggx(n_h, alpha) * smith(n_l, n_v, alpha))
+        diffuse = self.diffuse * self._enters(schlick(self.dielectric, v_h)) / math.pi
         value = diffuse + specular
         if self.sheen is not None:
             value = under_sheen(value, self.sheen, self.sheen_roughness, n_l, n_v, n_h)
         if self.clearcoat is not None:
             # KHR_materials_clearcoat: a GGX layer of f0 0.04; what is below gets what the layer lets through.
             alpha = alpha_of(self._coat_roughness)
+            share = self.clearcoat * schlick(F.constant(DIELECTRIC), v_h)
+            if self.clearcoat_normal is not None:
+                c_l = F.dot(self.clearcoat_normal, to_light)
+                c_v = F.maximum(F.dot(self.clearcoat_normal, frame.to_eye), LEAST_COSINE)
+                c_h = F.clamp(F.dot(self.clearcoat_normal, half), 0.0, 1.0)
+                layer = ggx(c_h, alpha) * smith(F.maximum(c_l, LEAST_COSINE), c_v, alpha)
+                coat = layer * share * F.maximum(c_l, 0.0)
+                return F.select(lit, value * (1.0 - share) * n_l, 0.0) + F.vec3(coat)
             layer = ggx(n_h, alpha) * smith(n_l, n_v, alpha)
-            value = F.mix(value, F.vec3(layer), self.clearcoat * schlick(F.constant(DIELECTRIC), v_h))
+            value = F.mix(value, F.vec3(layer), share)
         return F.select(lit, value * n_l, 0.0)
+
+    def transmittance(self, frame: Frame) -> Variable | None:
+        """KHR_materials_transmission of a thin surface: what enters, tinted, neither refracted nor blurred, under the
+        layers."""
+        if self.transmission is None:
+            return None
+        n_v = F.clamp(frame.n_v, 0.0, 1.0)
+        found = self.base * ((1.0 - self.metallic) * self.transmission)
+        found = found * self._enters(schlick(self.dielectric, n_v))
+        if self.sheen is not None:
+            rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
+            found = found * (
+                1.0 - strongest(self.sheen) * sheen_albedo(n_v, F.maximum(rough, LEAST_SHEEN_ROUGHNESS))
+            )
+        return (
+            found
+            if self.clearcoat is None
+            else found * (1.0 - self.clearcoat * schlick(F.constant(DIELECTRIC), n_v))
+        )
+
+    @classmethod
+    def transmits(cls, parts: Container[str]) -> bool:
+        return "transmission" in parts
 
     @property
     def _coat_roughness(self) -> Variable:
@@ -96,9 +148,12 @@ class GltfBsdf(Bsdf):
         its lobe is wide."""
         normal, to_eye = frame.normal, frame.to_eye
         diffuse = self.diffuse * sky.diffuse(normal, to_eye)
-        if self.ior is not None:
-            diffuse = diffuse * ((1.0 - self.dielectric) / (1.0 - DIELECTRIC))
-        specular = sky.specular(normal, to_eye, self.f0, self.roughness)
+        if not (self.ior is None and self.specular is None and self.specular_color is None):
+            # The mean of Schlick's power over the cosine is that of the dielectric that the sky knows.
+            power = 1.0 - diffuse_albedo(normal, to_eye) / (1.0 - DIELECTRIC)
+            diffuse = self.diffuse * sky.diffuse(normal)
+            diffuse = diffuse * self._enters(self.dielectric + (1.0 - self.dielectric) * power)
+        specular = sky.specular(normal, to_eye, self.f0, self.roughness, self.f90)
         if self.sheen is not None:
             rough = F.constant(0.0) if self.sheen_roughness is None else self.sheen_roughness
             rough = F.maximum(rough, LEAST_SHEEN_ROUGHNESS)
@@ -107,7 +162,8 @@ class GltfBsdf(Bsdf):
             diffuse, specular = diffuse * below, specular * below + on_top
         if self.clearcoat is not None:
             f0 = F.constant(DIELECTRIC)
-            coat, scale, bias = sky.microfacets(normal, to_eye, f0, self._coat_roughness)
+            above = normal if self.clearcoat_normal is None else self.clearcoat_normal
+            coat, scale, bias = sky.microfacets(above, to_eye, f0, self._coat_roughness)
             below = 1.0 - self.clearcoat * (f0 * scale + bias)
             diffuse, specular = diffuse * below, specular * below + coat * self.clearcoat
         return SkyLight(diffuse, specular)
