@@ -162,8 +162,11 @@ def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] 
 
 def _kept(look: Look, face: Variable, size: Size) -> Variable:
     """FLOAT mask: a material is not cut out at faces of a look."""
+    cutoff = look.parts.get("alpha_cutoff", F.constant(0.5))
+    if look.parts["alpha"].size == (1, 1):
+        return F.greater_equal(F.zeros_like(F.to_float(face)) + look.parts["alpha"], cutoff)
     weights = barycentric(look.view.clip, corners(face, look.faces), size)
     uvs, faces = look.coordinates("alpha")
     uv = interpolate(uvs, corners(face, look.faces if faces is None else faces), weights)
     alpha = F.sample(look.parts["alpha"], uv, "bilinear", look.material.place("alpha").wrap, tolerance=0.0)
-    return F.greater_equal(alpha, look.parts.get("alpha_cutoff", F.constant(0.5)))
+    return F.greater_equal(alpha, cutoff)

@@ -97,7 +97,7 @@ class Material(_Rows):
 
     def without_maps(self) -> Material:
         """The material without maps, such as for new UVs: factors are multiplied by the mean of their maps. Normals,
-        occlusion and cut-outs are gone.
+        occlusion and cut-outs are gone; of opacity the mean stays.
 
         >>> Material(roughness=0.5, metallic_roughness=np.full((2, 2, 2), 0.5)).without_maps().roughness
         0.25
@@ -109,7 +109,10 @@ class Material(_Rows):
                 mean = values.astype(np.float64).mean((0, 1))
                 mean = mean if row.column is None else mean[row.column]
                 changes[row.field] = (np.asarray(getattr(self, row.field)) * mean).tolist()
-        return replace(self, **changes, alpha_mode="opaque", placements={})
+        mode = "opaque"
+        if self.alpha_mode == "blend" and self.alpha is not None:
+            mode, changes["alpha"] = "blend", np.full((1, 1), self.alpha.astype(np.float64).mean())
+        return replace(self, **changes, alpha_mode=mode, placements={})
 
     # ------------------------------------------------------------------ checks
 
@@ -139,6 +142,21 @@ class Material(_Rows):
             else:
                 self._range(what, getattr(self, what), 0.0, GLTF.maps[what].most)
         return self
+
+    def check_uvs(self, mesh: str, has_uvs: bool, has_second: bool) -> None:
+        """Raise InputError where maps need UVs that a mesh lacks; one texel needs none, but for normals."""
+        maps = [x for x in self.maps() if GLTF.maps[x].signed or np.shape(getattr(self, x))[:2] != (1, 1)]
+        if maps and not has_uvs:
+            raise InputError(
+                f"mesh '{mesh}': the material has maps ({', '.join(maps)}) and the mesh has no UVs;"
+                " unwrap it before maps are made, or give material.without_maps()"
+            )
+        second = [what for what, place in self.placements.items() if place.uv_set]
+        if second and not has_second:
+            raise InputError(
+                f"mesh '{mesh}': the material places {', '.join(second)} by second UVs, which the mesh lacks;"
+                " give second_uvs and second_uv_faces, or other placements"
+            )
 
     def _check_normals(self, normal: np.ndarray) -> None:
         bad = int((~np.isfinite(normal)).any(-1).sum())

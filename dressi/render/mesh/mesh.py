@@ -145,11 +145,8 @@ class Mesh(Shape, Figures):
             values = getattr(self, what)
             if values is not None:
                 self._check(what, values, what[:-1] + "_faces", getattr(self, what[:-1] + "_faces"), one)
-        if self.material is not None and self.material.validate().maps() and self.uvs is None:
-            raise InputError(
-                f"mesh '{self.name}': the material has maps ({', '.join(self.material.maps())}) and the mesh has no UVs;"
-                " unwrap it before maps are made, or give material.without_maps()"
-            )
+        if self.material is not None:
+            self.material.validate().check_uvs(self.name, self.uvs is not None, self.second_uvs is not None)
         return self
 
     def _check(self, what: str, values: np.ndarray, index_name: str, index: np.ndarray, one: str) -> None:

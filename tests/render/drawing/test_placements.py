@@ -67,7 +67,7 @@ def test_maps_lie_at_their_own_coordinates():
     picture = render(mesh, CAMERA.resized((5, 4)), light=SUN, material={"emission": leaf})
     assert check_gradient(picture.colour, [leaf]) < 1e-5
     bare = replace(mesh, second_uvs=None, second_uv_faces=None)
-    with pytest.raises(InputError, match="no texture coordinates of the set 1"):
+    with pytest.raises(InputError, match="places emission_map by second UVs, which the mesh lacks"):
         np.asarray(render(bare, CAMERA, light=SUN))
 
 

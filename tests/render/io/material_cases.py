@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from dressi.render.materials import Placement
 from dressi.render.mesh import Material
 from dressi.render.surface.color import srgb_to_linear
 
@@ -44,6 +45,21 @@ def full_material() -> Material:
         sheen_roughness=0.75,
         sheen_color_map=srgb_to_linear(codes(2, 2, 3)),
         sheen_roughness_map=codes(5, 1),
+        ior=1.25,
+        specular=0.5,
+        specular_map=codes(4, 3),
+        specular_color=(0.5, 1.0, 0.25),
+        specular_color_map=srgb_to_linear(codes(3, 4, 3)),
+        transmission=0.375,
+        transmission_map=codes(2, 6),
+        clearcoat_normal=2 * np.round(normal[:2] * 255) / 255 - 1,
+        clearcoat_normal_scale=0.5,
+        unlit=True,
+        placements={
+            "occlusion": Placement(0, ((0.0, 2.0), (-1.0, 0.0)), (0.25, 0.5), ("repeat", "mirror")),
+            "normal": Placement(0, ((2.0, 0.0), (0.0, 3.0))),
+            "clearcoat_map": Placement(wrap=("clamp", "clamp")),
+        },
         wrap=("mirror", "clamp"),
         name="everything",
     )

@@ -3,6 +3,7 @@
 import json
 import struct
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from material_cases import full_material, png, textured_gltf
 
 from dressi.errors import InputError
 from dressi.render.io import load_mesh, save_glb
-from dressi.render.io.formats.gltf_frame import resampled, turned_normals
+from dressi.render.io.formats.gltf_frame import turned_normals
 from dressi.render.mesh.primitives import pear
 
 NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
@@ -45,36 +46,29 @@ class TestTransforms:
         expected = np.array([[0, 0], [2, 0], [2, 3], [0, 3]]) @ np.array([[c, -s], [s, c]]) + (0.25, 0.5)
         np.testing.assert_allclose(mesh.uvs[mesh.uv_faces[0]], expected[:3], atol=1e-6)
 
-    @pytest.mark.parametrize(
-        ("own", "expected"),
-        [
-            ({"scale": [2, 1]}, np.tile(CODES[..., 0], (1, 2))),
-            ({"scale": [1, -1], "offset": [0, 1]}, CODES[::-1, :, 0]),
-            ({"offset": [0.5, 0.25]}, np.roll(CODES[..., 0], (-1, -3), (0, 1))),
-            ({"rotation": np.pi / 2, "offset": [0, 1]}, np.rot90(CODES[..., 0], -1)),
-        ],
-    )
-    def test_maps_with_their_own_are_resampled_exactly(self, tmp_path, own, expected):
-        path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], two_maps({}, own))
-        np.testing.assert_allclose(loaded(path).material.occlusion, expected, atol=1e-6)
-
-    def test_relative_to_the_base_colour(self, tmp_path):
-        path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], two_maps({"scale": [0.5, 1]}, {}))
+    def test_maps_with_their_own_keep_it(self, tmp_path):
+        """Relative to that of the base colour, which goes into the UVs."""
+        own = {"scale": [2, -1], "rotation": np.pi / 2, "offset": [0.5, 0.25]}
+        path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], two_maps({"scale": [0.5, 1]}, own))
         mesh = loaded(path)
-        np.testing.assert_allclose(mesh.material.occlusion, np.tile(CODES[..., 0], (1, 2)), atol=1e-6)
-        assert mesh.uvs.max(0).tolist() == [0.5, 1]
-
-    def test_others_need_uvs_in_the_unit_square(self, tmp_path):
-        material = two_maps({}, {"scale": [0.5, 0.5]})
-        found = loaded(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material)).material.occlusion
-        assert found.shape == (2, 3)
-        far = ((0, 0), (2, 0), (2, 2), (0, 2))
-        with pytest.warns(UserWarning, match="occlusionTexture with a texture transform of its own"):
-            mesh = load_mesh(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], material, uvs=far))
-        assert mesh.material.maps() == ()
+        np.testing.assert_array_equal(mesh.material.occlusion, CODES[..., 0])
+        place = mesh.material.place("occlusion")
+        np.testing.assert_allclose(place.matrix, [[0, -1], [-4, 0]], atol=1e-9)
+        assert place.offset == (0.5, 0.25) and mesh.uvs.max(0).tolist() == [0.5, 1]
+        save_glb(tmp_path / "a.glb", mesh)
+        again = loaded(tmp_path / "a.glb").material.place("occlusion")
+        np.testing.assert_allclose(again.matrix, place.matrix, atol=1e-6)
 
     def test_another_set_of_uvs(self, tmp_path):
         path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], two_maps({}, {}, texCoord=1))
+        mesh = loaded(path)
+        assert mesh.material.place("occlusion").uv_set == 1
+        np.testing.assert_allclose(mesh.second_uvs[mesh.second_uv_faces[0, 0]], [1, 1])
+
+        def change(document):
+            del document["meshes"][0]["primitives"][0]["attributes"]["TEXCOORD_1"]
+
+        path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], two_maps({}, {}, texCoord=1), change)
         with pytest.warns(UserWarning, match="has a occlusionTexture with the UVs TEXCOORD_1"):
             assert load_mesh(path).material.maps() == ()
         alone = {"occlusionTexture": {"index": 0, "texCoord": 1}}
@@ -93,16 +87,10 @@ class TestTransforms:
             turned_normals(normal, (mirror, np.zeros(2)))[0, 0], [-0.6, 0, 0.8], atol=1e-12
         )
 
-    def test_a_squeezed_frame_has_no_inverse(self, tmp_path):
+    def test_a_squeezed_frame_is_a_placement(self, tmp_path):
         path = textured_gltf(tmp_path / "t.gltf", [png(NOISE)], two_maps({"scale": [0, 1]}, {}))
-        assert loaded(path).material.occlusion.shape == (4, 6)
-
-    def test_sizes_are_bounded(self):
-        ramp, far = np.ones((2, 2)), (np.diag([1e6, 1.0]), np.zeros(2))
-        assert resampled(ramp, far, ("repeat", "repeat"), np.zeros((1, 2))).shape == (
-            2,
-            8000,
-        )  # the limit of megapixels
+        found = loaded(path).material
+        assert found.place("texture").matrix == ((0, 0), (0, 1)) and not found.place("occlusion").moves
 
 
 def mr(**values):
@@ -184,18 +172,30 @@ def test_extensions(tmp_path):
         load_mesh(textured_gltf(tmp_path / "t.gltf", [], {}, needs))
 
     def uses(document):
-        document["extensionsUsed"] = ["KHR_materials_clearcoat", "KHR_materials_ior", "KHR_lights_punctual"]
+        document["extensionsUsed"] = [
+            "KHR_materials_clearcoat",
+            "KHR_materials_dispersion",
+            "KHR_lights_punctual",
+        ]
 
-    with pytest.warns(UserWarning, match="uses KHR_lights_punctual, KHR_materials_ior, which") as caught:
+    with pytest.warns(UserWarning, match="uses .*KHR_materials_dispersion, which") as caught:
         load_mesh(textured_gltf(tmp_path / "t.gltf", [], {}, uses))
     assert len(caught) == 1
 
 
-def test_blended_materials_are_cut_out(tmp_path):
-    clear = mr(baseColorFactor=[1, 1, 1, 0.25]) | {"alphaMode": "BLEND"}
-    with pytest.warns(UserWarning, match="blended by alpha.*cut out where alpha is below 0.5") as caught:
-        found = load_mesh(textured_gltf(tmp_path / "t.gltf", [], clear)).material
-    assert (found.alpha_mode, found.alpha.tolist()) == ("mask", [[0.25]]) and len(caught) == 1
+def test_blended_and_unlit_materials(tmp_path):
+    clear = mr(baseColorFactor=[1, 1, 1, 0.25]) | {
+        "alphaMode": "BLEND",
+        "extensions": {"KHR_materials_unlit": {}},
+    }
+    mesh = loaded(textured_gltf(tmp_path / "t.gltf", [], clear))
+    save_glb(tmp_path / "a.glb", mesh)
+    for found in (mesh.material, loaded(tmp_path / "a.glb").material):
+        assert (found.alpha_mode, found.alpha.tolist(), found.unlit) == ("blend", [[0.25]], True)
+    # A pane needs no texture coordinates.
+    bare = replace(mesh, uvs=None, uv_faces=None)
+    save_glb(tmp_path / "a.glb", bare)
+    assert loaded(tmp_path / "a.glb").material.alpha_mode == "blend"
     opaque = mr(baseColorTexture={"index": 0}) | {"alphaMode": "BLEND"}
     assert loaded(textured_gltf(tmp_path / "t.gltf", [png(NOISE)], opaque)).material.alpha_mode == "opaque"
 

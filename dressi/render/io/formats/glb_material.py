@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dressi.render.io.formats.gltf_frame import transform_entry, turned_normals
 from dressi.render.io.images import encode_png, resize
 from dressi.render.materials import GLTF, Map, Parameter
 from dressi.render.materials.parameter import EXTENSIONS
 from dressi.render.mesh import Material, Mesh
 
+TRANSFORM = "KHR_texture_transform"
 _WRAPS = {"repeat": 10497, "clamp": 33071, "mirror": 33648}
 
 
@@ -24,10 +27,28 @@ class MaterialEntries:
     images: list[bytes] = field(default_factory=list)
     extensions: list[str] = field(default_factory=list)
 
-    def texture(self, png: bytes, **more: float) -> dict[str, Any]:
-        """A reference to one more image."""
+    wraps: list[tuple[str, str]] = field(default_factory=list)
+    """Of the textures, along u and v."""
+
+    def texture(self, png: bytes, material: Material, what: str) -> dict[str, Any]:
+        """A reference to one more image, that lies where a map of a material does."""
         self.images.append(png)
-        return {"index": len(self.images) - 1, **more}
+        self.wraps.append(material.wrap_of(what))
+        found: dict[str, Any] = {"index": len(self.images) - 1}
+        place = material.place(what)
+        if place.uv_set:
+            found["texCoord"] = place.uv_set
+        if place.moves:
+            entry = transform_entry(np.array(place.matrix), np.array(place.offset))
+            if entry is None:
+                warnings.warn(
+                    f"material '{material.name}': the placement of {what} shears it, which glTF cannot say; it was left out",
+                    stacklevel=2,
+                )
+            elif entry:
+                found["extensions"] = {TRANSFORM: entry}
+                self.extensions += [] if TRANSFORM in self.extensions else [TRANSFORM]
+        return found
 
     def put(self, path: str, value: Any) -> None:
         """Write a value at keys joined by "/"."""
@@ -36,18 +57,20 @@ class MaterialEntries:
         for name in outer:
             place = place.setdefault(name, {})
         place[key] = value
-        if path.startswith(EXTENSIONS) and outer[1] not in self.extensions:
-            self.extensions.append(outer[1])
+        if path.startswith(EXTENSIONS) and (name := path.split("/")[1]) not in self.extensions:
+            self.extensions.append(name)
 
-    def textures(self, wrap: tuple[str, str], first_view: int) -> dict[str, Any]:
+    def textures(self, first_view: int) -> dict[str, Any]:
         """``textures``, ``samplers`` and ``images`` of the document; its images are the buffer views from first_view on."""
         if not self.images:
             return {}
-        sampler = {"magFilter": 9729, "minFilter": 9987, "wrapS": _WRAPS[wrap[0]], "wrapT": _WRAPS[wrap[1]]}
-        count = range(len(self.images))
+        wraps, count = list(dict.fromkeys(self.wraps)), range(len(self.images))
         return {
-            "textures": [{"source": i, "sampler": 0} for i in count],
-            "samplers": [sampler],
+            "textures": [{"source": i, "sampler": wraps.index(self.wraps[i])} for i in count],
+            "samplers": [
+                {"magFilter": 9729, "minFilter": 9987, "wrapS": _WRAPS[u], "wrapT": _WRAPS[v]}
+                for u, v in wraps
+            ],
             "images": [{"bufferView": first_view + i, "mimeType": "image/png"} for i in count],
         }
 
@@ -63,20 +86,27 @@ def material_entries(mesh: Mesh, *, normal_bits: int = 8) -> MaterialEntries:
         material = material.without_maps()
     found = MaterialEntries({"name": material.name})
     color = [float(min(max(c, 0.0), 1.0)) for c in mesh.color]
-    found.put(GLTF["base"].key, [*color, 1.0])
     texture = None if mesh.uvs is None else mesh.texture
-    cut = material.alpha_mode == "mask"
-    if texture is not None or (cut and material.alpha is not None):
-        found.put(GLTF["base"].image.slot, found.texture(_base(texture, material.alpha if cut else None)))
-    if cut:
-        found.entry["alphaMode"] = "MASK"
+    alpha = None if material.alpha_mode == "opaque" else material.alpha
+    plain = alpha is not None and alpha.size == 1
+    found.put(GLTF["base"].key, [*color, float(alpha.item()) if alpha is not None and plain else 1.0])
+    alpha = None if plain else alpha
+    if texture is not None or alpha is not None:
+        image = _base(texture, alpha)
+        found.put(
+            GLTF["base"].image.slot, found.texture(image, material, "alpha" if texture is None else "texture")
+        )
+    if material.alpha_mode != "opaque":
+        found.entry["alphaMode"] = material.alpha_mode.upper()
+    if material.unlit:
+        found.put("extensions/KHR_materials_unlit", {})
     if material.double_sided:
         found.entry["doubleSided"] = True
     scales = _maps(found, material, normal_bits)
     for what, row in GLTF.factors.items():
         if row.multiplies or (row.map is not None and getattr(material, row.map.field) is not None):
             _factor(found, row, np.multiply(getattr(material, what), scales.get(row.name, 1.0)))
-    if not cut:
+    if material.alpha_mode != "mask":
         found.entry.pop(GLTF["alpha"].key, None)
     return found
 
@@ -99,8 +129,10 @@ def _maps(found: MaterialEntries, material: Material, normal_bits: int) -> dict[
         one = GLTF.maps[name]
         size = np.shape(getattr(material, name))[:2]
         for others in images if one.slot != base else ():
-            if np.shape(getattr(material, others[0].field))[:2] == size and not any(
-                set(one.channels) & set(other.channels) for other in others
+            if (
+                np.shape(getattr(material, others[0].field))[:2] == size
+                and material.place(name) == material.place(others[0].field)
+                and not any(set(one.channels) & set(other.channels) for other in others)
             ):
                 others.append(one)
                 break
@@ -112,9 +144,12 @@ def _maps(found: MaterialEntries, material: Material, normal_bits: int) -> dict[
         arrays = [np.asarray(getattr(material, one.field), np.float64) for one in group]
         for k, one in enumerate(group):
             most = max(float(arrays[k].max()), 1.0) if one.most > 1 else 1.0
+            if one.signed and (place := material.place(one.field)).moves:
+                back = np.linalg.inv(np.array(place.matrix))
+                arrays[k] = turned_normals(arrays[k], (back, np.zeros(2)))
             arrays[k] = arrays[k] * 0.5 + 0.5 if one.signed else arrays[k] / most
             scales |= {row.name: most for row in GLTF.parameters if row.map is one}
-        reference = found.texture(_image(group, arrays, normal_bits))
+        reference = found.texture(_image(group, arrays, normal_bits), material, group[0].field)
         for one in group:
             found.put(one.slot, dict(reference))
     return scales

@@ -53,7 +53,7 @@ class Merged:
         self.document, self.path = document, document.path
         self.primitives = Primitives(document)
         self.materials = self.primitives.materials
-        self._read: dict[tuple[int, bool], tuple[np.ndarray | None, Material]] = {}
+        self._read: dict[tuple[int, bool, bool], tuple[np.ndarray | None, Material]] = {}
 
     def mesh(self) -> Mesh:
         meshes: dict[int, list[Part]] = {}
@@ -88,15 +88,20 @@ class Merged:
                 warnings.warn(f"'{self.path}': parts without UVs take the first texel's colour", stacklevel=5)
             values = [np.zeros((len(part.positions), 2)) if part.uvs is None else part.uvs for part in parts]
             mesh.uvs, mesh.uv_faces = weld_values(np.concatenate(values), corners)
+            if any(part.second_uvs is not None for part in parts):
+                rows = [
+                    np.zeros((len(p.positions), 2)) if p.second_uvs is None else p.second_uvs for p in parts
+                ]
+                mesh.second_uvs, mesh.second_uv_faces = weld_values(np.concatenate(rows), corners)
         if all(part.normals is not None for part in parts):
             values = np.concatenate([np.asarray(part.normals) for part in parts])
             values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-30)
             mesh.normals, mesh.normal_faces = weld_values(values, corners)
         chosen = self.materials.chosen([part.material for part in parts])
         if chosen is not None:
-            key = chosen, mesh.uvs is None
+            key = chosen, mesh.uvs is None, mesh.second_uvs is None
             if key not in self._read:
-                self._read[key] = self.materials.read(chosen, mesh.uvs)
+                self._read[key] = self.materials.read(chosen, mesh.uvs, mesh.second_uvs)
             mesh.texture, mesh.material = self._read[key]
         # Without the normal map that they were made for, exporters write tangents that fit nothing.
         bumpy = mesh.material is not None and mesh.material.normal is not None

@@ -1,4 +1,4 @@
-"""Which UVs a texture of a glTF file uses, and textures resampled from one such frame to another."""
+"""Which UVs a texture of a glTF file uses, and where maps then lie."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dressi.config import config
 from dressi.render.io.formats.gltf_document import Document
-from dressi.render.mesh.material import wrapped
-
-_LARGEST = 8192
-"""Texels along a side of a map that is resampled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,58 +39,36 @@ class Frame:
             (np.diag(self.matrix) > 0).all() and np.allclose(self.matrix, np.diag(np.diag(self.matrix)))
         )
 
-    def after(self, base: Frame) -> tuple[np.ndarray, np.ndarray] | None:
-        """(2, 2) and (2,) from the UVs of another frame of the same set to those of this; None where they are equal.
+    @property
+    def is_squeezed(self) -> bool:
+        """Whether it brings all UVs onto a line, so that it has no inverse."""
+        return abs(np.linalg.det(self.matrix)) <= 1e-12
 
-        A frame that squeezes all UVs into a line has no inverse: then this frame's own transform counts.
-        """
-        matrix, offset = self.matrix, self.offset
-        if abs(np.linalg.det(base.matrix)) > 1e-12:
-            matrix = matrix @ np.linalg.inv(base.matrix)
-            offset = offset - matrix @ base.offset
-        if np.allclose(matrix, np.eye(2), atol=1e-6) and np.allclose(offset, 0, atol=1e-6):
-            return None
-        return matrix, offset
+    def after(self, base: Frame) -> tuple[np.ndarray, np.ndarray]:
+        """(2, 2) and (2,) from the UVs of another frame of the same set, that has an inverse, to those of this one."""
+        matrix = self.matrix @ np.linalg.inv(base.matrix)
+        return np.round(matrix, 12) + 0.0, np.round(self.offset - matrix @ base.offset, 12) + 0.0
 
 
-def resampled(
-    values: np.ndarray, turn: tuple[np.ndarray, np.ndarray], wrap: tuple[str, str], uvs: np.ndarray
-) -> np.ndarray | None:
-    """A map (H, W) or (H, W, C) as the UVs of the mesh see it: ``out(uv) = values(matrix @ uv + offset)``, bilinear.
+def transform_entry(matrix: np.ndarray, offset: np.ndarray) -> dict[str, Any] | None:
+    """KHR_texture_transform of a motion of UVs; None for one that shears, which it cannot say.
 
-    Exact where the matrix permutes and scales by whole numbers, because texels then meet texels; otherwise each direction
-    has at least as many texels as the map. None where the result does not repeat with period 1 and a UV of the mesh lies
-    outside [0, 1].
-
-    >>> import numpy as np
-    >>> ramp = np.array([[0.0, 1.0]])
-    >>> resampled(ramp, (np.diag([2.0, 1.0]), np.zeros(2)), ("repeat", "repeat"), np.zeros((1, 2)))
-    array([[0., 1., 0., 1.]])
+    >>> transform_entry(np.diag([2.0, 1.0]), np.zeros(2))
+    {'scale': [2.0, 1.0]}
     """
-    matrix, offset = turn
-    whole = np.allclose(matrix, np.round(matrix), atol=1e-6) and set(wrap) == {"repeat"}
-    if not whole and len(uvs) and (uvs.min() < -1e-6 or uvs.max() > 1 + 1e-6):
+    across = float(np.hypot(*matrix[:, 0]))
+    c, s = (matrix[0, 0] / across, -matrix[1, 0] / across) if across else (1.0, 0.0)
+    down = s * matrix[0, 1] + c * matrix[1, 1]
+    if not np.allclose(np.array([[c, s], [-s, c]]) * (across, down), matrix, atol=1e-6):
         return None
-    sizes = np.array([values.shape[1], values.shape[0]])
-    wanted = np.maximum(np.round(np.abs(matrix * sizes[:, None]).max(0)), 1)
-    most = min(_LARGEST, int((config.max_megapixels * 1e6) ** 0.5))
-    width, height = np.minimum(wanted, most).astype(int)
-    v, u = np.meshgrid((np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij")
-    # Numbers that overflow become NaN, which the material refuses.
-    with np.errstate(over="ignore", invalid="ignore"):
-        at = (np.stack([u, v], axis=-1) @ matrix.T + offset) * sizes - 0.5
-    at = np.where(np.abs(at - np.round(at)) < 1e-5, np.round(at), at)
-    low = np.floor(at)
-    out = np.zeros((height, width, *values.shape[2:]))
-    for du in (0, 1):
-        for dv in (0, 1):
-            weight = np.abs(1 - du - (at - low)[..., 0]) * np.abs(1 - dv - (at - low)[..., 1])
-            x, y = (
-                wrapped(low[..., k].astype(np.int64) + step, int(sizes[k]), wrap[k])
-                for k, step in ((0, du), (1, dv))
-            )
-            out += weight.reshape(weight.shape + (1,) * (values.ndim - 2)) * values[y, x]
-    return out.astype(values.dtype)
+    angle, found = float(np.arctan2(s, c)), {}
+    if offset.any():
+        found["offset"] = offset.tolist()
+    if angle:
+        found["rotation"] = angle
+    if (across, down) != (1.0, 1.0):
+        found["scale"] = [across, float(down)]
+    return found
 
 
 def turned_normals(normal: np.ndarray, turn: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -11,14 +11,15 @@ import numpy as np
 from dressi.errors import InputError
 from dressi.render.io.files import shown
 from dressi.render.io.formats.gltf_document import Document
-from dressi.render.io.formats.gltf_frame import Frame, resampled, turned_normals
+from dressi.render.io.formats.gltf_frame import Frame, turned_normals
 from dressi.render.io.pixels import Pixels, decode_pixels
-from dressi.render.materials import GLTF, Map
+from dressi.render.materials import GLTF, Map, Placement
 from dressi.render.materials.parameter import range_text
 from dressi.render.mesh import Material
 
 _WRAPS = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
 BASE = GLTF["base"].image
+UNLIT = "extensions/KHR_materials_unlit"
 
 
 class Materials:
@@ -38,7 +39,14 @@ class Materials:
 
     def frame(self, index: int | None) -> Frame:
         """The UVs that become those of the mesh: of the base colour where it has a texture."""
-        return next((Frame.read(self.document, slot) for slot in self.slots(index).values()), Frame())
+        found = next((Frame.read(self.document, slot) for slot in self.slots(index).values()), Frame())
+        return Frame(found.uv_set) if found.is_squeezed else found
+
+    def second(self, index: int | None) -> int | None:
+        """The other set of UVs that maps of a material use, the first of several."""
+        base = self.frame(index).uv_set
+        sets = [Frame.read(self.document, slot).uv_set for slot in self.slots(index).values()]
+        return next((uv_set for uv_set in sets if uv_set != base), None)
 
     def factor(self, index: int | None) -> np.ndarray:
         """(4,) linear base colour and alpha."""
@@ -86,7 +94,7 @@ class Materials:
             raise InputError(
                 f"'{self.path}': doubleSided must be true or false, not {shown(sides)}; export it again"
             )
-        return found | {"double_sided": sides}
+        return found | {"double_sided": sides, "unlit": _inner(entry, UNLIT) is not None}
 
     def _numbers(
         self, entry: dict[str, Any], path: str, default: Sequence[float] | np.ndarray, least=0.0, most=1.0
@@ -105,10 +113,13 @@ class Materials:
 
     # ---- with maps
 
-    def read(self, index: int, uvs: np.ndarray | None) -> tuple[np.ndarray | None, Material]:
+    def read(
+        self, index: int, uvs: np.ndarray | None, second: np.ndarray | None = None
+    ) -> tuple[np.ndarray | None, Material]:
         """The linear base colour texture (H, W, 3) or None, and everything else of a material.
 
-        uvs: (U, 2) of the mesh in the frame of ``frame``; None: maps are left out with a warning.
+        uvs: (U, 2) of the mesh in the frame of ``frame``.  second: of the set ``second``. Maps without theirs are left out
+        with a warning.
         """
         slots = self.slots(index)
         if slots and uvs is None:
@@ -116,14 +127,14 @@ class Materials:
             self._warn(
                 f"has no UVs for {names} of '{self.name(index)}'; textures were left out, and factors kept"
             )
-        wrap = self._wrap(index)
-        maps = {} if uvs is None else self._maps(index, slots, uvs, wrap)
+        maps, places = ({}, {}) if uvs is None else self._maps(index, slots, second is not None)
         texture, alpha = maps.pop("texture", None), maps.pop("alpha", None)
         material = Material(
             **self.factors(index),
             **maps,
             **self._cut(index, alpha),
-            wrap=self._wrap(index),
+            placements=places,
+            wrap=next((self._wrap(slot) for slot in slots.values()), ("repeat", "repeat")),
             name=self.name(index),
         )
         try:
@@ -132,36 +143,37 @@ class Materials:
             raise InputError(f"'{self.path}': {error}") from None
 
     def _maps(
-        self, index: int, slots: dict[str, dict[str, Any]], uvs: np.ndarray, wrap: tuple[str, str]
-    ) -> dict[str, np.ndarray]:
-        base = self.frame(index)
+        self, index: int, slots: dict[str, dict[str, Any]], second: bool
+    ) -> tuple[dict[str, np.ndarray], dict[str, Placement]]:
+        """The maps by their fields, and where those lie that do not lie at the UVs as they are."""
+        base, other = self.frame(index), self.second(index)
+        wrap = next((self._wrap(slot) for slot in slots.values()), None)
         found: dict[str, np.ndarray] = {}
+        places: dict[str, Placement] = {}
         for slot, reference in slots.items():
             frame, name = Frame.read(self.document, reference), _name(slot)
-            if frame.uv_set != base.uv_set:
+            if frame.uv_set != base.uv_set and (frame.uv_set != other or not second):
                 self._warn(
-                    f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has one set of UVs here"
-                    f" (TEXCOORD_{base.uv_set}); this map was left out"
+                    f"has a {name} with the UVs TEXCOORD_{frame.uv_set}, and a mesh has no such set here beside"
+                    f" TEXCOORD_{base.uv_set}; this map was left out"
                 )
                 continue
             pixels = self.image(reference, name)
             if pixels is None:
                 continue
-            turn = frame.after(base)
+            is_other = frame.uv_set != base.uv_set
+            matrix, offset = frame.after(Frame() if is_other else base)
+            (a, b), (c, d) = matrix.tolist()
+            (x, y), own = offset.tolist(), self._wrap(reference)
+            place = Placement(int(is_other), ((a, b), (c, d)), (x, y), None if own == wrap else own)
             for image in (BASE, *GLTF.maps.values()):
                 values = _channels(image, pixels) if image.slot == slot else None
-                if values is not None and turn is not None:
-                    values = resampled(values, turn, wrap, uvs)
-                    if values is None:
-                        self._warn(
-                            f"has a {name} with a texture transform of its own that does not repeat with the UVs of the"
-                            " mesh; this map was left out"
-                        )
-                        break
-                    values = turned_normals(values, turn) if image.signed else values
                 if values is not None:
-                    found[image.field] = values
-        return found
+                    turns = image.signed and place.moves
+                    found[image.field] = turned_normals(values, (matrix, offset)) if turns else values
+                    if place != Placement():
+                        places[image.field] = place
+        return found, places
 
     def _cut(self, index: int, alpha: np.ndarray | None) -> dict[str, Any]:
         """alpha: (H, W) of the base colour texture."""
@@ -176,25 +188,18 @@ class Materials:
         # Exporters write BLEND for materials that are opaque.
         if mode == "OPAQUE" or (mode == "BLEND" and alpha.min() == 1):
             return {}
-        if mode == "BLEND":
-            self._warn("is blended by alpha, which is not drawn here; it is cut out where alpha is below 0.5")
-            return {"alpha": alpha, "alpha_mode": "mask"}
-        return {"alpha": alpha, "alpha_mode": "mask"}
+        return {"alpha": alpha, "alpha_mode": mode.lower()}
 
-    def _wrap(self, index: int) -> tuple[str, str]:
-        found = []
-        for reference in self.slots(index).values():
-            sampler = self.document.item("textures", reference["index"]).get("sampler")
-            entry = {} if sampler is None else self.document.item("samplers", sampler)
-            modes = [entry.get(key, 10497) for key in ("wrapS", "wrapT")]
-            if not all(type(mode) is int and mode in _WRAPS for mode in modes):
-                raise InputError(
-                    f"'{self.path}': a sampler wraps by {shown(modes)}, which glTF lacks; export it again"
-                )
-            found.append((_WRAPS[modes[0]], _WRAPS[modes[1]]))
-        if len(set(found)) > 1:
-            self._warn(f"has textures that wrap in different ways; all {'/'.join(found[0])} along u/v here")
-        return found[0] if found else ("repeat", "repeat")
+    def _wrap(self, reference: dict[str, Any]) -> tuple[str, str]:
+        """Of a reference to a texture, along u and v."""
+        sampler = self.document.item("textures", reference["index"]).get("sampler")
+        entry = {} if sampler is None else self.document.item("samplers", sampler)
+        modes = [entry.get(key, 10497) for key in ("wrapS", "wrapT")]
+        if not all(type(mode) is int and mode in _WRAPS for mode in modes):
+            raise InputError(
+                f"'{self.path}': a sampler wraps by {shown(modes)}, which glTF lacks; export it again"
+            )
+        return _WRAPS[modes[0]], _WRAPS[modes[1]]
 
     def image(self, reference: dict[str, Any], slot: str) -> Pixels | None:
         """The pixels of a texture; None with a warning when it is of no kind that is read."""

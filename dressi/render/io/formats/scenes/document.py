@@ -76,8 +76,7 @@ class Written:
         return self._materials[key]
 
     def _written(self, mesh: Mesh, entries: MaterialEntries) -> int:
-        wrap = ("repeat", "repeat") if mesh.material is None else mesh.material.wrap
-        found = entries.textures(wrap, 0)
+        found = entries.textures(0)
         first = {kind: len(self.lists.get(kind, ())) for kind in ("textures", "samplers", "images")}
         for sampler in found.get("samplers", ()):
             self.add("samplers", sampler)
@@ -99,6 +98,7 @@ class Written:
             "NORMAL": (split.normals, "VEC3"),
             "TANGENT": (split.tangents, "VEC4"),
             "TEXCOORD_0": (split.uvs, "VEC2"),
+            "TEXCOORD_1": (None if split.uvs is None else split.second_uvs, "VEC2"),
             "COLOR_0": (split.colors, "VEC3"),
         }
         attributes = {

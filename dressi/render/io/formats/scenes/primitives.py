@@ -28,6 +28,7 @@ class Part:
     positions: np.ndarray
     faces: np.ndarray
     uvs: np.ndarray | None
+    second_uvs: np.ndarray | None
     normals: np.ndarray | None
     tangents: np.ndarray | None
     colors: np.ndarray | None
@@ -105,7 +106,8 @@ class Primitives:
         material = entry.get("material")
         frame = self.materials.frame(material)
         uv_set = f"TEXCOORD_{frame.uv_set}"
-        wanted = {"POSITION": 3, "NORMAL": 3, "TANGENT": 4, uv_set: 2, "COLOR_0": 0}
+        second = f"TEXCOORD_{self.materials.second(material)}"
+        wanted = {second: 2, "POSITION": 3, "NORMAL": 3, "TANGENT": 4, uv_set: 2, "COLOR_0": 0}
         found = {
             name: self.attribute(name, attributes[name], vertices, width, used)
             for name, width in wanted.items()
@@ -118,6 +120,7 @@ class Primitives:
             positions=found["POSITION"],
             faces=corners.reshape(-1, 3),
             uvs=None if uvs is None else frame.apply(uvs),
+            second_uvs=found.get(second),
             normals=found.get("NORMAL"),
             # Tangents go along the UVs of the file.
             tangents=found.get("TANGENT") if frame.is_upright() else None,
