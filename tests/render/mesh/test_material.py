@@ -1,12 +1,14 @@
 """Materials: what is refused, and what meshes do with them."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dressi
 from dressi.errors import InputError
-from dressi.render.materials import Placement
+from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material, Mesh
 from dressi.render.mesh.primitives import cube
 
@@ -104,3 +106,8 @@ def test_without_maps_keeps_what_the_maps_are_on_average():
     assert material.emission == (1.0, 1.0, 0.0) and material.clearcoat == 0.25
     assert (material.maps(), material.alpha_mode) == ((), "opaque")
     assert repr(material) == "Material(emission=(1.0, 1.0, 0.0), clearcoat=0.25)"
+
+
+def test_the_guide_shows_the_table():
+    guide = Path(dressi.__file__).parent / "docs" / "guides" / "materials.md"
+    assert GLTF.table() in guide.read_text(encoding="utf-8")
