@@ -7,6 +7,7 @@ Variables that it computes. Whatever is drawn, lit, picked or differentiated rea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,10 @@ def mesh_lists(mesh: Mesh, given: dict[str, Any]) -> dict[str, Any]:
 
 def geometry_of(value: Any) -> Geometry:
     """A geometry as it is; that of a mesh or of a pair (positions, faces). Raises InputError."""
+    if isinstance(value, (str, PathLike)):
+        raise InputError(
+            f"a node has a shape, not the name of a file: load_mesh('{value}') is one mesh, load_scene('{value}') all nodes of it"
+        )
     return value if isinstance(value, Geometry) else TriangleGeometry(value)
 
 

@@ -26,9 +26,11 @@ from .geometry import Geometry, geometry_of
 
 LARGEST_SCENE = 65_536
 """Nodes of a scene."""
+SHOWN = 8
+"""Nodes that the text of a scene names."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Node:
     """A shape with a material at a place. Raises InputError.
 
@@ -73,6 +75,17 @@ class Node:
         ):
             object.__setattr__(self, field, value)
 
+    def __repr__(self) -> str:
+        parts = [type(self.geometry).__name__]
+        if isinstance(self.material, Mapping):
+            parts.append(f"material {', '.join(self.material)}")
+        elif self.material is not None:
+            parts.append(f"material {type(self.material).__name__}")
+        if self.to_world is not None:
+            variable = isinstance(self.to_world, Variable)
+            parts.append("to_world a Variable" if variable else "placed")
+        return f"Node('{self.name}': {', '.join(parts)})"
+
 
 def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
     if value is None:
@@ -96,7 +109,7 @@ def _matrix(name: str, value: Any) -> np.ndarray | Variable | None:
     return array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scene:
     """What is drawn together: nodes, which hide each other and shade each other. Raises InputError.
 
@@ -131,6 +144,14 @@ class Scene:
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "cameras", dict(cameras or {}))
         object.__setattr__(self, "lights", tuple(lights))
+
+    def __repr__(self) -> str:
+        names = [node.name for node in self.nodes[:SHOWN]]
+        more = ", ..." if len(self.nodes) > SHOWN else ""
+        found = [f"{_counted(len(self.nodes), 'node')}: {', '.join(names)}{more}"]
+        for count, one in ((len(self.cameras), "camera"), (len(self.lights), "light")):
+            found += [_counted(count, one)] if count else []
+        return f"Scene({'; '.join(found)})"
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
@@ -168,3 +189,7 @@ class Scene:
         node = self.nodes[at]
         changed = Node(**{field: changes.get(field, getattr(node, field)) for field in fields})
         return Scene((*self.nodes[:at], changed, *self.nodes[at + 1 :]), self.cameras, self.lights)
+
+
+def _counted(count: int, one: str) -> str:
+    return f"{count} {one}{'' if count == 1 else 's'}"

@@ -261,6 +261,8 @@ def test_what_does_not_fit_is_named():
         Scene([])
     with pytest.raises(InputError, match=r"node 1 of a scene is a Node, not Mesh"):
         Scene([Node(BALL), BALL])
+    with pytest.raises(InputError, match="load_scene"):
+        Node("wheel.glb")
     with pytest.raises(InputError, match=r"node 'wheel': to_world is a matrix \(4, 4\)"):
         Node(BALL, to_world=np.eye(3), name="wheel")
     with pytest.raises(InputError, match="node 'wheel': to_world has values that are NaN"):
@@ -273,3 +275,9 @@ def test_what_does_not_fit_is_named():
         Scene([Node(BALL, name="wheel")])["whel"]
     with pytest.raises(InputError, match="node 'bad': faces: face 0 is"):
         render(Scene([Node(BALL), Node((BALL.positions, np.array([[0, 1, 99]])), name="bad")]))
+
+
+def test_texts_are_short():
+    nodes = [Node(BALL, {"roughness": 0.5}, np.eye(4), "wheel"), Node(BOX)]
+    assert repr(nodes[0]) == "Node('wheel': TriangleGeometry, material roughness, placed)"
+    assert repr(Scene(nodes, {"eye": CAMERA})) == "Scene(2 nodes: wheel, cube; 1 camera)"
