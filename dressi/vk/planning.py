@@ -11,7 +11,7 @@ from ..ad.optim.optimizer import Optimizer
 from ..ad.program import Program
 from ..errors import InputError
 from .plan.compiler import build_plan
-from .plan.glsl.shaders import ShaderText
+from .plan.glsl.text.shaders import ShaderText
 from .plan.limits import DeviceLimits
 from .plan.model.device import DeviceModel
 from .plan.options import DEFAULT, PlanOptions

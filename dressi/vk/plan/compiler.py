@@ -46,7 +46,7 @@ from .analysis.static import split_static
 from .analysis.updates import OldValue, Updates, effective_updates
 from .context import Context
 from .glsl.generate import generate
-from .glsl.shaders import ShaderText
+from .glsl.text.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
@@ -71,7 +71,6 @@ from .passes.copy_leaves_first import copy_leaves_first
 from .passes.draw_scatters import draw_scatters
 from .passes.fuse_epilogues import fuse_epilogues
 from .passes.fuse_horizontally import fuse_horizontally
-from .passes.fuse_strips import fuse_strips
 from .passes.pack_channels import pack_channels
 from .passes.run_on_active_blocks import run_on_active_blocks
 from .passes.split_overflow import split_overflow
@@ -79,6 +78,9 @@ from .passes.storage.load_images import load_images
 from .passes.storage.narrow_intermediates import narrow_intermediates
 from .passes.storage.store_in_buffers import store_in_buffers
 from .passes.store_operands import store_operands
+from .passes.strips.fuse_strips import fuse_strips
+from .passes.strips.overlap_tiles import overlap_tiles
+from .passes.strips.stage_operands import stage_operands
 from .passes.update_in_place import update_in_place
 from .plan import Plan, Schedule
 from .predict.fastest import fastest
@@ -98,7 +100,9 @@ PASSES: tuple[Pass, ...] = (
     draw_scatters,  # a scatter under a raster draws its primitives again
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
     fuse_epilogues,  # a scatter does the work of the only reader of its table
+    overlap_tiles,  # contractions by strips make what they read of each other, and store nothing between them
     fuse_strips,  # contractions by strips share a dispatch
+    stage_operands,  # workgroups load what contractions read into memory that they share
     choose_lowering,  # subpass or dispatch
     pack_channels,  # values that are made and read together share an image
     narrow_intermediates,  # 16-bit floats between passes (off by default)

@@ -8,7 +8,7 @@ from enum import Flag, auto
 
 from ...ad.graph import Variable
 from .bindings import Range
-from .glsl.shaders import Shaders
+from .glsl.text.shaders import Shaders
 from .limits import DeviceLimits
 from .substage import SparseWork, SubStage
 

@@ -26,7 +26,9 @@ class PlanOptions:
     | draw_scatters | draws the primitives under a scatter instead of visiting every pixel | scatters visit every pixel |
     | run_on_active_blocks | skips blocks of pixels where a raster hit nothing | every pixel is computed |
     | fuse_epilogues | lets a scatter do the work of the only reader of its table | the table becomes an image |
+    | overlap_tiles | computes what one contraction by strips reads of another once a block of the reader, where that is faster than storing it | it is stored |
     | fuse_strips | lets contractions by strips that do not wait for each other share a dispatch | one contraction a dispatch |
+    | stage_operands | has workgroups load what contractions by strips read into memory that they share, where that is faster | each invocation loads for itself |
     | choose_lowering | chooses between subpass and dispatch by the device's costs and limits | subpasses wherever possible |
     | pack_channels | puts values that are made and read together into the channels of one image | an image for every value |
     | copy_leaves_first | copies leaves that a step cannot overwrite while it reads them, when it begins | copies their new values at its end |
@@ -81,7 +83,9 @@ class PlanOptions:
     draw_scatters: bool = True
     run_on_active_blocks: bool = True
     fuse_epilogues: bool = True
+    overlap_tiles: bool = True
     fuse_strips: bool = True
+    stage_operands: bool = True
     choose_lowering: bool = True
     pack_channels: bool = True
     copy_leaves_first: bool = True

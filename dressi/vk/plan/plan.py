@@ -13,7 +13,7 @@ from ...figures import Figures
 from .analysis.dependencies import Leaves
 from .analysis.updates import OldValue
 from .glsl.fixed_point import accumulator_bytes
-from .glsl.shaders import Shaders
+from .glsl.text.shaders import Shaders
 from .lifetime import Images
 from .limits import DeviceLimits
 from .substage import Stage, SubStage

@@ -18,7 +18,7 @@ from ...ad.show import dot
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError, PlanError
 from ..plan.compiler import build_plan
-from ..plan.glsl.shaders import stage_of
+from ..plan.glsl.text.shaders import stage_of
 from ..plan.limits import DeviceLimits, most_restrictive
 from ..plan.lowering.list_lengths import Counts, check_lengths, counts_of
 from ..plan.model.device import DeviceModel

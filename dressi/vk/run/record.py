@@ -13,7 +13,7 @@ from ...ad.graph import Domain, DrawFunction, Function, Variable
 from ..plan.bindings import word_of
 from ..plan.glsl.blocks import blocks_across
 from ..plan.lists import FaceList
-from ..plan.lowering.tiling.strips import grid_of, strips_in
+from ..plan.lowering.tiling.chain import grid_of
 from ..plan.substage import (
     GROUP,
     Accumulate,
@@ -339,7 +339,7 @@ def _(
     work: TiledCompute, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, *grid_of(strips_in(s)))
+    run.dispatch(buffer, p, *grid_of(s))
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

@@ -100,8 +100,8 @@ class Recomputing:
                 if self.packed[maker]:
                     self.users[maker].append(k)
         self.stored = graph.flags(x.creator for f in packed if f.stores_inputs for x in f.inputs)
-        hinted = (x.creator for f in packed if f.recomputes_inputs for x in f.inputs)
-        self.trivial = graph.flags((*trivial, *hinted))
+        hints = [f for f in packed if f.recomputes_inputs]
+        self.trivial = graph.flags((*trivial, *hints, *(x.creator for f in hints for x in f.inputs)))
         self.sparse = graph.flags(sparse)
         self.most = min(LONGEST_LOOP, model.longest_walk)
         able = (f for f in packed if _can_run_elsewhere(f))

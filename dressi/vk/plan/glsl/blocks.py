@@ -8,9 +8,9 @@ from ....ad.graph import Variable
 from ..limits import DeviceLimits
 from ..lists import BlockHits, FaceList, WorkList
 from ..substage import GROUP, FindHits, ListBlocks, Sparse, SubStage
-from .shaders import Resource, Shaders, ShaderText
-from .source import constants, invocation_number, workgroup_number
-from .writer import Writer
+from .text.shaders import Resource, Shaders, ShaderText
+from .text.source import constants, invocation_number, workgroup_number
+from .text.writer import Writer
 
 BLOCK = 8
 """Pixels on each side of the blocks that a sparse dispatch visits; a workgroup visits one."""

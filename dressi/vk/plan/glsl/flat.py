@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....ad.graph import Function, Variable
 from ....ad.types import Access
-from .writer import Writer, component
+from .text.writer import Writer, component
 
 FLAT_COMPONENTS = 60  # 15 of the 16 locations that Vulkan guarantees
 FACE = "dressi_face"

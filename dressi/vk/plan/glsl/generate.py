@@ -22,12 +22,12 @@ from ..substage import (
     Work,
 )
 from .blocks import block_shaders, hits_shaders
-from .contract import contract_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import accumulate_shaders, list_shaders, raster_shaders
 from .reduce import reduce_shaders
 from .scatter import fragment_scatter_shaders, scatter_dispatch_shaders, scatter_draw_shaders
-from .shaders import Shaders, ShaderText
+from .strips.shaders import contract_shaders
+from .text.shaders import Shaders, ShaderText
 
 
 def generate(s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from ....ad.graph import Function, Variable
+from ....ad.graph import Variable
 from ..limits import DeviceLimits
 from ..substage import ONE, Compute, Fragment, SubStage
 from .blocks import invocation
-from .shaders import Shaders, ShaderText
-from .source import constants
-from .writer import Writer, color_outputs
+from .text.outputs import declare_outputs
+from .text.shaders import Shaders, ShaderText
+from .text.source import constants
+from .text.writer import Writer, color_outputs
 
 FULL_SCREEN = """#version 450
 void main() {
@@ -41,18 +41,6 @@ def compute_shaders(work: Compute, s: SubStage, limits: DeviceLimits, shader_tex
     return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
-def declare_outputs(w: Writer, s: SubStage) -> dict[Variable, str]:
-    """Storage images, or ranges of storage buffers, for what is not written as attachments; names of the images."""
-    names = {}
-    for k, v in enumerate(s.outputs):
-        if v in s.colors:
-            continue
-        leaf = s.replaces.get(v)
-        name = names[v] = w.images.get(leaf, f"dressi_output{k}") if leaf is not None else f"dressi_output{k}"
-        w.declare_storage(v if leaf is None else leaf, name, "" if leaf in w.images else "writeonly")
-    return names
-
-
 def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
     """Statements of a draw or a dispatch: its own work at ``place``, then that of what is fused to it. Returns layouts."""
 
@@ -76,18 +64,3 @@ def write_work(w: Writer, s: SubStage, names: dict[Variable, str]) -> list[str]:
         w.lines.append("}")
         w.names = outer
     return layouts
-
-
-def following(w: Writer, v: Variable, others: list[Function], names: dict[Variable, str], k: int) -> str:
-    """The name of a GLSL function (ivec2 pixel, int tile, value of ``v``) that does others at a texel, and stores what is made."""
-    outer, w.names, w.lines = (w.s, w.tiling, w.domain, w.names, w.lines), {v: "dressi_texel"}, []
-    w.s, w.tiling, w.domain = replace(w.s, domain=v.domain), w.limits.tiling(v), v.domain
-    for f in others:
-        w.emit(f)
-    made = {v, *(f.output for f in others)}
-    lines = [f"ivec2 place = {w.texel(v, 'tile', 'pixel')};", *w.lines]
-    lines += [line for x in w.s.outputs if x in made for line in w.stores(x, names[x])]
-    body, name = "\n".join("  " + line for line in lines), f"dressi_following{k}"
-    w.head.append(f"void {name}(ivec2 pixel, int tile, {v.vtype.glsl} dressi_texel) {{\n{body}\n}}")
-    w.s, w.tiling, w.domain, w.names, w.lines = outer
-    return name

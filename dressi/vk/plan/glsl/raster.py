@@ -15,10 +15,11 @@ from ..lists import LISTING, FaceList
 from ..lowering.fragment_value import FragmentValue
 from ..substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster, SubStage
 from .flat import FACE, Flat, find_flat, needed
-from .pixel import declare_outputs, write_work
-from .shaders import Resource, Shaders, ShaderText
-from .source import constants, workgroup_number
-from .writer import Writer, color_outputs
+from .pixel import write_work
+from .text.outputs import declare_outputs
+from .text.shaders import Resource, Shaders, ShaderText
+from .text.source import constants, workgroup_number
+from .text.writer import Writer, color_outputs
 
 
 def raster_shaders(work: Raster, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:

@@ -10,10 +10,10 @@ from ....ad.includes import included_files
 from ..limits import DeviceLimits
 from ..lowering.workgroups import GroupReduction
 from ..substage import Reduction, SubStage
-from .pixel import declare_outputs
-from .shaders import Shaders, ShaderText
-from .source import constants, workgroup_number
-from .writer import Writer
+from .text.outputs import declare_outputs
+from .text.shaders import Shaders, ShaderText
+from .text.source import constants, workgroup_number
+from .text.writer import Writer
 
 
 def reduce_shaders(work: Reduction, s: SubStage, limits: DeviceLimits, shader_text: ShaderText) -> Shaders:

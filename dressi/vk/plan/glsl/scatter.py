@@ -16,11 +16,12 @@ from ..substage import GROUP, FragmentScatter, Scatter, ScatterDispatch, Scatter
 from .blocks import invocation
 from .fixed_point import ATOMIC_EXTENSIONS, Accumulators, accumulators_of, buffer_text, put_text, total_text
 from .flat import FACE, Flat, find_flat, needed
-from .pixel import FULL_SCREEN, declare_outputs, write_work
+from .pixel import FULL_SCREEN, write_work
 from .raster import declare_list, fragment_place, inside, pull, write_fragment
-from .shaders import Resource, Shaders, ShaderText
-from .source import constants, invocation_number
-from .writer import Writer, component
+from .text.outputs import declare_outputs
+from .text.shaders import Resource, Shaders, ShaderText
+from .text.source import constants, invocation_number
+from .text.writer import Writer, component
 
 AnyScatter = ScatterFunction | FragmentScatterFunction
 

@@ -21,7 +21,7 @@ from ..lowering.tiling.strips import strips_in
 from ..substage import Scatter, SubStage, TiledCompute, Undecided
 from ..uses import Uses
 
-LONGEST_END = 512.0
+LONGEST_END = 1024.0
 """Operations of an invocation of strips after them. They are written out for each of its texels."""
 
 

@@ -24,7 +24,7 @@ TYPICAL_LOOP = 8
 @dataclass(frozen=True)
 class Invocation:
     """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of storage images.
-    loads: of storage buffers.  walk: texels that the longest loop visits, loops inside
+    loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk: texels that the longest loop visits, loops inside
     of loops multiplied.  chain: fetches that wait for each other."""
 
     operations: float = 0.0
@@ -33,6 +33,7 @@ class Invocation:
     chain: float = 0.0
     loads: float = 0.0
     image_loads: float = 0.0
+    shared: float = 0.0
 
     @property
     def reads(self) -> float:
@@ -48,6 +49,7 @@ class Invocation:
             self.chain + other.chain,
             self.loads + other.loads,
             self.image_loads + other.image_loads,
+            self.shared + other.shared,
         )
 
     def times(self, n: float) -> Invocation:
@@ -59,6 +61,7 @@ class Invocation:
             n * max(self.chain, 1.0),
             n * self.loads,
             n * self.image_loads,
+            n * self.shared,
         )
 
 

@@ -66,6 +66,7 @@ class Load:
             + self.each.fetches / model.fetch_rate
             + self.each.image_loads / model.image_load_rate
             + self.each.loads / model.buffer_fetch_rate
+            + self.each.shared / model.shared_rate
             + self.stores.seconds(model)
         )
         work = model.rounds(self.invocations) * model.lanes * one

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from ....ad.graph import Domain, Function, ScatterFunction, Variable
+from ....ad.graph import Domain, ScatterFunction, Variable
 from ..glsl.blocks import BLOCK
 from ..glsl.fixed_point import accumulators_of
 from ..limits import DeviceLimits
 from ..lists import LISTING, ActiveBlocks, BlockHits
-from ..lowering.tiling.strips import TiledContraction, strips_in
 from ..lowering.workgroups import GroupReduction
 from ..model.cost import planes
 from ..passes.run_on_active_blocks import ACTIVE
@@ -37,9 +36,7 @@ from ..substage import (
 from .draws import PUT, accumulate_loads, added_by_fragments, fragments_expected, raster_loads, vertices_of
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
-
-LOOP = 10.0
-"""Operations of one iteration of a loop over texels, besides what it does with them."""
+from .strips import LOOP, loads_of_strips
 
 
 def loads_of(s: SubStage, limits: DeviceLimits) -> list[Load]:
@@ -136,22 +133,7 @@ def _(work: Reduction, s: SubStage, limits: DeviceLimits) -> list[Load]:
 
 @_loads.register
 def _(work: TiledCompute, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
-    return [_strips(f, others, s) for f, others in strips_in(s).items()]
-
-
-def _strips(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
-    shader, layout = Shader(s), f.layout
-    block = Invocation(layout.products * f.whole.operations * f.output.vtype.components + LOOP)
-    for x, count in zip(f.inputs, f.loads, strict=True):
-        block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
-    points = layout.points / (f.strips.lanes if f.strips.tree else 1)
-    made = {f.output, *(g.output for g in others)}
-    outputs = [v for v in s.outputs if v in made]
-    ends = Shader(replace(s, domain=f.output.domain), [f.output]).run(outputs, others)
-    each = replace(block, chain=1.0).times(layout.iterations)
-    each = each.and_then(replace(ends.times(points), walk=0.0, chain=1.0))
-    return Load(layout.groups * f.strips.lanes, each, Stores.of(s, outputs).times(points), True)
+    return loads_of_strips(s)
 
 
 @_loads.register

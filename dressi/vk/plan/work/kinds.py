@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....ad.graph import RasterFunction, Variable
+from ....ad.graph import Function, RasterFunction, Variable
 from ..lists import ActiveBlocks, BlockHits, FaceList, WorkList
 
 
@@ -155,8 +155,14 @@ class Reduction(Work):
 
 @dataclass(frozen=True, eq=False)
 class TiledCompute(Work):
-    """A dispatch of strips: each invocation computes several texels of one contraction, and what follows it in the body."""
+    """A dispatch of strips: each invocation computes several texels of a contraction, and what follows them in the body.
 
+    strips: how contractions are divided (``Strips``) that read each other, so that only the last one writes, or what their
+    workgroups hold; the others are divided as they say themselves.  held: the values that a workgroup makes or loads once, in
+    memory that it shares; each invocation makes or loads the others itself."""
+
+    strips: Mapping[Function, Any] = field(default_factory=dict)
+    held: frozenset[Variable] = frozenset()
     name: ClassVar[str] = "strips"
 
 

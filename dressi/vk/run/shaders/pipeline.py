@@ -9,7 +9,7 @@ from typing import Any
 
 from ....ad.graph import Variable
 from ....ad.types import Sampler
-from ...plan.glsl.shaders import Resource, Shaders, stage_of
+from ...plan.glsl.text.shaders import Resource, Shaders, stage_of
 from ...plan.substage import FragmentScatter, ListFaces, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage

@@ -299,9 +299,9 @@ def strips_in(s: SubStage) -> dict[TiledContraction, list[Function]]:
     return found
 
 
-def grid_of(fs: Iterable[TiledContraction]) -> tuple[int, int]:
+def grid(layouts: Iterable[Layout]) -> tuple[int, int]:
     """The workgroups of all, in rows, of which devices allow MOST_ROWS."""
-    groups = sum(f.layout.groups for f in fs)
+    groups = sum(layout.groups for layout in layouts)
     across = -(-groups // MOST_ROWS)
     return across, -(-groups // across)
 

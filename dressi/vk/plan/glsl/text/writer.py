@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ....ad.graph import Function, ReduceFunction, Variable
-from ....ad.graph.snippet import template_of
-from ....ad.includes import included_files
-from ....ad.traversal import producers_first
-from ....ad.types import Access, Sampler, VType
-from ..limits import DeviceLimits
-from ..model.walks import unrolls
-from ..substage import ONE, Binding, SubStage
+from .....ad.graph import Function, ReduceFunction, Variable
+from .....ad.graph.snippet import template_of
+from .....ad.includes import included_files
+from .....ad.traversal import producers_first
+from .....ad.types import Access, Sampler, VType
+from ...limits import DeviceLimits
+from ...model.walks import unrolls
+from ...substage import ONE, Binding, SubStage
 from .shaders import Resource, ShaderText
 from .source import ShaderSource, tile_of
 from .storage import Descriptors

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..context import Context
-from ..lowering.tiling.strips import TiledContraction, strips_in
-from ..lowering.workgroups import SHARED_BYTES
-from ..model.device import DeviceModel
-from ..substage import Read, SubStage, TiledCompute
+from ...context import Context
+from ...lowering.tiling.chain import is_chain
+from ...lowering.tiling.strips import TiledContraction, strips_in
+from ...lowering.workgroups import SHARED_BYTES
+from ...model.device import DeviceModel
+from ...substage import Read, SubStage, TiledCompute
 
 MOST = 8
 """Contractions of a dispatch. Each is code of its own in one shader."""
@@ -34,7 +35,7 @@ def fuse_strips(sub_stages: Sequence[SubStage], context: Context) -> list[SubSta
     hosts: dict[int, list[int]] = {}
     result: list[SubStage | None] = list(uses.sub_stages)
     for k, s in enumerate(uses.sub_stages):
-        if not isinstance(s.work, TiledCompute):
+        if not isinstance(s.work, TiledCompute) or is_chain(s):
             continue
         level = hosts.setdefault(depth[k], [])
         for host in level:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ....ad.graph import Domain, Function, Variable
-from ..limits import DeviceLimits
+from .....ad.graph import Domain, Function, Variable
+from ...limits import DeviceLimits
 
 
 def constants(limits: DeviceLimits, bands: range = range(1)) -> list[str]:

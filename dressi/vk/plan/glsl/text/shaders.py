@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....ad.graph import Variable
-from ....ad.types import Sampler
+from .....ad.graph import Variable
+from .....ad.types import Sampler
 
 ShaderText = Callable[[str], str]
 """Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....ad.graph import Variable
-from ....ad.types import VType
-from ..bindings import Range
-from ..limits import DeviceLimits
-from ..substage import SubStage
+from .....ad.graph import Variable
+from .....ad.types import VType
+from ...bindings import Range
+from ...limits import DeviceLimits
+from ...substage import SubStage
 from .shaders import Resource
 
 _TYPES = {1: ("float", "int"), 2: ("vec2", "ivec2"), 4: ("vec4", "ivec4")}

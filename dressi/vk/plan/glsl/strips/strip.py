@@ -8,60 +8,37 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from ....ad.contract.terms import shape_of
-from ....ad.graph import Variable
-from ....ad.graph.index_map import Affine
-from ..limits import DeviceLimits
-from ..lowering.tiling.strips import CHAIN, PACKED, Loop, TiledContraction, grid_of, strips_in
-from ..substage import SubStage, TiledCompute
-from .pixel import declare_outputs, following
-from .shaders import Shaders, ShaderText
-from .source import constants, workgroup_number
-from .writer import Writer
-
-Point = dict[int, int]
-"""Distances of the axes of an entry of a block from the first one."""
-
-
-def contract_shaders(
-    work: TiledCompute, s: SubStage, limits: DeviceLimits, shader_text: ShaderText
-) -> Shaders:
-    """``compute`` makes a strip of texels in each invocation, of the contraction that its workgroup belongs to."""
-    fs = strips_in(s)
-    w = Writer(s, limits, shader_text)
-    w.declare_reads()
-    names = declare_outputs(w, s)
-    width, rows = grid_of(fs)
-    main = [
-        f"ivec2 dressi_group = {workgroup_number(limits)};",
-        f"int dressi_strip = {'dressi_group.y' if width == 1 else f'dressi_group.y * {width} + dressi_group.x'};",
-    ]
-    groups = sum(f.layout.groups for f in fs)
-    if width * rows > groups:
-        main.append(f"if (dressi_strip >= {groups}) return;")
-    for k, (f, others) in enumerate(fs.items()):
-        own = Strip(f, w, k, ended=bool(others)).main(
-            following(w, f.output, others, names, k) if others else names[f.output]
-        )
-        if len(fs) > 1:
-            last = k + 1 == len(fs)
-            own = [*own, "}" * k] if last else [f"if (dressi_strip < {f.layout.groups}) {{", *own]
-            own += [] if last else [f"}} else {{ dressi_strip -= {f.layout.groups};"]
-        main += own
-    pushed = constants(limits)
-    source = w.text(main, [*pushed, f"layout(local_size_x={next(iter(fs)).strips.lanes}) in;"])
-    return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
+from .....ad.contract.terms import shape_of
+from .....ad.graph import Variable
+from .....ad.graph.index_map import Affine
+from ...lowering.tiling.strips import CHAIN, PACKED, Layout, Loop, TiledContraction
+from ..text.writer import Writer
+from .texels import Point, Source, Texel, added, load_of, moved_by, places, tile_text
 
 
 class Strip:
     """Writes the work of one invocation. number: of the contraction in its shader. ended: whether a GLSL function stores what
-    follows from a texel."""
+    follows from a texel. layout: its division, that of f by default. sources: what of its inputs the shader makes itself."""
 
-    def __init__(self, f: TiledContraction, w: Writer, number: int = 0, *, ended: bool = False):
+    def __init__(
+        self,
+        f: TiledContraction,
+        w: Writer,
+        number: int = 0,
+        *,
+        ended: bool = False,
+        layout: Layout | None = None,
+        sources: Mapping[Variable, Source] | None = None,
+    ):
         self.shared, self.ended = f"dressi_results{number}", ended
-        self.f, self.w, self.layout, self.whole = f, w, f.layout, f.whole
+        self.f, self.w, self.layout, self.whole = f, w, layout or f.layout, f.whole
+        self.sources = {} if sources is None else sources
+        self.first: Point = {}  # of the axes whose names do not stand for the first entries of a block
+        self.local: dict[
+            int, str
+        ] = {}  # names of entries counted from the first one of the workgroup, where that is another
         self.kind = f.output.vtype.glsl
         self.outer, self.inner = self.layout.loops
         loops = [*self.outer, *self.inner]
@@ -73,7 +50,8 @@ class Strip:
     # ---- the whole
     def main(self, image: str) -> list[str]:
         """The statements of the shader. image: the name of what holds the output, or of the function that ends it."""
-        points = [dict(zip(self.layout.tile, p, strict=True)) for p in self._entries(self.layout.tile)]
+        entries = self._entries(self.layout.tile)
+        points = [moved_by(self.first, dict(zip(self.layout.tile, p, strict=True))) for p in entries]
         block = [line for t, point in enumerate(points) for line in self._sums(t, point)]
         start = [f"{self.kind} dressi_s{t} = {self.kind}(0);" for t in range(len(points))]
         lines = [*self._places()]
@@ -167,7 +145,7 @@ class Strip:
             and not (layout.strips.tree and a == layout.strips.lane)
         ]
         n, c, y, x = (self._text(place, point) for place in places(f.axes, layout.extents))
-        tile, texel = _tile(n, c, *f.shape[:2]), f"ivec2({x}, {y})"
+        tile, texel = tile_text(n, c, *f.shape[:2]), f"ivec2({x}, {y})"
         self.w.names[v] = value
         if self.ended:
             stores = [f"{image}({texel}, {tile}, {value});"]
@@ -188,11 +166,11 @@ class Strip:
         terms = [factors for point in points if (factors := self._factors(point)) is not None]
         total = f"dressi_s{t}"
         if len(terms) <= 1:
-            return [f"{total} = {_add(factors, total)};" for factors in terms]
+            return [f"{total} = {added(factors, total)};" for factors in terms]
         name = f"dressi_t{t}"
         first, *others = terms
         lines = [f"{self.kind} {name} = {' * '.join(first)};"]
-        lines += [f"{name} = {_add(factors, name)};" for factors in others]
+        lines += [f"{name} = {added(factors, name)};" for factors in others]
         return [*lines, f"{total} += {name};"]
 
     def _factors(self, point: Point) -> list[str] | None:
@@ -211,7 +189,7 @@ class Strip:
         if len(known) < len(factors):
             return None
         if rest:
-            known[0] = self._masked(
+            known[0] = self.masked(
                 f.inputs[0].vtype.glsl, known[0], rest, max(self.level.values(), default=0)
             )
         return known
@@ -230,7 +208,7 @@ class Strip:
             values[formal] = self._operand(k, point, []) or f"{x.vtype.glsl}(0)"
         for affine, formal in zip(f.indices, f.body.formals[len(f.inputs) :], strict=True):
             values[formal] = f"({self._text(affine, point)})"
-        prefix = f"dressi_b{t}_{'_'.join(map(str, point.values()))}_"
+        prefix = f"dressi_b{t}_{'_'.join(map(str, point.values())).replace('-', 'm')}_"
         statements, root = f.body.glsl(values, prefix)
         add = f"dressi_s{t} += {root};"
         return [*statements, f"if ({' && '.join(dict.fromkeys(tests))}) {add}" if tests else add]
@@ -238,11 +216,36 @@ class Strip:
     def _operand(self, k: int, point: Point, tests: list[str]) -> str | None:
         """The name of a texel of an input, 0 where a test is not met; None where it is 0 in any case."""
         f, v, packed = self.whole, self.f.inputs[k], self.f.packed[k]
-        shape, indices, level, tests = shape_of(f.inputs[k]), list[str](), 0, list(tests)
-        for s, (affine, extent) in enumerate(zip(f.maps[k].affines, shape, strict=True)):
-            moved = self._moved(affine, point)
-            if not affine.within(extent, f.extents):
-                found = self._tests(affine, extent, point)
+        index, shape = [self._moved(affine, point) for affine in f.maps[k].affines], shape_of(f.inputs[k])
+        beyond = [
+            not affine.within(extent, f.extents)
+            for affine, extent in zip(f.maps[k].affines, shape, strict=True)
+        ]
+        texel = self.texel(v, shape, index, beyond, packed)
+        if texel is None:
+            return None
+        tests = list(dict.fromkeys([*tests, *texel.tests]))
+        name = self.masked(v.vtype.glsl, texel.name, tests, texel.level) if tests else texel.name
+        if packed is None:
+            return name
+        return f"{name}.{'xyzw'[index[packed].constant % PACKED]}"
+
+    def texel(
+        self,
+        v: Variable,
+        shape: Sequence[int],
+        index: Sequence[Affine],
+        beyond: Sequence[bool],
+        packed: int | None = None,
+    ) -> Texel | None:
+        """The texel n, c, y, x of a Variable, over the names. shape: of it before it was packed along an axis. beyond: along which
+        axes it may lie outside. None where it always does."""
+        if v in self.sources:
+            return self.sources[v].texel(self, index, beyond)
+        indices, level, tests = list[str](), 0, list[str]()
+        for s, (moved, extent) in enumerate(zip(index, shape, strict=True)):
+            if beyond[s]:
+                found = self.met(moved, extent)
                 if found is None:
                     return None
                 tests += found
@@ -253,35 +256,22 @@ class Strip:
                 low, high, extent = low // PACKED, high // PACKED, -(-extent // PACKED)
             if low < 0 or high >= extent:
                 text = f"clamp({text}, 0, {extent - 1})"
-            level = max(level, self._level(moved))
-            indices.append(self._declare("int", text, self._level(moved)) if moved.terms else text)
+            level = max(level, self.level_of(moved))
+            indices.append(self.declare("int", text, self.level_of(moved)) if moved.terms else text)
         n, c, y, x = indices
         tiles, channels, _, _ = shape_of(v)
-        name = self._declare(v.vtype.glsl, self._load(v, _tile(n, c, tiles, channels), y, x), level)
-        tests = list(dict.fromkeys(tests))
-        if tests:
-            name = self._masked(v.vtype.glsl, name, tests, level)
-        if packed is None:
-            return name
-        (own,) = {self._moved(f.maps[k].affines[packed], point).constant % PACKED}
-        return f"{name}.{'xyzw'[own]}"
+        name = self.declare(v.vtype.glsl, load_of(self.w, v, tile_text(n, c, tiles, channels), y, x), level)
+        return Texel(name, tests, level)
 
-    def _load(self, v: Variable, tile: str, y: str, x: str) -> str:
-        """An expression of a texel, from where it is stored."""
-        w = self.w
-        if v in w.images and v not in w.s.channels:
-            return w.load(v, w.texel(v, tile, f"ivec2({x}, {y})"))
-        return f"{w.fetch(v)}(ivec2({x}, {y}), {tile})"
-
-    def _masked(self, kind: str, name: str, tests: list[str], level: int) -> str:
+    def masked(self, kind: str, name: str, tests: list[str], level: int) -> str:
         """The name of a value, or of 0 where a test is not met."""
         level = max(
             level, max((self.known[t][1] for t in self.known if self.known[t][0] in tests), default=0)
         )
         met = " && ".join(tests)
-        met = self._declare("bool", met, level) if len(tests) > 1 else met
+        met = self.declare("bool", met, level) if len(tests) > 1 else met
         met = met if kind in ("float", "int") else f"bvec{kind[-1]}({met})"
-        return self._declare(kind, f"mix({kind}(0), {name}, {met})", level)
+        return self.declare(kind, f"mix({kind}(0), {name}, {met})", level)
 
     # ---- indices
     def _moved(self, affine: Affine, point: Point) -> Affine:
@@ -298,12 +288,16 @@ class Strip:
     def _text(self, affine: Affine, point: Point) -> str:
         return self._moved(affine, point).glsl(self.names)
 
-    def _level(self, affine: Affine) -> int:
+    def level_of(self, affine: Affine) -> int:
         return max((self.level.get(a, 0) for a in affine.axes), default=0)
 
     def _tests(self, affine: Affine, extent: int, point: Point) -> list[str] | None:
-        """The names of tests that an index is whole and in its extent; None where it never is."""
-        moved, layout = self._moved(affine, point), self.layout
+        """The names of tests that the index of an entry is whole and in its extent; None where it never is."""
+        return self.met(self._moved(affine, point), extent)
+
+    def met(self, moved: Affine, extent: int) -> list[str] | None:
+        """The same of an index over the names."""
+        layout = self.layout
         low, high = moved.bounds(layout.bases)
         if high < 0 or low >= extent:
             return None
@@ -315,32 +309,16 @@ class Strip:
                 if moved.constant % moved.divisor:
                     return None
                 found = found[1:]
-        return [self._declare("bool", test, self._level(moved)) for test in found]
+        return [self.declare("bool", test, self.level_of(moved)) for test in found]
 
-    def _declare(self, kind: str, value: str, level: int) -> str:
+    def declare(self, kind: str, value: str, level: int) -> str:
         """The name of a value that is declared in a loop, the same for equal ones."""
         if value not in self.known:
             name = f"dressi_v{len(self.known)}"
             self.known[value] = name, level
-            self.declared[level].append(f"{kind} {name} = {value};")
+            self.state([f"{kind} {name} = {value};"], level)
         return self.known[value][0]
 
-
-def _add(factors: list[str], total: str) -> str:
-    """An expression of a sum and a product more."""
-    *first, last = factors
-    return f"fma({' * '.join(first)}, {last}, {total})" if first else f"{total} + {last}"
-
-
-def _tile(n: str, c: str, tiles: int, channels: int) -> str:
-    """The number of a tile, as an expression that stands beside others."""
-    return f"({n})" if channels == 1 else f"({c})" if tiles == 1 else f"(({n}) * {channels} + {c})"
-
-
-def places(axes: tuple[tuple[int, ...], ...], extents: tuple[int, ...]) -> Iterator[Affine]:
-    """The indices n, c, y, x of the output, each of one axis or several."""
-    for own in axes:
-        terms, radix = {}, 1
-        for axis in reversed(own):
-            terms[axis], radix = radix, radix * extents[axis]
-        yield Affine.of(terms)
+    def state(self, lines: Sequence[str], level: int) -> None:
+        """Statements of a loop, before its block."""
+        self.declared[level] += lines

@@ -1,0 +1,1 @@
+"""GLSL of contractions by strips, and of several that read each other."""

@@ -1,0 +1,1 @@
+"""Passes over dispatches of strips: which of them share one."""

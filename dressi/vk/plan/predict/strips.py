@@ -1,0 +1,160 @@
+"""The work of dispatches of strips, side by side and in chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ....ad.graph import Function, Variable
+from ..limits import DeviceLimits
+from ..lowering.tiling.chain import (
+    Held,
+    Link,
+    RegionLayout,
+    Staged,
+    held_by,
+    in_registers,
+    is_chain,
+    links_of,
+)
+from ..lowering.tiling.strips import Layout, TiledContraction, strips_in
+from ..lowering.workgroups import SHARED_STEP
+from ..model.device import DeviceModel
+from ..substage import SubStage, TiledCompute
+from .invocation import Invocation, Shader
+from .loads import Load, Stores
+
+LOOP = 10.0
+"""Operations of one iteration of a loop over texels, besides what it does with them."""
+
+
+Memo = dict[tuple[Variable, bool], Invocation]
+"""What follows from texels of contractions, and what loads of values take: equal however strips are divided."""
+
+
+def loads_of_strips(s: SubStage, memo: Memo | None = None) -> list[Load]:
+    """Invocations that compute several texels each, by loops around a block in which texels are loaded once."""
+    assert isinstance(s.work, TiledCompute)
+    if not is_chain(s):
+        return [_alone(f, others, s) for f, others in strips_in(s).items()]
+    memo = {} if memo is None else memo
+    links = links_of(s)
+    held = held_by(links, s.work.held)
+    assert held is not None, "the pass asked for these"
+    return [_in_workgroups(links, held, s, memo) if held else _in_registers(links, s, memo)]
+
+
+def strips_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel, memo: Memo | None = None) -> float:
+    """What a dispatch of strips takes, with its start and a barrier. memo: kept for other divisions of the same dispatch."""
+    loads = loads_of_strips(s, memo)
+    moved = sum(
+        4 * len(v.vtype.planes) * limits.channels(v.vtype) * limits.tiling(v).texels
+        for v in (*(r.variable for r in s.reads), *s.outputs)
+    )
+    busy = sum(load.seconds(model) for load in loads)
+    if isinstance(s.work, TiledCompute) and s.work.held:
+        busy += len(s.work.strips) * SHARED_STEP
+    return max(busy, moved / model.bandwidth) + model.dispatch + model.barrier
+
+
+def _terms(f: TiledContraction, products: float) -> Invocation:
+    return Invocation(products * f.whole.operations * f.output.vtype.components)
+
+
+def _ends(
+    s: SubStage, v: Variable, others: Sequence[Function], wanted: Sequence[Variable], memo: Memo
+) -> Invocation:
+    """What follows from a texel of a contraction."""
+    if (v, True) not in memo:
+        memo[v, True] = Shader(replace(s, domain=v.domain), [v]).run(wanted, others)
+    return memo[v, True]
+
+
+def _loaded(s: SubStage, x: Variable, memo: Memo) -> Invocation:
+    if (x, False) not in memo:
+        memo[x, False] = replace(Shader(s).elsewhere(x), walk=0.0, chain=0.0)
+    return memo[x, False]
+
+
+def _written(s: SubStage, f: TiledContraction, others: Sequence[Function]) -> list[Variable]:
+    made = {f.output, *(g.output for g in others)}
+    return [v for v in s.outputs if v in made]
+
+
+def _alone(f: TiledContraction, others: list[Function], s: SubStage) -> Load:
+    shader, layout = Shader(s), f.layout
+    block = _terms(f, layout.products).and_then(Invocation(LOOP))
+    for x, count in zip(f.inputs, f.loads, strict=True):
+        block = block.and_then(replace(shader.elsewhere(x).times(count), walk=0.0, chain=1.0))
+    points = layout.points / (f.strips.lanes if f.strips.tree else 1)
+    return _whole(s, Link(f, layout, others, None), replace(block, chain=1.0), points, {})
+
+
+def _whole(
+    s: SubStage, link: Link, block: Invocation, points: float, memo: Memo, before: Invocation | None = None
+) -> Load:
+    """The invocations of the contraction that writes. before: what a workgroup does first."""
+    f, layout = link.f, link.layout
+    outputs = _written(s, f, link.others)
+    ends = _ends(s, f.output, link.others, outputs, memo)
+    each = block.times(layout.iterations)
+    each = replace(each, chain=block.chain * layout.iterations)
+    each = each.and_then(replace(ends.times(points), walk=0.0, chain=1.0))
+    if before is not None:
+        each = before.and_then(each)
+    return Load(layout.groups * layout.strips.lanes, each, Stores.of(s, outputs).times(points), True)
+
+
+def _in_registers(links: list[Link], s: SubStage, memo: Memo) -> Load:
+    found = in_registers(links)
+    assert found is not None, "the pass asked for these"
+    inner = {link.result for link in links}
+    block = Invocation(LOOP)
+    for made in found:
+        link, last = made.link, made.link.result is None
+        f = link.f
+        block = block.and_then(_terms(f, link.layout.products if last else made.texels * f.whole.terms))
+        for x, count in zip(f.inputs, made.loads, strict=True):
+            if x not in inner:
+                block = block.and_then(replace(_loaded(s, x, memo).times(count), walk=0.0))
+        if link.result is not None:
+            ends = _ends(s, f.output, link.others, [link.result], memo)
+            block = block.and_then(replace(ends.times(made.texels), walk=0.0, chain=1.0))
+    depth = sum(made.link.result is not None and len(made.link.others) > 0 for made in found)
+    return _whole(s, links[-1], replace(block, chain=1.0 + depth), links[-1].layout.points, memo)
+
+
+def _in_workgroups(links: list[Link], held: Held, s: SubStage, memo: Memo) -> Load:
+    *inner, last = links
+    lanes, before = last.layout.strips.lanes, Invocation()
+    for v, layout in held.items():
+        if isinstance(layout, Staged):
+            load = _loaded(s, v, memo).and_then(Invocation(LOOP, shared=float(v.vtype.components)))
+            before = before.and_then(load.times(-(-layout.count // lanes)))
+    before = replace(before, walk=0.0, chain=1.0 if before.reads else 0.0)
+    for link in inner:
+        v = link.result
+        assert v is not None, "an inner contraction is read"
+        layout = held[v]
+        assert isinstance(layout, RegionLayout)
+        item = _block(link, layout, s, held, memo).times(layout.iterations)
+        ends = _ends(s, link.f.output, link.others, [v], memo)
+        ends = ends.and_then(Invocation(LOOP, shared=float(v.vtype.components)))
+        rounds = -(-layout.count // lanes)
+        chain = rounds * (item.chain * layout.iterations + ends.chain)
+        item = item.and_then(ends.times(layout.points)).times(rounds)
+        before = before.and_then(replace(item, walk=0.0, chain=chain))
+    return _whole(s, last, _block(last, last.layout, s, held, memo), last.layout.points, memo, before)
+
+
+def _block(link: Link, layout: Layout, s: SubStage, held: Held, memo: Memo) -> Invocation:
+    """A block of a contraction that reads what its workgroup holds."""
+    f = link.f
+    block, chain = _terms(f, layout.products).and_then(Invocation(LOOP)), 0.0
+    for k, x in enumerate(f.inputs):
+        count = layout.distinct(k, f.packed[k])
+        if x in held:
+            block = block.and_then(Invocation(shared=float(count * x.vtype.components)))
+        else:
+            block, chain = block.and_then(_loaded(s, x, memo).times(count)), 1.0
+    return replace(block, walk=0.0, chain=chain)
