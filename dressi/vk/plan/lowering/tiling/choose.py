@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -33,6 +34,8 @@ SUM = 4.0
 """Operations of adding what a block gives to an accumulator, which need not be in a register."""
 WORTH = 10.0
 """A contraction that takes less than so many starts of dispatches stays as it is: another shader has to be compiled."""
+WORTH_BESIDE = 2.0
+"""The same of one that reads another contraction, or that another reads: both may become one dispatch."""
 GAIN = 0.8
 """The part of the time that strips may take at most."""
 LONGEST = 1 << 14
@@ -47,16 +50,35 @@ def tile_contractions(
     """The program with its large contractions by strips; itself where there are none."""
     if not options.tile_contractions:
         return program
-    found = {f.output: y for f in program.functions if (y := tiled(f, limits, model)) is not None}
+    near = beside(program.functions)
+    found = {
+        f.output: y for f in program.functions if (y := tiled(f, limits, model, beside=f in near)) is not None
+    }
     return mapped(program, rewrite(program.roots, (), found)) if found else program
 
 
-def tiled(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:
-    """The value of a contraction by strips, None where that gains nothing or cannot be."""
+def beside(functions: Iterable[Function]) -> set[Function]:
+    """The contractions that read what another makes, but for Functions of one texel between them, and those others."""
+    found: set[Function] = set()
+    last: dict[Function, Function] = {}  # the contraction that a value follows from
+    for f in functions:
+        makers = [last[e.maker] for e in f.edges if e.maker in last]
+        if isinstance(f, ContractFunction):
+            found.update((f, *makers) if makers else ())
+            last[f] = f
+        elif makers and all(e.near or e.maker not in last for e in f.edges):
+            last[f] = makers[0]
+    return found
+
+
+def tiled(f: Function, limits: DeviceLimits, model: DeviceModel, *, beside: bool = False) -> Variable | None:
+    """The value of a contraction by strips, None where that gains nothing or cannot be. beside: whether it reads another, or is
+    read by one."""
     if not isinstance(f, ContractFunction) or f.combine != "add" or not suits(f):
         return None
     shapes = tuple((x.vtype, x.domain) for x in f.inputs)
-    found = chosen(Form((f.identity, shapes), limits, model, without_inputs(f)))
+    worth = min(WORTH, WORTH_BESIDE) if beside else WORTH
+    found = chosen(Form((f.identity, shapes), limits, model, worth, without_inputs(f)))
     if found is None:
         return None
     inputs = [
@@ -75,11 +97,12 @@ def without_inputs(f: ContractFunction) -> ContractFunction:
 
 @dataclass(frozen=True)
 class Form:
-    """What the choice of strips depends on. f: the contraction without its inputs."""
+    """What the choice of strips depends on. worth: see ``WORTH``. f: the contraction without its inputs."""
 
     key: tuple[Any, ...]
     limits: DeviceLimits
     model: DeviceModel
+    worth: float
     f: ContractFunction = field(compare=False)
 
 
@@ -98,7 +121,7 @@ def chosen(form: Form) -> Chosen | None:
     layers of a network are alike."""
     f, limits, model = form.f, form.limits, form.model
     plain = plain_seconds(f, model)
-    if plain < WORTH * (model.dispatch + model.barrier):
+    if plain < form.worth * (model.dispatch + model.barrier):
         return None
     best, made = GAIN * plain, None
     for part, tree, rest in divisions(f, limits, model):
