@@ -18,6 +18,10 @@ meshes: shapes on the host, in and out of files
 scenes: several shapes in one picture, with a material and a place each
     MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, TriangleGeometry, load_scene, save_scene
 
+strands, lines and points, with exact areas in pixels
+    KajiyaKay, PointGeometry, StrandGeometry, StrandPicture, StrandPoint, curves, draw_strands, load_strands,
+    save_strands, wireframe
+
 cameras: views, and cameras around an object
     Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
 
@@ -108,6 +112,7 @@ from .forms.edges.edge_list import edge_list
 from .forms.hard_soft_ras import hard_soft_ras
 from .forms.soft_target import outside_distance, soft_target
 from .io import load_mesh, load_scene, save_mesh, save_scene
+from .io.strands import load_strands, save_strands
 from .lists import list_data, list_leaf
 from .materials import MaterialKind, Parameter
 from .mesh import Material, Mesh, primitives
@@ -136,6 +141,10 @@ from .shading.lights import DirectionalLight, Light, PointLight, SpotLight
 from .shading.monte_carlo.light import MonteCarloEnvironment
 from .shading.shadows.shadow_map import Shadow
 from .shading.studio import studio
+from .strands.curves import curves, wireframe
+from .strands.draw import StrandPicture, draw_strands
+from .strands.geometry import PointGeometry, StrandGeometry
+from .strands.point import KajiyaKay, StrandPoint
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
 from .surface.projection import to_clip
@@ -151,6 +160,7 @@ __all__ = [
     "Frame",
     "GltfBsdf",
     "HarmonicsLight",
+    "KajiyaKay",
     "Light",
     "Material",
     "MaterialKind",
@@ -161,6 +171,7 @@ __all__ = [
     "Parameter",
     "Picture",
     "Pixels",
+    "PointGeometry",
     "PointLight",
     "Poses",
     "Scene",
@@ -168,6 +179,9 @@ __all__ = [
     "Skeleton",
     "SkinnedGeometry",
     "SpotLight",
+    "StrandGeometry",
+    "StrandPicture",
+    "StrandPoint",
     "SurfacePoint",
     "TriangleGeometry",
     "Views",
@@ -184,7 +198,9 @@ __all__ = [
     "corners",
     "cotangent",
     "covered",
+    "curves",
     "dirichlet_loss",
+    "draw_strands",
     "edge_length_loss",
     "edge_list",
     "exp_se3",
@@ -211,6 +227,7 @@ __all__ = [
     "list_leaf",
     "load_mesh",
     "load_scene",
+    "load_strands",
     "log_se3",
     "log_so3",
     "look_at",
@@ -239,6 +256,7 @@ __all__ = [
     "rotation_and_translation",
     "save_mesh",
     "save_scene",
+    "save_strands",
     "shift_principal",
     "soft_target",
     "spread",
@@ -261,6 +279,7 @@ __all__ = [
     "view_to_opencv",
     "view_to_opengl",
     "view_to_pytorch3d",
+    "wireframe",
     "with_margin",
     "wxyz_to_xyzw",
     "xyzw_to_wxyz",

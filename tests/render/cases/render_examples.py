@@ -1,11 +1,12 @@
 """Small graphs for every Function declared in `dressi.render`, in the shape of those of `dressi.ad`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import soft_cases
+from drawn_example import Example
 from scipy.sparse import csr_array
+from strand_examples import STRANDS
 
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
@@ -23,14 +24,6 @@ from dressi.render.surface import faces_within, projection, screen
 
 SIZE = (24, 16)
 CASE = soft_cases.cases()["near plane"]
-
-
-@dataclass(frozen=True)
-class Example:
-    """A graph: its output, and the leaves by which the output is differentiable there (not all, maybe none)."""
-
-    output: Variable
-    wrt: tuple[Variable, ...] = ()
 
 
 def _lists(batch: int = 1) -> tuple[Variable, Variable]:
@@ -345,4 +338,5 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         *(lambda v=v: sparse_rows(sparse.SparseDifference, v) for v in (VEC3, VEC2)),
         lambda: sparse_rows(sparse.SparseDifference, shorter=True),
     ],
+    **STRANDS,
 }

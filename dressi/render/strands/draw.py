@@ -1,0 +1,161 @@
+"""Pictures of strands and points: ``draw_strands``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.ops.pixel.constant import Like
+from ...ad.types import FLOAT, MAT4, VEC3, Size
+from ...errors import InputError
+from ..cameras import Camera, Cameras, Views
+from ..cameras.pose import Poses
+from ..cameras.views import frame
+from .discs import Discs, discs_of
+from .drawn import DrawnStrands
+from .geometry import PointGeometry, StrandGeometry, leaf_of
+from .point import StrandShader, unlit
+from .ribbons import Ribbons, ribbons_of
+from .sorted import SortedLayers
+from .sums import Sums
+
+MOST_LAYERS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class StrandPicture:
+    """What ``draw_strands`` returns: images of N tiles, as Variables. Each is built on first use; unused ones cost nothing.
+
+    >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
+    >>> draw_strands(strand, size=(32, 24)).over((0.0, 0.0, 1.0)).vtype
+    VEC3
+    """
+
+    composed: Sums | SortedLayers
+
+    @property
+    def mask(self) -> Variable:
+        """FLOAT in [0, 1): how much of the pixel the strands hide. Differentiable."""
+        return self.composed.mask
+
+    @property
+    def colour(self) -> Variable:
+        """VEC3: the strands over black, linear. Differentiable."""
+        return self.composed.premultiplied
+
+    @cached_property
+    def depth(self) -> Variable:
+        """FLOAT: the distance from the camera along its axis, the mean of what is seen; 0 where there is nothing."""
+        there = F.greater(self.mask, 1e-4)
+        return F.select(there, self.composed.weighted_depth / F.select(there, self.mask, 1.0), 0.0)
+
+    def over(self, background: Like) -> Variable:
+        """VEC3: the strands over a colour or an image, such as the ``colour`` of a ``Picture`` drawn with the same cameras."""
+        return self.colour + F.mul(background, 1.0 - self.mask)
+
+
+def draw_strands(
+    strands: StrandGeometry | PointGeometry,
+    cameras: Any = None,
+    *,
+    size: Size | None = None,
+    shader: StrandShader = unlit,
+    limit: Variable | None = None,
+    layers: int | None = None,
+) -> StrandPicture:
+    """Strands, lines or points as differentiable images.
+
+    ::
+
+        hair = load_strands("head.hair")
+        picture = draw_strands(hair, camera, shader=KajiyaKay((0, 1, 1)))
+        loss = F.mean(F.square(F.length(picture.over(0.5) - photograph)))
+
+    strands: a ``StrandGeometry`` or ``PointGeometry``.  cameras: a ``Camera``, ``Cameras``, ``Views``, ``Poses``, or matrices
+    (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, from the world to Vulkan's clip space, with a ``size`` (W, H). Left out: a view
+    that frames the points.  shader: the colour of a ``StrandPoint``; by default that of the geometry.
+    limit: FLOAT image of N tiles: the depth, in [0, 1], of what stands in front (``depth_limit`` of a ``Picture``).
+    layers: how many segments are composed in a pixel, the nearest first, in the right order; what lies behind is left out. By
+    default (None) all are summed, in any order: ``mask`` is then exact, and colours count by the transmittance of a cloud of the
+    same mean distance and spread.
+
+    Each pixel holds the exact area of each segment in it (a box filter), so that derivatives by points and radii are those of
+    the picture. Strands that cross the near plane end at their last point in front of it. Differentiable in the tables of the
+    geometry, matrices, and Variables of the shader. Raises InputError.
+
+    >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
+    >>> draw_strands(strand, size=(32, 24)).mask.size
+    (32, 24)
+    """
+    if not isinstance(strands, (StrandGeometry, PointGeometry)):
+        raise InputError(
+            f"draw_strands takes a StrandGeometry or a PointGeometry, not {type(strands).__name__}; load files with load_strands"
+        )
+    if layers is not None and (not isinstance(layers, int) or not 1 <= layers <= MOST_LAYERS):
+        raise InputError(f"layers are a whole number from 1 to {MOST_LAYERS}, or None, not {layers!r}")
+    drawn = drawn_strands(strands, *_views(strands, cameras, size), shader)
+    return StrandPicture(Sums(drawn, limit) if layers is None else SortedLayers(drawn, layers, limit))
+
+
+def drawn_strands(
+    strands: StrandGeometry | PointGeometry, matrices: Variable, size: Size, shader: StrandShader
+) -> DrawnStrands:
+    """Strands or points in N views, MAT4 1x1 of N tiles."""
+    leaves = {
+        "points": leaf_of("points", VEC3, strands.points),
+        "radius": leaf_of("radius", FLOAT, strands.radius),
+        "colours": leaf_of("colours", VEC3, strands.colours),
+        "opacity": leaf_of("opacity", FLOAT, strands.opacity),
+    }
+    shapes: Ribbons | Discs
+    if isinstance(strands, StrandGeometry):
+        shapes = ribbons_of(strands, leaves, matrices, size)
+        before, after = (F.lookup(leaves["points"], n) for n in (shapes.chain.before, shapes.chain.after))
+        leaves["tangents"] = F.normalize(after - before)
+    else:
+        shapes = discs_of(strands, leaves, matrices, size)
+    return DrawnStrands(shapes, leaves, eye_of(matrices), shader)
+
+
+def eye_of(matrices: Variable) -> Variable:
+    """VEC3: the places of the cameras of projections, one a view: what the rows of x, y and w of a matrix take to 0."""
+    rows = F.transpose(matrices)
+    x, y, w = (F.column(rows, k) for k in (0, 1, 3))
+    across = F.cross(x.xyz, y.xyz)
+    volume = F.dot(across, w.xyz)
+    far = F.less(F.abs(volume), 1e-12)
+    solved = F.cross(y.xyz, w.xyz) * x.w + F.cross(w.xyz, x.xyz) * y.w + across * w.w
+    # A parallel projection has no place; its directions are all alike.
+    return F.select(far, across * -1e6, -solved / F.select(far, 1.0, volume))
+
+
+def _views(strands: StrandGeometry | PointGeometry, cameras: Any, size: Size | None) -> tuple[Variable, Size]:
+    """Matrices, MAT4 1x1 of N tiles, and the size of the images. Raises InputError."""
+    given, own, matrices = cameras, None, cameras
+    if given is None:
+        given = frame(*strands.bounds(), size or (256, 256))
+    if isinstance(given, Camera):
+        given = Cameras([given])
+    elif isinstance(given, (list, tuple)) and given and all(isinstance(c, Camera) for c in given):
+        given = Cameras(list(given))
+    if isinstance(given, Cameras):
+        seen = given if size is None else given.resized(size)
+        matrices, own = seen.matrices, seen.size
+    elif isinstance(given, Views):
+        matrices, own = given.matrices, given.size
+    elif isinstance(given, Poses):
+        matrices, own = given.matrices, given.cameras.size
+    if isinstance(matrices, np.ndarray) and matrices.shape[-2:] == (4, 4) and matrices.ndim in (2, 3):
+        tiles = matrices.reshape(-1, 1, 1, 4, 4)
+        matrices = Variable(MAT4, (1, 1), len(tiles), name="matrices", data=tiles)
+    if not isinstance(matrices, Variable) or matrices.vtype is not MAT4 or matrices.size != (1, 1):
+        raise InputError(f"cameras are a Camera, several, or matrices MAT4, not {type(cameras).__name__}")
+    chosen = size or own
+    if chosen is None:
+        raise InputError("matrices need a size: size=(W, H)")
+    return matrices, (int(chosen[0]), int(chosen[1]))

@@ -1,0 +1,279 @@
+"""Strands and points as data: what is drawn, checked before a device sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.types import FLOAT, INT, VEC3, VType, list_size
+from ...errors import InputError
+from ..lists import list_leaf
+
+CAPS = ("round", "flat")
+UNITS = ("world", "pixels")
+LARGEST_RADIUS = 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class StrandGeometry:
+    """Polylines with a width, such as hair, fur and wires. Each is drawn as a ribbon that faces the camera.
+
+    points: (N, 3) array or VEC3 list: the points of all strands, one strand after the other.  offsets: (S + 1,) integers, where
+    each strand starts, and N; by default one strand.  radius: half of the width, one number, (N,), or a FLOAT Variable of one
+    texel or a list; it changes linearly between points.  colours: linear, (3,), (N, 3), or a VEC3 Variable of one texel or a
+    list; white by default.  opacity: in [0, 1], as the radius.  unit: of the radius, "world" or "pixels".
+    caps: how strands end, "round" (a trapezoid of the same area) or "flat", at the last point.
+
+    Differentiable in all that are Variables. Raises InputError: a strand of one point, offsets that do not fit, values that are
+    NaN, negative radii.
+
+    >>> strand = StrandGeometry([[0.0, 0, 0], [0, 1, 0], [0, 2, 1]], radius=0.01)
+    >>> strand.count, strand.strands
+    (3, 1)
+    """
+
+    points: Any
+    offsets: Any = None
+    radius: Any = 0.01
+    colours: Any = None
+    opacity: Any = 1.0
+    unit: str = "world"
+    caps: str = "round"
+    name: str = "strands"
+
+    def __post_init__(self) -> None:
+        points = _table(self.name, "points", VEC3, self.points, None)
+        count = _count(points, VEC3)
+        object.__setattr__(self, "points", points)
+        given = [0, count] if self.offsets is None else self.offsets
+        offsets = _offsets(self.name, given, count, points)
+        object.__setattr__(self, "offsets", offsets)
+        for word, value, allowed in (("unit", self.unit, UNITS), ("caps", self.caps, CAPS)):
+            if value not in allowed:
+                raise InputError(f"{word} of '{self.name}' is one of {', '.join(allowed)}, not {value!r}")
+        radius, colours, opacity = _looks(self.name, self.radius, self.colours, self.opacity, self.count)
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "colours", colours)
+        object.__setattr__(self, "opacity", opacity)
+
+    @property
+    def count(self) -> int:
+        """N, how many points."""
+        return int(self.offsets[-1])
+
+    @property
+    def strands(self) -> int:
+        """S, how many strands."""
+        return len(self.offsets) - 1
+
+    def taken(self, strands: Any) -> StrandGeometry:
+        """Some of the strands, by their numbers, of arrays. Raises InputError for Variables.
+
+        >>> two = StrandGeometry(np.zeros((5, 3)), [0, 2, 5])
+        >>> two.taken([1]).offsets.tolist()
+        [0, 3]
+        """
+        tables = (self.points, self.radius, self.colours, self.opacity)
+        if any(isinstance(t, Variable) for t in tables):
+            raise InputError(
+                f"'{self.name}' holds Variables; take strands of the arrays that they were made from"
+            )
+        lengths = np.diff(self.offsets)[strands]
+        rows = np.concatenate([np.arange(self.offsets[s], self.offsets[s + 1]) for s in np.asarray(strands)])
+        own = [t[rows] if len(t) == self.count else t for t in tables]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return replace(self, points=own[0], offsets=offsets, radius=own[1], colours=own[2], opacity=own[3])
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """(3,) least and largest coordinates of the points, which are an array or hold data. Raises InputError."""
+        return _bounds(self.name, self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class PointGeometry:
+    """Points with a radius, drawn as discs that face the camera: point clouds.
+
+    points: (N, 3) array or VEC3 list.  radius, colours, opacity, unit: as of ``StrandGeometry``.
+
+    Differentiable in all that are Variables. Raises InputError.
+
+    >>> PointGeometry(np.zeros((10, 3)), radius=2.0, unit="pixels").count
+    10
+    """
+
+    points: Any
+    radius: Any = 0.01
+    colours: Any = None
+    opacity: Any = 1.0
+    unit: str = "world"
+    name: str = "points"
+
+    def __post_init__(self) -> None:
+        points = _table(self.name, "points", VEC3, self.points, None)
+        object.__setattr__(self, "points", points)
+        if self.unit not in UNITS:
+            raise InputError(f"unit of '{self.name}' is one of {', '.join(UNITS)}, not {self.unit!r}")
+        radius, colours, opacity = _looks(self.name, self.radius, self.colours, self.opacity, self.count)
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "colours", colours)
+        object.__setattr__(self, "opacity", opacity)
+
+    @property
+    def count(self) -> int:
+        """N, how many points. Of a Variable that is no list of data, the texels of its image."""
+        return _count(self.points, VEC3)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """(3,) least and largest coordinates of the points, which are an array or hold data. Raises InputError."""
+        return _bounds(self.name, self.points)
+
+
+def leaf_of(name: str, vtype: VType, value: Any) -> Variable:
+    """A Variable as it is; a table (rows, ...) as a leaf."""
+    return value if isinstance(value, Variable) else list_leaf(name, vtype, value)
+
+
+def per_entry(table: Variable, index: Variable) -> Variable:
+    """The entry of a list, or the one value of all entries."""
+    return table if table.size == (1, 1) else F.lookup(table, index)
+
+
+def _looks(name: str, radius: Any, colours: Any, opacity: Any, count: int) -> tuple[Any, Any, Any]:
+    radius = _table(name, "radius", FLOAT, radius, count)
+    colours = _table(name, "colours", VEC3, (1.0, 1.0, 1.0) if colours is None else colours, count)
+    opacity = _table(name, "opacity", FLOAT, opacity, count)
+    for word, table, most in (("radius", radius, LARGEST_RADIUS), ("opacity", opacity, 1.0)):
+        if not isinstance(table, Variable) and ((table < 0) | (table > most)).any():
+            k = int(np.argmax((table < 0) | (table > most)))
+            raise InputError(f"{word} {k} of '{name}' is {table[k]:g}; give numbers from 0 to {most:g}")
+    return radius, colours, opacity
+
+
+def _table(name: str, word: str, vtype: VType, value: Any, count: int | None) -> Any:
+    """A Variable of one texel or ``count`` entries, or an array (1 or count, ...). Raises InputError."""
+    shape = vtype.shape
+    if isinstance(value, Variable):
+        sizes = None if count is None else ((1, 1), list_size(count))
+        if value.vtype is not vtype or (sizes is not None and value.size not in sizes):
+            wanted = "a list" if count is None else f"one value or a list of {count}"
+            raise InputError(f"{word} of '{name}' are {vtype}, {wanted}, not {value} (made at {value.where})")
+        return value
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{word} of '{name}' are numbers, not {type(value).__name__}") from None
+    if count is not None and array.shape == shape:
+        array = array[None]
+    if array.ndim != 1 + len(shape) or array.shape[1:] != shape or len(array) == 0:
+        text = ", ".join(["N", *map(str, shape)])
+        raise InputError(f"{word} of '{name}' are an array ({text}), not {array.shape}")
+    if count is not None and len(array) not in (1, count):
+        raise InputError(f"'{name}' has {count} points, and {len(array)} {word}; give one, or one each")
+    wrong = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    if wrong.any():
+        raise InputError(
+            f"{word} {int(np.argmax(wrong))} of '{name}' is NaN or infinite; drop it or mend the file"
+        )
+    return array
+
+
+def _count(points: Any, vtype: VType) -> int:
+    if not isinstance(points, Variable):
+        return len(points)
+    return points.count if points.count is not None else points.size[0] * points.size[1]
+
+
+def _offsets(name: str, value: Any, count: int, points: Any) -> np.ndarray:
+    offsets = np.asarray(value)
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
+        raise InputError(
+            f"offsets of '{name}' are whole numbers (S + 1,), where each strand starts and the end, not"
+            f" {offsets.dtype} {offsets.shape}"
+        )
+    offsets = offsets.astype(np.int64)
+    # A Variable has no count of its own: its image may be padded.
+    room = isinstance(points, Variable) and points.count is None
+    fits = (
+        offsets[-1] <= count and list_size(int(offsets[-1])) == list_size(count)
+        if room
+        else offsets[-1] == count
+    )
+    if offsets[0] != 0 or not fits:
+        raise InputError(
+            f"offsets of '{name}' run from 0 to {count}, the number of points, not from {offsets[0]} to {offsets[-1]}"
+        )
+    lengths = np.diff(offsets)
+    if (lengths < 2).any():
+        k = int(np.argmax(lengths < 2))
+        held = (
+            f"{lengths[k]} point{'s' if lengths[k] != 1 else ''}"
+            if lengths[k] >= 0
+            else "its end before its start"
+        )
+        raise InputError(f"strand {k} of '{name}' has {held}; a strand has at least two points: drop it")
+    return offsets
+
+
+def _bounds(name: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
+    values = points.data if isinstance(points, Variable) else points
+    if values is None:
+        raise InputError(
+            f"give cameras: the points of '{name}' are computed, so the view that frames them is not known"
+        )
+    values = values.reshape(-1, 3)
+    return values.min(axis=0), values.max(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """How points follow each other, as lists of data. Drawn points are the points and, with round ends, one more before and after
+    each strand, which has the attributes of the end."""
+
+    count: int
+    """Of the drawn points."""
+    before: Variable
+    """INT, one a point: the point before it in its strand, itself at the start."""
+    after: Variable
+    """INT, one a point: the point after it in its strand, itself at the end."""
+    source: Variable
+    """INT, one a drawn point: the point it has its attributes of."""
+    following: Variable
+    """INT, one a drawn point: the next drawn point, also if that belongs to the next strand; of the last one itself."""
+    beyond: Variable
+    """FLOAT, one a drawn point: -1 for one before its strand, 1 for one behind it, else 0."""
+    first: Variable
+    """FLOAT, one a drawn point: 1 where nothing comes before it."""
+    last: Variable
+    """FLOAT, one a drawn point: 1 where nothing follows."""
+
+
+def chain_of(offsets: np.ndarray, ends: bool) -> Chain:
+    """ends: whether points are drawn before and after each strand."""
+    count, more = int(offsets[-1]), int(ends)
+    number, strand = np.arange(count), np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    starts, stops = offsets[:-1], offsets[1:] - 1
+    before, after = number - 1, number + 1
+    before[starts], after[stops] = starts, stops
+    at = number + more * (2 * strand + 1)  # of each point among the drawn ones
+    heads, tails = at[starts] - more, at[stops] + more
+    total = count + 2 * more * len(starts)
+    source, beyond = np.zeros(total, np.int64), np.zeros(total)
+    source[at], source[heads], source[tails] = number, starts, stops
+    first, last = np.zeros(total), np.zeros(total)
+    first[heads] = last[tails] = 1.0
+    if ends:
+        beyond[heads], beyond[tails] = -1.0, 1.0
+    return Chain(
+        total,
+        list_leaf("point before", INT, before),
+        list_leaf("point after", INT, after),
+        list_leaf("source of a drawn point", INT, source),
+        list_leaf("following drawn point", INT, np.minimum(np.arange(total) + 1, total - 1)),
+        list_leaf("drawn beyond a strand", FLOAT, beyond),
+        list_leaf("first of a strand", FLOAT, first),
+        list_leaf("last of a strand", FLOAT, last),
+    )

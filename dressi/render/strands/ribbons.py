@@ -1,0 +1,271 @@
+"""From strands to ribbons on the screen: places in pixels, mitred borders, the quads that are drawn, and their opacity in a
+pixel.
+
+Places are in pixels, x to the right, y down; the centre of pixel (x, y) is (x + 0.5, y + 0.5).
+
+A segment is drawn as a quad that holds all pixels it touches. What it adds to a pixel is computed there: its exact area
+(``area``), so that the derivative of the picture by points and radii is that of the area. Areas of the segments of one strand
+add up; strands hide each other. So each segment estimates what the whole strand covers of the pixel, ``whole``, and adds the
+optical depth area / whole * -log(1 - whole). The sum over one strand is -log(1 - its area), and the sum over all strands is that
+of their product. It does not depend on the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.types import VEC2, VEC4, Access, Size, list_size
+from ..lists import at_points, read_list
+from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM
+from ..surface.screen import common_batch
+from .area import RibbonArea
+from .geometry import Chain, StrandGeometry, chain_of
+
+LEAST_WIDTH = 1 / 16
+"""Pixels. Thinner ribbons are drawn that wide, with the opacity width / LEAST_WIDTH: single precision then suffices, and the
+picture is the same within a thousandth."""
+SHORTEST = 1e-3
+"""Pixels. A shorter segment has no direction of its own."""
+MITRE = 2.0
+"""The largest length of a mitre, in half widths: at turns of more than 120 degrees ribbons become narrower."""
+ROUND = np.pi / 2 - 1
+"""The width of a trapezoid at its far end, in widths of the strand, that has the area of a half disc and its height."""
+SLACK = 0.2
+"""Pixels by which quads are larger than needed: drivers round corners to a grid."""
+OPAQUE = 0.999
+"""The largest opacity of a segment in its share of a pixel."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScreenPoints:
+    """Points in front of the camera; lists of the batch of the views."""
+
+    place: Variable
+    """VEC2, in pixels; differentiable."""
+    depth: Variable
+    """VEC2: depth in [0, 1] as rasters have it, and w."""
+    clip: Variable
+    """VEC2: z and w in clip space, which are linear along segments; differentiable."""
+    radius: Variable
+    """FLOAT: in pixels, at least half of LEAST_WIDTH; differentiable."""
+    thickness: Variable
+    """FLOAT: the radius before it was made larger."""
+    seen: Variable
+    """FLOAT mask: the point lies between the near and the far plane, and is finite."""
+
+
+def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable, size: Size) -> ScreenPoints:
+    """Points (VEC3 list) and radii in N views (MAT4 1x1, N tiles: world to clip) of ``size``. Differentiable in all.
+
+    A radius of the world shrinks with the distance from the camera, and is seen from the front.
+    """
+    count = max(points.batch, matrices.batch)
+    there = F.less(F.sum_components(F.abs(points)), LARGEST)
+    points = F.select(there, points, 0.0)
+    place = F.vec4(points if points.batch == count else F.expand(points, count), 1.0)
+    clip = F.matmul(matrices, place)
+    seen = F.logical_and(F.logical_and(there, F.greater(clip.w, W_MINIMUM)), F.greater_equal(clip.z, 0.0))
+    over = 1.0 / F.select(seen, clip.w, 1.0)
+    half = (0.5 * size[0], 0.5 * size[1])
+    at = F.select(seen, clip.xy * over * half + half, 0.0)
+    seen = F.logical_and(seen, F.less(F.max_component(F.abs(at)), FARTHEST))
+    thickness = radius
+    if unit == "world":
+        # The row of y: how many pixels a unit of the world makes at w = 1.
+        row = F.column(F.transpose(matrices), 1).xyz
+        thickness = radius * (F.length(row) * half[1]) * over
+    else:
+        thickness = thickness + F.component(at, 0) * 0.0 if thickness.size == (1, 1) else thickness
+    drawn = F.maximum(thickness, 0.5 * LEAST_WIDTH)
+    return ScreenPoints(at, F.vec2(clip.z * over, clip.w), F.swizzle(clip, "zw"), drawn, thickness, seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A segment of a strand at a pixel; FLOATs unless said otherwise. All are differentiable in the points and radii."""
+
+    ends: tuple[Variable, Variable]
+    """INT: the numbers of its points."""
+    area: Variable
+    """In [0, 1]: how much of the pixel it covers."""
+    absorbance: Variable
+    """The optical depth, at least 0: 1 - exp(-absorbance) is the opacity."""
+    along: Variable
+    """In [0, 1]: the place along the segment that is nearest to the centre of the pixel, in the world."""
+
+    @property
+    def opacity(self) -> Variable:
+        """How much it hides of what is behind it."""
+        return 1.0 - F.exp(-self.absorbance)
+
+    def attribute(self, table: Variable) -> Variable:
+        """The entry of a list, one a point, or the one value of all, at the place."""
+        if table.size == (1, 1):
+            return table
+        start, end = (F.lookup(table, number) for number in self.ends)
+        return F.mix(start, end, self.along)
+
+
+@dataclass(frozen=True, eq=False)
+class Ribbons:
+    """Strands on the screen: lists of drawn points (``Chain``). A segment has the number of its first one."""
+
+    size: Size
+    chain: Chain
+    border: Variable
+    """VEC4 list: the place of a point, and the vector from it to the left border of the ribbon, in pixels; differentiable."""
+    records: Variable
+    """VEC3 list: the opacity of a segment, and whether the strand starts, and ends, with it; differentiable."""
+    depth: Variable
+    """VEC2 list: depth in [0, 1], and w, of points."""
+    clip: Variable
+    """VEC2 list, one a point of the geometry: z and w in clip space; differentiable."""
+    live: Variable
+    """FLOAT list: whether the segment is drawn."""
+
+    @property
+    def count(self) -> int:
+        """How many numbers of segments there are."""
+        return self.chain.count
+
+    @cached_property
+    def quads(self) -> Variable:
+        """VEC4 list, six a segment: clip positions that hold all pixels it touches."""
+        return RibbonQuads(
+            F.stop_gradient(self.border), F.stop_gradient(self.depth), self.chain.count, self.size
+        ).output
+
+    def at(self, number: Variable) -> Segment:
+        """The segment of that number (INT image) at each pixel."""
+        centre = F.to_float(F.pixel_coordinates(self.size)) + 0.5
+        start = F.lookup(self.border, number) - F.vec4(centre, 0.0, 0.0)
+        end = F.lookup(self.border, number + 1) - F.vec4(centre, 0.0, 0.0)
+        record = F.lookup(self.records, number)
+        area = F.maximum(RibbonArea(start, end).output, 0.0)
+        whole = F.maximum(area + _beyond(start, end, record.y, record.z), 1e-6)
+        ends = F.lookup(self.chain.source, number), F.lookup(self.chain.source, number + 1)
+        absorbance = area / whole * optical_depth(record.x * whole)
+        return Segment(ends, area, absorbance, self._along(number, start.xy, end.xy))
+
+    def _along(self, number: Variable, start: Variable, end: Variable) -> Variable:
+        u = end - start
+        place = F.clamp(-F.dot(start, u) / F.maximum(F.dot(u, u), SHORTEST**2))
+        # What is linear in the world is linear on the screen after division by w.
+        near, far = F.lookup(self.depth, number).y, F.lookup(self.depth, number + 1).y
+        return place * near / F.maximum(F.mix(far, near, place), W_MINIMUM)
+
+
+def _beyond(start: Variable, end: Variable, first: Variable, last: Variable) -> Variable:
+    """FLOAT: how much of the pixel the strand covers before and after a segment if it goes on straight; nothing at its ends."""
+    along = F.normalize(end.xy - start.xy) * 2.0
+    before = F.vec4(start.xy - along, start.zw)
+    after = F.vec4(end.xy + along, end.zw)
+    return F.maximum(RibbonArea(before, start).output, 0.0) * (1.0 - first) + F.maximum(
+        RibbonArea(end, after).output, 0.0
+    ) * (1.0 - last)
+
+
+def optical_depth(opacity: Variable) -> Variable:
+    """FLOAT: -log(1 - opacity), of at most OPAQUE; exact for small ones in single precision. Differentiable."""
+    x = F.minimum(opacity, OPAQUE)
+    series = x * (1.0 + x * (0.5 + x * (1 / 3 + x * 0.25)))
+    return F.select(F.less(x, 0.03), series, -F.log(1.0 - x))
+
+
+def ribbons_of(
+    strands: StrandGeometry, leaves: dict[str, Variable], matrices: Variable, size: Size
+) -> Ribbons:
+    """Strands in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices (MAT4, N tiles)."""
+    chain = chain_of(strands.offsets, strands.caps == "round")
+    at = on_screen(leaves["points"], leaves["radius"], strands.unit, matrices, size)
+    came = _direction(at.place - F.lookup(at.place, chain.before))
+    goes = _direction(F.lookup(at.place, chain.after) - at.place)
+    known = F.dot(came, came) + F.dot(goes, goes)  # how many of the two have a direction
+    turn = (came + goes) * F.select(F.greater(known, 1.5), 1.0, 2.0)
+    turn = F.select(F.greater(known, 0.5), turn, F.vec2(2.0, 0.0))
+    # |turn| is twice the cosine of half of the angle between both segments.
+    across = F.vec2(-turn.y, turn.x) * (at.radius * 2.0 / F.maximum(F.dot(turn, turn), 4.0 / MITRE**2))
+    border, width = F.vec4(at.place, across), F.vec2(at.radius, at.thickness)
+    opacity, depth, seen = leaves["opacity"], at.depth, at.seen
+    if strands.caps == "round":
+        border, width, depth, seen = (F.lookup(x, chain.source) for x in (border, width, depth, seen))
+        # At an end the vector to the left border is perpendicular to the strand, and as long as the half width.
+        away = F.vec2(border.w, -border.z) * chain.beyond
+        narrow = F.select(F.equal(chain.beyond, 0.0), 1.0, ROUND)
+        border = F.vec4(border.xy + away, border.zw * narrow)
+        opacity = opacity if opacity.size == (1, 1) else F.lookup(opacity, chain.source)
+    width = width + F.lookup(width, chain.following)
+    if opacity.size != (1, 1):
+        opacity = 0.5 * (opacity + F.lookup(opacity, chain.following))
+    records = F.vec3(opacity * width.y / width.x, chain.first, F.lookup(chain.last, chain.following))
+    live = (1.0 - chain.last) * seen * F.lookup(seen, chain.following)
+    return Ribbons(size, chain, border, records, depth, at.clip, live)
+
+
+def _direction(v: Variable) -> Variable:
+    return F.normalize(F.select(F.greater(F.dot(v, v), SHORTEST**2), v, 0.0))
+
+
+class RibbonQuads(PixelFunction):
+    """Inputs (border VEC4 list, depth VEC2 list): six clip positions a segment, VEC4 list: two triangles that hold every pixel
+    of an image of ``size`` that it touches."""
+
+    operations, fetches = 60.0, 4.0
+    no_derivative = "makes triangles to be drawn, and what they cover has no derivative"
+    fields = ("count", "size")
+    includes = ("ribbon.glsl",)
+
+    def __init__(self, border: Variable, depth: Variable, count: int, size: Size):
+        self.count, self.size = count, size
+        super().__init__(border, depth)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.FETCH)
+
+    def infer(self):
+        border, depth = self.inputs
+        if border.vtype is not VEC4 or depth.vtype is not VEC2 or border.size != depth.size:
+            raise self.fail("needs borders, VEC4, and depths, VEC2, of the points of strands")
+        return VEC4, Domain(list_size(6 * self.count), common_batch(self))
+
+    @cached_property
+    def glsl(self) -> str:
+        return (
+            "int index = pixel.y * $size.x + pixel.x;\n"
+            f"int first = min(index / 6, {self.count - 1}), last = min(first + 1, {self.count - 1});\n"
+            "ivec2 a = ivec2(first % $size0.x, first / $size0.x), b = ivec2(last % $size0.x, last / $size0.x);\n"
+            "$y = ribbon_corner($0(a, tile), $0(b, tile), vec2($1(a, tile).x, $1(b, tile).x), index % 6,"
+            f" vec2({float(self.size[0])!r}, {float(self.size[1])!r}), {SLACK!r});"
+        )
+
+    def evaluate(self, at, border, depth):
+        x, y, tile = at_points(at)
+        index = y * self.output.size[0] + x
+        first = np.minimum(index // 6, self.count - 1)
+        last, corner = np.minimum(first + 1, self.count - 1), index % 6
+        a, b = read_list(border, tile, first), read_list(border, tile, last)
+        u = b[..., :2] - a[..., :2]
+        extent = np.linalg.norm(u, axis=-1)[..., None]
+        along = np.where(extent > 0, np.divide(u, extent, out=np.zeros_like(u), where=extent > 0), (1.0, 0.0))
+        across = np.stack([-along[..., 1], along[..., 0]], axis=-1)
+        reach = (0.5 * np.abs(along).sum(-1) + SLACK)[..., None]
+
+        def extents(v: np.ndarray, direction: np.ndarray) -> np.ndarray:
+            return np.abs((v[..., 2:] * direction).sum(-1))[..., None]
+
+        end, left = (np.isin(corner, corners)[..., None] for corners in ((1, 2, 4), (2, 4, 5)))
+        side = np.maximum(extents(a, across), extents(b, across)) + reach
+        place = np.where(
+            end,
+            b[..., :2] + along * (extents(b, along) + reach),
+            a[..., :2] - along * (extents(a, along) + reach),
+        )
+        place = (place + across * np.where(left, side, -side)) / np.array(self.size) * 2 - 1
+        z = np.where(end[..., 0], read_list(depth, tile, last)[..., 0], read_list(depth, tile, first)[..., 0])
+        return np.concatenate([place, z[..., None], np.ones_like(z)[..., None]], axis=-1)

@@ -1,0 +1,58 @@
+"""Small graphs for the Functions of strands and points."""
+
+from collections.abc import Callable
+
+import numpy as np
+from drawn_example import Example
+
+from dressi.ad.graph import Function, Variable
+from dressi.ad.types import FLOAT, VEC2, VEC4
+from dressi.render.strands import area, discs, ribbons
+
+SIZE = (24, 16)
+
+
+def ribbon_ends() -> tuple[Variable, Variable]:
+    """Segments of ribbons near the centre of a pixel: inside, across, beside it, and one turned over."""
+    rng = np.random.default_rng(21)
+    centre, along = rng.uniform(-0.7, 0.7, (1, 4, 8, 2)), rng.normal(size=(1, 4, 8, 2))
+    across = np.stack([-along[..., 1], along[..., 0]], -1) * rng.uniform(0.05, 0.6, (1, 4, 8, 1))
+    across[0, 0, 0] *= -1
+    ends = [np.concatenate([centre + k * along, across * (1 + 0.2 * k)], -1) for k in (-0.5, 0.5)]
+    start, end = (Variable(VEC4, (8, 4), data=x.astype(np.float32)) for x in ends)
+    return start, end
+
+
+def ribbon_area() -> Example:
+    ends = ribbon_ends()
+    return Example(area.RibbonArea(*ends).output, ends)
+
+
+def ribbon_slope(end: bool) -> Example:
+    ends = ribbon_ends()
+    return Example(area.RibbonSlope(*ends, end=end).output, ends)
+
+
+def disc_example(kind: type[Function]) -> Example:
+    """No disc here touches the side of a pixel from within or without, where the slope has a kink."""
+    rng = np.random.default_rng(23)
+    place = Variable(VEC2, (8, 4), data=rng.uniform(-1.2, 1.2, (1, 4, 8, 2)).astype(np.float32))
+    radius = Variable(FLOAT, (8, 4), data=rng.uniform(0.1, 1.5, (1, 4, 8)).astype(np.float32))
+    return Example(kind(place, radius).output, () if kind.no_derivative else (place, radius))
+
+
+def strand_quads(kind: type[Function]) -> Example:
+    """Two segments, one of them in no direction, or three points."""
+    rng = np.random.default_rng(23)
+    shape = rng.uniform(2, 12, (2, 1, 3, 4)).astype(np.float32)
+    shape[:, :, 1, :2] = shape[:, :, 0, :2]
+    depth = Variable(VEC2, (3, 1), 2, data=rng.uniform(0.1, 0.9, (2, 1, 3, 2)).astype(np.float32))
+    return Example(kind(Variable(VEC4, (3, 1), 2, data=shape), depth, 3, SIZE).output)
+
+
+STRANDS: dict[type[Function], list[Callable[[], Example]]] = {
+    area.RibbonArea: [ribbon_area],
+    area.RibbonSlope: [lambda: ribbon_slope(False), lambda: ribbon_slope(True)],
+    **{k: [lambda k=k: disc_example(k)] for k in (discs.DiscArea, discs.DiscSlope)},
+    **{k: [lambda k=k: strand_quads(k)] for k in (ribbons.RibbonQuads, discs.DiscQuads)},
+}

@@ -1,0 +1,139 @@
+"""Strands and points: areas against supersampling, derivatives against differences of the picture, devices against NumPy."""
+
+import numpy as np
+import pytest
+
+from dressi import DressiAD
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.types import VEC3
+from dressi.errors import InputError
+from dressi.render.mesh import primitives
+from dressi.render.strands.area import RibbonArea, half_plane
+from dressi.render.strands.curves import curves, wireframe
+from dressi.render.strands.draw import draw_strands
+from dressi.render.strands.geometry import PointGeometry, StrandGeometry
+from dressi.render.strands.point import KajiyaKay
+
+SIZE = (20, 16)
+PIXELS = np.array([[2 / 20, 0, 0, -1], [0, 2 / 16, 0, -1], [0, 0, 1e-3, 0.5], [0, 0, 0, 1.0]])
+"""World coordinates are pixels."""
+LINE = np.array([[3.2, 4.1, 0], [8.3, 6.2, 0], [16.1, 11.4, 0]])
+
+
+def supersampled(points: np.ndarray, radius: float, samples: int, size: tuple[int, int]) -> np.ndarray:
+    x, y = ((np.arange(n * samples) + 0.5) / samples for n in size)
+    places = np.stack(np.meshgrid(x, y), -1)
+    inside = np.zeros(places.shape[:2], bool)
+    for a, b in zip(points[:-1, :2], points[1:, :2], strict=True):
+        u = b - a
+        along = np.clip((places - a) @ u / (u @ u), 0, 1)
+        inside |= ((places - a - along[..., None] * u) ** 2).sum(-1) < radius**2
+    return inside.reshape(size[1], samples, size[0], samples).mean((1, 3))
+
+
+@pytest.mark.parametrize("width, scale, samples", [(0.05, 0.3, 256), (0.7, 1.0, 64), (3.0, 1.0, 32)])
+def test_a_strand_covers_its_area(width, scale, samples):
+    points, seen = LINE * scale, (int(20 * scale), int(16 * scale))
+    strand = StrandGeometry(points, radius=0.5 * width, unit="pixels")
+    (found,) = evaluate([draw_strands(strand, PIXELS, size=SIZE).mask])
+    truth = supersampled(points, 0.5 * width, samples, seen)
+    error = np.abs(found[0, : seen[1], : seen[0]] - truth).sum() / truth.sum()
+    assert error < (0.01 if width < 3 else 0.02)
+
+
+def test_the_area_of_a_half_plane_is_that_of_a_ribbon_that_ends_there():
+    rng = np.random.default_rng(3)
+    place, angle = rng.uniform(-0.5, 0.5, (9, 2)), rng.uniform(0, 2 * np.pi, 9)
+    along = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    left = np.stack([along[:, 1], -along[:, 0]], axis=1)
+    start = Variable.of(np.column_stack([place, 9 * along]))
+    end = Variable.of(np.column_stack([place + 9 * left, 9 * along]))
+    (half,) = evaluate([half_plane(Variable.of(place), Variable.of(along))])
+    (area,) = evaluate([RibbonArea(start, end).output])
+    np.testing.assert_allclose(half, np.abs(area), atol=2e-4)
+
+
+def scene(**options) -> tuple[StrandGeometry, list[Variable]]:
+    deep = LINE + np.arange(3)[:, None] * (0, 0, 1)
+    points = Variable.of(np.concatenate([deep, deep[:, [1, 0, 2]] + (2, 0, 4)]))
+    radius = Variable.of(np.linspace(0.2, 1.3, 6))
+    rng = np.random.default_rng(4)
+    strands = StrandGeometry(
+        points, [0, 3, 6], radius, rng.uniform(size=(6, 3)), 0.9, unit="pixels", **options
+    )
+    return strands, [points, radius]
+
+
+@pytest.mark.parametrize("layers", [None, 4])
+def test_derivatives_are_those_of_the_picture(layers):
+    strands, leaves = scene(caps="round" if layers is None else "flat")
+    picture = draw_strands(strands, PIXELS, size=SIZE, layers=layers)
+    weight = Variable.of(np.random.default_rng(1).uniform(size=(SIZE[1], SIZE[0], 3)))
+    loss = F.sum(F.dot(picture.over((0.1, 0.2, 0.3)), weight))
+    slopes = evaluate(gradient(loss, leaves))
+    for leaf, slope in zip(leaves, slopes, strict=True):
+        step = np.random.default_rng(2).normal(size=leaf.shape) * 1e-4
+        high, low = (evaluate([loss], {leaf: leaf.data + k * step})[0].item() for k in (1, -1))
+        np.testing.assert_allclose((slope * step).sum() * 2, high - low, rtol=0.01)
+
+
+def test_devices_compute_what_numpy_does(device):
+    strands, leaves = scene()
+    picture = draw_strands(strands, PIXELS, size=SIZE, shader=KajiyaKay((0.0, 0.3, 1.0)))
+    loss = F.mean(F.square(F.length(picture.over(0.5))))
+    images = [picture.mask, picture.colour, picture.depth, *gradient(loss, leaves)]
+    with DressiAD(device) as ad:
+        for k, image in enumerate(images):
+            ad.set_output(str(k), image)
+        ad.step()
+        for k, truth in enumerate(evaluate(images)):
+            found = ad.recv(str(k)).reshape(truth.shape)
+            np.testing.assert_allclose(found, truth, atol=2e-4 * max(1e-3, np.abs(truth).max()) + 2e-6)
+
+
+def test_points_are_discs(device):
+    cloud = PointGeometry(
+        [[6.3, 7.1, 0], [13.2, 8.4, 0]], [1.7, 0.3], [[1.0, 0, 0], [0, 1, 0]], unit="pixels"
+    )
+    with DressiAD(device) as ad:
+        ad.set_output("colour", draw_strands(cloud, PIXELS, size=SIZE).colour)
+        ad.step()
+        found = ad.recv("colour").sum((0, 1, 2))
+    np.testing.assert_allclose(found, [np.pi * 1.7**2, np.pi * 0.3**2, 0], rtol=2e-3, atol=1e-6)
+
+
+def test_what_stands_in_front_hides_strands():
+    strand = StrandGeometry(LINE, radius=0.5, unit="pixels")
+    limit = Variable.of(np.where(np.arange(SIZE[0]) < 9, 0.0, 1.0) * np.ones((SIZE[1], 1)))
+    mask = evaluate([draw_strands(strand, PIXELS, size=SIZE, limit=limit).mask])[0][0]
+    assert mask[:, :9].max() == 0 and mask[:, 9:].max() > 0.4
+
+
+def test_edges_and_curves():
+    cube = primitives.cube()
+    assert wireframe(cube).strands == 18
+    smooth = curves(StrandGeometry(LINE, radius=[0.1, 0.2, 0.1]), pieces=4)
+    np.testing.assert_allclose(smooth.points[::4], LINE)
+    assert smooth.radius.max() == 0.2
+    moving = curves(StrandGeometry(Variable.of(LINE, VEC3)), pieces=4)
+    np.testing.assert_allclose(evaluate([moving.points])[0].reshape(-1, 3), smooth.points, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: StrandGeometry(np.zeros((3, 3)), [0, 2, 3], name="fur"), "strand 1 of 'fur' has 1 point"),
+        (lambda: StrandGeometry(np.zeros((3, 3)), [0, 2]), "run from 0 to 3"),
+        (lambda: StrandGeometry(np.full((2, 3), np.nan)), "points 0 of 'strands' is NaN"),
+        (lambda: StrandGeometry(np.zeros((2, 3)), radius=-1), "radius 0 of 'strands' is -1"),
+        (lambda: PointGeometry(np.zeros((2, 3)), opacity=[0.5, 2]), "opacity 1 of 'points' is 2"),
+        (lambda: draw_strands(PointGeometry(np.zeros((2, 3))), PIXELS), "need a size"),
+        (lambda: curves(StrandGeometry(LINE), kind="spline"), "one of catmull_rom"),
+    ],
+)
+def test_bad_input_is_one_sentence(make, words):
+    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+        make()
