@@ -92,8 +92,9 @@ def fit(
     optimize: Annotated[
         str | None,
         typer.Option(
-            help="Also recover the material, after the shape, which then moves under the light where a --target is given: some of albedo, normal, roughness, metallic, emission, light, exposure,"
-            " with commas between them."
+            help="Also recover the material, after the shape, which then moves under the light where a --target is given: some of"
+            " albedo, normal, roughness, metallic, emission, clearcoat, sheen, light, exposure, with commas between them; a name"
+            " that there is not lists all."
         ),
     ] = None,
     light: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from ...ad.types import VEC3
+from .learned import Radiance, Share, Tilt
 from .parameter import BaseColour, Map, MaterialKind, Modulated, Normals, Occlusion, Parameter
 
 PBR = "pbrMetallicRoughness"
@@ -22,20 +23,24 @@ GLTF = MaterialKind(
         BaseColour(
             "base", VEC3, WHITE, "colour, linear",
             key=f"{PBR}/baseColorFactor", map=Map("texture", f"{PBR}/baseColorTexture", "rgb", light=True),
+            learned=Share(0.15, 1e-6, "albedo"),
         ),
         Parameter(
             "metallic", default=0.0, text="0 for a dielectric, 1 for a metal", optional=False,
             key=f"{PBR}/metallicFactor", file_default=1.0, map=BOTH, column=0, mtl="Pm", mtl_map="map_Pm",
+            learned=Share(0.1, 4e-6),
         ),
         Parameter(
             "roughness", default=1.0, text="perceptual: GGX has alpha = roughness**2", optional=False,
             key=f"{PBR}/roughnessFactor", file_default=1.0, map=BOTH, column=1, mtl="Pr", mtl_map="map_Pr",
+            learned=Share(0.1, 4e-6),
         ),
         Normals(
             "normal", VEC3, 1.0, "normals in tangent space, x along the tangent (u grows), y along the bitangent (+Y up as in"
             " OpenGL and glTF), z along the normal; the scale multiplies x and y",
             least=-inf, most=inf, factor="normal_scale", key="normalTexture/scale",
             map=Map("normal", "normalTexture", "rgb", signed=True), mtl_map="norm",
+            learned=Tilt(0.002, 2e-4),
         ),
         Occlusion(
             "occlusion", default=1.0, text="share of the ambient light that arrives: 1 + strength * (occlusion - 1)",
@@ -45,6 +50,7 @@ GLTF = MaterialKind(
             "emission", VEC3, BLACK, "linear radiance that the surface gives off", most=inf,
             key="emissiveFactor", strength=GLOW, map=Map("emission_map", "emissiveTexture", "rgb", light=True, most=inf),
             mtl="Ke", mtl_map="map_Ke",
+            learned=Radiance(0.1, 4e-6),
         ),
         Modulated(
             "alpha", default=0.5, text="that of the base colour, factor included; \"mask\" cuts out where it is below the cutoff",
@@ -70,11 +76,13 @@ GLTF = MaterialKind(
         Parameter(
             "clearcoat", text="strength of a clear layer of index 1.5 on top",
             key=f"{COAT}/clearcoatFactor", map=Map("clearcoat_map", f"{COAT}/clearcoatTexture", "r"), mtl="Pc",
+            learned=Share(0.1, 4e-6),
         ),
         Parameter(
             "clearcoat_roughness", text="of the clear layer", needs="clearcoat", mtl="Pcr",
             key=f"{COAT}/clearcoatRoughnessFactor",
             map=Map("clearcoat_roughness_map", f"{COAT}/clearcoatRoughnessTexture", "g"),
+            learned=Share(0.1, 4e-6),
         ),
         Normals(
             "clearcoat_normal", VEC3, 1.0, "normals of the clear layer, as the normal map; without it, those of the geometry",
@@ -85,10 +93,12 @@ GLTF = MaterialKind(
             "sheen", VEC3, BLACK, "colour of the retro-reflection of cloth, linear", factor="sheen_color",
             key=f"{SHEEN}/sheenColorFactor",
             map=Map("sheen_color_map", f"{SHEEN}/sheenColorTexture", "rgb", light=True),
+            learned=Share(0.1, 4e-6),
         ),
         Parameter(
             "sheen_roughness", text="of the sheen", needs="sheen", key=f"{SHEEN}/sheenRoughnessFactor",
             map=Map("sheen_roughness_map", f"{SHEEN}/sheenRoughnessTexture", "a"),
+            learned=Share(0.1, 4e-6),
         ),
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, VType, vector_type
+from .learned import Learned
 
 CHANNELS = "rgba"
 """Of an image, by letter."""
@@ -72,6 +73,7 @@ class Parameter:
     material, keys joined by "/".  strength: a key for what exceeds 1.  file_default: of files, where it is another one.
     map: the image, if it may have one; with ``column`` it is one of the columns.  needs: the parameter that has to be there
     for this one to have an effect.  mtl, mtl_map: the keys of the factor and of the image in an MTL file.
+    learned: how a fit finds its map; None: it does not.
 
     >>> Parameter("ior", default=1.5, most=9.0).parts(1.5, None)
     {}
@@ -93,6 +95,7 @@ class Parameter:
     needs: str = ""
     mtl: str = ""
     mtl_map: str = ""
+    learned: Learned | None = None
 
     @property
     def field(self) -> str:
@@ -246,6 +249,11 @@ class MaterialKind:
     def parts(self) -> dict[str, VType]:
         """The parts that ``render(material=)`` takes, and their types."""
         return {name: vtype for p in self.parameters for name, vtype in p.given.items()}
+
+    @cached_property
+    def learned(self) -> dict[str, Parameter]:
+        """The parameters whose maps a fit can find, by the names of ``--optimize``."""
+        return {p.learned.name or p.name: p for p in self.parameters if p.learned is not None}
 
     @cached_property
     def extensions(self) -> frozenset[str]:

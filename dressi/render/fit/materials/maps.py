@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....ad import functional as F
 from ....ad.graph import Variable
 from ...io.images import resize
+from ...materials import GLTF, Parameter
+from ...materials.learned import Learned
 from ...mesh import Mesh
 from ...mesh.material import Material
 from ...surface.color import linear_to_srgb, srgb_to_linear
@@ -17,51 +18,35 @@ from ...surface.transfer import decoded
 from ..textures.charts import charted, dilated
 from ..textures.pyramid import Pyramid
 
-LEAST = 0.02
-"""Distance from the ends of [0, 1] at which maps start: at the ends a sigmoid has no derivative."""
-WEIGHTS = {"albedo": 1e-6, "normal": 2e-4, "roughness": 4e-6, "metallic": 4e-6, "emission": 4e-6}
-"""Weights of the sums of squared differences of neighbouring texels."""
-RATES = {"albedo": 0.15, "normal": 0.002, "roughness": 0.1, "metallic": 0.1, "emission": 0.1}
-"""Learning rates of Adam at the first step; albedo, roughness and metallic are logits."""
+
+def learned(part: str) -> Learned:
+    """How a part is found."""
+    found = GLTF.learned[part].learned
+    assert found is not None
+    return found
 
 
 class Maps:
     """The optimised maps of a mesh. parts: names of them.  size: (W, H).
 
     ``given`` are Variables by the names of ``render``'s material, and "texture"; ``pyramids`` hold the parameters, by part.
-    Albedo (as sRGB codes), roughness and metallic are sigmoids of their parameters, so that they stay in [0, 1]. Normals are
-    those of the mesh, tilted by two parameters and normalised. Emission is squared.
+    Each is what its ``Learned`` makes of its parameters; of the base colour, whose name is albedo, these are sRGB codes.
+    Normals are those of the mesh, tilted.
     """
 
     def __init__(self, mesh: Mesh, parts: tuple[str, ...], size: tuple[int, int]):
         self.mesh, self.size = mesh, size
-        material = mesh.material or Material()
         self.pyramids: dict[str, Pyramid] = {}
         self.given: dict[str, Variable] = {}
         self.values: dict[str, Variable] = {}
         """What is read at the end, by part: codes of albedo, normals and factors as they are."""
-        if "albedo" in parts:
-            self.values["albedo"] = F.sigmoid(self._learn("albedo", _logit(self._codes())))
-            self.given["texture"] = decoded(self.values["albedo"])
-        if "normal" in parts:
-            start = _image(material.normal, (0.0, 0.0, 1.0), size)
-            tilt = self._learn("normal", start[..., :2] / np.maximum(start[..., 2:], 0.1))
-            self.values["normal"] = self.given["normal"] = F.normalize(F.vec3(tilt, 1.0))
-        both = _image(material.metallic_roughness, (1.0, 1.0), size)
-        for k, (part, factor) in enumerate(
-            (("metallic", material.metallic), ("roughness", material.roughness))
-        ):
+        for part, row in GLTF.learned.items():
             if part in parts:
-                values = F.sigmoid(self._learn(part, _logit(both[..., k : k + 1] * factor)))
-                self.values[part] = self.given[part] = values
-        if "emission" in parts:
-            start = _image(material.emission_map, (1.0, 1.0, 1.0), size) * material.emission
-            root = self._learn("emission", np.sqrt(np.maximum(start, 1e-3)))
-            self.values["emission"] = self.given["emission"] = root * root
-
-    def _learn(self, part: str, start: np.ndarray) -> Variable:
-        self.pyramids[part] = Pyramid(self.size, start, part)
-        return self.pyramids[part].texture
+                start = learned(part).start(_values(mesh, row, size) if row.fields else self._codes())
+                self.pyramids[part] = Pyramid(size, start, part)
+                self.values[part] = learned(part).value(self.pyramids[part].texture)
+                name = row.name if row.fields else row.image.field
+                self.given[name] = self.values[part] if row.fields else decoded(self.values[part])
 
     def _codes(self) -> np.ndarray:
         """(H, W, 3) sRGB codes of the base colour, factor included."""
@@ -75,23 +60,37 @@ def with_maps(base: Mesh, values: Mapping[str, np.ndarray], size: tuple[int, int
     mesh = replace(base, material=replace(base.material or Material()))
     inside = charted(mesh, size)
     found = {
-        part: dilated(np.asarray(values[part], np.float64)[0], inside) for part in RATES if part in values
+        part: dilated(np.asarray(values[part], np.float64)[0], inside)
+        for part in GLTF.learned
+        if part in values
     }
     material = mesh.material
     assert material is not None
-    if "albedo" in found:
-        mesh.texture, mesh.color = srgb_to_linear(np.clip(found["albedo"], 0, 1)), (1.0, 1.0, 1.0)
-    if "normal" in found:
-        material.normal, material.normal_scale = found["normal"], 1.0
-    if found.keys() & {"metallic", "roughness"}:
-        both = _image(material.metallic_roughness, (1.0, 1.0), size)
-        both = both * (material.metallic, material.roughness)
-        for k, part in enumerate(("metallic", "roughness")):
-            both[..., k] = np.clip(found.get(part, both[..., k]), 0, 1)
-        material.metallic_roughness, material.metallic, material.roughness = both, 1.0, 1.0
-    if "emission" in found:
-        material.emission, material.emission_map = (1.0, 1.0, 1.0), found["emission"]
+    for part, image in found.items():
+        row = GLTF.learned[part]
+        if not row.fields:
+            mesh.texture, mesh.color = srgb_to_linear(np.clip(image, 0, 1)), (1.0, 1.0, 1.0)
+        elif row.column is None:
+            setattr(material, row.image.field, image if row.image.width else image.reshape(image.shape[:2]))
+            setattr(material, row.field, (1.0,) * 3 if np.ndim(row.default) else 1.0)
+    for shared in {row.image for part in found if (row := GLTF.learned[part]).column is not None}:
+        rows = [row for row in GLTF.parameters if row.map is shared]
+        given = {row.name: found[part] for part, row in GLTF.learned.items() if part in found}
+        columns = [np.clip(given.get(row.name, _values(base, row, size)), 0, 1) for row in rows]
+        setattr(material, shared.field, np.concatenate([c.reshape(size[1], size[0], 1) for c in columns], -1))
+        for row in rows:
+            setattr(material, row.field, 1.0)
     return mesh
+
+
+def _values(mesh: Mesh, row: Parameter, size: tuple[int, int]) -> np.ndarray:
+    """(H, W, C) of a parameter: its map, resampled, times its factor where that multiplies."""
+    material = mesh.material or Material()
+    image, width = getattr(material, row.image.field), max(row.image.width, 1)
+    default = (1.0,) * width if row.multiplies else (0.0, 0.0, 1.0)
+    values = _image(None if image is None else image.reshape(*image.shape[:2], width), default, size)
+    values = values if row.column is None else values[..., row.column : row.column + 1]
+    return values * getattr(material, row.field) if row.multiplies else values
 
 
 def _image(values: np.ndarray | None, default: tuple[float, ...], size: tuple[int, int]) -> np.ndarray:
@@ -99,8 +98,3 @@ def _image(values: np.ndarray | None, default: tuple[float, ...], size: tuple[in
     if values is None:
         return np.broadcast_to(np.asarray(default), (size[1], size[0], len(default))).copy()
     return resize(np.asarray(values, np.float64), size)
-
-
-def _logit(values: np.ndarray) -> np.ndarray:
-    inside = np.clip(values, LEAST, 1 - LEAST)
-    return np.log(inside / (1 - inside))

@@ -40,7 +40,7 @@ from ..phases.unfold import unfolded_from
 from ..result import Progress
 from .kept import CHUNK, EXPOSURES, StageKeeper
 from .light import LearnedLight, with_light
-from .maps import RATES, WEIGHTS, Maps, with_maps
+from .maps import Maps, learned, with_maps
 from .options import MaterialOptions
 
 LIKENESS = 1e-4
@@ -161,8 +161,8 @@ class MaterialFit:
             difference = F.select(covered(drawn.surfaces[0].face), shown - pick(codes), 0.0)
             self.loss = l2(difference, 0.0, pick(mask) * drawn.hard) * scale + penalty
         for part, value in self.maps.values.items():
-            self.loss = self.loss + squared_steps(value) * (WEIGHTS[part] * options.smoothness)
-            rate = _falling(RATES[part], options.steps)
+            self.loss = self.loss + squared_steps(value) * (learned(part).smoothness * options.smoothness)
+            rate = _falling(learned(part).rate, options.steps)
             paces |= {leaf: optim.adam(rate, BETAS) for leaf in self.maps.pyramids[part].levels}
         paces |= {
             leaf: optim.adam(_falling(rate, options.steps), BETAS) for leaf, rate in self.light.rates.items()

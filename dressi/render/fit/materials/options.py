@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....errors import InputError, did_you_mean
+from ...materials import GLTF
 
-PARTS = ("albedo", "normal", "roughness", "metallic", "emission", "light", "exposure")
+PARTS = (*GLTF.learned, "light", "exposure")
 """What may be optimised, together or one by one."""
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD
+from dressi.ad.evaluate import evaluate
 from dressi.ad.transform.gradient import gradient
 from dressi.config import shader_text
 from dressi.errors import GraphError, InputError
@@ -14,10 +15,13 @@ from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels, point
 from dressi.render.fit import FitResult
 from dressi.render.fit.dataset import Dataset, Observations
+from dressi.render.fit.materials.maps import Maps, with_maps
 from dressi.render.fit.materials.material_fit import MaterialFit
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
 from dressi.render.fit.materials.recover import stages, with_material
 from dressi.render.fit.result import Timing
+from dressi.render.fit.textures.charts import charted
+from dressi.render.materials import GLTF
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material
@@ -93,9 +97,30 @@ def test_a_stop_keeps_what_is_found(scene):
     found.mesh.material.validate()
 
 
+@pytest.mark.one_driver
+def test_every_learned_row_starts_from_the_material_and_becomes_one_of_its_maps():
+    mesh = primitives.pear(16, 12, 8)
+    random = np.random.default_rng(0)
+    mesh.material = Material(
+        metallic=0.5, roughness=0.8, metallic_roughness=random.uniform(0.2, 0.9, (4, 4, 2)), clearcoat=0.7,
+        sheen_color=(0.2, 0.4, 0.6), emission=(1.0, 2.0, 3.0), emission_map=random.uniform(0.2, 0.9, (4, 4, 3)),
+    )  # fmt: skip
+    maps = Maps(mesh, tuple(GLTF.learned), (4, 4))
+    values = dict(zip(maps.values, evaluate(list(maps.values.values())), strict=True))
+    found = with_maps(mesh, values, (4, 4)).material.validate()
+    inside = charted(mesh, (4, 4))
+    for what in ("metallic_roughness", "emission_map"):
+        factor = (0.5, 0.8) if what == "metallic_roughness" else (1.0, 2.0, 3.0)
+        wanted = getattr(mesh.material, what) * factor
+        np.testing.assert_allclose(getattr(found, what)[inside], wanted[inside], atol=1e-6)
+    np.testing.assert_allclose(found.clearcoat_map[inside], 0.7, atol=1e-6)
+    np.testing.assert_allclose(found.sheen_color_map[inside], [(0.2, 0.4, 0.6)] * inside.sum(), atol=1e-6)
+    assert (found.clearcoat, found.sheen_color, found.metallic, found.roughness) == (1, (1, 1, 1), 1, 1)
+
+
 def test_bad_options_are_refused(scene):
     mesh, views, make_engine = scene
-    with pytest.raises(InputError, match="albedo, normal"):
+    with pytest.raises(InputError, match="albedo, metallic"):
         parts_of("albedo,colour")
     with pytest.raises(InputError, match="unwrap"):
         MaterialFit(replace(mesh, uvs=None, uv_faces=None), views, MaterialOptions(), SUN, make_engine)
