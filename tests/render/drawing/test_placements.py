@@ -44,8 +44,11 @@ def engines(device, monkeypatch):
 def test_each_axis_wraps_by_its_own_rule(wrap):
     mesh = replace(SQUARE, material=Material(wrap=wrap))
     shown = render(mesh, CAMERA, light=None, colours=np.ones((4, 3)))
-    uv = evaluate([render(mesh, CAMERA, positions=Variable.of(SQUARE.positions, VEC3), form="hard").uv])[0][0]
-    inside = shown.mask > 0
+    oracle = render(mesh, CAMERA, positions=Variable.of(SQUARE.positions, VEC3), form="hard")
+    uv, mask = (x[0] for x in evaluate([oracle.uv, oracle.mask]))
+    # Drivers differ on whether they cover a pixel centre at an edge.
+    inside = (shown.mask > 0) & (mask > 0)
+    assert inside.sum() > 100
     np.testing.assert_allclose(shown.colour[inside], mesh.sample_texture(uv)[inside], atol=2e-3)
 
 
