@@ -173,18 +173,19 @@ def passings(
         def fragment(edge: Variable) -> tuple[Variable, Variable]:
             own, away, side = (F.lookup(table, edge) for table in (ends, depths, sides))
             first = F.constant(1.0)
-            for k, (seen, part) in enumerate(zip(fronts, ending, strict=True)):
+            for k, seen in enumerate(fronts):
                 place = Crossing(seen, own, away, side, axis).output
                 here = F.less(place, BEYOND)
-                if part is not None:
-                    here = F.logical_and(here, F.equal(part, _part_of_edge(edges, edge)))
+                if ending:
+                    part = F.component(ending[k // 4], k % 4)
+                    here = F.logical_and(here, F.equal(part, F.to_float(_part_of_edge(edges, edge))))
                 # What passes beyond a centre, which rounding by drivers may cause, counts where nothing passes between.
                 outside = F.not_equal(place, F.clamp(place))
                 depth = (place + GRID) * (0.5 / (1 + 2 * GRID)) + float(k) + len(fronts) * outside
                 first = F.select(here, F.minimum(first, depth * (0.5 / len(fronts))), first)
             return first, F.less(first, 1.0)
 
-        ending = [None if edges.parts is None else _ending(layer, edges, seen, step) for layer, seen in drawn]
+        ending = [] if edges.parts is None else _packed([_ending(*one, edges, step) for one in drawn])
         edge = rasterize_edges(mesh, edges, F.select(_steep(ends, axis), on_both, HIDDEN), reach, fragment)
         found, by_seam = covered(edge), F.constant(0.0)
         rest = F.select(found, 2.0 - _place(mesh, edges, edge, axis), 0.0)
@@ -200,14 +201,21 @@ def passings(
     return between("x", RIGHT), between("y", DOWN)
 
 
-def _ending(mesh: DrawnMesh, edges: EdgeList, seen: Variable, step: Step) -> Variable:
-    """INT: of the surfaces that each pixel and the one at ``step`` show, the part of the mesh that the nearer belongs to. Where
+def _packed(images: Sequence[Variable]) -> list[Variable]:
+    """VEC4 each: four FLOAT images together, stored, because a draw reads few images at its own pixel."""
+    filled = [*images, *[F.constant(0.0)] * (-len(images) % 4)]
+    return [Stored(F.vec4(*filled[k : k + 4])).output for k in range(0, len(filled), 4)]
+
+
+def _ending(mesh: DrawnMesh, seen: Variable, edges: EdgeList, step: Step) -> Variable:
+    """FLOAT: of the surfaces that each pixel and the one at ``step`` show, the part of the mesh that the nearer belongs to. Where
     it ends, an edge of this part passes."""
     following = F.shift(seen, -step[0], -step[1])
     nearer = F.less(seen.y, following.y)
     face = F.select(nearer, mesh.face, F.shift(mesh.face, -step[0], -step[1]))
     assert edges.parts is not None
-    return F.select(covered(face), F.lookup(edges.parts, corners(face, mesh.faces).first), -1)
+    part = F.lookup(edges.parts, corners(face, mesh.faces).first)
+    return F.to_float(F.select(covered(face), part, -1))
 
 
 def _part_of_edge(edges: EdgeList, edge: Variable) -> Variable:
