@@ -192,7 +192,7 @@ def main() -> None:
         light=SUN,
         background=BACKGROUND,
         form="antialias",
-        transparency=8,
+        transparency=max(arguments.layers),
     ).save(arguments.out / "layers.png")
     rows = []
     for wanted in arguments.device:
