@@ -102,7 +102,7 @@ def test_a_missing_renderer_is_named(run_script, data: Path, monkeypatch: pytest
 @pytest.mark.vk
 def test_layers_of_glass_are_drawn_and_moments_come_near(run_script, tmp_path: Path):
     options = ("--size", "48", "--layers", "1", "--rounds", "1", "--samples", "0")
-    run_script(PATH_TEST.with_stem("layers"), *options)
+    run_script(PATH_TEST.parent / "figures" / "layers.py", *options)
     (row,) = json.loads((tmp_path / "layers.json").read_text())
     assert 0 < row["moments error"] < 0.02 and set(row["costs"]["48"]) >= {"hard 1", "antialias 1", "moments"}
     assert (tmp_path / "layers.png").is_file()

@@ -1,7 +1,7 @@
 """Glass objects in layers: a picture, what layers cost, how near moments come, and whether gradients follow the picture.
 
-    python apps/layers.py --out out/layers
-    python apps/layers.py --size 256 512 --layers 1 2 4 8 --device llvmpipe SwiftShader
+    python apps/figures/layers.py --out out/layers
+    python apps/figures/layers.py --size 256 512 --layers 1 2 4 8 --device llvmpipe SwiftShader
 
 Two glass balls and a torus pass through each other before an opaque wall. Writes layers.png and layers.json: for each device and
 size the milliseconds of a picture in K layers, hard and antialiased, and by moments, as ratios to the opaque picture of the
