@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from dressi.render.materials import Placement
+from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material
 from dressi.render.surface.color import srgb_to_linear
 
@@ -23,46 +23,48 @@ def full_material() -> Material:
         return random.integers(0, 256, shape) / 255
 
     normal = np.array([0.5, 0.5, 1.0]) + random.uniform(-0.2, 0.2, (5, 3, 3)) * (1, 1, 0)
-    return Material(
-        metallic=0.75,
-        roughness=0.5,
-        metallic_roughness=codes(3, 5, 2),
-        normal=2 * np.round(normal * 255) / 255 - 1,
-        normal_scale=1.5,
-        occlusion=codes(2, 7),
-        occlusion_strength=0.25,
-        emission=(0.0, 2.0, 4.0),
-        emission_map=srgb_to_linear(codes(1, 1, 3)),
-        alpha=codes(4, 4),
-        alpha_mode="mask",
-        alpha_cutoff=0.25,
-        double_sided=True,
-        clearcoat=0.5,
-        clearcoat_roughness=0.125,
-        clearcoat_map=codes(2, 3),
-        clearcoat_roughness_map=codes(3, 2),
-        sheen_color=(0.25, 0.5, 1.0),
-        sheen_roughness=0.75,
-        sheen_color_map=srgb_to_linear(codes(2, 2, 3)),
-        sheen_roughness_map=codes(5, 1),
-        ior=1.25,
-        specular=0.5,
-        specular_map=codes(4, 3),
-        specular_color=(0.5, 1.0, 0.25),
-        specular_color_map=srgb_to_linear(codes(3, 4, 3)),
-        transmission=0.375,
-        transmission_map=codes(2, 6),
-        clearcoat_normal=2 * np.round(normal[:2] * 255) / 255 - 1,
-        clearcoat_normal_scale=0.5,
-        unlit=True,
-        placements={
+    # Rows of the table that are not named below.
+    others = {name: (0.375,) * 3 if np.ndim(row.default) else 0.375 for name, row in GLTF.factors.items()}
+    named = {
+        "metallic": 0.75,
+        "roughness": 0.5,
+        "metallic_roughness": codes(3, 5, 2),
+        "normal": 2 * np.round(normal * 255) / 255 - 1,
+        "normal_scale": 1.5,
+        "occlusion": codes(2, 7),
+        "occlusion_strength": 0.25,
+        "emission": (0.0, 2.0, 4.0),
+        "emission_map": srgb_to_linear(codes(1, 1, 3)),
+        "alpha": codes(4, 4),
+        "alpha_mode": "mask",
+        "alpha_cutoff": 0.25,
+        "double_sided": True,
+        "clearcoat": 0.5,
+        "clearcoat_roughness": 0.125,
+        "clearcoat_map": codes(2, 3),
+        "clearcoat_roughness_map": codes(3, 2),
+        "sheen_color": (0.25, 0.5, 1.0),
+        "sheen_roughness": 0.75,
+        "sheen_color_map": srgb_to_linear(codes(2, 2, 3)),
+        "sheen_roughness_map": codes(5, 1),
+        "specular": 0.5,
+        "specular_map": codes(4, 3),
+        "specular_color": (0.5, 1.0, 0.25),
+        "specular_color_map": srgb_to_linear(codes(3, 4, 3)),
+        "transmission": 0.375,
+        "transmission_map": codes(2, 6),
+        "clearcoat_normal": 2 * np.round(normal[:2] * 255) / 255 - 1,
+        "clearcoat_normal_scale": 0.5,
+        "unlit": True,
+        "placements": {
             "occlusion": Placement(0, ((0.0, 2.0), (-1.0, 0.0)), (0.25, 0.5), ("repeat", "mirror")),
             "normal": Placement(0, ((2.0, 0.0), (0.0, 3.0))),
             "clearcoat_map": Placement(wrap=("clamp", "clamp")),
         },
-        wrap=("mirror", "clamp"),
-        name="everything",
-    )
+        "wrap": ("mirror", "clamp"),
+        "name": "everything",
+    }
+    return Material(**others | named)
 
 
 def png(codes: np.ndarray) -> bytes:
