@@ -37,7 +37,6 @@ ESTIMATORS = {
     "outer": {"form": "outer"},
     "face K3": {"form": "face", "layers": 3},
     "face K1": {"form": "face", "layers": 1},
-    "silhouette": {"form": "silhouette"},
     "antialias": {"form": "antialias"},
 }
 BOUNDS = {"outer": 0.02}

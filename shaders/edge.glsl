@@ -60,15 +60,3 @@ float edge_rise(vec4 ends, vec2 depths, vec4 c, float facing) {
     vec2 u = ends.zw - ends.xy, q = c.xy - w * ends.xy;
     return (c.z - w * depths.x - dot(u, q) / max(dot(u, u), 1e-30) * (depths.y - depths.x)) / abs(area);
 }
-
-// (place, sign, 0): where the mesh must have ended for the edge to be the outline seen from p, ``far`` beyond the nearest
-// point of the edge; 1 over the mesh, -1 beside it.
-vec4 edge_look(vec2 p, vec4 ends, int side, bool covered, float far) {
-    vec2 u = ends.zw - ends.xy, q = p - ends.xy;
-    float t = dot(q, u) / max(dot(u, u), 1e-30);
-    bool within = t > 0.0 && t < 1.0 && abs(side) == 1;
-    float sign = (within ? face_cross(u, q) * float(side) > 0.0 : covered) ? 1.0 : -1.0;
-    vec2 place = t <= 0.0 ? ends.xy : t >= 1.0 ? ends.zw : ends.xy + t * u;
-    vec2 outward = within ? vec2(-u.y, u.x) * float(side) : (place - p) * sign;
-    return vec4(place + outward * (far / max(length(outward), 1e-30)), sign, 0.0);
-}

@@ -57,7 +57,7 @@ def fit(
         float | None, typer.Option(help="Largest radius of HardSoftRas, a fraction of the image height.")
     ] = None,
     form: Annotated[
-        str, typer.Option(help="Of HardSoftRas: outer, or face (the paper's) or silhouette, slower.")
+        str, typer.Option(help="Of HardSoftRas: outer, or slower: contour, or face (the paper's).")
     ] = "outer",
     colours: Annotated[
         bool | None,

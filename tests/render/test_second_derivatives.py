@@ -109,7 +109,7 @@ CHECKS = [
     *((colours, "near plane", form) for form in FORMS),
     *((radius_and_softness, "overlapping", form) for form in SOFT_FORMS),
     *((loss, "sphere", form) for loss in (texture, pose) for form in ("outer", "face")),
-    *((shading, "sphere", form) for form in ("silhouette", "antialias")),
+    *((shading, "sphere", form) for form in ("outer", "antialias")),
 ]
 # Pictures that drivers draw alike: no pixel centre lies within their rounding of an edge.
 ON_DEVICES = [

@@ -10,6 +10,7 @@ from dressi.cli.bench.meshes import Model, load
 from dressi.cli.bench.names import CASES, PREDICTED
 from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
+from dressi.render.forms.form import known_form
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS
 from dressi.render.surface.texturing import GRADIENTS
 from dressi.vk.plan.limits import profile
@@ -111,8 +112,7 @@ class Request:
             )
         if not 1 <= self.peels <= 8:
             raise InputError(f"--peels {self.peels} is not possible; HardSoftRas peels 1 to 8 layers")
-        if self.form not in SOFT_FORMS:
-            raise InputError(f"--form {self.form!r} is unknown; HardSoftRas has {', '.join(SOFT_FORMS)}")
+        known_form(self.form, SOFT_FORMS)
         smallest = min(height for _, height in self.sizes)
         if not 0 < self.radius_px < smallest:
             raise InputError(

@@ -91,8 +91,7 @@ def render(
     background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
-    pixels.  form: "outer", "contour", "silhouette", "face", "antialias" (``hard_soft_ras``, which has the options) or
-    "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
+    pixels.  form: "outer", "contour", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
     "contour" for losses of colours, depths or normals of what hides itself or other things; against photographs and other
     measured pictures its minimum is off by 0.3 radii, so that the last steps are for "antialias".
     cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at

@@ -14,7 +14,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import FLOAT, Size
 from ...errors import InputError, did_you_mean
-from ..forms.form import Form, Silhouette, fraction
+from ..forms.form import Form, Silhouette, fraction, known_form
 from ..forms.hard import HARD
 from ..forms.hard_soft_ras import FORMS, draw_form
 from ..layers.moments import draw_summed
@@ -134,8 +134,9 @@ def check_options(
     options: Mapping[str, Any],
 ) -> None:
     """Raises InputError. options: those of the form, by name."""
+    known_form(form, DRAWABLE)
     for name, value, allowed in (
-        ("filter", filter, FILTERS), ("form", form, DRAWABLE), ("cull", cull, CULLING),
+        ("filter", filter, FILTERS), ("cull", cull, CULLING),
     ):  # fmt: skip
         if not isinstance(value, str) or value not in allowed:
             raise InputError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import InputError
 from ..drawing.draw import MOST_SAMPLES
+from ..forms.form import known_form
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..surface.texturing import GRADIENTS
 from .dataset import TARGET_SAMPLES
@@ -77,7 +78,7 @@ class FitOptions:
     radius: float = 0.1
     """Largest radius of HardSoftRas, a fraction of the image height."""
     form: str = "outer"
-    """Of HardSoftRas: "outer" (several times faster, used at higher resolutions), the paper's "face", or "silhouette"."""
+    """Of HardSoftRas: "outer" (several times faster, used at higher resolutions), "contour", or the paper's "face"."""
     colours: bool | None = None
     """Whether the shape is also fitted to colours, which show concavities that no outline shows. Needs a form with
     ``colours``. None: yes if the form has them, poses are not refined, pictures are not ``lit`` and there are no depths,
@@ -132,15 +133,14 @@ class FitOptions:
             raise InputError(f"the spread of large steps is 0 or more, such as 19, not {self.spread}")
         if self.batch < 0:
             raise InputError(f"a batch of views is 0, for all, or more, not {self.batch}")
-        if self.form not in SOFT_FORMS:
-            raise InputError(f"the form is one of {', '.join(SOFT_FORMS)}, not {self.form!r}")
+        form = known_form(self.form, SOFT_FORMS)
         if self.colours is None:
             # With wrong poses, colours of coarse pictures lock in a wrong shape: outlines alone found better poses.
             # With depths, the steps of coarse pictures with colours are better spent on finer ones without.
-            colours = SOFT_FORMS[self.form].colours and not (self.refine_poses or self.depth or self.lit)
+            colours = form.colours and not (self.refine_poses or self.depth or self.lit)
             object.__setattr__(self, "colours", colours)
-        if self.colours and not SOFT_FORMS[self.form].colours:
-            able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
+        if self.colours and not form.colours:
+            able = " or ".join(name for name, other in SOFT_FORMS.items() if other.colours)
             raise InputError(
                 f"colours are compared by the {able} form, not {self.form!r}; leave out --colours or --form"
             )

@@ -1,4 +1,4 @@
-"""The estimators of ``hard_soft_ras``, one module each (face, outer, silhouette, antialias), and what they are made of.
+"""The estimators of ``hard_soft_ras``, one module each (face, outer, contour, antialias), and what they are made of.
 
 A new one takes a ``DrawnMesh``, gives what is like a ``Silhouette``, and is named in ``hard_soft_ras.FORMS``.
 """

@@ -132,6 +132,20 @@ class Form:
         return self.presets[mode](size)
 
 
+REMOVED = {
+    "silhouette": "outer takes its place, and fits open holes between their rounds",
+}
+"""Names of forms that there were once, and what to do without them."""
+
+
+def known_form(name: object, forms: Mapping[str, Form]) -> Form:
+    """The form of that name among ``forms``. Raises InputError."""
+    if isinstance(name, str) and name in forms:
+        return forms[name]
+    near = f"; {REMOVED[name]}" if isinstance(name, str) and name in REMOVED else did_you_mean(name, forms)
+    raise InputError(f"the form is one of {', '.join(forms)}, not {name!r}{near}")
+
+
 def fraction(name: str, value: Like) -> Variable:
     """A length as a Variable. Raises InputError for numbers outside (0, 1)."""
     if isinstance(value, int | float) and not 0 < value < 1:

@@ -1,14 +1,13 @@
-"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of five estimators.
+"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of four estimators.
 
 - "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``forms.face``).
 - "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative agrees with finite differences of the
   rendered loss.
 - "contour": the outer form, with the same margin at contours inside of the outline, over what lies behind
   (``forms.contour``). Its derivative by colours agrees with finite differences too.
-- "silhouette": soft on both sides of the outline (``forms.silhouette``).
 - "antialias": the hard picture with analytic antialiasing (``forms.antialias``), whose derivative reaches one pixel.
 
-The last four draw only possible silhouette edges: their cost grows with the margin around these, not with the image.
+The last three draw only possible silhouette edges: their cost grows with the margin around these, not with the image.
 
 The face form has the modes of the paper (figure 6) as presets, ``mode``; options given explicitly override them:
 
@@ -35,11 +34,10 @@ from .contour import CONTOUR, Contours
 from .edges.around_edges import EdgeSilhouette
 from .edges.edge_list import EdgeList
 from .face import FACE, SoftLayer, SoftLayers
-from .form import Form, Silhouette
+from .form import Form, Silhouette, known_form
 from .outer import OUTER
-from .silhouette import SILHOUETTE
 
-FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, CONTOUR, SILHOUETTE, ANTIALIAS)}
+FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, CONTOUR, ANTIALIAS)}
 """The estimators of the silhouette and of its derivative, by name."""
 SOFT_FORMS: dict[str, Form] = {name: form for name, form in FORMS.items() if form.soft}
 """Those that take a radius, which says how far the derivative reaches."""
@@ -71,11 +69,6 @@ def hard_soft_ras(
 ) -> Contours: ...  # fmt: skip
 @overload
 def hard_soft_ras(
-    position: Variable, faces: Variable, *, form: Literal["silhouette"], radius: Like, sigma: Like | None = None,
-    edges: EdgeList | None = None, **drawing: Unpack[Drawing],
-) -> EdgeSilhouette: ...  # fmt: skip
-@overload
-def hard_soft_ras(
     position: Variable, faces: Variable, *, form: Literal["antialias"], edges: EdgeList | None = None,
     **drawing: Unpack[Drawing],
 ) -> Antialiased: ...  # fmt: skip
@@ -92,19 +85,19 @@ def hard_soft_ras(
     mode: str | None = None,
     **options: Any,
 ) -> Silhouette:
-    """The soft silhouette of a mesh (Dressi, section 3.4) by one of five estimators, with what a colour picture needs.
+    """The soft silhouette of a mesh (Dressi, section 3.4) by one of four estimators, with what a colour picture needs.
 
-    form: "face" (``SoftLayers``), "outer" or "silhouette" (``EdgeSilhouette``), "contour" (``Contours``), "antialias" (``Antialiased``), defined in
-    the modules named above.
+    form: "face" (``SoftLayers``), "outer" (``EdgeSilhouette``), "contour" (``Contours``) or "antialias" (``Antialiased``),
+    defined in the modules named above.
     position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
     size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
 
     Options of some forms (None means the default):
     radius (all but antialias): fraction of the image height in (0, 1); needed without a mode.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
-    sigma (face, silhouette): softness, radius / 7.
+    sigma (face): softness, radius / 7.
     seams (contour): whether lines on which faces pass through each other, or the near plane cuts them, are blended, True.
-    edges (outer, contour, silhouette, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
+    edges (outer, contour, antialias): ``edge_list`` of the faces, made of the data of ``faces``.
 
     radius, sigma and delta are numbers or FLOAT 1x1 Variables; leaves can be sent between steps without a new
     build. The form and the layers determine the graph: ``dressi.render.objectives.phases`` changes them from phase to phase.
@@ -119,9 +112,7 @@ def hard_soft_ras(
     >>> soft.silhouette.shape
     (1, 32, 32)
     """
-    if form not in FORMS:
-        raise InputError(f"form is one of {', '.join(FORMS)}, not {form!r}")
-    return draw_form(FORMS[form], position, faces, size, face_count, cull, mode=mode, **options)
+    return draw_form(known_form(form, FORMS), position, faces, size, face_count, cull, mode=mode, **options)
 
 
 def check_names(function: Callable[..., Any], options: Iterable[str]) -> None:

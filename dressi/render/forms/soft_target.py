@@ -16,15 +16,6 @@ def falloff(distance: Variable, radius: Like) -> Variable:
     return F.square(F.maximum(1.0 - distance / radius, 0.0))
 
 
-def band(distance: Variable, radius: Like, sigma: Like) -> Variable:
-    """FLOAT: sigmoid(distance / sigma) within the radius, 0 or 1 beyond it; distances are positive inside.
-
-    With radius = 7 sigma the jump at the radius is 0.001. Differentiable in distance and sigma.
-    """
-    inside = F.greater(distance, 0.0)
-    return F.select(F.less_equal(F.abs(distance), radius), F.sigmoid(distance / sigma), inside)
-
-
 def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     """Distance of every pixel to the outline of a mask, in image heights, 0 inside.
 

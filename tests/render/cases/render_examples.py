@@ -188,15 +188,6 @@ def edge_front(cull: int) -> Example:
     return Example(edge_sides.EdgeFront(found.list, ends, found.around, found.faces, vertex, cull).output)
 
 
-def outline_distance(batch: int) -> Example:
-    _, ends, sides = _edges(batch)
-    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
-    face = np.stack([np.where((x - 4 * k) % 9 < 5, y, -1) for k in range(batch)])
-    number = Variable(INT, SIZE, data=(x // 2 + y // 3)[None] % 7)
-    near = [F.lookup(table, number) for table in (ends, sides)]
-    return Example(edges.OutlineDistance(Variable(INT, SIZE, batch, data=face), *near).output)
-
-
 def face_planes() -> Example:
     return Example(occlusion.FacePlanes(*_lists(2)).output)
 
@@ -325,7 +316,6 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     },
     occlusion.FacePlanes: [face_planes],
     occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
-    edges.OutlineDistance: [lambda: outline_distance(1), lambda: outline_distance(2)],
     faces_within.FacesWithin: [
         lambda: Example(faces_within.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)
     ],

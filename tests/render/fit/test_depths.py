@@ -93,7 +93,7 @@ def test_smaller_depths_are_means_of_known_ones():
     np.testing.assert_allclose(depth_at(depths, mask, (2, 2)), [[3.0, 0.0], [0.0, 5.0]])
 
 
-@pytest.mark.parametrize("form", ["outer", "face", "silhouette", "contour"])
+@pytest.mark.parametrize("form", ["outer", "face", "contour"])
 def test_rounds_with_depths_share_all_steps(form):
     for steps in (3, 40, 600):
         for colours in (None, False, FORMS[form].colours):

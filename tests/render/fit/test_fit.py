@@ -64,7 +64,7 @@ def test_rounds_are_never_larger_than_the_fit():
     assert round_size((256, 256), 256, 12) == (256, 256)
 
 
-@pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
+@pytest.mark.parametrize("form", ["face", "outer", "contour"])
 @pytest.mark.parametrize("steps", [1, 2, 7, 600])
 def test_rounds_share_all_steps(steps: int, form: str):
     options = FitOptions(steps=steps, form=form)
@@ -181,7 +181,7 @@ def blank_scene(views: int) -> Dataset:
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("form", ["face", "outer", "silhouette"])
+@pytest.mark.parametrize("form", ["face", "outer"])
 def test_the_fit_learns(tiny_fits, form: str):
     result, seen = tiny_fits.whole(form)
     assert result.finished and len(result.losses) == TINY.steps

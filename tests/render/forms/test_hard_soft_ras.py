@@ -151,6 +151,13 @@ def test_wrong_options_are_named(wrong):
         hard_soft_ras(position, faces, **options)
 
 
+def test_a_removed_form_names_what_takes_its_place():
+    position, faces = CASES["acute"].variables()
+    for form, cure in (("silhouette", "outer takes its place"), ("contuor", "did you mean 'contour'")):
+        with pytest.raises(InputError, match=cure):
+            hard_soft_ras(position, faces, size=sc.SIZE, radius=0.1, face_count=1, form=form)
+
+
 def test_modes_of_the_paper_are_presets():
     """(layers, radius, sigma, E) of each, and what is given beside them counts."""
     case = CASES["sphere"]

@@ -119,7 +119,7 @@ def test_both_forms_shade_surfaces_the_same_way():
     case = CASES["ellipsoid"]
     position, faces = case.variables()
     table = Variable(VEC3, position.size, data=np.ones((1, 1, len(case.clip), 3)))
-    for form in ("face", "outer", "silhouette"):
+    for form in ("face", "outer"):
         drawn = hard_soft_ras(
             position, faces, size=oc.SIZE, radius=oc.RADIUS, face_count=len(case.faces), form=form
         )

@@ -16,7 +16,7 @@ from dressi.render.forms.edges.segments import KnownEnds, SegmentEnds
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, interpolate, rasterize_hard
 
-FORMS = ("face", "outer", "silhouette", "antialias")
+FORMS = ("face", "outer", "antialias")
 SIZE = (64, 48)
 
 

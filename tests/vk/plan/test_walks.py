@@ -68,7 +68,7 @@ def large_steps_of_a_list(views, size):
 
 
 MAKERS = {
-    **{form: silhouette(form) for form in ("outer", "face", "silhouette")},
+    **{form: silhouette(form) for form in ("outer", "face", "contour")},
     "texture": texture,
     "image fitting": image_fitting,
     "large steps": large_steps_of_a_list,

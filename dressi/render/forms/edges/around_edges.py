@@ -92,7 +92,7 @@ def draw_edges(
 
 @dataclass(frozen=True, eq=False)
 class EdgeSilhouette(Silhouette):
-    """What the outer and the silhouette form return; images of the batch of the positions."""
+    """What the outer form returns; images of the batch of the positions."""
 
     edges: EdgeList
     face: Variable

@@ -15,7 +15,7 @@ from ....ad.graph import Domain, PixelFunction, Variable
 from ....ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, list_size
 from ....errors import InputError
 from ...lists import at_points, list_data, list_leaf, padded, read_list
-from ...surface.screen import DrawnMesh, common_batch, face_cross
+from ...surface.screen import DrawnMesh, common_batch
 from ..soft_faces import squared_distance
 
 HIDDEN = 2
@@ -26,8 +26,6 @@ OUTWARD = 0.5
 """How far a quad extends beyond the radius, in pixels."""
 BEYOND = 2.0
 """Stands for "no edge": larger than every distance on the screen."""
-LOOK = 0.75
-"""Pixels. An edge belongs to the outline if the mesh does not cover the point this far beyond it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,65 +258,3 @@ class EdgeDistance(PixelFunction):
         x, y, _ = at_points(at)
         p = (np.stack([x, y], axis=-1) + 0.5) / self.output.size[1]
         return np.where(face >= 0, BEYOND, np.sqrt(squared_distance(p, ends[..., :2], ends[..., 2:])))
-
-
-class OutlineDistance(PixelFunction):
-    """Inputs (face INT, ends VEC4, side INT): signed distance of the pixel centre to the edge from ``ends.xy`` to
-    ``ends.zw``, in image heights, positive over the mesh; -BEYOND where the edge is not part of the outline seen from
-    the pixel.
-
-    side: of ``EdgeSides``. Beside the edge it gives the sign, which then does not depend on how a driver covers pixels.
-    Near the ends, and where it is 0, the coverage of the pixel gives the sign. The edge is part of the outline if the
-    mesh does not cover the point LOOK beyond its nearest point, and if a pixel farther than LOOK is covered exactly on
-    the side of the mesh. Beyond its border the image is extended by its border pixels.
-    """
-
-    operations, fetches = 91.0, 2.0
-    no_derivative = "chooses an edge; compute the distance from the ends of the edge chosen"
-    includes = ("face.glsl", "edge.glsl")
-
-    @property
-    def sign_only(self):
-        return (0,)
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH, Access.SAME_PIXEL, Access.SAME_PIXEL)
-
-    def infer(self):
-        if [x.vtype for x in self.inputs] != [INT, VEC4, INT]:
-            raise self.fail("needs an INT face, VEC4 ends of an edge and its INT side")
-        face = self.inputs[0]
-        return FLOAT, Domain(face.size, common_batch(self))
-
-    glsl = (
-        "vec2 p = (vec2(pixel) + 0.5) / float($size.y);\n"
-        "float away = sqrt(face_edge(p, $1.xy, $1.zw));\n"
-        "bool covered = $0(pixel, tile) >= 0;\n"
-        f"vec4 look = edge_look(p, $1, $2, covered, {LOOK} / float($size.y));\n"
-        "ivec2 beyond = clamp(ivec2(floor(look.xy * float($size.y))), ivec2(0), $size - 1);\n"
-        f"bool outline = $0(beyond, tile) < 0 && (covered == (look.z > 0.0) || away * float($size.y) <= {LOOK});\n"
-        f"$y = outline ? look.z * away : {-BEYOND};"
-    )
-
-    def evaluate(self, at, face, ends, side):
-        x, y, tile = at_points(at)
-        width, height = self.output.size
-        tile = tile if len(face) > 1 else np.zeros_like(tile)
-        p = (np.stack([x, y], axis=-1) + 0.5) / height
-        a, b, side = ends[..., :2], ends[..., 2:], np.broadcast_to(side, x.shape)
-        away = np.sqrt(squared_distance(p, a, b))
-        covered = face[tile, y, x] >= 0
-        u, q = b - a, p - a
-        t = (q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30)
-        within = (t > 0) & (t < 1) & (np.abs(side) == 1)
-        sign = np.where(np.where(within, face_cross(u, q) * side > 0, covered), 1, -1)
-        place = np.where((t <= 0)[..., None], a, np.where((t >= 1)[..., None], b, a + t[..., None] * u))
-        across = np.stack([-u[..., 1], u[..., 0]], axis=-1) * side[..., None]
-        out = np.where(within[..., None], across, (place - p) * sign[..., None])
-        out = out / np.maximum(np.linalg.norm(out, axis=-1, keepdims=True), 1e-30)
-        look = np.floor((place + out * (LOOK / height)) * height).astype(np.int64)
-        look = np.clip(look, 0, (width - 1, height - 1))
-        free = face[tile, look[..., 1], look[..., 0]] < 0
-        agrees = (covered == (sign > 0)) | (away * height <= LOOK)
-        return np.where(free & agrees, sign * away, -BEYOND)
