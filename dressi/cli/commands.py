@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from dressi import __version__
 from dressi.cli.bench_command import bench
 from dressi.cli.devices import devices
 from dressi.cli.doctor.command import doctor
-from dressi.cli.fit import fit
+from dressi.cli.fit import FitCommand, fit
 from dressi.cli.report_command import report
 from dressi.cli.terminal import say
 from dressi.cli.view import view
@@ -33,7 +34,7 @@ class _Interrupted(BaseException):
     """Ctrl-C inside a command, under a name that the parser does not handle: it would exit without a word."""
 
 
-def _command(function: Callable[..., Any]) -> None:
+def _command(function: Callable[..., Any], kind: type[TyperCommand] | None = None) -> None:
     @functools.wraps(function)
     def run_it(*arguments: Any, **options: Any) -> Any:
         try:
@@ -41,11 +42,11 @@ def _command(function: Callable[..., Any]) -> None:
         except KeyboardInterrupt:
             raise _Interrupted from None
 
-    app.command()(run_it)
+    app.command(cls=kind)(run_it)
 
 
 for _function in (devices, doctor, fit, bench, report, view):
-    _command(_function)
+    _command(_function, FitCommand if _function is fit else None)
 
 
 def _show_version(asked: bool) -> None:

@@ -1,6 +1,5 @@
 """`dressi fit` as a user calls it: results, plans, stopping, and what it says to bad input."""
 
-import inspect
 import json
 import os
 import shutil
@@ -8,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +14,9 @@ import pytest
 from command_line import CODE, refuses, run, run_process
 from depth_cases import depth_pictures, photographed, views_of_bowl
 
-from dressi.cli.fit import fit
+from dressi.cli.fitting.request import GROUPS, OPTIONS
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitOptions
 from dressi.render.io import encode_png, load_mesh, save_mesh
 from dressi.render.mesh.primitives import bowl, pear
 from dressi.render.objectives.metrics import chamfer
@@ -150,13 +147,12 @@ def test_counts_of_the_plan(target: Path, tmp_path: Path):
     assert not (tmp_path / "no").exists()
 
 
-def test_defaults_are_those_of_the_library():
-    given = inspect.signature(fit).parameters
-    own = {field.name: field.default for field in fields(FitOptions)}
-    for name in (
-        "form", "colours", "views", "seed", "peels", "texture_gradient", "batch", "exposure", "spread", "remesh",
-    ):  # fmt: skip
-        assert given[name].default == own[name]
+def test_the_help_lists_every_option_under_its_heading():
+    text = " ".join(fit_command("--help").stdout.split())
+    assert all(f"{heading}:" in text for heading in GROUPS)
+    for row in OPTIONS.values():
+        assert f"{row.flag} " in text and " ".join(row.option.help.split()) in text.replace("- ", "-")
+    assert "[default: 6]" in text and "--colours / --no-colours" in text
 
 
 def test_the_plan_as_text(target: Path):

@@ -74,7 +74,7 @@ def material_request(
         parts,
         # --steps changes both by the same factor.
         steps=max(round(default.steps * options.steps / STEPS), 1),
-        texture_size=options.texture_size,
+        texture_size=options.texels,
         batch=options.batch or default.batch,
         seed=options.seed,
     )

@@ -1,6 +1,9 @@
-"""The options of `dressi fit` as they were given, and what they must not be together."""
+"""What is asked of `dressi fit`: the options of the command itself, in one table with those of the fit (``FitOptions``)."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,112 +11,163 @@ from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
 from dressi.render.fit.masks import mask_maker, needs_box
-from dressi.render.fit.materials.options import parts_of
+from dressi.render.fit.materials.options import PARTS, parts_of
+from dressi.render.fit.option import Row, check_rows, option, rows
+from dressi.render.fit.options import PICTURES, RUN, SHAPE, TEXTURE
+
+COMMAND, MANY = "Command", "Many objects"
+GROUPS = (PICTURES, SHAPE, TEXTURE, RUN, COMMAND, MANY)
+"""Headings, in the order of `dressi fit --help`."""
+
+
+def _inside(text: str, folder: Path) -> str:
+    """``background:PATH`` has a path, of a list in that folder."""
+    how, _, rest = text.partition(":")
+    return f"{how}:{(folder / Path(rest).expanduser()).absolute()}" if rest and how == "background" else text
 
 
 @dataclass(frozen=True)
 class Request:
-    """The options of the command line as they were given."""
+    """The options of the command line. fit: those of the fit; their size and whether it is lit follow from the others.
 
-    target: Path | None
-    photos: Path | None
-    masks: str | None
-    depth: bool
-    depth_scale: float | None
-    start: str | None
-    init: Path | None
-    out: Path
-    size: str | None
-    views: int
-    steps: int | None
-    seed: int
-    radius: float | None
-    form: str
-    colours: bool | None
-    peels: int
-    texture_size: int | None
-    texture_gradient: str
-    target_samples: int
-    refine_poses: bool
-    batch: int
-    exposure: bool
-    optimize: str | None
-    light: Path | None
-    spread: float
-    remesh: bool | None
-    device: str | None
-    resume: bool
-    preview: bool
-    view: bool
-    plan: bool
-    as_json: bool
+    A new option of the command is a row here, one of the fit a row of ``FitOptions``. Raises InputError."""
+
+    fit: FitOptions = field(default_factory=FitOptions)
+    target: Path | None = option(
+        None, "A mesh (.glb, .gltf, .obj, .ply) whose own pictures are the target.", PICTURES
+    )
+    photos: Path | None = option(None, "A folder with photographs, masks and cameras.", PICTURES)
+    masks: str | None = option(
+        None,
+        "Make masks for --photos: background:FILE_OR_FOLDER, threshold[:dark, bright, saturation or chroma],"
+        " box, or rembg[:MODEL]; they are written into the folder 'masks' of the results.",
+        PICTURES,
+        read=_inside,
+    )
+    depth_scale: float | None = option(
+        None,
+        "With --depth: codes in one unit of the scene. Default: what cameras.json says as depth_scale, or 1000.",
+        PICTURES,
+    )
+    size: str | None = option(
+        None, "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide.", PICTURES
+    )
+    init: Path | None = option(None, "A mesh to start from instead; its faces stay.", SHAPE)
+    optimize: str | None = option(
+        None,
+        "Also recover the material, after the shape, which then moves under the light where a --target is given:"
+        f" some of {', '.join(PARTS)}, with commas between them.",
+        TEXTURE,
+    )
+    light: Path | None = option(
+        None,
+        "With --optimize: the light of the pictures, an equirectangular .hdr or .exr file. A mesh given with --target is"
+        " shown under it. Default: a studio for --target; even light, to be optimised, for --photos.",
+        TEXTURE,
+    )
+    out: Path = option(Path("out"), "Folder of the results.", COMMAND, whole=True, effect=False)
+    device: str | None = option(
+        None, "Vulkan device, by name or index; see `dressi devices`.", COMMAND, effect=False
+    )
+    resume: bool = option(False, "Go on where the last run was stopped.", COMMAND, whole=True, effect=False)
+    preview: bool = option(
+        False, "Write preview.png into the folder of the results as the fit goes.", COMMAND, effect=False
+    )
+    view: bool = option(
+        False,
+        "Watch and steer the fit in a window; closing it stops the fit, which --resume continues. It stays open at the"
+        " end if the input is a terminal.",
+        COMMAND,
+        whole=True,
+        effect=False,
+    )
+    plan: bool = option(
+        False,
+        "Print the plan of every round and do nothing else; works without a driver.",
+        COMMAND,
+        whole=True,
+    )
+    json: bool = option(False, "With --plan: the counts, as JSON.", COMMAND, whole=True)
+    many: Path | None = option(
+        None,
+        "Fit many objects: a CSV file with a header; its columns are options of this command, and name. Each object gets"
+        " its own folder in --out; options given here hold for all. --resume skips what is done.",
+        MANY,
+        whole=True,
+        effect=False,
+    )
+    workers: int | None = option(
+        None,
+        "With --many: how many objects are fitted at once. Default: one on each GPU.",
+        MANY,
+        least=1,
+        most=1024,
+        example=1,
+        whole=True,
+        effect=False,
+    )
+    ray: bool = option(
+        False,
+        "With --many: spread the objects over a ray cluster (RAY_ADDRESS).",
+        MANY,
+        whole=True,
+        effect=False,
+    )
+
+    def __post_init__(self) -> None:
+        check_rows(self)
+
+    def changed(self, values: Mapping[str, Any]) -> Request:
+        """With other values of options, by name. Raises InputError."""
+        own = {name: value for name, value in values.items() if name not in OF_FIT}
+        fit = {name: value for name, value in values.items() if name in OF_FIT}
+        return replace(self, **own, fit=replace(self.fit, **fit))
+
+    def options(self, size: tuple[int, int] = (256, 256)) -> FitOptions:
+        """Those of the fit, for pictures of a size."""
+        # The shape of photographs follows their colours with a material as without: nothing else shows hollows.
+        return replace(self.fit, size=size, lit=self.optimize is not None and self.target is not None)
+
+
+OF_FIT = {name: row for name, row in rows(FitOptions).items() if row.option.command}
+OPTIONS: dict[str, Row] = {**rows(Request), **OF_FIT}
+"""Every option of `dressi fit` by name."""
 
 
 def check_options(request: Request) -> None:
     """Whether the options go together, before any file is read. Raises InputError, with the cure."""
+    fit = request.fit
     if (request.target is None) == (request.photos is None):
         raise InputError("give either --target mesh or --photos folder, and not both")
     if request.masks is not None and request.photos is None:
         raise InputError(
             "--masks is for photographs; give --photos with it, or leave it out: a mesh has exact masks"
         )
-    if request.depth and request.photos is None:
+    if fit.depth and request.photos is None:
         raise InputError(
             "--depth is for photographs with depth pictures; give --photos with it, or leave it out"
         )
-    if request.depth_scale is not None and not request.depth:
+    if request.depth_scale is not None and not fit.depth:
         raise InputError("--depth-scale belongs to --depth; give both, or neither")
-    if request.start is not None and request.init is not None:
+    if fit.start != OF_FIT["start"].default and request.init is not None:
         raise InputError("--start and --init both say what to start from; give one of them")
-    if request.photos is not None and request.target_samples != TARGET_SAMPLES:
+    if request.photos is not None and fit.target_samples != TARGET_SAMPLES:
         raise InputError(
             "--target-samples is for pictures of a mesh; photographs are filtered by their camera"
         )
     if request.light is not None and request.optimize is None:
         raise InputError("--light belongs to --optimize; give both, or neither")
-    if request.as_json and not request.plan:
+    if request.json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
-
-
-def options_of(request: Request, size: tuple[int, int]) -> FitOptions:
-    given: dict[str, Any] = {}
-    if request.start is not None:
-        given["start"] = request.start
-    if request.steps is not None:
-        given["steps"] = request.steps
-    if request.radius is not None:
-        given["radius"] = request.radius
-    if request.texture_size is not None:
-        if request.texture_size < 1:
-            raise InputError(f"--texture-size {request.texture_size} is empty; give at least 1, such as 512")
-        given["texture_size"] = request.texture_size
-    return FitOptions(
-        size=size,
-        views=request.views,
-        seed=request.seed,
-        form=request.form,
-        colours=request.colours,
-        depth=request.depth,
-        peels=request.peels,
-        texture_gradient=request.texture_gradient,
-        target_samples=request.target_samples,
-        refine_poses=request.refine_poses,
-        batch=request.batch,
-        exposure=request.exposure,
-        spread=request.spread,
-        remesh=request.remesh,
-        # The shape of photographs follows their colours with a material as without: nothing else shows hollows.
-        lit=request.optimize is not None and request.target is not None,
-        **given,
-    )
 
 
 def check_files(request: Request) -> None:
     """Whether the values can be and the files that are named exist, without reading them. Raises InputError."""
-    options_of(request, parse_size(request.size) if request.size is not None else (256, 256))
-    for option, path in (("target", request.target), ("init", request.init), ("light", request.light)):
+    if request.size is not None:
+        parse_size(request.size)
+    for name, path in (("target", request.target), ("init", request.init), ("light", request.light)):
         if path is not None and not path.is_file():
-            raise InputError(f"there is no file '{path}' for --{option}; check the path")
+            raise InputError(f"there is no file '{path}' for --{name}; check the path")
     if request.photos is not None and not request.photos.is_dir():
         raise InputError(
             f"there is no folder '{request.photos}' for --photos; give the folder that holds the photographs"

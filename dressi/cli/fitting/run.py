@@ -10,7 +10,7 @@ from typing import Any
 from dressi import Device, DressiAD
 from dressi.cli.fitting.made_masks import MadeMasks
 from dressi.cli.fitting.material import MaterialRequest, material_request
-from dressi.cli.fitting.request import Request, check_options, options_of
+from dressi.cli.fitting.request import Request, check_options
 from dressi.cli.fitting.show import Bar, print_report
 from dressi.cli.fitting.window import FitWindow, NoWindow
 from dressi.cli.interrupt import Stop
@@ -50,21 +50,21 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
     bar, stop = bar or Bar(request.resume), stop or Stop()
     check_options(request)
     size = parse_size(request.size) if request.size is not None else None
-    options = options_of(request, size or (256, 256))
+    options = request.options(size or (256, 256))
     init = None if request.init is None else _with_uvs(load_mesh(request.init))
     made = None
     if request.masks is not None and request.photos is not None:
         made = MadeMasks(request.photos, request.masks)
     source = _source(request, size, made)
     if isinstance(source, Photos):
-        options = options_of(request, source.cameras.size)
+        options = request.options(source.cameras.size)
     material = material_request(request.optimize, request.light, request.photos is not None, options)
     if request.plan:
         _print_plan(request, source, options, init)
         return 0
     window = FitWindow(f"{request.out.name} - dressi fit") if request.view else NoWindow()
     with Device.open(request.device) as device, window:
-        check_size(options.size, options.texture_size, device.limits.max_image_dimension)
+        check_size(options.size, options.texels, device.limits.max_image_dimension)
 
         def make_engine() -> DressiAD:
             return DressiAD(device)
@@ -124,7 +124,7 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
     Nothing is drawn: a mesh is planned with discs for its pictures, on whose sizes alone the plans depend.
     """
     target = device_or_record(request.device)
-    check_size(options.size, options.texture_size, target.limits.max_image_dimension)
+    check_size(options.size, options.texels, target.limits.max_image_dimension)
     scene = (
         photo_dataset(source)
         if isinstance(source, Photos)
@@ -132,7 +132,7 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
     )
     job = FitJob(scene, options, lambda: PlanningEngine(target.limits, target.model, shader_text), init=init)
     plans = job.plan()
-    if not request.as_json:
+    if not request.json:
         print(f"limits of {target.name}, device model {target.model.name}, shipped options\n")
         for name, plan in plans.items():
             print(f"{name}: {plan}\n")
@@ -200,7 +200,7 @@ def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | No
         size,
         widest=PHOTO_WIDTH,
         masks=made,
-        depth=request.depth,
+        depth=request.fit.depth,
         depth_scale=request.depth_scale,
     )
     for note in photos.notes:

@@ -16,23 +16,20 @@ from dressi.cli.many.table import CSV, Table
 from dressi.errors import InputError
 from dressi.render.fit import check_folder, locked
 
-MOST_WORKERS = 1024
 
-
-def run_many(path: Path, defaults: Request, workers: int | None, ray: bool) -> int:
+def run_many(path: Path, defaults: Request) -> int:
     """Fit the objects of the list ``path``; the exit code, as of ``run_jobs``. Raises DressiErrors.
 
-    defaults: as of ``read_list``.  workers: None for one a device.  ray: over a cluster.
+    defaults: as of ``read_list``.
     """
-    if defaults.plan or defaults.as_json:
+    if defaults.plan or defaults.json:
         raise InputError("--plan and --json are for one object; leave out --many, or them")
     if defaults.view:
         raise InputError("--view shows one fit; leave out --many, or it")
-    if workers is not None and not 1 <= workers <= MOST_WORKERS:
-        raise InputError(f"--workers {workers} cannot be; give 1 to {MOST_WORKERS}")
+    workers = defaults.workers
     devices = [name.strip() for name in defaults.device.split(",")] if defaults.device else []
     jobs = read_list(path, replace(defaults, device=None))
-    make_pool = _ray_pool(defaults.out, devices, workers) if ray else _process_pool(devices, workers)
+    make_pool = _ray_pool(defaults.out, devices, workers) if defaults.ray else _process_pool(devices, workers)
     check_folder(defaults.out)
     with locked(defaults.out):
         table = Table(defaults.out, jobs)

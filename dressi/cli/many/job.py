@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dressi.cli.fitting.request import Request
+from dressi.cli.fitting.request import OPTIONS, Request
 from dressi.cli.fitting.run import run_fit
 from dressi.cli.fitting.show import Bar
 from dressi.cli.interrupt import Stop
@@ -36,8 +36,9 @@ class Job:
     @property
     def key(self) -> str:
         """A hash of what the result depends on: a result with another key is of other options."""
-        free = {"out", "device", "resume", "preview", "view"}
-        facts = {name: value for name, value in asdict(self.request).items() if name not in free}
+        facts = {
+            k: v for k, v in asdict(self.request).items() if k not in OPTIONS or OPTIONS[k].option.effect
+        }
         return hashlib.sha256(json.dumps(facts, default=str, sort_keys=True).encode()).hexdigest()[:16]
 
 

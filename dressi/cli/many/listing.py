@@ -5,31 +5,21 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from dressi.cli.fitting.request import Request, check_files, check_options
+from dressi.cli.fitting.request import OPTIONS, Request, check_files, check_options
 from dressi.cli.many.job import Job
 from dressi.errors import InputError
+from dressi.render.fit.option import Row
 
 NAME = "name"
-OF_THE_COMMAND = ("out", "resume", "view", "plan", "as_json")
-"""Fields of a Request that are about the whole list, not about one object."""
 MOST_BYTES, MOST_ROWS = 16 << 20, 100_000
 _FOLDER = re.compile(r"[\w][\w.+-]{0,99}")
 _RESERVED = re.compile(
     r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.|fit\.lock|results\.(csv|json)", re.IGNORECASE
 )
-
-
-@dataclass(frozen=True)
-class Column:
-    """An option: the field of the Request that it sets, and what reads its text, given the folder of the list."""
-
-    option: str
-    field: str
-    read: Callable[[str, Path], Any]
 
 
 def read_list(path: Path, defaults: Request) -> list[Job]:
@@ -87,32 +77,25 @@ def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return header, rows
 
 
-def _columns(header: list[str], path: Path) -> list[Column | None]:
+def _columns(header: list[str], path: Path) -> list[Row | None]:
     """None is the column of names. Raises InputError."""
-    own = {field.name.replace("_", "-") for field in fields(Request) if field.name not in OF_THE_COMMAND}
-    columns: list[Column | None] = []
+    own = {row.flag[2:]: row for row in OPTIONS.values()}
+    columns: list[Row | None] = []
     seen: set[str] = set()
     for text in header:
         name = text.lstrip("-").replace("_", "-").lower()
         if name in seen:
             raise InputError(f"'{path}' has two columns {text!r}; remove one")
         seen.add(name)
-        if name.replace("-", "_") in OF_THE_COMMAND:
+        if name in own and own[name].option.whole:
             raise InputError(
                 f"'{path}' has a column {text!r}, which is of the whole list; give --{name} on the command line"
             )
         if name != NAME and name not in own:
-            usable = ", ".join([NAME, *sorted(own)])
+            usable = ", ".join([NAME, *sorted(name for name, row in own.items() if not row.option.whole)])
             raise InputError(f"'{path}' has a column {text!r}, which is no option; there are {usable}")
-        columns.append(None if name == NAME else _column(name))
+        columns.append(None if name == NAME else own[name])
     return columns
-
-
-def _column(option: str) -> Column:
-    field = option.replace("-", "_")
-    kind = get_type_hints(Request)[field]
-    plain = next((part for part in get_args(kind) if part is not type(None)), kind)
-    return Column(option, field, _READERS.get(option) or _KINDS[plain])
 
 
 def _whole(text: str, folder: Path) -> int:
@@ -152,12 +135,6 @@ def _path(text: str, folder: Path) -> Path:
     return (folder / Path(text).expanduser()).absolute()
 
 
-def _masks(text: str, folder: Path) -> str:
-    """``background:PATH`` has a path."""
-    how, _, rest = text.partition(":")
-    return f"{how}:{_path(rest, folder)}" if rest and how == "background" else text
-
-
 _KINDS: dict[type, Callable[[str, Path], Any]] = {
     str: lambda text, folder: text,
     int: _whole,
@@ -165,10 +142,9 @@ _KINDS: dict[type, Callable[[str, Path], Any]] = {
     bool: _answer,
     Path: _path,
 }
-_READERS: dict[str, Callable[[str, Path], Any]] = {"masks": _masks}
 
 
-def _job(columns: list[Column | None], cells: list[str], folder: Path, defaults: Request) -> Job:
+def _job(columns: list[Row | None], cells: list[str], folder: Path, defaults: Request) -> Job:
     """Raises InputError."""
     values: dict[str, Any] = {}
     name = ""
@@ -177,10 +153,10 @@ def _job(columns: list[Column | None], cells: list[str], folder: Path, defaults:
             name = cell
         elif cell and column is not None:
             try:
-                values[column.field] = column.read(cell, folder)
+                values[column.name] = (column.option.read or _KINDS[column.kind])(cell, folder)
             except InputError as error:
-                raise InputError(f"{column.option} is {cell!r}; {error}") from None
-    request = replace(defaults, **values)
+                raise InputError(f"{column.flag[2:]} is {cell!r}; {error}") from None
+    request = defaults.changed(values)
     check_options(request)
     check_files(request)
     source = request.target or request.photos

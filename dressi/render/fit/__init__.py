@@ -12,10 +12,11 @@ from ..engine import Engine, MakeEngine
 from .dataset import TARGET_SAMPLES, Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
 from .disk import Checkpoint, check_folder, locked
 from .job import FitJob
-from .options import FitOptions, FitRound
+from .options import FitOptions
 from .pose_search import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 from .result import FitResult, Progress
+from .schedule import FitRound, shape_rounds
 
 __all__ = [
     "FILES",
@@ -39,5 +40,6 @@ __all__ = [
     "mesh_dataset",
     "photo_dataset",
     "planned_dataset",
+    "shape_rounds",
     "write_results",
 ]

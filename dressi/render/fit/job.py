@@ -83,7 +83,7 @@ class FitJob(FitRounds):
         # Room for parameters, their moments and the mesh, a few times.
         most = MOST_BYTES + 1000 * len(self.topology(len(self.rounds)).faces)
         views = None if self.cameras is None else len(self.cameras)
-        point = self.keeper.load(self.key, self._steps, views, most + 100 * self.options.texture_size**2)
+        point = self.keeper.load(self.key, self._steps, views, most + 100 * self.options.texels**2)
         self.keeper.check_mesh(point, self.topology(point.round), self.keeps_faces)
         return point
 

@@ -1,8 +1,8 @@
-"""The options of a fit, and the rounds that they give."""
+"""The options of a fit: one table, from which its checks, the command line, lists of fits and documentation follow."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import InputError
@@ -11,6 +11,7 @@ from ..forms.form import known_form
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..surface.texturing import GRADIENTS
 from .dataset import TARGET_SAMPLES
+from .option import check_rows, described, option
 
 STEPS = 720
 """Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks the shape needs
@@ -18,301 +19,151 @@ a part of its steps, and takes no more."""
 
 BETAS = (0.9, 0.99)
 """Decay rates of Adam in every phase."""
-HASTE = 16.0
-"""Learning rates of large steps relative to those of Adam. The rate bounds the move of a vertex before it is spread, and
-spreading leaves a small part of a detail."""
-EASED = 0.1
-"""Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
-COLOUR, SPREAD = 1.0, 9.0
-"""For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
-DEPTH = 0.3
-"""The weight of depths relative to silhouettes."""
-
 
 STARTS = ("auto", "hull", "sphere")
+PICTURES, SHAPE, TEXTURE, RUN = "Pictures", "Shape", "Texture and material", "Steps"
+"""Headings of the table."""
 
 
-@dataclass(frozen=True)
-class FitRound:
-    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and last step."""
-
-    subdivisions: int
-    """How often the start mesh is subdivided."""
-    pixels: int
-    """Approximate number of image rows; at most the height of the fit."""
-    steps: int
-    radius: tuple[float, float]
-    """Radius of HardSoftRas in image heights; at least ``Form.least_radius`` pixels are used."""
-    rate: tuple[float, float]
-    """Learning rate of Adam, in units of the scene's radius."""
-    smoothness: float
-    """Weight of the Laplacian."""
-    spread: float = 0.0
-    """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
-    colour: float = 0.0
-    """Weight of the colours of vertices; 0 is without."""
-    depth: float = 0.0
-    """Weight of measured depths; 0 is without."""
-    turn: tuple[float, float] = (0.0, 0.0)
-    """Learning rate of the rotations of poses, in radians; 0: fixed."""
-    shift: tuple[float, float] = (0.0, 0.0)
-    """Learning rate of the translations of poses, in radii of the scene."""
-    faces: int = 0
-    """Most faces of the round, which the mesh is remeshed to at its start; 0: the start mesh, subdivided."""
-    remesh: int = 0
-    """Number of steps between two remeshings within the round, a multiple of ten; 0: none."""
-    opens: bool = False
-    """Whether holes that pictures see through are opened in the mesh after the round."""
-    adjusts: bool = False
-    """Whether shape and poses are adjusted together after the round, by colours and outlines (``bundle``)."""
-
-
+@described
 @dataclass(frozen=True)
 class FitOptions:
-    """All options that affect the result of a fit. Raises InputError."""
+    """All options that affect the result of a fit. A new one is a row here. Raises InputError.
 
-    size: tuple[int, int] = (256, 256)
-    views: int = 6
-    steps: int = STEPS
-    seed: int = 0
-    radius: float = 0.1
-    """Largest radius of HardSoftRas, a fraction of the image height."""
-    form: str = "outer"
-    """Of HardSoftRas: "outer" (several times faster, used at higher resolutions), "contour", or the paper's "face"."""
-    colours: bool | None = None
-    """Whether the shape is also fitted to colours, which show concavities that no outline shows. Needs a form with
-    ``colours``. None: yes if the form has them, poses are not refined, pictures are not ``lit`` and there are no depths,
-    which show more."""
-    lit: bool = False
-    """Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a surface, and a shape
-    that followed them as if they were painted on it would get dents: only outlines move it then, in the texture round
-    too."""
-    depth: bool = False
-    """Whether the shape is also fitted to depth pictures, in all rounds but a first one that goes far."""
-    start: str = "auto"
-    """One of STARTS: the visual hull of the masks, a sphere, or, with "auto", the one that the masks say is better."""
-    peels: int = 3
-    """Number of layers of the face form."""
-    texture_size: int = 0
-    """Texels along each side; 0: the power of two from two texels for each row of a picture up, at most 1024."""
-    texture_gradient: str = "exact"
-    joint: bool = True
-    """Whether the texture round moves vertices too, where masks are exact; by what texels show, with mip levels as constants."""
-    target_samples: int = TARGET_SAMPLES
-    """Samples of a pixel of pictures that are drawn of a mesh; 1: at the centre alone."""
-    spread: float = 0.0
-    """If above 0, the lambda of large steps (such as 19), with a weaker Laplacian."""
-    refine_poses: bool = False
-    """Whether camera poses are optimised with the shape, for slightly wrong calibrations: by outlines and, of
-    photographs, then by colours too."""
-    remesh: bool | None = None
-    """Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped, and folded surfaces
-    made anew. None: unless poses are refined."""
-    batch: int = 0
-    """Number of random views in each step; 0: all."""
-    exposure: bool = False
-    """Whether each picture gets its own brightness factor, optimised with the texture."""
+    >>> from dressi.render.fit import FitOptions
+    >>> FitOptions(size=(64, 64), steps=60).texels
+    128
+    """
+
+    size: tuple[int, int] = option((256, 256), "Width and height of the pictures.", PICTURES, command=False)
+    views: int = option(6, "How many pictures are made of --target.", PICTURES, least=1)
+    target_samples: int = option(
+        TARGET_SAMPLES,
+        "Samples a pixel of the pictures of --target; 1 samples the centres of pixels alone.",
+        PICTURES,
+        least=1,
+        most=MOST_SAMPLES,
+    )
+    lit: bool = option(
+        False,
+        "Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a surface, and a"
+        " shape that followed them would get dents: only outlines move it then, in the texture round too.",
+        PICTURES,
+        command=False,
+    )
+    steps: int = option(STEPS, "Steps of both phases together; five sixths are for the shape.", RUN, least=1)
+    seed: int = option(0, "Of everything random.", RUN, least=0, most=(1 << 31) - 1)
+    batch: int = option(0, "Views that each step learns from, at random; 0 for all.", RUN, least=0)
+    start: str = option(
+        "auto",
+        "What to start from: hull, the visual hull of the masks, which has their parts and holes; sphere; or auto: the"
+        " hull, but the sphere where there are fewer than four views or the masks contradict each other.",
+        SHAPE,
+        choices=STARTS,
+    )
+    form: str = option(
+        "outer",
+        "Of HardSoftRas: outer, or slower: contour, or face (the paper's).",
+        SHAPE,
+        check=lambda name: known_form(name, SOFT_FORMS),
+    )
+    radius: float = option(
+        0.1,
+        "Largest radius of HardSoftRas, a fraction of the image height.",
+        SHAPE,
+        least=0,
+        most=1,
+        inside=True,
+    )
+    peels: int = option(3, "Layers that the face form of HardSoftRas peels.", SHAPE, least=1, most=8)
+    colours: bool | None = option(
+        None,
+        "The shape follows colours, too, not only outlines: they show concavities that no outline shows. Default: as the"
+        " outer form, which can; not with --refine-poses or --depth, nor for a --target whose material is recovered with"
+        " --optimize.",
+        SHAPE,
+    )
+    depth: bool = option(
+        False,
+        "The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos, named as the"
+        " photographs; distances along the optical axis, 0 where unknown.",
+        SHAPE,
+    )
+    spread: float = option(
+        0.0,
+        "Lambda of large steps for the shape, such as 6; 0 for the plain Laplacian.",
+        SHAPE,
+        least=0,
+        most=1e12,
+        example=19,
+    )
+    remesh: bool | None = option(
+        None,
+        "Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped, and folds made"
+        " anew; by default not with --refine-poses. A mesh given with --init keeps its faces.",
+        SHAPE,
+    )
+    refine_poses: bool = option(
+        False,
+        "Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a little wrong.",
+        SHAPE,
+    )
+    texture_size: int | None = option(
+        None,
+        "Texels along each side of the texture. Default: by the size, at most 1024.",
+        TEXTURE,
+        least=1,
+        most=1 << 16,
+        example=512,
+    )
+    texture_gradient: str = option("exact", "exact or inverse_uv.", TEXTURE, choices=GRADIENTS)
+    exposure: bool = option(False, "Find a brightness for each picture along with the texture.", TEXTURE)
+    joint: bool = option(
+        True,
+        "Whether the texture round moves vertices too, where masks are exact; by what texels show, with mip levels as"
+        " constants.",
+        TEXTURE,
+        command=False,
+    )
 
     def __post_init__(self) -> None:
         width, height = self.size
         if width < 1 or height < 1:
             raise InputError(f"the size {width}x{height} is empty; give at least 1x1, such as --size 256")
-        if self.views < 1:
-            raise InputError(f"{self.views} views cannot be fitted; give --views of at least 1")
-        if self.steps < 1:
-            raise InputError(f"{self.steps} steps fit nothing; give --steps of at least 1")
-        if not 0 <= self.seed < 1 << 31:
-            raise InputError(
-                f"the seed is a whole number from 0 to 2147483647, not {self.seed}; try --seed 0"
-            )
-        if not 0 < self.radius < 1:
-            raise InputError(
-                f"the radius is a fraction of the image height inside (0, 1), not {self.radius}; try --radius 0.1"
-            )
-        if not 0 <= self.spread < 1e12:
-            raise InputError(f"the spread of large steps is 0 or more, such as 19, not {self.spread}")
-        if self.batch < 0:
-            raise InputError(f"a batch of views is 0, for all, or more, not {self.batch}")
-        form = known_form(self.form, SOFT_FORMS)
-        if self.colours is None:
-            # With wrong poses, colours of coarse pictures lock in a wrong shape: outlines alone found better poses.
-            # With depths, the steps of coarse pictures with colours are better spent on finer ones without.
-            colours = form.colours and not (self.refine_poses or self.depth or self.lit)
-            object.__setattr__(self, "colours", colours)
-        if self.colours and not form.colours:
-            able = " or ".join(name for name, other in SOFT_FORMS.items() if other.colours)
+        check_rows(self)
+        if self.colours and not SOFT_FORMS[self.form].colours:
+            able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
             raise InputError(
                 f"colours are compared by the {able} form, not {self.form!r}; leave out --colours or --form"
             )
-        if self.start not in STARTS:
-            raise InputError(f"the start is one of {', '.join(STARTS)}, not {self.start!r}")
-        if not 1 <= self.peels <= 8:
-            raise InputError(f"HardSoftRas peels 1 to 8 layers, not {self.peels}; try --peels 3")
-        if self.texture_size == 0:
-            rows = min(max(2 * height, 64), 1024)
-            object.__setattr__(self, "texture_size", 2 ** (rows - 1).bit_length())
-        if self.texture_size < 1:
-            raise InputError(f"a texture of {self.texture_size} texels cannot be; try --texture-size 512")
-        if not 1 <= self.target_samples <= MOST_SAMPLES:
-            raise InputError(
-                f"a pixel has 1 to {MOST_SAMPLES} samples, not {self.target_samples}; try --target-samples 16"
-            )
-        if self.texture_gradient not in GRADIENTS:
-            raise InputError(
-                f"the texture gradient is one of {', '.join(GRADIENTS)}, not {self.texture_gradient!r}"
-            )
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "size": list(self.size)}
+    @property
+    def follows_colours(self) -> bool:
+        """Whether the shape follows colours. With wrong poses, colours of coarse pictures lock in a wrong shape: outlines
+        alone found better poses. With depths, the steps of coarse pictures with colours are better spent on finer ones."""
+        if self.colours is not None:
+            return self.colours
+        return SOFT_FORMS[self.form].colours and not (self.refine_poses or self.depth or self.lit)
+
+    @property
+    def remeshes(self) -> bool:
+        """Whether faces follow the shape."""
+        return not self.refine_poses if self.remesh is None else self.remesh
+
+    @property
+    def texels(self) -> int:
+        """Along each side of the texture: by default the power of two from two texels for each row of a picture up."""
+        if self.texture_size is not None:
+            return self.texture_size
+        rows = min(max(2 * self.size[1], 64), 1024)
+        return 2 ** (rows - 1).bit_length()
 
     @property
     def texture_steps(self) -> int:
+        """Those of the texture round."""
         return max(self.steps // 6, 1)
 
-    def rounds(self, exact: bool = False, near: bool = False, thin: bool = False) -> list[FitRound]:
-        """The shape phase from coarse to fine, the radius from far to near.
-
-        exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
-        else colours too.  near: whether the start already fits the masks, as their visual hull does. Then the first round,
-        which goes far, is left out. With exact masks two rounds of a part of the steps remain, without colours: from the hull
-        the surface is found better by outlines and the Laplacian.  thin: whether such a start has parts that are thin.
-        """
-        steps = max(self.steps - self.texture_steps, 1)
-        parts = (0.35, 0.35)
-        if self.colours:
-            parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
-        share = [int(steps * part) for part in parts]
-        share.append(steps - sum(share))
-        full = SOFT_FORMS[self.form].full_resolution
-        if near:
-            share[:2] = [0, share[0] + share[1]]
-        if near and exact and (self.colours or self.lit) and full:
-            plans = self._thin_rounds(steps) if thin else self._near_rounds(steps)
-        else:
-            plans = self._fine_rounds(share, exact) if full else self._coarse_rounds(share)
-        if self.depth:
-            far = self.radius
-            plans = [plan if plan.radius[0] >= far else replace(plan, depth=DEPTH) for plan in plans]
-        if self.spread:
-            plans = [plan if plan.spread else self._large(plan) for plan in plans]
-        if self.remesh if self.remesh is not None else not self.refine_poses:
-            plans = [_remeshed(plan) for plan in plans]
-        if self.refine_poses:
-            plans = _moving(plans) if exact else _adjusting(_moving(plans))
-        return [plan for plan in plans if plan.steps > 0]
-
-    def _large(self, plan: FitRound) -> FitRound:
-        """The same round with large steps."""
-        rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
-        return replace(plan, spread=self.spread, smoothness=plan.smoothness * EASED, rate=rate)
-
-    @property
-    def _radii(self) -> tuple[float, float, float, float]:
-        """The radii between which rounds shrink them, from far to near."""
-        far, middle, near, last = (self.radius * part for part in (1, 0.4, 0.2, 0.12))
-        return far, middle, near, last
-
-    def _subdivisions(self, pixels: int) -> int:
-        """Of the start, for pictures of about so many rows, but no more than there are."""
-        return 3 + sum(rows < min(self.size[1], pixels) for rows in (64, 128))
-
-    def _fine_rounds(self, share: list[int], exact: bool) -> list[FitRound]:
-        """Each round has twice the rows of the round before, and its radius starts where that one ended.
-
-        The Laplacian is strong while the radius is large, which avoids folds, and weak at the end, for details. The mesh is
-        subdivided only where the resolution rises.
-        """
-        radii = self._radii
-        # All steps together move a vertex by about one radius of the scene. Faster steps push the two sides of a thin
-        # part through each other and turn it inside out.
-        far = min(0.02, 1.35 / max(share[0], 1))
-        finer = [self._subdivisions(pixels) for pixels in (64, 128, 256)]
-        rounds = [
-            FitRound(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
-            FitRound(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5, opens=True),
-        ]
-        if not self.colours:
-            return [*rounds, FitRound(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
-        # The gradient of colours reaches a few pixels, so colours start at low resolution, where these are a long way.
-        # Large steps: with Adam alone, vertices seen by few pixels would move as far as all others and fold over.
-        near, slow = (radii[2], radii[3]), (0.003, 0.0005)
-        last = FitRound(finer[2], 256, share[6], near, slow, 1e-6)
-        return [
-            *rounds,
-            FitRound(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
-            FitRound(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
-            FitRound(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
-            FitRound(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
-            last if exact else replace(last, spread=SPREAD, colour=COLOUR),
-        ]
-
-    def _near_rounds(self, steps: int) -> list[FitRound]:
-        """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take away."""
-        _, far, middle, last = self._radii
-        coarse, finer = self._subdivisions(128), self._subdivisions(256)
-        return [
-            FitRound(coarse, 128, int(0.4 * steps), (far, middle), (0.008, 0.004), 2e-5, opens=True),
-            FitRound(finer, 256, int(0.3 * steps), (middle, last), (0.003, 0.0005), 1e-6),
-        ]
-
-    def _thin_rounds(self, steps: int) -> list[FitRound]:
-        """The same for limbs of a few pixels: at full size, as coarse pictures do not show them; slow steps of Adam, which
-        leave few folds; then large steps, which leave none, for the details that healing took."""
-        (_, far, middle, last), finer = self._radii, self._subdivisions(256)
-        return [
-            FitRound(finer, 256, int(0.3 * steps), (far, last), (0.001, 0.0002), 1e-6, opens=True),
-            FitRound(finer, 256, int(0.15 * steps), (middle, last), (0.006, 0.0008), 1e-6, SPREAD),
-        ]
-
-    def _coarse_rounds(self, share: list[int]) -> list[FitRound]:
-        r = self.radius
-        # A quarter, three eighths and half of the rows suffice: the targets have sub-pixel outlines.
-        low, middle, high = (
-            max(least, self.size[1] * part // 8) for least, part in ((64, 2), (96, 3), (128, 4))
-        )
-        return [
-            FitRound(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
-            FitRound(
-                4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5, opens=True
-            ),
-            FitRound(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
-        ]
-
-
-REMESH = 30
-"""Number of steps between two remeshings."""
-
-
-def _remeshed(plan: FitRound) -> FitRound:
-    """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one topology, so rounds
-    with large steps, which are short, are remeshed at their start only, and not at all if that is what went before."""
-    return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
-
-
-TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))
-SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
-"""Learning rates of poses at the start and end of each round that moves them, times its number of steps. Rounds after the
-third use the third entry."""
-
-
-def _moving(plans: list[FitRound]) -> list[FitRound]:
-    """Poses move far enough for a bad calibration in the first round, and less in each later one: where outlines carry
-    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none."""
-    moved, finest = [], 0
-    for plan in plans:
-        if plan.pixels >= finest:
-            number = min(sum(other.turn[0] > 0 for other in moved), len(TURNS) - 1)
-            steps = max(plan.steps, 100)
-            turn, shift = ((a / steps, b / steps) for a, b in (TURNS[number], SHIFTS[number]))
-            plan, finest = replace(plan, turn=turn, shift=shift), plan.pixels
-        moved.append(plan)
-    return moved
-
-
-def _adjusting(plans: list[FitRound]) -> list[FitRound]:
-    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they are then, and
-    the shape, which is rough after that, is smoothed. For photographs: by exact masks, outlines alone found better poses."""
-    *others, last = plans
-    still = last.steps // 3
-    before = replace(last, steps=last.steps - still, adjusts=True)
-    return [*others, before, replace(last, steps=still, turn=(0.0, 0.0), shift=(0.0, 0.0))]
+    def as_dict(self) -> dict[str, Any]:
+        """What the result depends on: values by name, with what the automatic ones come to."""
+        found = {"colours": self.follows_colours, "remesh": self.remeshes, "texture_size": self.texels}
+        return {**asdict(self), "size": list(self.size), **found}

@@ -18,7 +18,7 @@ from ..mesh import Mesh
 from .bundle.adjust import adjusted
 from .dataset import Dataset
 from .disk import Keeper, task_key
-from .options import FitOptions, FitRound
+from .options import FitOptions
 from .phases.learned import learned, round_size
 from .phases.moving import Moving
 from .phases.remeshed import mended, refined
@@ -27,6 +27,7 @@ from .phases.texture import TextureRound
 from .phases.unfold import unfolded_from
 from .result import Timing
 from .run.controls import UNCHANGED, Controls
+from .schedule import FitRound, shape_rounds
 from .start.choice import hull_start
 from .textures.charts import with_charts
 
@@ -110,7 +111,7 @@ class FitRounds:
             masks,
             colors,
             steps=options.texture_steps,
-            texture_size=options.texture_size,
+            texture_size=options.texels,
             gradient=options.texture_gradient,
             seed=options.seed,
             batch=options.batch,
@@ -165,14 +166,14 @@ class FitRounds:
         if number == len(self.rounds):
             return unfolded_from(mesh, before)
         matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
-        train, size = self.dataset.train, self.options.texture_size
+        train, size = self.dataset.train, self.options.texels
         return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)
 
     def refined(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
         if number >= len(self.rounds):
             textured = number > len(self.rounds) or self.keeps_faces
-            return mesh if textured else with_charts(mesh, self.options.texture_size)
+            return mesh if textured else with_charts(mesh, self.options.texels)
         plan, before = self.rounds[number], self.rounds[number - 1]
         if plan.faces:
             return refined(mesh, plan.faces) if plan.faces > before.faces else mesh
@@ -208,16 +209,16 @@ def rounds_of(dataset: Dataset, options: FitOptions, init: Mesh | None) -> tuple
     init: a mesh in the world to start from instead of what ``options.start`` says.
     """
     if init is not None:
-        rounds = options.rounds(dataset.exact)
+        rounds = shape_rounds(options, dataset.exact)
         return dataset.placed(init), [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
-    near = options.rounds(dataset.exact, near=True)
+    near = shape_rounds(options, dataset.exact, near=True)
     few = sphere_faces(near[-1].subdivisions - 1)
     hull = hull_start(dataset, options, few)
     if hull is not None:
         # Thin parts need more faces than were asked for.
-        near = options.rounds(dataset.exact, near=True, thin=len(hull.faces) > few)
+        near = shape_rounds(options, dataset.exact, near=True, thin=len(hull.faces) > few)
         return hull, [_with_room(plan, len(hull.faces)) for plan in near]
-    rounds = options.rounds(dataset.exact)
+    rounds = shape_rounds(options, dataset.exact)
     return dataset.start(rounds[0].subdivisions), rounds
 
 

@@ -6,35 +6,17 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from dressi.cli.fitting.request import Request
 from dressi.cli.many.job import Ended, Job
-from dressi.render.fit import FitOptions, Progress
+from dressi.render.fit import Progress
 
 
 def request(**given: Any) -> Request:
     """The options of the command line that were not given, and these."""
-    own = {field.name: getattr(FitOptions(), field.name, None) for field in fields(Request)}
-    free: dict[str, Any] = {
-        "size": None,
-        "steps": None,
-        "radius": None,
-        "texture_size": None,
-        "colours": None,
-    }
-    rest = {
-        "start": None,
-        "out": Path("out"),
-        "depth": False,
-        "resume": False,
-        "preview": False,
-        "view": False,
-        "plan": False,
-    }
-    return Request(**{**own, **free, **rest, "as_json": False, **given})
+    return Request().changed(given)
 
 
 def job(folder: Path, name: str) -> Job:

@@ -33,10 +33,10 @@ sub/c.obj,first,,64,no,2.5
         tmp_path / "sub/c.obj",
         tmp_path / "b.glb",
     ]
-    assert [job.request.seed for job in jobs] == [3, 7, 0]
-    assert [job.request.texture_size for job in jobs] == [None, 64, None]
-    assert [job.request.remesh for job in jobs] == [None, False, True]
-    assert jobs[1].request.spread == 2.5 and {job.request.size for job in jobs} == {"48"}
+    assert [job.request.fit.seed for job in jobs] == [3, 7, 0]
+    assert [job.request.fit.texture_size for job in jobs] == [None, 64, None]
+    assert [job.request.fit.remesh for job in jobs] == [None, False, True]
+    assert jobs[1].request.fit.spread == 2.5 and {job.request.size for job in jobs} == {"48"}
     assert jobs[1].request.out == tmp_path / "out" / "first"
     assert len({job.key for job in jobs}) == 3
 

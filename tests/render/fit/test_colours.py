@@ -1,6 +1,6 @@
 """Colours in the shape phase: what they cost, how they pull, and a fit that needs them."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,11 @@ from dressi import DressiAD
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.types import IVEC3, VEC3
-from dressi.cli.fitting.request import Request, options_of
+from dressi.cli.fitting.request import Request
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.fit import Dataset, FitJob, FitOptions, Observations
+from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, shape_rounds
 from dressi.render.fit.phases.colours import colour_term
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere
@@ -72,7 +72,7 @@ def test_rounds_with_colours_share_all_steps():
     for steps in (3, 40, 600):
         options = FitOptions(steps=steps, colours=True)
         for exact in (False, True):
-            rounds = options.rounds(exact)
+            rounds = shape_rounds(options, exact)
             assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
             # Of masks that are exact outlines have the last word.
             colours = [plan.colour > 0 for plan in (rounds[:-1] if exact else rounds)]
@@ -103,7 +103,7 @@ def test_colours_show_where_the_surface_is(device):
     )
     options = FitOptions(size=size, steps=100, texture_size=8, colours=True, start="sphere")
     losses = FitJob(scene, options, lambda: DressiAD(device)).run().losses
-    first = sum(plan.steps for plan in options.rounds() if not plan.colour)
+    first = sum(plan.steps for plan in shape_rounds(options) if not plan.colour)
     shape = [loss for phase, loss in losses if phase == "shape"][first:]
     assert min(shape) < 0.3 * shape[0] and np.isfinite(shape).all()
 
@@ -122,8 +122,8 @@ def painted(mesh, cameras, size):
 
 
 def test_colours_are_the_default_of_the_form_that_has_them():
-    assert FitOptions().colours and not FitOptions(form="face").colours
-    plain, coloured = (FitOptions(colours=colours).rounds() for colours in (False, True))
+    assert FitOptions().follows_colours and not FitOptions(form="face").follows_colours
+    plain, coloured = (shape_rounds(FitOptions(colours=colours)) for colours in (False, True))
     assert len(plain) == 3 and not any(plan.colour for plan in plain)
     # Outlines first; then from pictures so small that a few pixels are far.
     assert [plan.pixels for plan in coloured[:2]] == [plan.pixels for plan in plain[:2]]
@@ -145,14 +145,10 @@ def test_the_colours_of_lit_pictures_move_no_vertex(tiny_fits):
 
 
 def test_pictures_of_a_mesh_are_lit_when_its_material_is_recovered():
-    given = dict.fromkeys(field.name for field in fields(Request)) | {
-        "views": 3, "seed": 0, "form": "outer", "depth": False, "refine_poses": False, "batch": 0, "spread": 0.0, "exposure": False,
-        "target_samples": 1, "texture_gradient": "exact", "peels": 3,
-    }  # fmt: skip
     for optimize, source, lit in (
         ("albedo", "target", True),
         (None, "target", False),
         ("albedo", "photos", False),
     ):
-        options = options_of(Request(**given | {"optimize": optimize, source: Path("x")}), (24, 24))
-        assert (options.lit, options.colours) == (lit, not lit)
+        options = Request(**{"optimize": optimize, source: Path("x")}).options((24, 24))
+        assert (options.lit, options.follows_colours) == (lit, not lit)

@@ -11,14 +11,14 @@ from dressi.ad.types import IVEC3, VEC3
 from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
-from dressi.render.fit import FitJob, FitOptions
+from dressi.render.fit import FitJob, FitOptions, shape_rounds
 from dressi.render.fit.dataset import photo_dataset
-from dressi.render.fit.options import DEPTH, FitRound
 from dressi.render.fit.phases.depths import TOLERANCE, depth_at, depth_image, depth_term
 from dressi.render.fit.phases.learned import learned
 from dressi.render.fit.phases.moving import Moving
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.rounds import moving_cameras, rounds_of
+from dressi.render.fit.schedule import DEPTH, FitRound
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos
 from dressi.render.lists import list_leaf
@@ -99,13 +99,13 @@ def test_rounds_with_depths_share_all_steps(form):
         for colours in (None, False, FORMS[form].colours):
             options = FitOptions(steps=steps, form=form, depth=True, colours=colours)
             for near in (False, True):
-                rounds = options.rounds(near=near)
+                rounds = shape_rounds(options, near=near)
                 assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
                 assert all((plan.depth > 0) is (plan.radius[0] < options.radius) for plan in rounds)
                 assert steps < 40 or rounds[-1].depth > 0
-                assert any(plan.colour for plan in rounds) <= bool(options.colours)
-    assert not any(plan.depth for plan in FitOptions(form=form).rounds())
-    assert not FitOptions(form=form, depth=True).colours
+                assert any(plan.colour for plan in rounds) <= bool(options.follows_colours)
+    assert not any(plan.depth for plan in shape_rounds(FitOptions(form=form)))
+    assert not FitOptions(form=form, depth=True).follows_colours
 
 
 @pytest.fixture(scope="module")

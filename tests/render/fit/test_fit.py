@@ -25,6 +25,7 @@ from dressi.render.fit import (
     check_folder,
     draw,
     mesh_dataset,
+    shape_rounds,
     write_results,
 )
 from dressi.render.fit.dataset import photo_dataset
@@ -68,7 +69,7 @@ def test_rounds_are_never_larger_than_the_fit():
 @pytest.mark.parametrize("steps", [1, 2, 7, 600])
 def test_rounds_share_all_steps(steps: int, form: str):
     options = FitOptions(steps=steps, form=form)
-    rounds = options.rounds()
+    rounds = shape_rounds(options)
     assert sum(plan.steps for plan in rounds) == max(steps - options.texture_steps, 1)
     assert all(plan.steps > 0 for plan in rounds)
     assert all(0 < end <= start < 1 for start, end in (plan.radius for plan in rounds))
@@ -77,7 +78,7 @@ def test_rounds_share_all_steps(steps: int, form: str):
 def test_outlines_are_followed_from_far_to_near():
     options = FitOptions(colours=False)
     assert options.form == "outer"
-    rounds = options.rounds()
+    rounds = shape_rounds(options)
     starts, ends = zip(*(plan.radius for plan in rounds), strict=True)
     assert starts[0] == options.radius and starts[1:] == ends[:-1]
     assert all(end < start for start, end in zip(starts, ends, strict=True)) and ends[-1] < options.radius / 5
@@ -88,7 +89,7 @@ def test_outlines_are_followed_from_far_to_near():
 
 @pytest.mark.parametrize("steps", [20, 100, 600, 5000])
 def test_the_first_round_goes_about_one_radius_and_never_fast(steps: int):
-    first = FitOptions(steps=steps, colours=False).rounds()[0]
+    first = shape_rounds(FitOptions(steps=steps, colours=False))[0]
     assert first.rate[1] <= first.rate[0] <= 0.02
     assert first.steps * np.mean(first.rate) < 1.1
     if steps >= 600:

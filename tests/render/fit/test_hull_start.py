@@ -13,7 +13,7 @@ from dressi import DressiAD
 from dressi.errors import InputError
 from dressi.render.cameras import Cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset
+from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset, shape_rounds
 from dressi.render.fit.start import hull as hull_module
 from dressi.render.fit.start.agreement import near_cells
 from dressi.render.fit.start.choice import hull_start
@@ -183,13 +183,13 @@ def test_a_hull_too_rough_for_a_mesh_leaves_the_sphere(balls, monkeypatch: pytes
 def test_no_steps_are_lost_where_the_start_is_near():
     for form in ("outer", "face"):
         options = FitOptions(form=form)
-        far, near = options.rounds(), options.rounds(near=True)
+        far, near = shape_rounds(options), shape_rounds(options, near=True)
         assert sum(plan.steps for plan in near) == sum(plan.steps for plan in far)
         assert near[1:] == far[2:] and near[0] == replace(far[1], steps=far[0].steps + far[1].steps)
     # Exact masks need a part of them; thin parts are seen at full size only.
-    exact = FitOptions().rounds(exact=True, near=True)
+    exact = shape_rounds(FitOptions(), exact=True, near=True)
     assert [(plan.steps, plan.pixels, plan.colour) for plan in exact] == [(240, 128, 0), (180, 256, 0)]
-    thin = FitOptions().rounds(exact=True, near=True, thin=True)
+    thin = shape_rounds(FitOptions(), exact=True, near=True, thin=True)
     assert [(plan.steps, plan.pixels, plan.colour) for plan in thin] == [(180, 256, 0), (90, 256, 0)]
 
 

@@ -16,7 +16,7 @@ from dressi.render.cameras.alignment import Similarity, align, pose_errors, turn
 from dressi.render.cameras.pose import turned
 from dressi.render.cameras.units import unit_cameras, unit_matrices, world_cameras
 from dressi.render.cameras.views import ring
-from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, mesh_dataset
+from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, mesh_dataset, shape_rounds
 from dressi.render.fit.cameras import cameras_file
 from dressi.render.fit.phases.colours import HarmonicLight
 from dressi.render.fit.phases.moving import Moving
@@ -212,14 +212,14 @@ def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
 @pytest.mark.parametrize("colours", [False, True])
 def test_pictures_coarser_than_before_move_no_camera(colours: bool):
     options = FitOptions(size=(320, 240), colours=colours)
-    assert not any(plan.turn[0] or plan.shift[0] for plan in options.rounds())
+    assert not any(plan.turn[0] or plan.shift[0] for plan in shape_rounds(options))
     finest, speeds = 0, []
-    rounds = replace(options, refine_poses=True).rounds()
+    rounds = shape_rounds(replace(options, refine_poses=True))
     # Shape and poses are adjusted at the end; the shape alone is smoothed after that.
     assert [plan.adjusts for plan in rounds] == [False] * (len(rounds) - 2) + [True, False]
-    assert not any(plan.adjusts for plan in replace(options, refine_poses=True).rounds(exact=True))
+    assert not any(plan.adjusts for plan in shape_rounds(replace(options, refine_poses=True), exact=True))
     assert not rounds[-1].turn[0] and not rounds[-1].shift[0]
-    assert sum(plan.steps for plan in rounds) == sum(plan.steps for plan in options.rounds())
+    assert sum(plan.steps for plan in rounds) == sum(plan.steps for plan in shape_rounds(options))
     for plan in rounds[:-1]:
         assert (plan.turn[0] > 0) == (plan.shift[0] > 0) == (plan.pixels >= finest)
         finest = max(finest, plan.pixels)

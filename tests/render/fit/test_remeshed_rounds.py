@@ -8,11 +8,11 @@ import pytest
 
 from dressi import DressiAD
 from dressi.errors import InputError
-from dressi.render.fit import FitJob
-from dressi.render.fit.options import FitRound
+from dressi.render.fit import FitJob, shape_rounds
 from dressi.render.fit.phases.lists import Lists, SpareLists
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.unfold import healed, unfolded, unfolded_from
+from dressi.render.fit.schedule import FitRound
 from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
@@ -94,7 +94,7 @@ def test_a_remeshed_fit_that_was_stopped_goes_on_with_the_same_numbers(tiny_fits
     np.testing.assert_array_equal(rest.mesh.faces, whole.mesh.faces)
     np.testing.assert_array_equal(rest.mesh.positions, whole.mesh.positions)
     assert rest.mesh.uvs is not None and rest.mesh.is_closed()
-    assert len(rest.mesh.faces) <= options.rounds(True)[-1].faces
+    assert len(rest.mesh.faces) <= shape_rounds(options, True)[-1].faces
 
 
 def test_what_has_no_room_keeps_its_faces(tiny_fits):

@@ -25,9 +25,10 @@ from ...objectives.regularizers import Adjacency, laplacian
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, covered, with_margin
-from ..options import BETAS, FitRound
+from ..options import BETAS
 from ..run.controls import UNCHANGED, Factors
 from ..run.subject import Subject
+from ..schedule import FitRound
 from .batches import ViewBatches
 from .colours import PACE, HarmonicLight, colour_term, vertex_colours
 from .depths import depth_term

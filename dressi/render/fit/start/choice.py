@@ -61,7 +61,7 @@ def hull_start(dataset: Dataset, options: FitOptions, faces: int) -> Mesh | None
     with warnings.catch_warnings():
         # The mesh has no UVs that could be lost.
         warnings.simplefilter("ignore")
-        return mesh.unwrap(options.texture_size)
+        return mesh.unwrap(options.texels)
 
 
 def _widened(box: np.ndarray, share: float = 0.02) -> np.ndarray:

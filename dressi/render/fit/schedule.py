@@ -1,0 +1,208 @@
+"""The rounds that the shape phase of a fit consists of, from coarse to fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..forms.hard_soft_ras import SOFT_FORMS
+from .options import FitOptions
+
+HASTE = 16.0
+"""Learning rates of large steps relative to those of Adam. The rate bounds the move of a vertex before it is spread, and
+spreading leaves a small part of a detail."""
+EASED = 0.1
+"""Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
+COLOUR, SPREAD = 1.0, 9.0
+"""For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
+DEPTH = 0.3
+"""The weight of depths relative to silhouettes."""
+
+
+@dataclass(frozen=True)
+class FitRound:
+    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and last step."""
+
+    subdivisions: int
+    """How often the start mesh is subdivided."""
+    pixels: int
+    """Approximate number of image rows; at most the height of the fit."""
+    steps: int
+    radius: tuple[float, float]
+    """Radius of HardSoftRas in image heights; at least ``Form.least_radius`` pixels are used."""
+    rate: tuple[float, float]
+    """Learning rate of Adam, in units of the scene's radius."""
+    smoothness: float
+    """Weight of the Laplacian."""
+    spread: float = 0.0
+    """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
+    colour: float = 0.0
+    """Weight of the colours of vertices; 0 is without."""
+    depth: float = 0.0
+    """Weight of measured depths; 0 is without."""
+    turn: tuple[float, float] = (0.0, 0.0)
+    """Learning rate of the rotations of poses, in radians; 0: fixed."""
+    shift: tuple[float, float] = (0.0, 0.0)
+    """Learning rate of the translations of poses, in radii of the scene."""
+    faces: int = 0
+    """Most faces of the round, which the mesh is remeshed to at its start; 0: the start mesh, subdivided."""
+    remesh: int = 0
+    """Number of steps between two remeshings within the round, a multiple of ten; 0: none."""
+    opens: bool = False
+    """Whether holes that pictures see through are opened in the mesh after the round."""
+    adjusts: bool = False
+    """Whether shape and poses are adjusted together after the round, by colours and outlines (``bundle``)."""
+
+
+def shape_rounds(
+    options: FitOptions, exact: bool = False, near: bool = False, thin: bool = False
+) -> list[FitRound]:
+    """The shape phase from coarse to fine, the radius from far to near.
+
+    exact: whether the masks are exact (rendered from a mesh). With exact masks the last round uses silhouettes only,
+    else colours too.  near: whether the start already fits the masks, as their visual hull does. Then the first round,
+    which goes far, is left out. With exact masks two rounds of a part of the steps remain, without colours: from the hull
+    the surface is found better by outlines and the Laplacian.  thin: whether such a start has parts that are thin.
+    """
+    steps = max(options.steps - options.texture_steps, 1)
+    parts = (0.35, 0.35)
+    if options.follows_colours:
+        parts = (0.2, 0.15, 0.15, 0.1, 0.06, 0.04) if exact else (0.2, 0.13, 0.25, 0.17, 0.1, 0.07)
+    share = [int(steps * part) for part in parts]
+    share.append(steps - sum(share))
+    full = SOFT_FORMS[options.form].full_resolution
+    if near:
+        share[:2] = [0, share[0] + share[1]]
+    if near and exact and (options.follows_colours or options.lit) and full:
+        plans = _thin_rounds(options, steps) if thin else _near_rounds(options, steps)
+    else:
+        plans = _fine_rounds(options, share, exact) if full else _coarse_rounds(options, share)
+    if options.depth:
+        far = options.radius
+        plans = [plan if plan.radius[0] >= far else replace(plan, depth=DEPTH) for plan in plans]
+    if options.spread:
+        plans = [plan if plan.spread else _large(options, plan) for plan in plans]
+    if options.remeshes:
+        plans = [_remeshed(plan) for plan in plans]
+    if options.refine_poses:
+        plans = _moving(plans) if exact else _adjusting(_moving(plans))
+    return [plan for plan in plans if plan.steps > 0]
+
+
+def _large(options: FitOptions, plan: FitRound) -> FitRound:
+    """The same round with large steps."""
+    rate = (HASTE * plan.rate[0], HASTE * plan.rate[1])
+    return replace(plan, spread=options.spread, smoothness=plan.smoothness * EASED, rate=rate)
+
+
+def _radii(options: FitOptions) -> tuple[float, float, float, float]:
+    """The radii between which rounds shrink them, from far to near."""
+    far, middle, near, last = (options.radius * part for part in (1, 0.4, 0.2, 0.12))
+    return far, middle, near, last
+
+
+def _subdivisions(options: FitOptions, pixels: int) -> int:
+    """Of the start, for pictures of about so many rows, but no more than there are."""
+    return 3 + sum(rows < min(options.size[1], pixels) for rows in (64, 128))
+
+
+def _fine_rounds(options: FitOptions, share: list[int], exact: bool) -> list[FitRound]:
+    """Each round has twice the rows of the round before, and its radius starts where that one ended.
+
+    The Laplacian is strong while the radius is large, which avoids folds, and weak at the end, for details. The mesh is
+    subdivided only where the resolution rises.
+    """
+    radii = _radii(options)
+    # All steps together move a vertex by about one radius of the scene. Faster steps push the two sides of a thin
+    # part through each other and turn it inside out.
+    far = min(0.02, 1.35 / max(share[0], 1))
+    finer = [_subdivisions(options, pixels) for pixels in (64, 128, 256)]
+    rounds = [
+        FitRound(finer[0], 64, share[0], (radii[0], radii[1]), (far, far / 2), 4e-5),
+        FitRound(finer[1], 128, share[1], (radii[1], radii[2]), (0.008, 0.004), 2e-5, opens=True),
+    ]
+    if not options.follows_colours:
+        return [*rounds, FitRound(finer[2], 256, share[2], (radii[2], radii[3]), (0.004, 0.0005), 1e-5)]
+    # The gradient of colours reaches a few pixels, so colours start at low resolution, where these are a long way.
+    # Large steps: with Adam alone, vertices seen by few pixels would move as far as all others and fold over.
+    near, slow = (radii[2], radii[3]), (0.003, 0.0005)
+    last = FitRound(finer[2], 256, share[6], near, slow, 1e-6)
+    return [
+        *rounds,
+        FitRound(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
+        FitRound(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
+        FitRound(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
+        FitRound(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
+        last if exact else replace(last, spread=SPREAD, colour=COLOUR),
+    ]
+
+
+def _near_rounds(options: FitOptions, steps: int) -> list[FitRound]:
+    """From a start that is a few pixels off, with phantom volume that fast steps and a strong Laplacian take away."""
+    _, far, middle, last = _radii(options)
+    coarse, finer = _subdivisions(options, 128), _subdivisions(options, 256)
+    return [
+        FitRound(coarse, 128, int(0.4 * steps), (far, middle), (0.008, 0.004), 2e-5, opens=True),
+        FitRound(finer, 256, int(0.3 * steps), (middle, last), (0.003, 0.0005), 1e-6),
+    ]
+
+
+def _thin_rounds(options: FitOptions, steps: int) -> list[FitRound]:
+    """The same for limbs of a few pixels: at full size, as coarse pictures do not show them; slow steps of Adam, which
+    leave few folds; then large steps, which leave none, for the details that healing took."""
+    (_, far, middle, last), finer = _radii(options), _subdivisions(options, 256)
+    return [
+        FitRound(finer, 256, int(0.3 * steps), (far, last), (0.001, 0.0002), 1e-6, opens=True),
+        FitRound(finer, 256, int(0.15 * steps), (middle, last), (0.006, 0.0008), 1e-6, SPREAD),
+    ]
+
+
+def _coarse_rounds(options: FitOptions, share: list[int]) -> list[FitRound]:
+    r = options.radius
+    # A quarter, three eighths and half of the rows suffice: the targets have sub-pixel outlines.
+    low, middle, high = (
+        max(least, options.size[1] * part // 8) for least, part in ((64, 2), (96, 3), (128, 4))
+    )
+    return [
+        FitRound(3, low, share[0], (r, max(r / 3, 2 / low)), (0.02, 0.01), 2e-5),
+        FitRound(4, middle, share[1], (max(r / 3, 2 / low), 2 / middle), (0.008, 0.004), 2e-5, opens=True),
+        FitRound(4, high, share[2], (2 / middle, 1.5 / high), (0.004, 0.0005), 2e-5),
+    ]
+
+
+REMESH = 30
+"""Number of steps between two remeshings."""
+
+
+def _remeshed(plan: FitRound) -> FitRound:
+    """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one topology, so rounds
+    with large steps, which are short, are remeshed at their start only, and not at all if that is what went before."""
+    return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
+
+
+TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))
+SHIFTS = ((0.8, 0.3), (0.24, 0.06), (0.05, 0.01))
+"""Learning rates of poses at the start and end of each round that moves them, times its number of steps. Rounds after the
+third use the third entry."""
+
+
+def _moving(plans: list[FitRound]) -> list[FitRound]:
+    """Poses move far enough for a bad calibration in the first round, and less in each later one: where outlines carry
+    little information, Adam would follow remaining errors of the shape. A round coarser than one before it moves none."""
+    moved, finest = [], 0
+    for plan in plans:
+        if plan.pixels >= finest:
+            number = min(sum(other.turn[0] > 0 for other in moved), len(TURNS) - 1)
+            steps = max(plan.steps, 100)
+            turn, shift = ((a / steps, b / steps) for a, b in (TURNS[number], SHIFTS[number]))
+            plan, finest = replace(plan, turn=turn, shift=shift), plan.pixels
+        moved.append(plan)
+    return moved
+
+
+def _adjusting(plans: list[FitRound]) -> list[FitRound]:
+    """Before the last third of the last round, poses and shape are adjusted together. The poses stay as they are then, and
+    the shape, which is rough after that, is smoothed. For photographs: by exact masks, outlines alone found better poses."""
+    *others, last = plans
+    still = last.steps // 3
+    before = replace(last, steps=last.steps - still, adjusts=True)
+    return [*others, before, replace(last, steps=still, turn=(0.0, 0.0), shift=(0.0, 0.0))]
