@@ -20,7 +20,7 @@ from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT
 from dressi.render import Camera, Cameras, Mesh, charbonnier, covered, poses, render
 from dressi.render.cameras.alignment import turns
-from dressi.render.fit.phases.depths import depth_at
+from dressi.render.fit.terms.depths import depth_at
 from dressi.render.io import write_json
 from dressi.render.io.depths import Depths
 from dressi.render.io.files import read_json

@@ -17,7 +17,7 @@ from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.pictures import compare
 from dressi.render.fit import draw, mesh_dataset
-from dressi.render.fit.phases.mask_distances import signed_distances
+from dressi.render.fit.graphs.mask_distances import signed_distances
 from dressi.render.forms.face import peeled_target
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import load_mesh, save_mesh, save_png

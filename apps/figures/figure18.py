@@ -28,7 +28,7 @@ from dressi.ad.types import MAT3, MAT4, VEC2, VEC3
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Environment, Mesh, load_mesh, orbit, render
 from dressi.render.drawing.point import SurfacePoint
-from dressi.render.fit.phases.batches import ViewBatches
+from dressi.render.fit.graphs.batches import ViewBatches
 from dressi.render.fit.phases.texture import roughness
 from dressi.render.fit.textures.charts import charted
 from dressi.render.io import load_environment, write_json

@@ -12,7 +12,7 @@ from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.types import FLOAT, VEC3, Size
 from ..render.cameras.units import matrices_leaf
-from ..render.fit.run.subject import Subject
+from ..render.fit.graphs.subject import Subject
 from ..render.surface.footprint import barycentric_slopes
 from ..render.surface.normals import flat_normal, vertex_normals
 from ..render.surface.projection import to_clip

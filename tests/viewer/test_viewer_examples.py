@@ -9,7 +9,7 @@ import pytest
 
 import dressi
 import dressi.viewer
-from dressi.render.fit.run import controls
+from dressi.render.fit.graphs import controls
 
 pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
 

@@ -16,7 +16,7 @@ from dressi.cli.bench.request import Request
 from dressi.cli.bench.work import Work
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.entry import render
-from dressi.render.fit.phases.batches import ViewBatches
+from dressi.render.fit.graphs.batches import ViewBatches
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.material import Material
 from dressi.render.objectives.losses import l2

@@ -21,7 +21,7 @@ from dressi.cli.bench.targets import Targets
 from dressi.config import shader_text
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.drawing.draw import draw, surface_uv
-from dressi.render.fit.phases.mask_distances import signed_distances
+from dressi.render.fit.graphs.mask_distances import signed_distances
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS, draw_form

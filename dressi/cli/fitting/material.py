@@ -1,16 +1,12 @@
 """The material phase of `dressi fit`: what ``--optimize`` and ``--light`` ask for."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dressi import DressiAD
 from dressi.errors import InputError
-from dressi.render.fit import Dataset, FitOptions, FitResult, Progress
-from dressi.render.fit.disk import Keeper
+from dressi.render.fit import FitOptions
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
-from dressi.render.fit.materials.recover import with_material
+from dressi.render.fit.materials.recover import Recovery
 from dressi.render.fit.options import STEPS
 from dressi.render.io.environments import load_environment
 from dressi.render.shading.environment import Environment
@@ -29,32 +25,9 @@ class MaterialRequest:
     start: LightSource
     """What the phase starts from: ``light``, or even light where nothing is known of it."""
 
-    def recovered(
-        self,
-        dataset: Dataset,
-        result: FitResult,
-        make_engine: Callable[[], DressiAD],
-        progress: Callable[[Progress], None],
-        stop: Callable[[], bool],
-        measure: Callable[[str, Any], None],
-        moves: bool,
-        keeper: Keeper,
-        resume: bool,
-    ) -> FitResult:
-        """The result with its material. moves: whether vertices may move with it, where masks are exact."""
-        return with_material(
-            dataset,
-            result,
-            self.options,
-            self.start,
-            make_engine,
-            progress=progress,
-            stop=stop,
-            measure=measure,
-            moves=moves and dataset.exact,
-            keeper=keeper,
-            resume=resume,
-        )
+    def recovery(self, moves: bool) -> Recovery:
+        """What the fit does after its texture. moves: whether vertices may move with it, where masks are exact."""
+        return Recovery(self.options, self.start, moves)
 
 
 def material_request(

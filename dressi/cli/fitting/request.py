@@ -12,8 +12,8 @@ from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
 from dressi.render.fit.masks import mask_maker, needs_box
 from dressi.render.fit.materials.options import PARTS, parts_of
-from dressi.render.fit.option import Row, check_rows, option, rows
-from dressi.render.fit.options import PICTURES, RUN, SHAPE, TEXTURE
+from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
+from dressi.render.fit.options.option import Row, check_rows, option, rows
 
 COMMAND, MANY = "Command", "Many objects"
 GROUPS = (PICTURES, SHAPE, TEXTURE, RUN, COMMAND, MANY)

@@ -32,7 +32,6 @@ from dressi.render.fit import (
     planned_dataset,
     write_results,
 )
-from dressi.render.fit.disk import MATERIAL, Keeper
 from dressi.render.io import Photos, load_mesh, load_photos
 from dressi.render.mesh import Mesh
 from dressi.vk.planning import PlanningEngine
@@ -76,26 +75,20 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             window.say("pictures and the first shape are made ...", device)
             dataset = _dataset(source, options, make_engine, material)
             stages = RoundStages()
-            kept = Keeper(request.out, MATERIAL)
-            job = FitJob(dataset, options, make_engine, init=init, folder=request.out, measure=stages)
+            recovery = None if material is None else material.recovery(init is None and dataset.exact)
+            job = FitJob(
+                dataset,
+                options,
+                make_engine,
+                init=init,
+                folder=request.out,
+                measure=stages,
+                recovery=recovery,
+            )
             try:
                 with stop, bar:
                     preview = request.out / "preview.png" if request.preview else None
                     result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
-                    if material is not None and result.finished:
-                        window.say("the material is recovered ...", device)
-                        told, asked = window.during(bar, stop)
-                        result = material.recovered(
-                            dataset,
-                            result,
-                            make_engine,
-                            told,
-                            asked,
-                            stages,
-                            init is None,
-                            kept,
-                            request.resume,
-                        )
                 say("writing results ...")
                 window.say("results are written ...", device)
                 report = _written(request, source, device, dataset, result, begin, stages)
@@ -106,7 +99,6 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             print_report(report, request.out)
             if result.finished:
                 job.forget()
-                kept.forget()
                 window.stay(result.mesh, device)
                 return 0
         reached = f"what was reached is in '{request.out}'"

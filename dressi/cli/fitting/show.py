@@ -28,9 +28,6 @@ class Bar:
     def _show(self, progress: Progress) -> None:
         if self._bar is None:
             self._bar = tqdm(total=progress.total, unit="step", initial=progress.done if self._resume else 0)
-        if progress.total > self._bar.total:
-            # The material phase follows.
-            self._bar.total = progress.total
         self._bar.set_description(progress.phase, refresh=False)
         shown = {} if progress.iou is None else {"IoU": f"{progress.iou:.4f}"}
         if progress.psnr is not None:

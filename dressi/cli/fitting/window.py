@@ -28,10 +28,6 @@ class NoWindow:
     def say(self, text: str, device: Device) -> None:
         """Something is done for which there is no picture."""
 
-    def during(self, progress: Told, stop: Asked) -> tuple[Told, Asked]:
-        """What a phase without pictures tells and asks."""
-        return progress, stop
-
     def stay(self, mesh: Mesh, device: Device) -> None:
         """After the results were written."""
 
@@ -75,13 +71,6 @@ class FitWindow(NoWindow):
         if not self.canvas.closed:
             with DressiAD(device) as engine:
                 show_notice(self.canvas, engine, text)
-
-    def during(self, progress: Told, stop: Asked) -> tuple[Told, Asked]:
-        def told(now: Progress) -> None:
-            self.canvas.process_events()
-            progress(now)
-
-        return told, lambda: self.canvas.closed or stop()
 
     def stay(self, mesh: Mesh, device: Device) -> None:
         from dressi.viewer import MeshSession, Viewer

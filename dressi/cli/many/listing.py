@@ -12,7 +12,7 @@ from typing import Any
 from dressi.cli.fitting.request import OPTIONS, Request, check_files, check_options
 from dressi.cli.many.job import Job
 from dressi.errors import InputError
-from dressi.render.fit.option import Row
+from dressi.render.fit.options.option import Row
 
 NAME = "name"
 MOST_BYTES, MOST_ROWS = 16 << 20, 100_000

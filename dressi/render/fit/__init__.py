@@ -11,12 +11,13 @@ from ..drawing.draw import draw
 from ..engine import Engine, MakeEngine
 from .dataset import TARGET_SAMPLES, Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
 from .disk import Checkpoint, check_folder, locked
+from .graphs.plan import FitRound
 from .job import FitJob
 from .options import FitOptions
+from .options.schedule import shape_rounds
 from .pose_search import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 from .result import FitResult, Progress
-from .schedule import FitRound, shape_rounds
 
 __all__ = [
     "FILES",

@@ -22,7 +22,8 @@ class FitJob(FitRounds):
 
     init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it the fit starts
     from what ``options.start`` says, which is refined from round to round.  folder: for checkpoints, None for none.
-    measure: called with the name of each round that ends and its engine, which is not read any more.  Raises InputError.
+    measure: called with the name of each round that ends and its engine, which is not read any more.  recovery: of a
+    material, after the texture. Raises InputError.
     """
 
     @property
@@ -71,21 +72,21 @@ class FitJob(FitRounds):
         lock of the folder. Raises InputError as ``run``."""
         self._check_reach()
         point = self._checkpoint() if resume else Checkpoint(self.key)
-        return FitRun(self, point, Watch(point, sum(self._steps), progress, preview), stop)
-
-    @property
-    def _steps(self) -> list[int]:
-        """Number of steps of each round; the last is the texture round."""
-        return [*(plan.steps for plan in self.rounds), self.options.texture_steps]
+        return FitRun(self, point, Watch(point, sum(self.steps), progress, preview), stop)
 
     def _checkpoint(self) -> Checkpoint:
         """The checkpoint to resume from. Raises InputError."""
         # Room for parameters, their moments and the mesh, a few times.
         most = MOST_BYTES + 1000 * len(self.topology(len(self.rounds)).faces)
         views = None if self.cameras is None else len(self.cameras)
-        point = self.keeper.load(self.key, self._steps, views, most + 100 * self.options.texels**2)
+        point = self.keeper.load(self.key, self.steps, views, most + self._texels * self.options.texels**2)
         self.keeper.check_mesh(point, self.topology(point.round), self.keeps_faces)
         return point
+
+    @property
+    def _texels(self) -> int:
+        """Bytes of a checkpoint for each texel: the texture, maps, and their moments."""
+        return 100 if self.recovery is None else 600
 
     def _check_reach(self) -> None:
         matrices, masks = self.learned[:2]

@@ -38,8 +38,8 @@ from ..lists import list_leaf
 from ..mesh import Mesh
 from ..objectives.mask_rays import mask_rays, nearest_point
 from ..objectives.metrics import iou
-from .options import BETAS
-from .phases.mask_distances import signed_distances
+from .graphs.mask_distances import signed_distances
+from .graphs.term import BETAS
 
 FORM = "outer"
 COARSE = 48

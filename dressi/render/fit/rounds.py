@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import InputError
 from ..cameras import Cameras
-from ..cameras.alignment import align
+from ..cameras.alignment import Similarity, align
 from ..cameras.units import unit_cameras, world_cameras
 from ..engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
@@ -18,16 +18,20 @@ from ..mesh import Mesh
 from .bundle.adjust import adjusted
 from .dataset import Dataset
 from .disk import Keeper, task_key
+from .graphs.controls import UNCHANGED, Controls, Factors
+from .graphs.learned import learned, round_size
+from .graphs.moving import Moving
+from .graphs.plan import FitRound
+from .graphs.round import Found, Round, start
+from .materials.material_fit import MaterialFit
+from .materials.recover import Recovery
 from .options import FitOptions
-from .phases.learned import learned, round_size
-from .phases.moving import Moving
+from .options.schedule import shape_rounds
 from .phases.remeshed import mended, refined
 from .phases.shape import ShapeRound
 from .phases.texture import TextureRound
 from .phases.unfold import unfolded_from
 from .result import Timing
-from .run.controls import UNCHANGED, Controls
-from .schedule import FitRound, shape_rounds
 from .start.choice import hull_start
 from .textures.charts import with_charts
 
@@ -35,8 +39,7 @@ from .textures.charts import with_charts
 class FitRounds:
     """The rounds of a fit as graphs, and what is done to the mesh between them.
 
-    Arguments as of ``FitJob``. cameras, in units of the scene, are those of the start of the present round. timing, plans
-    and texts tell of the rounds that ran so far.
+    Arguments as of ``FitJob``. timing, plans and texts tell of the rounds that ran so far.
     """
 
     def __init__(
@@ -48,27 +51,29 @@ class FitRounds:
         init: Mesh | None = None,
         folder: Path | None = None,
         measure: Callable[[str, Engine], None] | None = None,
+        recovery: Recovery | None = None,
     ):
         if options.depth and dataset.train.depths is None:
             raise InputError(
                 "there are no depths to fit the shape to; give photographs with depths, or leave out --depth"
             )
         self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
-        self.keeper, self.measure = Keeper(folder), measure
+        self.keeper, self.measure, self.recovery = Keeper(folder), measure, recovery
         self.learned = learned(dataset)
         self.cameras = moving_cameras(dataset) if options.refine_poses else None
-        """In units of the scene, at the start of the round; None if poses are not learned."""
+        """In units of the scene, at the start; None if poses are not learned."""
         self.keeps_faces = init is not None
         self.start, self.rounds = rounds_of(dataset, options, init)
         """The mesh to start from, in units of the scene, and what each round of the shape phase does."""
         self.key = task_key(
-            options.as_dict(),
+            options.as_dict() if recovery is None else {**options.as_dict(), "material": recovery.task},
             dataset.matrices,
             dataset.train.masks,
             dataset.train.colors,
             *(array for array in (dataset.train.known, dataset.train.depths) if array is not None),
             self.start.positions,
             self.start.faces,
+            *(() if recovery is None else recovery.arrays),
         )
         self.controls: Controls | None = None
         """What a person may change meanwhile; set it before the first round."""
@@ -77,39 +82,60 @@ class FitRounds:
         self.texts: dict[str, str] = {}
 
     # ---- the rounds as graphs
-    def shape_round(self, number: int, mesh: Mesh) -> ShapeRound:
-        matrices, masks, colors, known, depths = self.learned
-        plan = self.rounds[number]
-        if self.cameras is not None:
-            matrices = Moving(self.cameras, plan.turn, plan.shift, plan.steps)
-        size = round_size(self.options.size, plan.pixels, len(masks), self.options.form)
-        rest = self.start.positions if self.keeps_faces else None
-        options = self.options
+    @property
+    def names(self) -> list[str]:
+        """Of the phase of each round."""
+        stages = () if self.recovery is None else self.recovery.stages
+        return [*("shape" for _ in self.rounds), TextureRound.name, *(MaterialFit.name for _ in stages)]
+
+    @property
+    def steps(self) -> list[int]:
+        """Of each round."""
+        stages = () if self.recovery is None else self.recovery.stages
+        own = [*(plan.steps for plan in self.rounds), self.options.texture_steps]
+        return [*own, *(stage.options.steps for stage in stages)]
+
+    def round(self, number: int, begin: Found) -> Round:
+        """Round ``number`` from what it begins with."""
+        texture = len(self.rounds)
+        if number < texture:
+            return self.shape_round(number, begin)
+        if number == texture:
+            return self.texture_round(begin)
+        assert self.recovery is not None
+        views = self.dataset.train
+        if begin.cameras is not None:
+            views = replace(views, cameras=in_world(self.dataset, begin.cameras)[0])
+        work = self.recovery.round(number - texture - 1, begin, views, self.factors)
+        (center, radius), scene = begin.mesh.bounding_sphere(), self.dataset
+        work.subject = work.subject.moved(radius / scene.radius, (center - scene.center) / scene.radius)
+        return work
+
+    def shape_round(self, number: int, begin: Found) -> ShapeRound:
+        """A round of the shape phase."""
+        plan, options, cameras = self.rounds[number], self.options, begin.cameras
         return ShapeRound(
-            mesh,
-            matrices,
-            masks,
-            size,
+            begin.mesh,
+            self.learned,
+            round_size(options.size, plan.pixels, len(self.learned.masks), options.form),
             plan,
             options.peels,
-            rest,
-            options.form,
-            known,
-            colors,
-            options.batch,
-            options.seed,
-            depths,
-            self.controls.factors if self.controls else UNCHANGED,
+            moving=None if cameras is None else Moving(cameras, plan.turn, plan.shift, plan.steps),
+            rest=self.start.positions if self.keeps_faces else None,
+            form=options.form,
+            batch=options.batch,
+            seed=options.seed,
+            factors=self.factors,
         )
 
-    def texture_round(self, mesh: Mesh) -> TextureRound:
-        options = self.options
-        matrices, masks, colors = self.learned[:3]
+    def texture_round(self, begin: Found) -> TextureRound:
+        """The texture round."""
+        options, views, cameras = self.options, self.learned, begin.cameras
         return TextureRound(
-            mesh,
-            matrices if self.cameras is None else self.cameras.matrices,
-            masks,
-            colors,
+            begin.mesh,
+            views.matrices if cameras is None else cameras.matrices,
+            views.masks,
+            views.colors,
             steps=options.texture_steps,
             texture_size=options.texels,
             gradient=options.texture_gradient,
@@ -119,19 +145,25 @@ class FitRounds:
             # Outlines of photographs are not known to a part of a pixel.
             shape=self.dataset.exact and options.joint and not options.lit,
             rest=self.start.positions if self.keeps_faces else None,
-            factors=self.controls.factors if self.controls else UNCHANGED,
+            factors=self.factors,
         )
+
+    @property
+    def factors(self) -> Factors:
+        """What a person may change meanwhile."""
+        return self.controls.factors if self.controls else UNCHANGED
 
     def topology(self, number: int) -> Mesh:
         """The start mesh subdivided for round ``number``; the texture round uses the mesh of the last shape round."""
         number = min(number, len(self.rounds) - 1)
         return self.start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
 
-    def works(self) -> Iterator[tuple[str, ShapeRound | TextureRound]]:
-        """Every round with its name (``shape 1``, ..., ``texture``), as it would begin with the mesh of the start."""
-        for number in range(len(self.rounds)):
-            yield f"shape {number + 1}", self.shape_round(number, self.topology(number))
-        yield "texture", self.texture_round(self.topology(len(self.rounds)))
+    def works(self) -> Iterator[tuple[str, Round]]:
+        """Every round of shape and texture with its name (``shape 1``, ..., ``texture``), as it would begin with the mesh of
+        the start."""
+        for number in range(len(self.rounds) + 1):
+            begin = Found(self.topology(number), self.cameras)
+            yield f"shape {number + 1}" if number < len(self.rounds) else "texture", self.round(number, begin)
 
     def plan(self) -> dict[str, Any]:
         """The plan of every round by its name, without a step. ``plans`` and ``texts`` get the last of each phase."""
@@ -149,35 +181,63 @@ class FitRounds:
         """Whether bundle adjustment follows round ``number``."""
         return self.cameras is not None and number < len(self.rounds) and self.rounds[number].adjusts
 
-    def adjusted(self, mesh: Mesh, stop: Callable[[], bool]) -> tuple[Mesh, bool]:
-        """The mesh after bundle adjustment, which moves the cameras too, and whether that was not stopped."""
-        assert self.cameras is not None
-        views, details = self.learned, self.keeps_faces
-        train = views.masks, views.colors, views.known
-        found = adjusted(mesh, self.cameras, *train, self.make_engine, details=details, stop=stop)
-        mesh, self.cameras = found or (mesh, self.cameras)
-        return mesh, found is not None
+    def after(self, number: int, before: Found, found: Found, stop: Callable[[], bool]) -> Found | None:
+        """What the next round begins with, after what is done to the mesh between two rounds; None if that was stopped."""
+        found = replace(found, mesh=self._mended(number, before, found))
+        if self.adjusts(number):
+            assert found.cameras is not None
+            train, details = self.learned, self.keeps_faces
+            views = train.masks, train.colors, train.known
+            moved = adjusted(found.mesh, found.cameras, *views, self.make_engine, details=details, stop=stop)
+            if moved is None:
+                return None
+            found = Found(*moved)
+        if number < len(self.rounds):
+            return replace(found, mesh=self._refined(found.mesh, number + 1))
+        if number == len(self.rounds) and self.recovery is not None:
+            mesh = self.placed(found)[0]
+            return replace(found, mesh=mesh, values=self.recovery.values(mesh))
+        return found
 
-    def mended(self, mesh: Mesh, number: int, before: Mesh) -> Mesh:
-        """The mesh after round ``number`` without holes and folds that masks contradict; a given topology is kept. before:
-        the mesh at the start of the round."""
-        if self.keeps_faces:
+    def _mended(self, number: int, before: Found, found: Found) -> Mesh:
+        """The mesh after a round without holes and folds that masks contradict; a given topology is kept."""
+        mesh = found.mesh
+        if self.keeps_faces or number > len(self.rounds):
             return mesh
         if number == len(self.rounds):
-            return unfolded_from(mesh, before)
-        matrices = self.dataset.matrices if self.cameras is None else self.cameras.matrices
+            return unfolded_from(mesh, before.mesh)
+        matrices = self.dataset.matrices if found.cameras is None else found.cameras.matrices
         train, size = self.dataset.train, self.options.texels
         return mended(mesh, self.rounds[number], matrices, train.masks, train.known, size)
 
-    def refined(self, mesh: Mesh, number: int) -> Mesh:
+    def _refined(self, mesh: Mesh, number: int) -> Mesh:
         """The mesh with the faces for round ``number`` and, for the texture round, with UVs."""
-        if number >= len(self.rounds):
-            textured = number > len(self.rounds) or self.keeps_faces
-            return mesh if textured else with_charts(mesh, self.options.texels)
+        if number == len(self.rounds):
+            return mesh if self.keeps_faces else with_charts(mesh, self.options.texels)
         plan, before = self.rounds[number], self.rounds[number - 1]
         if plan.faces:
             return refined(mesh, plan.faces) if plan.faces > before.faces else mesh
         return mesh.subdivide(plan.subdivisions - before.subdivisions)
+
+    def outcome(self, number: int, found: Found) -> dict[str, Any]:
+        """What a fit has found in round ``number``, as fields of ``FitResult``: mesh and learned cameras in the world and,
+        in the rounds of a material, light and exposures."""
+        if self.recovery is None or number <= len(self.rounds):
+            mesh, cameras = self.placed(found)
+            return {"mesh": mesh, "cameras": cameras}
+        recovery = self.recovery
+        cameras = None if found.cameras is None else in_world(self.dataset, found.cameras)[0]
+        mesh = replace(recovery.mesh(found), name=self.start.name)
+        lit = {"light": recovery.lit_by(found), "exposures": recovery.exposures(found)}
+        return {"mesh": mesh, "cameras": cameras, **lit}
+
+    def placed(self, found: Found) -> tuple[Mesh, Cameras | None]:
+        """Mesh and learned cameras (None where they stay), found by shape and texture, in the world."""
+        mesh = self.dataset.to_world(found.mesh)
+        if found.cameras is None:
+            return mesh, None
+        cameras, back = in_world(self.dataset, found.cameras)
+        return mesh.moved(back.points(mesh.positions)), cameras
 
     def shape_radius(self, number: int) -> float:
         """The radius that round ``number`` starts with, in image heights."""
@@ -185,13 +245,10 @@ class FitRounds:
         size = round_size(self.options.size, plan.pixels, len(self.learned[1]), form)
         return SOFT_FORMS[form].usable_radius(plan.radius[0], size[1])
 
-    def engine(self, work: ShapeRound | TextureRound) -> Engine:
+    def engine(self, work: Round) -> Engine:
         """A fresh engine that optimises a round; the caller closes it."""
         engine = self.make_engine()
-        engine.set_loss(work.loss)
-        engine.set_optimizer(work.optimizer, work.parameters)
-        for name, variable in getattr(work, "outputs", {}).items():
-            engine.set_output(name, variable)
+        start(engine, work)
         if self.controls is not None:
             self.controls.send(engine, work.factors)
         return engine
@@ -243,15 +300,12 @@ def moving_cameras(dataset: Dataset) -> Cameras | None:
     return unit_cameras(dataset.train.cameras, dataset.center, dataset.radius)
 
 
-def in_world(dataset: Dataset, mesh: Mesh, cameras: Cameras | None) -> tuple[Mesh, Cameras | None]:
-    """Mesh and learned cameras (None where they stay) from units of the scene to the world.
+def in_world(dataset: Dataset, cameras: Cameras) -> tuple[Cameras, Similarity]:
+    """Learned cameras from units of the scene to the world, and what moves the mesh there with them.
 
     A rigid motion and a scale of mesh and cameras together change no picture. Those are chosen that bring the learned
     cameras nearest to the given ones.
     """
-    mesh = dataset.to_world(mesh)
-    if cameras is None:
-        return mesh, None
     cameras = world_cameras(cameras, dataset.center, dataset.radius)
     back = align(cameras, dataset.train.cameras)
-    return mesh.moved(back.points(mesh.positions)), back.cameras(cameras)
+    return back.cameras(cameras), back

@@ -12,7 +12,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import FLOAT, IVEC3, VEC3, VEC4
 from ...errors import InputError
-from ...render.fit.run.subject import Subject
+from ...render.fit.graphs.subject import Subject
 from ...render.io import save_png
 from ...render.lists import as_list
 from ...render.surface.color import srgb_to_linear

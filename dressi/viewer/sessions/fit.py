@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ...render.fit import FitJob, FitResult, Progress
-from ...render.fit.phases.shape import ShapeRound
-from ...render.fit.run.controls import RANGES, Controls
-from ...render.fit.run.running import CHUNK, FitRun, Moment
+from ...render.fit.graphs.controls import RANGES, Controls
+from ...render.fit.graphs.round import CHUNK
+from ...render.fit.run.running import FitRun, Moment
 from ...render.io import save_mesh
 from ...render.mesh import Mesh
 from ...render.surface.color import linear_to_srgb
@@ -53,9 +53,7 @@ class FitSession:
         self._moments: Iterator[Moment] = iter(self.run)
         self._scene: Scene | None = None
         self._moment: Moment | None = None
-        self.status = Status(
-            "dressi fit", total=sum(plan.steps for plan in job.rounds) + job.options.texture_steps
-        )
+        self.status = Status("dressi fit", total=sum(job.steps))
         self.views = _views(job)
         self.up = job.dataset.up
 
@@ -155,13 +153,7 @@ class FitSession:
         moment = self._moment
         if moment is None:
             return None
-        state, work = moment.engine.state(), moment.work
-        found = (
-            work.result(state)
-            if isinstance(work, ShapeRound)
-            else work.result(state, moment.engine.recv("texture"))
-        )
-        return self.job.dataset.to_world(found)
+        return self.run.reached(moment)
 
     def _save(self) -> None:
         mesh = self.mesh()

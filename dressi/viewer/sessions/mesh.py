@@ -11,7 +11,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import IVEC3, VEC3
 from ...render.drawing.draw import albedo
-from ...render.fit.run.subject import Subject
+from ...render.fit.graphs.subject import Subject
 from ...render.lists import list_leaf
 from ...render.mesh import Mesh
 from ...render.surface.screen import DrawnMesh

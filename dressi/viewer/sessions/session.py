@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ...ad.graph import Variable
-from ...render.fit.run.subject import Subject
+from ...render.fit.graphs.subject import Subject
 from ...vk.run.engine import DressiAD
 
 

@@ -16,7 +16,7 @@ from dressi.errors import InputError
 from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, shape_rounds
-from dressi.render.fit.phases.colours import colour_term
+from dressi.render.fit.terms.colours import colour_term
 from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.surface.color import srgb_to_linear
@@ -75,8 +75,8 @@ def test_rounds_with_colours_share_all_steps():
             rounds = shape_rounds(options, exact)
             assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
             # Of masks that are exact outlines have the last word.
-            colours = [plan.colour > 0 for plan in (rounds[:-1] if exact else rounds)]
-            assert colours == sorted(colours) and (rounds[-1].colour > 0) is not exact
+            colours = [bool(plan.weights) for plan in (rounds[:-1] if exact else rounds)]
+            assert colours == sorted(colours) and (bool(rounds[-1].weights)) is not exact
             assert steps < 40 or colours[-1]
     with pytest.raises(InputError, match="outer or contour form"):
         FitOptions(colours=True, form="face")
@@ -103,7 +103,7 @@ def test_colours_show_where_the_surface_is(device):
     )
     options = FitOptions(size=size, steps=100, texture_size=8, colours=True, start="sphere")
     losses = FitJob(scene, options, lambda: DressiAD(device)).run().losses
-    first = sum(plan.steps for plan in shape_rounds(options) if not plan.colour)
+    first = sum(plan.steps for plan in shape_rounds(options) if not plan.weights)
     shape = [loss for phase, loss in losses if phase == "shape"][first:]
     assert min(shape) < 0.3 * shape[0] and np.isfinite(shape).all()
 
@@ -124,10 +124,10 @@ def painted(mesh, cameras, size):
 def test_colours_are_the_default_of_the_form_that_has_them():
     assert FitOptions().follows_colours and not FitOptions(form="face").follows_colours
     plain, coloured = (shape_rounds(FitOptions(colours=colours)) for colours in (False, True))
-    assert len(plain) == 3 and not any(plan.colour for plan in plain)
+    assert len(plain) == 3 and not any(plan.weights for plan in plain)
     # Outlines first; then from pictures so small that a few pixels are far.
     assert [plan.pixels for plan in coloured[:2]] == [plan.pixels for plan in plain[:2]]
-    seen = [plan.pixels for plan in coloured if plan.colour]
+    seen = [plan.pixels for plan in coloured if plan.weights]
     assert seen == sorted(seen) and seen[0] < plain[0].pixels and seen[-1] == plain[-1].pixels
 
 

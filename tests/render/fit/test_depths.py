@@ -13,12 +13,12 @@ from dressi.render.cameras.units import matrices_leaf
 from dressi.render.cameras.views import ring
 from dressi.render.fit import FitJob, FitOptions, shape_rounds
 from dressi.render.fit.dataset import photo_dataset
-from dressi.render.fit.phases.depths import TOLERANCE, depth_at, depth_image, depth_term
-from dressi.render.fit.phases.learned import learned
-from dressi.render.fit.phases.moving import Moving
+from dressi.render.fit.graphs.learned import learned
+from dressi.render.fit.graphs.moving import Moving
+from dressi.render.fit.graphs.plan import FitRound
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.rounds import moving_cameras, rounds_of
-from dressi.render.fit.schedule import DEPTH, FitRound
+from dressi.render.fit.terms.depths import TOLERANCE, Depths, depth_at, depth_image, depth_term
 from dressi.render.forms.hard_soft_ras import FORMS, draw_form
 from dressi.render.io import Photos, load_photos
 from dressi.render.lists import list_leaf
@@ -101,10 +101,10 @@ def test_rounds_with_depths_share_all_steps(form):
             for near in (False, True):
                 rounds = shape_rounds(options, near=near)
                 assert sum(plan.steps for plan in rounds) == steps - options.texture_steps
-                assert all((plan.depth > 0) is (plan.radius[0] < options.radius) for plan in rounds)
-                assert steps < 40 or rounds[-1].depth > 0
-                assert any(plan.colour for plan in rounds) <= bool(options.follows_colours)
-    assert not any(plan.depth for plan in shape_rounds(FitOptions(form=form)))
+                assert all(("depth" in plan.weights) is (plan.radius[0] < options.radius) for plan in rounds)
+                assert steps < 40 or rounds[-1].weights["depth"] == Depths.share
+                assert any("colours" in plan.weights for plan in rounds) <= bool(options.follows_colours)
+    assert not any("depth" in plan.weights for plan in shape_rounds(FitOptions(form=form)))
     assert not FitOptions(form=form, depth=True).follows_colours
 
 
@@ -125,31 +125,28 @@ def test_depths_show_the_inside_of_a_bowl(device, inside):
     truth, scene, start = inside
     train = learned(scene)
     away = {}
-    for depth in (0.0, DEPTH):
-        plan = FitRound(0, 48, 40, (0.06, 0.03), (0.03, 0.005), 1e-5, depth=depth)
-        work = ShapeRound(start, train.matrices, train.masks, (48, 48), plan, 1, depths=train.depths)
+    for depth in (0.0, Depths.share):
+        plan = FitRound(0, 48, 40, (0.06, 0.03), (0.03, 0.005), 1e-5, weights={"depth": depth})
+        work = ShapeRound(start, train, (48, 48), plan)
         with DressiAD(device) as engine:
             engine.set_loss(work.loss)
             engine.set_optimizer(work.optimizer, work.parameters)
             for step in range(0, work.steps, 10):
                 work.before(engine, step)
                 engine.step(10)
-            away[depth] = chamfer(scene.to_world(work.result(engine.state())), truth, 5000)
-    assert away[DEPTH] < 0.5 * away[0.0]
+            away[depth] = chamfer(scene.to_world(work.moved(engine.state())), truth, 5000)
+    assert away[Depths.share] < 0.5 * away[0.0]
 
 
 def test_learned_poses_have_depths_in_units_of_the_scene(inside):
     """The loss of poses that are learned is, before they move, that of fixed ones."""
     _, scene, start = inside
     train = learned(scene)
-    plan = FitRound(0, 24, 10, (0.06, 0.03), (0.02, 0.01), 0.0, depth=1.0)
+    plan = FitRound(0, 24, 10, (0.06, 0.03), (0.02, 0.01), 0.0, weights={"depth": 1.0})
     cameras = moving_cameras(scene)
     assert cameras is not None
     moving = Moving(cameras, (0.01, 0.01), (0.01, 0.01), 10)
-    works = [
-        ShapeRound(start, views, train.masks, (24, 24), plan, 1, depths=train.depths)
-        for views in (train.matrices, moving)
-    ]
+    works = [ShapeRound(start, train, (24, 24), plan, moving=poses) for poses in (None, moving)]
     radius = np.full((1, 1, 1), 0.06)
     losses = [float(evaluate([work.loss], {work.radius: radius})[0].item()) for work in works]
     assert losses[0] > 0.05 and losses[1] == pytest.approx(losses[0], rel=1e-4)

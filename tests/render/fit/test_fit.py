@@ -29,7 +29,7 @@ from dressi.render.fit import (
     write_results,
 )
 from dressi.render.fit.dataset import photo_dataset
-from dressi.render.fit.phases.learned import round_size
+from dressi.render.fit.graphs.learned import Learned, round_size
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import roughness
 from dressi.render.fit.report import HELD_OUT, write_losses
@@ -109,7 +109,8 @@ def sent_radii(size: tuple[int, int], plan: FitRound, form: str) -> list[float]:
 
     engine = Recorder()
     masks = np.repeat(disc(size[1], 3)[None], 2, axis=0)
-    work = ShapeRound(octasphere(0), np.repeat(np.eye(4)[None], 2, axis=0), masks, size, plan, 1, form=form)
+    views = Learned(np.repeat(np.eye(4)[None], 2, axis=0), masks, np.zeros((*masks.shape, 3)), None, None)
+    work = ShapeRound(octasphere(0), views, size, plan, form=form)
     for step in range(plan.steps + 1):
         work.before(engine, step)  # pyright: ignore[reportArgumentType]
     return engine.sent

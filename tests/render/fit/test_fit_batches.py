@@ -12,7 +12,7 @@ from dressi.ad.optim import optimizers as optim
 from dressi.ad.types import FLOAT
 from dressi.errors import InputError
 from dressi.render.fit import FitJob, FitOptions, mesh_dataset
-from dressi.render.fit.phases.batches import ROUNDS, ViewBatches
+from dressi.render.fit.graphs.batches import ROUNDS, ViewBatches
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.mesh.primitives import pear
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear

@@ -188,9 +188,9 @@ def test_no_steps_are_lost_where_the_start_is_near():
         assert near[1:] == far[2:] and near[0] == replace(far[1], steps=far[0].steps + far[1].steps)
     # Exact masks need a part of them; thin parts are seen at full size only.
     exact = shape_rounds(FitOptions(), exact=True, near=True)
-    assert [(plan.steps, plan.pixels, plan.colour) for plan in exact] == [(240, 128, 0), (180, 256, 0)]
+    assert [(plan.steps, plan.pixels, plan.weights) for plan in exact] == [(240, 128, {}), (180, 256, {})]
     thin = shape_rounds(FitOptions(), exact=True, near=True, thin=True)
-    assert [(plan.steps, plan.pixels, plan.colour) for plan in thin] == [(180, 256, 0), (90, 256, 0)]
+    assert [(plan.steps, plan.pixels, plan.weights) for plan in thin] == [(180, 256, {}), (90, 256, {})]
 
 
 @pytest.mark.vk

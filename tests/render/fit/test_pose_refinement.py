@@ -18,9 +18,10 @@ from dressi.render.cameras.units import unit_cameras, unit_matrices, world_camer
 from dressi.render.cameras.views import ring
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, mesh_dataset, shape_rounds
 from dressi.render.fit.cameras import cameras_file
-from dressi.render.fit.phases.colours import HarmonicLight
-from dressi.render.fit.phases.moving import Moving
+from dressi.render.fit.graphs.learned import learned
+from dressi.render.fit.graphs.moving import Moving
 from dressi.render.fit.phases.shape import ShapeRound
+from dressi.render.fit.terms.colours import HarmonicLight
 from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import octasphere, pear
 
@@ -141,10 +142,9 @@ def test_a_fit_that_is_stopped_finds_the_same_cameras(
 def test_batches_and_colours_move_poses_too(device):
     scene = wrong_scene(device)
     cameras = unit_cameras(scene.train.cameras, scene.center, scene.radius)
-    plan = FitRound(2, 48, 5, (0.1, 0.1), (0.01, 0.01), 1e-5, 19.0, 1.0)
+    plan = FitRound(2, 48, 5, (0.1, 0.1), (0.01, 0.01), 1e-5, 19.0, {"colours": 1.0})
     views = Moving(cameras, (0.01, 0.01), (0.01, 0.01), plan.steps)
-    train = scene.train
-    work = ShapeRound(scene.start(2), views, train.masks, SIZE, plan, 1, colors=train.colors, batch=2)
+    work = ShapeRound(scene.start(2), learned(scene), SIZE, plan, moving=views, batch=2)
     engine = DressiAD(device)
     try:
         engine.set_loss(work.loss)

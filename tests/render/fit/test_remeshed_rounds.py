@@ -9,10 +9,11 @@ import pytest
 from dressi import DressiAD
 from dressi.errors import InputError
 from dressi.render.fit import FitJob, shape_rounds
-from dressi.render.fit.phases.lists import Lists, SpareLists
+from dressi.render.fit.graphs.learned import learned
+from dressi.render.fit.graphs.lists import Lists, SpareLists
+from dressi.render.fit.graphs.plan import FitRound
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.unfold import healed, unfolded, unfolded_from
-from dressi.render.fit.schedule import FitRound
 from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
@@ -23,8 +24,7 @@ PLAN = FitRound(2, 24, 40, (0.2, 0.1), (0.02, 0.01), 2e-5, faces=300, remesh=10)
 
 
 def work_of(tiny_fits, mesh: Mesh, plan: FitRound) -> ShapeRound:
-    train = tiny_fits.scene.train
-    return ShapeRound(mesh, tiny_fits.scene.matrices, train.masks, (24, 24), plan, 1, colors=train.colors)
+    return ShapeRound(mesh, learned(tiny_fits.scene), (24, 24), plan)
 
 
 def engine_of(tiny_fits, work: ShapeRound) -> DressiAD:
@@ -35,7 +35,7 @@ def engine_of(tiny_fits, work: ShapeRound) -> DressiAD:
 
 
 def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
-    plan = replace(PLAN, colour=1.0)
+    plan = replace(PLAN, weights={"colours": 1.0, "consistency": 1e-3})
     ball = primitives.octasphere(2)
     work = work_of(tiny_fits, ball, plan)
     assert isinstance(work.lists, SpareLists)
@@ -57,7 +57,7 @@ def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
         done = len(engine.losses())
         engine.step(3)
         assert engine.executor is built
-        found, moved = engine.losses()[done:], work.result(engine.state()).positions
+        found, moved = engine.losses()[done:], work.moved(engine.state()).positions
     # The same from a plan of this mesh alone.
     alone = work_of(tiny_fits, mesh, replace(plan, remesh=0))
     assert type(alone.lists) is Lists
@@ -70,11 +70,11 @@ def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
         alone.before(engine, 10)
         engine.step(3)
         np.testing.assert_allclose(engine.losses(), found, rtol=2e-4)
-        np.testing.assert_allclose(alone.result(engine.state()).positions, moved, atol=1e-3)
+        np.testing.assert_allclose(alone.moved(engine.state()).positions, moved, atol=1e-3)
 
 
 def test_a_remeshed_fit_that_was_stopped_goes_on_with_the_same_numbers(tiny_fits, tmp_path, monkeypatch):
-    monkeypatch.setattr("dressi.render.fit.options.REMESH", 10)
+    monkeypatch.setattr("dressi.render.fit.options.schedule.REMESH", 10)
     options = replace(tiny_fits.options, steps=84, remesh=True)
 
     def job(folder: Path | None) -> FitJob:

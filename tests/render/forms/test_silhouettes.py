@@ -8,7 +8,8 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
 from dressi.ad.types import FLOAT
 from dressi.render.fit import FitRound
-from dressi.render.fit.phases.mask_distances import cut_off, least_distances, signed_distances
+from dressi.render.fit.graphs.learned import Learned
+from dressi.render.fit.graphs.mask_distances import cut_off, least_distances, signed_distances
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.forms.face import peeled_target
 from dressi.render.mesh.primitives import octasphere
@@ -87,7 +88,8 @@ def test_what_lies_outside_of_the_picture_costs_nothing():
 
     def loss(positions: np.ndarray, known: np.ndarray | None = None) -> float:
         plan = FitRound(0, 24, 1, (0.2, 0.2), (0.1, 0.1), 0.0)
-        work = ShapeRound(ball.moved(positions), matrices, masks, size, plan, 1, known=known)
+        views = Learned(matrices, masks, np.zeros((*masks.shape, 3)), known, None)
+        work = ShapeRound(ball.moved(positions), views, size, plan)
         return float(evaluate([work.loss], {work.radius: np.full((1, 1, 1), 0.2)})[0].item())
 
     outside = ball.positions[:, 0] > 1.05

@@ -31,8 +31,8 @@ from ...engine import MakeEngine
 from ...io.images import resize
 from ...mesh import Mesh
 from ...surface.color import linear_to_srgb
-from ..phases.mask_distances import outline_distances, signed_distances
-from ..phases.moving import with_views
+from ..graphs.mask_distances import outline_distances, signed_distances
+from ..graphs.moving import with_views
 from ..phases.unfold import unfolded
 from .depths import Depths
 from .terms import REACH, Equations, Samples, blurred, colours_alike, outlines_alike, visible

@@ -24,8 +24,6 @@ OLD = "checkpoint-old.npz"
 """The checkpoint of another fit is renamed to this before the first one of this fit is written."""
 MOST_BYTES = 1 << 28
 """Default limit for the size of a checkpoint that is read."""
-MATERIAL = "material.npz"
-"""The checkpoint of the recovery of a material, beside that of its shape."""
 _STATE, _MESH, _MAPS = "state/", "mesh/", "map/"
 _ARRAYS = {
     "positions": (3, np.float64),
@@ -57,8 +55,8 @@ class Checkpoint:
     quality: list[tuple[int, float, float]] = field(default_factory=list)
     maps: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def save(self, folder: Path, name: str = NAME) -> None:
-        """Replace the folder's checkpoint, a file of that name, atomically. Raises InputError if it cannot be written."""
+    def save(self, folder: Path) -> None:
+        """Replace the folder's checkpoint atomically. Raises InputError if it cannot be written."""
         facts = {"key": self.key, "round": self.round, "step": self.step, "seconds": self.seconds}
         arrays: dict[str, Any] = {_STATE + part: array for part, array in self.state.items()}
         arrays |= {_MAPS + part: array for part, array in self.maps.items()}
@@ -71,17 +69,17 @@ class Checkpoint:
         arrays["losses"] = np.array(self.losses, np.float64).reshape(-1, 2)
         arrays["quality"] = np.array(self.quality, np.float64).reshape(-1, 3)
         try:
-            replace_file(folder / name, lambda stream: write_arrays(stream, arrays))
+            replace_file(folder / NAME, lambda stream: write_arrays(stream, arrays))
         except (OSError, ValueError) as error:
             raise InputError(cannot_write(folder, error)) from None
 
     @classmethod
-    def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES, name: str = NAME) -> Checkpoint:
-        """The folder's checkpoint, a file of that name, of at most ``most_bytes``. Raises InputError if there is none, it belongs to
+    def load(cls, folder: Path, key: str, most_bytes: int = MOST_BYTES) -> Checkpoint:
+        """The folder's checkpoint, of at most ``most_bytes``. Raises InputError if there is none, it belongs to
         another task, or is no checkpoint. ``check_progress`` checks it against the rounds of the task."""
-        path = folder / name
+        path = folder / NAME
         if not path.is_file():
-            raise InputError(f"there is nothing to resume in '{folder}' (no {name}); run without --resume")
+            raise InputError(f"there is nothing to resume in '{folder}' (no {NAME}); run without --resume")
         point = cls.read(path, most_bytes)
         if point.key != key:
             raise InputError(
@@ -154,9 +152,9 @@ class Checkpoint:
                 raise Damaged(f"counts other steps in '{name}'")
 
     @staticmethod
-    def remove(folder: Path, name: str = NAME) -> None:
+    def remove(folder: Path) -> None:
         """Remove the checkpoint of the folder."""
-        (folder / name).unlink(missing_ok=True)
+        (folder / NAME).unlink(missing_ok=True)
 
 
 def damaged(path: Path, what: str) -> InputError:
@@ -164,15 +162,14 @@ def damaged(path: Path, what: str) -> InputError:
     return InputError(f"'{path}' is damaged: it {what}; remove it and run without --resume")
 
 
-def set_aside(folder: Path, name: str = NAME) -> None:
+def set_aside(folder: Path) -> None:
     """Rename the checkpoint of another fit, with a warning. Raises OSError."""
-    path = folder / name
-    old = OLD if name == NAME else path.with_stem(f"{path.stem}-old").name
+    path = folder / NAME
     if path.is_symlink() or path.exists():
-        os.replace(path, folder / old)
+        os.replace(path, folder / OLD)
         warnings.warn(
             f"'{path}' is of a fit that was interrupted, and this one is not a --resume of it; it is kept as"
-            f" '{old}'",
+            f" '{OLD}'",
             stacklevel=2,
         )
 

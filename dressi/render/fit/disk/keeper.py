@@ -15,13 +15,13 @@ from .checkpoint import NAME, Checkpoint, damaged, set_aside
 
 
 class Keeper:
-    """The checkpoint in a folder, a file of that name; without a folder nothing is kept.
+    """The checkpoint in a folder; without a folder nothing is kept.
 
     A checkpoint that was neither written nor read by this object belongs to another fit and is renamed before writing.
     """
 
-    def __init__(self, folder: Path | None, name: str = NAME):
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path | None):
+        self.folder = folder
         self.unsaved: str | None = None
         """Why the last checkpoint could not be written; None if it was."""
         self.kept = False
@@ -32,21 +32,21 @@ class Keeper:
         """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises InputError."""
         if self.folder is None:
             raise InputError("this fit has no folder with a checkpoint to resume; give it one")
-        point = Checkpoint.load(self.folder, key, most_bytes, self.name)
-        with _said_of(self.folder / self.name):
+        point = Checkpoint.load(self.folder, key, most_bytes)
+        with _said_of(self.folder / NAME):
             point.check_progress(steps, views)
         self.kept = True
         return point
 
     def check_mesh(self, point: Checkpoint, topology: Mesh, fixed: bool) -> None:
         assert self.folder is not None
-        with _said_of(self.folder / self.name):
+        with _said_of(self.folder / NAME):
             point.check_mesh(topology, fixed)
 
     def restore(self, engine: Engine, point: Checkpoint) -> None:
         """Send the state of a checkpoint to the engine of its round. Raises InputError."""
         if self.folder is not None:
-            with _said_of(self.folder / self.name):
+            with _said_of(self.folder / NAME):
                 point.check_state(engine.state())
         engine.restore(point.state)
 
@@ -56,8 +56,8 @@ class Keeper:
             return
         try:
             if not self.kept:
-                set_aside(self.folder, self.name)
-            point.save(self.folder, self.name)
+                set_aside(self.folder)
+            point.save(self.folder)
             self.kept, self.unsaved = True, None
         except (OSError, InputError) as error:
             self.unsaved = getattr(error, "strerror", None) or str(error)
@@ -72,7 +72,7 @@ class Keeper:
     def forget(self) -> None:
         """Remove the checkpoint of this fit; it can no longer be resumed."""
         if self.folder is not None and self.kept:
-            Checkpoint.remove(self.folder, self.name)
+            Checkpoint.remove(self.folder)
             self.kept = False
 
 

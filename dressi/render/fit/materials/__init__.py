@@ -7,6 +7,6 @@ save_mesh("result.glb", found.mesh)
 
 from .material_fit import MaterialFit, MaterialResult
 from .options import MaterialOptions
-from .recover import with_material
+from .recover import Recovery
 
-__all__ = ["MaterialFit", "MaterialOptions", "MaterialResult", "with_material"]
+__all__ = ["MaterialFit", "MaterialOptions", "MaterialResult", "Recovery"]

@@ -2,78 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from ...engine import Engine, MakeEngine
+import numpy as np
+
+from ...mesh import Mesh
 from ...shading.lights import LightSource
-from ..dataset import Dataset
-from ..disk import Keeper
-from ..result import FitResult, Progress
-from .kept import StageKeeper
-from .material_fit import MaterialFit
+from ..dataset import Observations
+from ..graphs.controls import UNCHANGED, Factors
+from ..graphs.round import Found
+from .light import LIGHT, with_light
+from .maps import with_maps
+from .material_fit import EXPOSURES, MaterialFit
 from .options import MaterialOptions
 
+TEXTURE = "texture"
+"""The texture of the mesh that a recovery begins with, among its values."""
 
-def with_material(
-    dataset: Dataset,
-    result: FitResult,
-    options: MaterialOptions,
-    light: LightSource,
-    make_engine: MakeEngine,
-    *,
-    progress: Callable[[Progress], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    measure: Callable[[str, Engine], None] | None = None,
-    moves: bool = False,
-    keeper: Keeper | None = None,
-    resume: bool = False,
-) -> FitResult:
-    """The result of a fit with a material in place of its texture, the light and the exposures.
 
-    moves: whether vertices move under the light in some of the steps (``stages``), for exact masks.
+class Stage(NamedTuple):
+    """A part of a recovery: its options, and whether vertices move in it."""
 
-    light: what shines, or what the light starts from.  measure: called with "material" and the engine at its end. Cameras
-    are those of the result. Its losses go on with the phase "material"; one that was stopped is not ``finished``.  keeper: of
-    the file (``MATERIAL``) of its checkpoints.  resume: whether to go on from the one there is, if it is of this task. Raises
-    InputError.
+    options: MaterialOptions
+    moves: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """What a fit recovers after its texture: a material in place of it, the light and the exposures, in ``stages``.
+
+    light: what shines, or what the light starts from.  moves: whether vertices move under the light in some of the steps, for
+    exact masks.
     """
-    train = dataset.train if result.cameras is None else replace(dataset.train, cameras=result.cameras)
-    before, plan = len(result.losses), stages(options, moves)
-    task = {"options": asdict(options), "moves": moves}
-    steps, views = [part.steps for part, _ in plan], [train.masks, train.colors]
-    keeper = keeper or Keeper(None)
-    kept = StageKeeper(keeper, task, result.mesh, light, resume, steps, options.texture_size, views)
-    point, found = kept.point, None
-    first, earlier = point.round, point.seconds
 
-    def shown(now: Progress) -> None:
-        if progress is not None:
-            progress(replace(now, done=before + len(point.losses), total=before + options.steps))
+    options: MaterialOptions
+    light: LightSource
+    moves: bool = False
 
-    for number, (part, moving) in enumerate(plan[first:], first):
-        job = MaterialFit(kept.mesh, train, part, kept.light, make_engine, moving, kept.exposures)
-        last = number == len(plan) - 1
-        found = job.run(progress=shown, stop=stop, measure=measure if last else None, kept=kept)
-        if last or not found.finished:
-            break
-        kept.begin(number + 1, found.mesh, found.values)
-    assert found is not None
-    counts = {key: int(found.plan.counts[key]) for key in ("substages", "stages", "functions")}
-    return replace(
-        result,
-        mesh=replace(found.mesh, name=result.mesh.name),
-        light=found.light,
-        exposures=found.exposures if "exposure" in options.optimize else None,
-        losses=result.losses + [("material", loss) for _, loss in point.losses],
-        plans={**result.plans, "material": counts},
-        finished=found.finished,
-        earlier_s=result.earlier_s + earlier,
-        unsaved=result.unsaved if keeper.folder is None else keeper.unsaved,
-    )
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The parts, one a round."""
+        return stages(self.options, self.moves)
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What determines the result, beside ``arrays``."""
+        return {"options": asdict(self.options), "moves": self.moves, "light": type(self.light).__name__}
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """The light."""
+        return [np.asarray(getattr(self.light, name), np.float64) for name in self.light.parameters]
+
+    def values(self, mesh: Mesh) -> dict[str, np.ndarray]:
+        """What the first stage begins with beside the shape, as ``Found.values``."""
+        return {} if mesh.texture is None else {TEXTURE: np.asarray(mesh.texture)}
+
+    def mesh(self, found: Found) -> Mesh:
+        """The mesh, in the world, with what was found of its material."""
+        mesh, texture = found.mesh, found.values.get(TEXTURE)
+        if texture is not None:
+            mesh = replace(mesh, texture=texture, color=(1.0, 1.0, 1.0))
+        size = self.options.texture_size
+        return with_maps(mesh, found.values, (size, size)) if EXPOSURES in found.values else mesh
+
+    def lit_by(self, found: Found) -> LightSource:
+        """The light, with what was found of it."""
+        return with_light(self.light, {k: x for k, x in found.values.items() if k.startswith(LIGHT)})
+
+    def exposures(self, found: Found) -> np.ndarray | None:
+        """(N,) of the views, where they are found."""
+        return found.values.get(EXPOSURES) if "exposure" in self.options.optimize else None
+
+    def round(
+        self, number: int, found: Found, views: Observations, factors: Factors = UNCHANGED
+    ) -> MaterialFit:
+        """Stage ``number``, which begins with what was found."""
+        options, moves = self.stages[number]
+        mesh, light, exposures = self.mesh(found), self.lit_by(found), found.values.get(EXPOSURES)
+        return MaterialFit(mesh, views, options, light, _no_engine, moves, exposures, factors)
 
 
-def stages(options: MaterialOptions, moves: bool) -> list[tuple[MaterialOptions, bool]]:
+def _no_engine() -> Any:
+    raise NotImplementedError("the fit makes the engines of its rounds")
+
+
+def stages(options: MaterialOptions, moves: bool) -> list[Stage]:
     """The parts of a recovery, and whether vertices move in each; together they have the steps of ``options``.
 
     Vertices move when the rest of the material is known roughly, and before there is a normal map, which would take what is
@@ -82,6 +98,10 @@ def stages(options: MaterialOptions, moves: bool) -> list[tuple[MaterialOptions,
     smooth = tuple(part for part in options.optimize if part != "normal")
     quarter = options.steps // 4
     if not moves or not smooth or quarter == 0:
-        return [(options, False)]
+        return [Stage(options, False)]
     first = replace(options, optimize=smooth, steps=quarter)
-    return [(first, False), (first, True), (replace(options, steps=options.steps - 2 * quarter), False)]
+    return [
+        Stage(first, False),
+        Stage(first, True),
+        Stage(replace(options, steps=options.steps - 2 * quarter), False),
+    ]

@@ -16,7 +16,7 @@ from scipy.ndimage import binary_fill_holes, gaussian_filter, label, map_coordin
 from ...mesh import Mesh
 from ...mesh.decimate import decimate_closed
 from ...mesh.volume import Grid, level_set, signed_distances
-from .mask_distances import outline_distances
+from ..graphs.mask_distances import outline_distances
 
 LEAST = 0.01
 """Least area of a hole, as a share of its mask. Smaller holes are probably errors of the mask."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...mesh import Mesh
 from ...mesh.remesh import remesh
-from ..schedule import FitRound
+from ..graphs.plan import FitRound
 from .openings import opened
 from .unfold import healed, unfolded
 

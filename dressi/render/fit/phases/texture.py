@@ -23,13 +23,14 @@ from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh
 from ...surface.texturing import texture_colour
 from ...surface.transfer import decoded, encoded
-from ..options import BETAS
-from ..run.controls import UNCHANGED, Factors
-from ..run.subject import Subject
+from ..graphs.batches import ViewBatches
+from ..graphs.comparison import Comparison
+from ..graphs.controls import UNCHANGED, Factors
+from ..graphs.round import Found, Round
+from ..graphs.subject import Subject
+from ..graphs.term import BETAS, Term
 from ..textures.charts import charted, dilated
 from ..textures.pyramid import Pyramid
-from .batches import ViewBatches
-from .look import Look
 from .shape import smoothed
 
 SMOOTHNESS = 8e-7
@@ -47,7 +48,7 @@ LIKENESS = 1e-4
 """Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and exposures."""
 
 
-class TextureRound:
+class TextureRound(Round):
     """L2 of colours, by Adam: the texture of a shape and, where masks are exact, shape and texture together.
 
     mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  The texture is a ``Pyramid`` of sRGB
@@ -62,8 +63,6 @@ class TextureRound:
     """
 
     name = "texture"
-    factors = ("rate",)
-    """Names of the factors that this round reads."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class TextureRound:
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
-        self.mesh, self.steps, self.size, self.moves = mesh, steps, texture_size, shape
+        self.size, self.moves = texture_size, shape
         codes = linear_to_srgb(colors)
         inside = masks >= 0.5
         mean = codes[inside].mean(0) if inside.any() else np.full(3, 0.5)
@@ -118,36 +117,31 @@ class TextureRound:
             color = color * F.exp(pick(gain))
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight = None if shape else mask * drawn.hard
-        self.loss = l2(color, target, weight) * scale
-        self.loss = self.loss + roughness(self.pyramid.texture) * smoothness
         # From the mean colour a texel needs at most a few dozen steps of 0.03.
         rate = optim.cosine(0.05 * factors.rate, 0.002 * factors.rate, steps)
         paces = {leaf: optim.adam(rate, BETAS) for leaf in self.pyramid.levels}
+        terms = [
+            Term(l2(color, target, weight) * scale),
+            Term(roughness(self.pyramid.texture) * smoothness, optimizers=paces),
+        ]
         if exposure:
-            self.loss = self.loss + F.mean(F.square(gain)) * LIKENESS
-            paces[gain] = optim.adam(optim.cosine(0.005, 0.0005, steps), BETAS)
+            pace = optim.adam(optim.cosine(0.005, 0.0005, steps), BETAS)
+            terms.append(Term(F.mean(F.square(gain)) * LIKENESS, optimizers={gain: pace}))
         if shape:
             neighbours = adjacency(mesh.faces, len(mesh.positions))
             still = self.position if rest is None else self.position - list_leaf("rest", VEC3, rest)
-            bend = laplacian_loss(still, neighbours)
-            self.loss = (
-                self.loss + l2(drawn.silhouette, mask) * scale + bend * (BEND * len(mesh.positions) ** 2)
-            )
+            bend = laplacian_loss(still, neighbours) * (BEND * len(mesh.positions) ** 2)
             pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
-            paces[self.position] = optim.chain(smoothed(neighbours), pace)
-        self.parameters = list(paces)
-        self.optimizer = optim.Clocked(optim.per_parameter(paces), counter)
-        self.outputs = {"texture": self.pyramid.texture}
+            moves = {self.position: optim.chain(smoothed(neighbours), pace)}
+            terms += [Term(l2(drawn.silhouette, mask) * scale), Term(bend, optimizers=moves)]
+        super().__init__(mesh, steps, terms, {}, counter, {"texture": self.pyramid.texture})
         self._shown = drawn.silhouette, color, mask, target
         self.subject = Subject(self.position, faces, len(mesh.faces), self._codes)
 
-    def before(self, engine: Engine, step: int) -> None:
-        """Nothing changes with the step."""
-
-    def look(self, engine: Engine) -> Look:
+    def look(self, engine: Engine) -> Comparison:
         """The training views of the next step as they are now."""
         covered, picture, mask, target = self._shown
-        return Look(engine.recv(covered), engine.recv(mask), engine.recv(picture), engine.recv(target))
+        return Comparison(engine.recv(covered), engine.recv(mask), engine.recv(picture), engine.recv(target))
 
     def _codes(self, drawn: DrawnMesh) -> Variable:
         """VEC3: the sRGB codes of the texture at each pixel of the mesh as it is drawn."""
@@ -160,6 +154,10 @@ class TextureRound:
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:
         """(N,) exposure factors of the views; ones without ``exposure``."""
         return np.exp(state["exposure"].reshape(-1)) if "exposure" in state else np.ones(1)
+
+    def found(self, engine: Engine) -> Found:
+        """The mesh with its texture."""
+        return Found(self.result(engine.state(), engine.recv("texture")))
 
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
         """The mesh with the texture, codes (1, H, W, 3); texels outside of all charts are filled from the nearest ones."""

@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ...engine import Engine
+from ...mesh import Mesh
 from ..disk import Checkpoint
-from ..phases.moving import with_views
-from ..phases.shape import ShapeRound
-from ..phases.texture import TextureRound
+from ..graphs.moving import with_views
+from ..graphs.round import CHUNK, Found, Round
 from ..result import FitResult
-from ..rounds import FitRounds, in_world
+from ..rounds import FitRounds
 from .watch import Watch, qualities
 
-CHUNK = 10
-"""Steps between two polls of ``stop`` and ``progress``. Radii change at multiples of it, so that a resumed fit computes the
-same numbers as one that was not stopped."""
 SAVE_SECONDS = 10.0
 """Seconds between two checkpoints."""
 
@@ -27,7 +24,7 @@ class Moment:
     """The steps that a fit has just done: its round, the engine that holds the round's values, and the steps of that round
     so far."""
 
-    work: ShapeRound | TextureRound
+    work: Round
     engine: Engine
     step: int
     loss: float
@@ -47,7 +44,8 @@ class FitRun:
         self.job, self.point, self._watch, self._stop = job, point, watch, stop
         self.most, self.keeping = CHUNK, 0
         self.kept: list[Checkpoint] = []
-        self.mesh = job.topology(point.round)
+        self.found = Found(job.topology(point.round), job.cameras)
+        """What the present round began with or, where it has ended, what it has found."""
         self.finished = True
         self._target: Checkpoint | None = None
         self._began, self._earlier = time.perf_counter(), point.seconds
@@ -60,21 +58,23 @@ class FitRun:
     def result(self) -> FitResult:
         """What was found; after the last moment."""
         job, point = self.job, self.point
-        names = [*("shape" for _ in job.rounds), "texture"]
-        mesh, cameras = in_world(job.dataset, self.mesh, job.cameras)
         return FitResult(
-            mesh,
-            [(names[number], loss) for number, loss in point.losses],
-            job.plans,
-            job.timing,
-            self.finished,
-            job.texts,
-            cameras,
-            self._earlier,
-            qualities(point, names),
+            losses=[(job.names[number], loss) for number, loss in point.losses],
+            plans=job.plans,
+            timing=job.timing,
+            finished=self.finished,
+            texts=job.texts,
+            earlier_s=self._earlier,
+            quality=qualities(point, job.names),
             steered=[] if job.controls is None else job.controls.changes,
             unsaved=job.keeper.unsaved,
+            **job.outcome(point.round, self.found),
         )
+
+    def reached(self, moment: Moment) -> Mesh:
+        """The mesh of a moment, in the world."""
+        found = moment.work.found(moment.engine).over(self.found)
+        return self.job.outcome(self.point.round, found)["mesh"]
 
     def __iter__(self) -> Iterator[Moment]:
         yield from self._rounds()
@@ -85,42 +85,41 @@ class FitRun:
 
     def _rounds(self) -> Iterator[Moment]:
         job, point = self.job, self.point
-        mesh = job.topology(point.round)
+        begin = Found(job.topology(point.round), job.cameras)
         if point.mesh is not None:
-            mesh = replace(point.mesh, color=mesh.color, name=mesh.name)
-        if point.views is not None and job.cameras is not None:
-            job.cameras = with_views(job.cameras, point.views)
-        while point.round <= len(job.rounds) and self.finished:
-            textured = point.round == len(job.rounds)
-            work = job.texture_round(mesh) if textured else job.shape_round(point.round, mesh)
-            point.mesh = mesh
-            point.views = None if job.cameras is None else job.cameras.views
-            yield from self._round(work)
+            mesh = replace(point.mesh, color=begin.mesh.color, name=begin.mesh.name)
+            cameras = begin.cameras
+            if cameras is not None and point.views is not None:
+                cameras = with_views(cameras, point.views)
+            begin = Found(mesh, cameras, point.maps)
+        while point.round < len(job.steps) and self.finished:
+            self.found, work = begin, job.round(point.round, begin)
+            point.mesh, point.maps = begin.mesh, dict(begin.values)
+            point.views = None if begin.cameras is None else begin.cameras.views
+            yield from self._round(work, begin)
             if self._target is not None:
                 return
-            mesh = self.mesh
             if self.finished:
-                mesh = job.mended(mesh, point.round, point.mesh or mesh)
-                if job.adjusts(point.round):
-                    mesh, self.finished = job.adjusted(mesh, self._stop)
+                found = job.after(point.round, replace(begin, mesh=point.mesh), self.found, self._stop)
+                self.finished = found is not None
+                begin = self.found = found or self.found
             if self.finished:
-                mesh = job.refined(mesh, point.round + 1)
                 point.round, point.step, point.state = point.round + 1, 0, {}
-            self.mesh = mesh
 
-    def _round(self, work: ShapeRound | TextureRound) -> Iterator[Moment]:
-        """The steps of a round. Then ``mesh`` is what it found and ``finished`` says whether it was not stopped."""
-        job, point, begin = self.job, self.point, time.perf_counter()
+    def _round(self, work: Round, begin: Found) -> Iterator[Moment]:
+        """The steps of a round. Then ``found`` is what it found and ``finished`` says whether it was not stopped."""
+        job, point, started = self.job, self.point, time.perf_counter()
         before = len(point.losses)
         engine = job.engine(work)
         try:
             if point.state:
                 job.keeper.restore(engine, point)
-            saved, first, safe = begin, True, False
+            saved, first, safe = started, True, False
             while point.step < work.steps and self._target is None and not self._stop():
                 work.before(engine, point.step)
                 point.mesh = work.mesh
-                if isinstance(work, TextureRound) and not safe and point.step + CHUNK >= work.steps:
+                last = point.round == len(job.steps) - 1
+                if last and not safe and point.step + CHUNK >= work.steps:
                     # If the process is killed while it writes results, or the disk is full, only the steps after this are lost.
                     self._save(engine)
                     safe = True
@@ -134,7 +133,7 @@ class FitRun:
                     now = time.perf_counter()
                     if first:
                         if job.timing.first_build_ms is None:
-                            job.timing.first_build_ms = 1e3 * (now - begin)
+                            job.timing.first_build_ms = 1e3 * (now - started)
                         job.note(work.name, engine.plan)
                     else:
                         job.timing.steps += count
@@ -153,14 +152,7 @@ class FitRun:
             self.finished = point.step >= work.steps
             if not self.finished or job.adjusts(point.round):
                 self._save(engine)
-            if isinstance(work, ShapeRound) and work.moving is not None:
-                job.cameras = work.moving.found(engine)
-            state = engine.state()
-            self.mesh = (
-                work.result(state)
-                if isinstance(work, ShapeRound)
-                else work.result(state, engine.recv("texture"))
-            )
+            self.found = work.found(engine).over(begin)
             if job.measure is not None and self.finished:
                 job.measure(f"{work.name} {point.round + 1}", engine)
         finally:

@@ -12,8 +12,7 @@ from ....errors import InputError
 from ...engine import Engine
 from ...io import save_png
 from ..disk import Checkpoint
-from ..phases.shape import ShapeRound
-from ..phases.texture import TextureRound
+from ..graphs.round import Round
 from ..result import Progress, Quality
 
 EVERY = 50
@@ -33,7 +32,7 @@ class Watch:
     ):
         self.point, self.total, self.progress, self.preview = point, total, progress, preview
 
-    def stepped(self, work: ShapeRound | TextureRound, engine: Engine, loss: float) -> None:
+    def stepped(self, work: Round, engine: Engine, loss: float) -> None:
         """Called after some steps of a round, whose last loss is given."""
         if self.progress is None and self.preview is None:
             return

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
 from ...mesh.volume import Grid
-from ..phases.mask_distances import cut_off, outline_distances
+from ..graphs.mask_distances import cut_off, outline_distances
 
 PAD = 8
 """Pixels around a mask. Distances at their border extend beyond it."""

@@ -11,15 +11,15 @@ from dressi.errors import InputError
 from dressi.render import DirectionalLight, primitives, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
-from dressi.render.fit import FitResult
+from dressi.render.fit import FitJob, FitOptions, FitResult
 from dressi.render.fit.dataset import Dataset, Observations
-from dressi.render.fit.disk import MATERIAL, Keeper
+from dressi.render.fit.disk import NAME
 from dressi.render.fit.materials.options import MaterialOptions
-from dressi.render.fit.materials.recover import stages, with_material
-from dressi.render.fit.result import Timing
+from dressi.render.fit.materials.recover import Recovery
 
 SUN = DirectionalLight((1.0, 1.0, 1.5), (1.5, 1.3, 1.0))
 OPTIONS = MaterialOptions("albedo,normal,metallic,emission,light,exposure", steps=80, texture_size=8, batch=2)
+SHORT = FitOptions(size=(24, 24), views=4, steps=2, texture_size=8, lit=True)
 pytestmark = pytest.mark.vk
 
 
@@ -32,23 +32,15 @@ def recover(device, monkeypatch):
     cameras = ring(*mesh.bounding_sphere(), 4, (24, 24))
     picture = render(mesh, cameras, light=SUN, filter="trilinear")
     views = Observations(cameras, picture.mask, picture.colour)
-    fitted = FitResult(replace(mesh, texture=None), [("shape", 1.0)], {}, Timing(), True)
+    begin = replace(mesh, texture=None)
     dataset = Dataset(views, None, np.zeros(3), 1.0, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
     start = DirectionalLight((1.0, 0.6, 1.0), 2.0)
 
-    def recovered(folder: Path | None, polls: float = np.inf, options=OPTIONS, resume=True) -> FitResult:
+    def recovered(folder: Path | None, polls: float = np.inf, options=OPTIONS, resume=False) -> FitResult:
         left = iter(range(1000))
-        return with_material(
-            dataset,
-            fitted,
-            options,
-            start,
-            lambda: DressiAD(device),
-            stop=lambda: next(left) >= polls,
-            moves=True,
-            keeper=Keeper(folder, MATERIAL),
-            resume=resume,
-        )
+        recovery = Recovery(options, start, moves=True)
+        job = FitJob(dataset, SHORT, lambda: DressiAD(device), init=begin, folder=folder, recovery=recovery)
+        return job.run(resume=resume, stop=lambda: next(left) >= polls)
 
     yield recovered
     pixels.close_engines()
@@ -56,14 +48,14 @@ def recover(device, monkeypatch):
 
 def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
     whole = recover(None)
-    done = [1]
+    done, first = [], 2 + OPTIONS.steps // 4
     # Within a stage, between two of them, and within the next.
-    for polls in (1, 1, 2):
-        part = recover(tmp_path, polls)
+    for polls in (4, 2, 2):
+        part = recover(tmp_path, polls, resume=bool(done))
         assert not part.finished and part.losses == whole.losses[: len(part.losses)]
         done.append(len(part.losses))
-    assert done == [1, 11, 1 + stages(OPTIONS, True)[0][0].steps, 21 + stages(OPTIONS, True)[0][0].steps]
-    found = recover(tmp_path)
+    assert done[0] < first <= done[1] < done[2] < len(whole.losses)
+    found = recover(tmp_path, resume=True)
     assert found.finished and found.losses == whole.losses
     for a, b in (
         (found.mesh.positions, whole.mesh.positions),
@@ -75,14 +67,11 @@ def test_a_resumed_recovery_computes_the_same_numbers(recover, tmp_path: Path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_checkpoints_of_others_are_set_aside_and_damaged_ones_refused(recover, tmp_path: Path):
-    recover(tmp_path, 2)
-    other = replace(OPTIONS, optimize="albedo,normal")
-    with pytest.warns(UserWarning, match="kept as 'material-old.npz'"):
-        recover(tmp_path, 1, other)
-    kept = tmp_path / MATERIAL
-    with pytest.warns(UserWarning, match="is of a fit that was interrupted"):
-        recover(tmp_path, 1, other, resume=False)
+def test_checkpoints_of_others_and_damaged_ones_are_refused(recover, tmp_path: Path):
+    recover(tmp_path, 4)
+    with pytest.raises(InputError, match="other options"):
+        recover(tmp_path, 1, replace(OPTIONS, optimize="albedo,normal"), resume=True)
+    kept = tmp_path / NAME
     kept.write_bytes(kept.read_bytes()[:-1000])
     with pytest.raises(InputError, match="is damaged"):
-        recover(tmp_path, 1, other)
+        recover(tmp_path, 1, resume=True)

@@ -13,13 +13,12 @@ from dressi.errors import GraphError, InputError
 from dressi.render import DirectionalLight, Environment, PointLight, primitives, psnr, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels, point
-from dressi.render.fit import FitResult
+from dressi.render.fit import FitJob, FitOptions
 from dressi.render.fit.dataset import Dataset, Observations
 from dressi.render.fit.materials.maps import Maps, with_maps
 from dressi.render.fit.materials.material_fit import MaterialFit
 from dressi.render.fit.materials.options import MaterialOptions, parts_of
-from dressi.render.fit.materials.recover import stages, with_material
-from dressi.render.fit.result import Timing
+from dressi.render.fit.materials.recover import Recovery, stages
 from dressi.render.fit.textures.charts import charted
 from dressi.render.materials import GLTF
 from dressi.render.mesh import Mesh
@@ -184,15 +183,13 @@ def test_a_recovery_in_stages_goes_on_from_what_the_one_before_found(scene):
     mesh, views, make_engine = scene
     start = replace(mesh, texture=None, material=None)
     options = MaterialOptions("albedo,roughness,normal,exposure", steps=80, texture_size=8, batch=0)
-    fitted = FitResult(start, [("shape", 1.0)], {}, Timing(), True)
-    dataset = Dataset(views, None, np.zeros(3), 1.0, mesh.bounds(), np.array([0.0, 1.0, 0.0]))
-    told = []
-    found = with_material(dataset, fitted, options, SUN, make_engine, progress=told.append, moves=True)
+    short = FitOptions(size=(32, 32), views=4, steps=2, texture_size=8, lit=True)
+    dataset = Dataset(views, None, np.zeros(3), 1.0, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
+    told, recovery = [], Recovery(options, SUN, moves=True)
+    found = FitJob(dataset, short, make_engine, init=start, recovery=recovery).run(progress=told.append)
     losses = [loss for phase, loss in found.losses if phase == "material"]
-    assert found.finished and len(losses) == 80 and told[-1].done == told[-1].total == 81
+    assert found.finished and len(losses) == 80 and told[-1].done == told[-1].total == 82
     # No stage begins where the first one did; the loss of the second is of whole pictures.
     assert losses[40] < 0.5 * losses[0] and losses[79] < losses[40]
     assert not np.array_equal(found.mesh.positions, start.positions) and found.exposures is not None
-    polls = iter([False] * 3 + [True] * 9)
-    part = with_material(dataset, fitted, options, SUN, make_engine, stop=polls.__next__, moves=True)
-    assert not part.finished
+    assert found.quality[-1].phase == "material" and found.quality[-1].psnr is not None

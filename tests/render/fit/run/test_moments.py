@@ -6,7 +6,7 @@ import pytest
 import dressi.render.fit.run.running as running
 from dressi import FLOAT, DressiAD, F, GraphError, InputError, Variable, optim
 from dressi.render.fit import FitJob
-from dressi.render.fit.run.controls import Controls
+from dressi.render.fit.graphs.controls import Controls
 
 pytestmark = pytest.mark.vk
 

@@ -12,7 +12,7 @@ from dressi.ad.transform.gradient import gradient
 from dressi.render.cameras.views import ring
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import Observations
-from dressi.render.fit.phases.mask_distances import signed_distances
+from dressi.render.fit.graphs.mask_distances import signed_distances
 from dressi.render.fit.phases.texture import TextureRound
 from dressi.render.fit.textures.charts import charted, dilated, with_charts
 from dressi.render.fit.textures.pyramid import Pyramid

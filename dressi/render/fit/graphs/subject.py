@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from ....ad import functional as F
 from ....ad.graph import Variable
 from ...surface.screen import DrawnMesh
 
@@ -21,3 +24,7 @@ class Subject:
     faces: Variable
     face_count: int
     codes: Callable[[DrawnMesh], Variable] | None = None
+
+    def moved(self, scale: float, shift: np.ndarray) -> Subject:
+        """In other units."""
+        return replace(self, position=self.position * scale + F.constant(tuple(shift.tolist())))

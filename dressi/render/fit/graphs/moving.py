@@ -12,7 +12,7 @@ from ...cameras import Cameras
 from ...cameras.pose import poses
 from ...cameras.units import matrices_leaf
 from ...engine import Engine
-from ..options import BETAS
+from .term import BETAS
 
 
 class Moving:

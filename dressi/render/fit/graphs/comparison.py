@@ -1,4 +1,4 @@
-"""A look at a running fit: its pictures beside those that it learns from."""
+"""What a running fit shows: its pictures beside those that it learns from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 120.0
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class Comparison:
     """N training views at the size of the round.
 
     covered, masks: (N, h, w), of the fit and of the targets, covered from 1/2 on.  codes: (N, h, w, 3), the colours of the

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
+from ....ad.optim import optimizers as optim
 from ....ad.types import FLOAT, VEC3
 from ...io.images import resize
 from ...lists import list_leaf
 from ...objectives.losses import l2
 from ...surface.color import linear_to_srgb
 from ...surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
+from ..graphs.term import BETAS, Canvas, Term
 
 PACE = 0.05
 """Learning rate of Adam for colours, in sRGB codes."""
@@ -36,6 +39,38 @@ class HarmonicLight:
             total = F.dot(basis, leaf) + total
         self.shade = total
         """FLOAT list of vertices, N tiles."""
+
+
+class Colours(Term):
+    """Colours of the vertices are learned with the shape. Where poses are learned, too, each view has a light of its own."""
+
+    scheduled = True
+
+    def __init__(self, canvas: Canvas, weight: float):
+        views = canvas.views
+        light = HarmonicLight(canvas.mesh.vertex_normals(), canvas.count) if canvas.matrices is None else None
+        colour, distance = colour_term(
+            canvas.soft.mesh,
+            views.colors,
+            views.masks,
+            canvas.size,
+            canvas.margin,
+            canvas.lists.vertices,
+            canvas.pick,
+            light,
+        )
+        paces = {colour: optim.adam(PACE, BETAS)}
+        if light is not None:
+            paces |= {leaf: optim.adam(0.02, BETAS) for leaf in light.parameters}
+        super().__init__(
+            distance * (weight * canvas.factors.colour),
+            optimizers=paces,
+            of_vertices=(colour,),
+            factors=("colour",),
+            codes=partial(vertex_colours, colour=colour),
+            # What the light of a view makes of them is compared with its picture, not they themselves.
+            shown=light is None,
+        )
 
 
 def colour_term(

@@ -22,7 +22,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from ...errors import InputError, did_you_mean
+from ....errors import InputError, did_you_mean
 
 T = TypeVar("T")
 
@@ -35,7 +35,8 @@ class Option:
     names.  check: raises InputError for other values that cannot be.  example: what a message proposes; None: the default.
 
     command: whether a command line has it.  whole: it is of a list of jobs as a whole, not of one.  effect: whether results
-    depend on it.  read: from its text in a list of jobs, and the folder of that list, to the value.
+    depend on it.  read: from its text in a list of jobs, and the folder of that list, to the value.  term: of a loss, whose
+    weight it is: a class (``Term``).
     """
 
     help: str
@@ -49,6 +50,7 @@ class Option:
     command: bool = True
     whole: bool = False
     effect: bool = True
+    term: Any = None
     read: Callable[[str, Path], Any] | None = None
 
 

@@ -13,9 +13,22 @@ from ...forms.form import Silhouette
 from ...io.images import resize
 from ...objectives.losses import charbonnier
 from ...surface.screen import barycentric, corners, covered, interpolate
+from ..graphs.term import Canvas, Term
 
 TOLERANCE = 0.02
 """Differences in units of the scene above which the term grows linearly: outliers pull no more than others."""
+
+
+class Depths(Term):
+    """Depths of the surface are the measured ones."""
+
+    share, far = 0.3, False
+
+    def __init__(self, canvas: Canvas, weight: float):
+        views, blended = canvas.views, canvas.form.exact_inside
+        assert views.depths is not None
+        at = canvas.size, canvas.margin, canvas.unit, blended, canvas.pick
+        super().__init__(depth_term(canvas.soft, views.depths, views.masks, *at) * weight)
 
 
 def depth_term(

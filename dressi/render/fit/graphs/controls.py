@@ -38,7 +38,7 @@ class Controls:
 
     changes: (steps of the fit so far, name, value) of everything that was set, for the report.
 
-    >>> from dressi.render.fit.run.controls import Controls
+    >>> from dressi.render.fit.graphs.controls import Controls
     >>> controls = Controls()
     >>> controls.set("rate", 0.5, step=120); controls.values["rate"], controls.changes
     (0.5, [(120, 'rate', 0.5)])

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...errors import InputError
-from ..drawing.draw import MOST_SAMPLES
-from ..forms.form import known_form
-from ..forms.hard_soft_ras import SOFT_FORMS
-from ..surface.texturing import GRADIENTS
-from .dataset import TARGET_SAMPLES
-from .option import check_rows, described, option
+from ....errors import InputError
+from ...drawing.draw import MOST_SAMPLES
+from ...forms.form import known_form
+from ...forms.hard_soft_ras import SOFT_FORMS
+from ...surface.texturing import GRADIENTS
+from ..dataset import TARGET_SAMPLES
+from ..terms.colours import Colours
+from ..terms.consistency import Consistency
+from ..terms.depths import Depths
+from .option import check_rows, described, option, rows
 
 STEPS = 720
 """Default number of steps: five sixths for the shape, the rest for the texture. From the hull of exact masks the shape needs
 a part of its steps, and takes no more."""
-
-BETAS = (0.9, 0.99)
-"""Decay rates of Adam in every phase."""
 
 STARTS = ("auto", "hull", "sphere")
 PICTURES, SHAPE, TEXTURE, RUN = "Pictures", "Shape", "Texture and material", "Steps"
@@ -82,12 +82,23 @@ class FitOptions:
         " outer form, which can; not with --refine-poses or --depth, nor for a --target whose material is recovered with"
         " --optimize.",
         SHAPE,
+        term=Colours,
     )
     depth: bool = option(
         False,
         "The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos, named as the"
         " photographs; distances along the optical axis, 0 where unknown.",
         SHAPE,
+        term=Depths,
+    )
+    consistency: float = option(
+        0.0,
+        "Weight of the angles between neighbouring faces, such as 0.001: for shapes of flat parts and creases.",
+        SHAPE,
+        least=0,
+        most=1e12,
+        example=0.001,
+        term=Consistency,
     )
     spread: float = option(
         0.0,
@@ -167,3 +178,7 @@ class FitOptions:
         """What the result depends on: values by name, with what the automatic ones come to."""
         found = {"colours": self.follows_colours, "remesh": self.remeshes, "texture_size": self.texels}
         return {**asdict(self), "size": list(self.size), **found}
+
+
+TERMS = {name: row.option.term for name, row in rows(FitOptions).items() if row.option.term is not None}
+"""The terms of the shape phase that have an option, by its name."""

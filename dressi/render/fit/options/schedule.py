@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..forms.hard_soft_ras import SOFT_FORMS
-from .options import FitOptions
+from ...forms.hard_soft_ras import SOFT_FORMS
+from ..graphs.plan import FitRound
+from .fit_options import TERMS, FitOptions
 
 HASTE = 16.0
 """Learning rates of large steps relative to those of Adam. The rate bounds the move of a vertex before it is spread, and
 spreading leaves a small part of a detail."""
 EASED = 0.1
 """Factor on the weight of the Laplacian with large steps, which keep the shape smooth by themselves."""
-COLOUR, SPREAD = 1.0, 9.0
+COLOURS, SPREAD = {"colours": 1.0}, 9.0
 """For rounds that also compare colours: their weight relative to silhouettes, and the lambda of large steps."""
-DEPTH = 0.3
-"""The weight of depths relative to silhouettes."""
-
-
-@dataclass(frozen=True)
-class FitRound:
-    """One part of the shape phase: one topology and one image size. Pairs are the values at the first and last step."""
-
-    subdivisions: int
-    """How often the start mesh is subdivided."""
-    pixels: int
-    """Approximate number of image rows; at most the height of the fit."""
-    steps: int
-    radius: tuple[float, float]
-    """Radius of HardSoftRas in image heights; at least ``Form.least_radius`` pixels are used."""
-    rate: tuple[float, float]
-    """Learning rate of Adam, in units of the scene's radius."""
-    smoothness: float
-    """Weight of the Laplacian."""
-    spread: float = 0.0
-    """The lambda of large steps; 0: gradients averaged with those of neighbours, and Adam."""
-    colour: float = 0.0
-    """Weight of the colours of vertices; 0 is without."""
-    depth: float = 0.0
-    """Weight of measured depths; 0 is without."""
-    turn: tuple[float, float] = (0.0, 0.0)
-    """Learning rate of the rotations of poses, in radians; 0: fixed."""
-    shift: tuple[float, float] = (0.0, 0.0)
-    """Learning rate of the translations of poses, in radii of the scene."""
-    faces: int = 0
-    """Most faces of the round, which the mesh is remeshed to at its start; 0: the start mesh, subdivided."""
-    remesh: int = 0
-    """Number of steps between two remeshings within the round, a multiple of ten; 0: none."""
-    opens: bool = False
-    """Whether holes that pictures see through are opened in the mesh after the round."""
-    adjusts: bool = False
-    """Whether shape and poses are adjusted together after the round, by colours and outlines (``bundle``)."""
 
 
 def shape_rounds(
@@ -76,9 +40,7 @@ def shape_rounds(
         plans = _thin_rounds(options, steps) if thin else _near_rounds(options, steps)
     else:
         plans = _fine_rounds(options, share, exact) if full else _coarse_rounds(options, share)
-    if options.depth:
-        far = options.radius
-        plans = [plan if plan.radius[0] >= far else replace(plan, depth=DEPTH) for plan in plans]
+    plans = [_weighted(options, plan) for plan in plans]
     if options.spread:
         plans = [plan if plan.spread else _large(options, plan) for plan in plans]
     if options.remeshes:
@@ -86,6 +48,16 @@ def shape_rounds(
     if options.refine_poses:
         plans = _moving(plans) if exact else _adjusting(_moving(plans))
     return [plan for plan in plans if plan.steps > 0]
+
+
+def _weighted(options: FitOptions, plan: FitRound) -> FitRound:
+    """The same round with the terms whose options have a weight."""
+    weights = dict(plan.weights)
+    for name, term in TERMS.items():
+        weight = 0.0 if term.scheduled else float(getattr(options, name)) * term.share
+        if weight and (term.far or plan.radius[0] < options.radius):
+            weights[name] = weight
+    return replace(plan, weights=weights)
 
 
 def _large(options: FitOptions, plan: FitRound) -> FitRound:
@@ -128,11 +100,11 @@ def _fine_rounds(options: FitOptions, share: list[int], exact: bool) -> list[Fit
     last = FitRound(finer[2], 256, share[6], near, slow, 1e-6)
     return [
         *rounds,
-        FitRound(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOUR),
-        FitRound(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOUR),
-        FitRound(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOUR),
-        FitRound(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOUR),
-        last if exact else replace(last, spread=SPREAD, colour=COLOUR),
+        FitRound(finer[1], 24, share[2], near, (0.03, 0.015), 1e-6, SPREAD, COLOURS),
+        FitRound(finer[1], 40, share[3], near, (0.02, 0.01), 1e-6, SPREAD, COLOURS),
+        FitRound(finer[1], 64, share[4], near, (0.01, 0.005), 1e-6, SPREAD, COLOURS),
+        FitRound(finer[2], 128, share[5], near, (0.005, 0.003), 1e-6, SPREAD, COLOURS),
+        last if exact else replace(last, spread=SPREAD, weights=COLOURS),
     ]
 
 
