@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import groupby
 
-from ..render.fit.result import FitResult
+from ..render.fit.data.result import FitResult
 from .kinds import Raw, html, png, table
 from .pictures import mesh_image
 

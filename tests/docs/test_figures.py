@@ -21,7 +21,7 @@ from dressi.figures import Figures
 from dressi.notebook import pictures
 from dressi.notebook.kinds import KINDS
 from dressi.render import primitives, render
-from dressi.render.fit.result import FitResult, Quality, Timing
+from dressi.render.fit.data.result import FitResult, Quality, Timing
 from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.planning import PlanningEngine

@@ -9,7 +9,8 @@ This package does not depend on a device: ``make_engine`` makes the engine that 
 
 from ..drawing.draw import draw
 from ..engine import Engine, MakeEngine
-from .dataset import TARGET_SAMPLES, Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
+from .data.dataset import TARGET_SAMPLES, Dataset, Observations, mesh_dataset, photo_dataset, planned_dataset
+from .data.result import FitResult, Progress
 from .disk import Checkpoint, check_folder, locked
 from .graphs.plan import FitRound
 from .job import FitJob
@@ -17,7 +18,6 @@ from .options import FitOptions
 from .options.schedule import shape_rounds
 from .pose_search import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
-from .result import FitResult, Progress
 
 __all__ = [
     "FILES",

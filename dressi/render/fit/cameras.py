@@ -12,7 +12,7 @@ from ..cameras.alignment import turns
 from ..io import Photos
 from ..io.cameras import encode_cameras
 from ..io.lens import Lens
-from .dataset import Dataset
+from .data.dataset import Dataset
 
 
 def moves(found: Cameras, given: Cameras) -> dict[str, Any]:

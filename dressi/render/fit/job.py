@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from ..forms.reach import check_reach, marked
+from .data.result import FitResult, Progress
 from .disk import Checkpoint, locked
 from .disk.checkpoint import MOST_BYTES
 from .parts import Parts
-from .result import FitResult, Progress
-from .rounds import FitRounds
+from .run.rounds import FitRounds
 from .run.running import FitRun
 from .run.watch import Watch
 

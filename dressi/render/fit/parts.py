@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import label
 
-from .dataset import Dataset
+from .data.dataset import Dataset
 
 LEAST = 0.01
 """Least area of a region, as a share of its mask; smaller regions are probably errors of the mask."""

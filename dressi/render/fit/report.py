@@ -29,10 +29,10 @@ from ..objectives.hull import hull_iou
 from ..objectives.metrics import chamfer, iou, iou_per_view, psnr, ssim
 from ..shading.lights import LightSource
 from .cameras import cameras_file, moves
-from .dataset import Dataset, Observations
+from .data.dataset import Dataset, Observations
+from .data.result import FitResult, Quality
 from .disk import cannot_write, locked, temporary_prefix
 from .parts import Parts
-from .result import FitResult, Quality
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""

@@ -28,7 +28,7 @@ from dressi.render.fit import (
     shape_rounds,
     write_results,
 )
-from dressi.render.fit.dataset import photo_dataset
+from dressi.render.fit.data.dataset import photo_dataset
 from dressi.render.fit.graphs.learned import Learned, round_size
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import roughness

@@ -8,7 +8,7 @@ import pytest
 from dressi import DressiAD
 from dressi.errors import InputError
 from dressi.render.fit import mesh_dataset
-from dressi.render.fit.dataset import MOST_PIXELS
+from dressi.render.fit.data.dataset import MOST_PIXELS
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
 

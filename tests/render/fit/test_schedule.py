@@ -15,7 +15,7 @@ from dressi.ad.types import FLOAT, VEC2
 from dressi.errors import InputError
 from dressi.render.cameras.views import ring
 from dressi.render.fit import Dataset, FitJob, FitOptions
-from dressi.render.fit.dataset import Observations
+from dressi.render.fit.data.dataset import Observations
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.reach import check_reach, gap, marked
 from dressi.render.mesh.primitives import octasphere

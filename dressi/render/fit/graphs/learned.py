@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...forms.hard_soft_ras import SOFT_FORMS
-from ..dataset import Dataset
+from ..data.dataset import Dataset
 
 PIXELS = 400_000
 """Most pixels of all views together in the shape phase."""

@@ -32,7 +32,8 @@ from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, covered
 from ...surface.texturing import texture_colour
 from ...surface.transfer import encoded
-from ..dataset import Observations
+from ..data.dataset import Observations
+from ..data.result import Progress
 from ..graphs.batches import ViewBatches
 from ..graphs.comparison import Comparison
 from ..graphs.controls import UNCHANGED, Factors
@@ -43,7 +44,6 @@ from ..phases.shape import smoothed
 from ..phases.texture import BEND, PACE
 from ..phases.texture import roughness as squared_steps
 from ..phases.unfold import unfolded_from
-from ..result import Progress
 from .light import LearnedLight, with_light
 from .maps import Maps, learned, with_maps
 from .options import MaterialOptions
@@ -181,7 +181,8 @@ class MaterialFit(Round):
             terms = [Term(l2(difference, 0.0, pick(mask) * drawn.hard) * scale), Term(penalty)]
         for part, value in self.maps.values.items():
             paces |= {
-                leaf: optim.adam(falling(learned(part).rate), BETAS) for leaf in self.maps.pyramids[part].levels
+                leaf: optim.adam(falling(learned(part).rate), BETAS)
+                for leaf in self.maps.pyramids[part].levels
             }
             weight = learned(part).smoothness * options.smoothness * factors.smoothness
             terms.append(Term(squared_steps(value) * weight))

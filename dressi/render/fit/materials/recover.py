@@ -10,7 +10,7 @@ import numpy as np
 
 from ...mesh import Mesh
 from ...shading.lights import LightSource
-from ..dataset import Observations
+from ..data.dataset import Observations
 from ..graphs.controls import UNCHANGED, Factors
 from ..graphs.round import Found
 from .light import LIGHT, with_light

@@ -10,7 +10,7 @@ from ...drawing.draw import MOST_SAMPLES
 from ...forms.form import known_form
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...surface.texturing import GRADIENTS
-from ..dataset import TARGET_SAMPLES
+from ..data.dataset import TARGET_SAMPLES
 from ..terms.colours import Colours
 from ..terms.consistency import Consistency
 from ..terms.depths import Depths

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from ...engine import Engine
 from ...mesh import Mesh
+from ..data.result import FitResult
 from ..disk import Checkpoint
 from ..graphs.moving import with_views
 from ..graphs.round import CHUNK, Found, Round
-from ..result import FitResult
-from ..rounds import FitRounds
+from .rounds import FitRounds
 from .watch import Watch, qualities
 
 SAVE_SECONDS = 10.0

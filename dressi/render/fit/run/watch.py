@@ -11,9 +11,9 @@ import numpy as np
 from ....errors import InputError
 from ...engine import Engine
 from ...io import save_png
+from ..data.result import Progress, Quality
 from ..disk import Checkpoint
 from ..graphs.round import Round
-from ..result import Progress, Quality
 
 EVERY = 50
 """Steps between two looks; the first and the last step of a round are looked at, too."""

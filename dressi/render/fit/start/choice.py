@@ -8,7 +8,7 @@ import numpy as np
 
 from ....errors import InputError
 from ...mesh import Mesh
-from ..dataset import Dataset
+from ..data.dataset import Dataset
 from ..options import FitOptions
 from .carving import SCENE
 from .hull import Hull

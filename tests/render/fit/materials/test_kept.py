@@ -12,7 +12,7 @@ from dressi.render import DirectionalLight, primitives, render
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels
 from dressi.render.fit import FitJob, FitOptions, FitResult
-from dressi.render.fit.dataset import Dataset, Observations
+from dressi.render.fit.data.dataset import Dataset, Observations
 from dressi.render.fit.disk import NAME
 from dressi.render.fit.materials.options import MaterialOptions
 from dressi.render.fit.materials.recover import Recovery

@@ -14,7 +14,7 @@ from dressi.render import DirectionalLight, Environment, PointLight, primitives,
 from dressi.render.cameras.views import ring
 from dressi.render.drawing import pixels, point
 from dressi.render.fit import FitJob, FitOptions
-from dressi.render.fit.dataset import Dataset, Observations
+from dressi.render.fit.data.dataset import Dataset, Observations
 from dressi.render.fit.materials.maps import Maps, with_maps
 from dressi.render.fit.materials.material_fit import MaterialFit
 from dressi.render.fit.materials.options import MaterialOptions, parts_of

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import InputError
-from ..cameras import Cameras
-from ..cameras.units import unit_matrices
-from ..cameras.views import DISTANCE, FOV_Y, held_out_ring, ring
-from ..cameras.views import upward as guess_upward
-from ..drawing.draw import draw
-from ..engine import MakeEngine
-from ..io import Photos
-from ..mesh import Mesh
-from ..mesh.primitives import octasphere
-from ..objectives.hull import estimate_bounds, sphere_of
-from ..shading.lights import LightSource
+from ....errors import InputError
+from ...cameras import Cameras
+from ...cameras.units import unit_matrices
+from ...cameras.views import DISTANCE, FOV_Y, held_out_ring, ring
+from ...cameras.views import upward as guess_upward
+from ...drawing.draw import draw
+from ...engine import MakeEngine
+from ...io import Photos
+from ...mesh import Mesh
+from ...mesh.primitives import octasphere
+from ...objectives.hull import estimate_bounds, sphere_of
+from ...shading.lights import LightSource
 
 SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""

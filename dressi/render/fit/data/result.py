@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...figures import Figures
-from ..cameras import Cameras
-from ..mesh import Mesh
-from ..shading.lights import LightSource
+from ....figures import Figures
+from ...cameras import Cameras
+from ...mesh import Mesh
+from ...shading.lights import LightSource
 
 
 @dataclass(frozen=True)

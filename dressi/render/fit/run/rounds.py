@@ -8,32 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
-from ..cameras import Cameras
-from ..cameras.alignment import Similarity, align
-from ..cameras.units import unit_cameras, world_cameras
-from ..engine import Engine, MakeEngine
-from ..forms.hard_soft_ras import SOFT_FORMS
-from ..mesh import Mesh
-from .bundle.adjust import adjusted
-from .dataset import Dataset
-from .disk import Keeper, task_key
-from .graphs.controls import UNCHANGED, Controls, Factors
-from .graphs.learned import learned, round_size
-from .graphs.moving import Moving
-from .graphs.plan import FitRound
-from .graphs.round import Found, Round, start
-from .materials.material_fit import MaterialFit
-from .materials.recover import Recovery
-from .options import FitOptions
-from .options.schedule import shape_rounds
-from .phases.remeshed import mended, refined
-from .phases.shape import ShapeRound
-from .phases.texture import TextureRound
-from .phases.unfold import unfolded_from
-from .result import Timing
-from .start.choice import hull_start
-from .textures.charts import with_charts
+from ....errors import InputError
+from ...cameras import Cameras
+from ...cameras.alignment import Similarity, align
+from ...cameras.units import unit_cameras, world_cameras
+from ...engine import Engine, MakeEngine
+from ...forms.hard_soft_ras import SOFT_FORMS
+from ...mesh import Mesh
+from ..bundle.adjust import adjusted
+from ..data.dataset import Dataset
+from ..data.result import Timing
+from ..disk import Keeper, task_key
+from ..graphs.controls import UNCHANGED, Controls, Factors
+from ..graphs.learned import learned, round_size
+from ..graphs.moving import Moving
+from ..graphs.plan import FitRound
+from ..graphs.round import Found, Round, start
+from ..materials.material_fit import MaterialFit
+from ..materials.recover import Recovery
+from ..options import FitOptions
+from ..options.schedule import shape_rounds
+from ..phases.remeshed import mended, refined
+from ..phases.shape import ShapeRound
+from ..phases.texture import TextureRound
+from ..phases.unfold import unfolded_from
+from ..start.choice import hull_start
+from ..textures.charts import with_charts
 
 
 class FitRounds:
