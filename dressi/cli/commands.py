@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from dressi import __version__
 from dressi.cli.bench_command import bench
@@ -34,7 +33,7 @@ class _Interrupted(BaseException):
     """Ctrl-C inside a command, under a name that the parser does not handle: it would exit without a word."""
 
 
-def _command(function: Callable[..., Any], kind: type[TyperCommand] | None = None) -> None:
+def _command(function: Callable[..., Any], kind: type[FitCommand] | None = None) -> None:
     @functools.wraps(function)
     def run_it(*arguments: Any, **options: Any) -> Any:
         try:
@@ -42,6 +41,8 @@ def _command(function: Callable[..., Any], kind: type[TyperCommand] | None = Non
         except KeyboardInterrupt:
             raise _Interrupted from None
 
+    if kind is not None:
+        kind.call = staticmethod(run_it)
     app.command(cls=kind)(run_it)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -36,14 +37,16 @@ fit.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
 
 
 class FitCommand(TyperCommand):
-    """The command with the options of its table, which is imported when the options are asked for."""
+    """The command with the options of its table, which is imported when the options are asked for. call: takes their values."""
+
+    call: Callable[..., Any] = staticmethod(fit)
 
     def get_params(self, ctx: Any) -> list[Any]:
         if not self.params:
             with imports():
                 from dressi.cli.fitting.request import OPTIONS
 
-            made = parsed({row.name: row for row in OPTIONS.values()}, self.callback)
+            made = parsed(OPTIONS, self.call)
             self.params, self.callback = made.params, made.callback
         return super().get_params(ctx)
 
