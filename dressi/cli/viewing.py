@@ -8,29 +8,38 @@ from dressi import Device, DressiAD
 from dressi.cli.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import FILES
-from dressi.render.io import load_mesh, save_png
+from dressi.render.io import load_mesh, load_scene, save_png
+from dressi.render.mesh import Mesh
 from dressi.render.surface.color import srgb_to_linear
 from dressi.viewer import MeshSession, OffscreenPresenter, Viewer, open_canvas
+from dressi.viewer.sessions.mesh import meshes_of
 
 
 def run_view(path: Path, size: str, backend: str, device: str | None, picture: Path | None) -> None:
     """Raises DressiErrors."""
     window = parse_size(size)
-    mesh = load_mesh(_mesh_of(path))
+    meshes = _meshes(_mesh_of(path))
     if picture is not None:
         backend = "offscreen"
     elif backend == "offscreen":
         raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
     with Device.open(device) as opened, open_canvas(backend, window, f"{path.name} - dressi") as canvas:
         with DressiAD(opened) as engine:
-            viewer = Viewer(MeshSession(mesh, engine, path.name), canvas)
-            viewer.choose("textured" if mesh.texture is not None or mesh.colors is not None else "shaded")
+            viewer = Viewer(MeshSession(meshes, engine, path.name), canvas)
+            coloured = any(m.texture is not None or m.colors is not None for m in meshes) or len(meshes) > 1
+            viewer.choose("textured" if coloured else "shaded")
             if picture is None:
                 viewer.run()
                 return
             viewer.draw()
         assert isinstance(canvas.presenter, OffscreenPresenter) and canvas.presenter.frame is not None
         save_png(picture, srgb_to_linear(canvas.presenter.frame[..., :3].astype(np.float64) / 255))
+
+
+def _meshes(path: Path) -> list[Mesh]:
+    """One, or those of the nodes of a scene, each with its texture."""
+    parts = meshes_of(load_scene(path))
+    return parts if len(parts) > 1 else [load_mesh(path)]
 
 
 def _mesh_of(path: Path) -> Path:

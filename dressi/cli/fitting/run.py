@@ -32,8 +32,9 @@ from dressi.render.fit import (
     planned_dataset,
     write_results,
 )
-from dressi.render.io import Photos, load_mesh, load_photos
+from dressi.render.io import Photos, load_mesh, load_photos, load_scene
 from dressi.render.mesh import Mesh
+from dressi.render.scene.scene import Scene
 from dressi.vk.planning import PlanningEngine
 from dressi.vk.run.measure.stages import RoundStages
 
@@ -73,7 +74,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             if made is not None:
                 made.write(request.out / "masks")
             window.say("pictures and the first shape are made ...", device)
-            dataset = _dataset(source, options, make_engine, material)
+            dataset = _dataset(source, options, make_engine, material, _scene(request))
             stages = RoundStages()
             recovery = None if material is None else material.recovery(init is None and dataset.exact)
             job = FitJob(
@@ -185,7 +186,11 @@ def _task(request: Request) -> dict[str, Any]:
 
 def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | None) -> Mesh | Photos:
     if request.target is not None:
-        return load_mesh(request.target)
+        with warnings.catch_warnings():
+            if _scene(request) is not None:
+                # One material of several is kept by the mesh, and all of them are drawn.
+                warnings.filterwarnings("ignore", message=".* materials that differ in ")
+            return load_mesh(request.target)
     assert request.photos is not None
     photos = load_photos(
         request.photos,
@@ -200,6 +205,15 @@ def _source(request: Request, size: tuple[int, int] | None, made: MadeMasks | No
     return photos
 
 
+def _scene(request: Request) -> Scene | None:
+    """What pictures of --target are drawn of, where the file has several materials: the mesh keeps one."""
+    if request.target is None:
+        return None
+    scene = load_scene(request.target)
+    looks = {id(node.geometry.mesh.material) for node in scene if node.geometry.mesh is not None}
+    return scene if len(scene) > 1 and len(looks) > 1 else None
+
+
 def _with_uvs(mesh: Mesh) -> Mesh:
     return mesh if mesh.uvs is not None else mesh.unwrap()
 
@@ -209,8 +223,10 @@ def _dataset(
     options: FitOptions,
     make_engine: Callable[[], DressiAD],
     material: MaterialRequest | None,
+    scene: Scene | None,
 ) -> Dataset:
     if isinstance(source, Photos):
         return photo_dataset(source)
     light = None if material is None else material.light
-    return mesh_dataset(source, options.views, options.size, make_engine, options.target_samples, light)
+    given = options.target_samples, light, scene
+    return mesh_dataset(source, options.views, options.size, make_engine, *given)

@@ -1,15 +1,18 @@
 """Targets that are hard to see: flat, thin, huge or tiny ones; each refusal names a remedy that helps."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dressi import DressiAD
 from dressi.errors import InputError
+from dressi.render import DirectionalLight, Node, Scene
 from dressi.render.fit import mesh_dataset
 from dressi.render.fit.data.dataset import MOST_PIXELS
 from dressi.render.mesh import Mesh
+from dressi.render.mesh.material import Material
 from dressi.render.mesh.primitives import octasphere, pear
 
 SIZE = (16, 16)
@@ -80,3 +83,31 @@ def test_pictures_past_all_memory():
     with pytest.raises(InputError, match="fewer --views"):
         mesh_dataset(pear(16, 12, 8), 10**9, SIZE, none)
     assert MOST_PIXELS >= 1000 * 512 * 512
+
+
+@pytest.mark.vk
+def test_pictures_of_a_scene_show_the_material_of_each_node(make_engine):
+    """Two balls of one shape: a fit of the mesh alone would draw both alike, and a light shines on each as its own."""
+    place = np.eye(4)
+    place[0, 3] = 2.2
+    matt, metal = Material(metallic=0.0, roughness=0.9), Material(metallic=1.0, roughness=0.3)
+    nodes = [
+        Node(replace(octasphere(2), material=matt)),
+        Node(replace(octasphere(2), material=metal), None, place),
+    ]
+    nodes[0].geometry.mesh.color = (0.8, 0.1, 0.1)
+    far = octasphere(2).moved(octasphere(2).positions + place[:3, 3])
+    joined = Mesh(
+        np.concatenate([octasphere(2).positions, far.positions]),
+        np.concatenate([far.faces, far.faces + len(far.positions)]),
+    )
+    scene, size = Scene(nodes), (48, 24)
+    plain = mesh_dataset(joined, 2, size, make_engine, 16).train
+    drawn = mesh_dataset(joined, 2, size, make_engine, 16, None, scene).train
+    assert np.abs(drawn.masks - plain.masks).mean() < 0.01
+    inside = np.minimum(plain.masks, drawn.masks) > 0.99
+    shown = np.unique(drawn.colors[inside].round(2), axis=0)
+    np.testing.assert_allclose(shown, [(0.8, 0.1, 0.1), (1.0, 1.0, 1.0)])
+    assert np.unique(plain.colors[inside].round(2), axis=0).tolist() == [[1.0, 1.0, 1.0]]
+    sun = mesh_dataset(joined, 2, size, make_engine, 4, DirectionalLight((0, 1, 1)), scene).train
+    assert np.abs(sun.colors - drawn.colors)[inside].mean() > 0.1

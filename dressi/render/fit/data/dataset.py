@@ -18,7 +18,9 @@ from ...io import Photos
 from ...mesh import Mesh
 from ...mesh.primitives import octasphere
 from ...objectives.hull import estimate_bounds, sphere_of
+from ...scene.scene import Scene
 from ...shading.lights import LightSource
+from .scenes import draw_scene
 
 SMALLEST, LARGEST = 1e-6, 1e12
 """Range of the radius of a mesh, in its own units, that can be rendered in single precision."""
@@ -118,11 +120,13 @@ def mesh_dataset(
     make_engine: MakeEngine,
     samples: int = TARGET_SAMPLES,
     light: LightSource | None = None,
+    scene: Scene | None = None,
 ) -> Dataset:
     """Views of a mesh on black: a ring of training views and twelve held-out views.
 
     samples: per pixel; pictures are area-filtered as those of a camera, with 1 sampled at the centres of pixels.  light: on
-    the material of the mesh; None: unlit. Raises InputError.
+    the material of the mesh; None: unlit.  scene: what is drawn in place of the mesh, which then is its shape alone: several
+    nodes, each with its material. Raises InputError.
     """
     center, radius = mesh.bounding_sphere()
     if not radius > 0:
@@ -137,7 +141,7 @@ def mesh_dataset(
             f"{views} views of {size[0]}x{size[1]} pixels do not fit into memory; give fewer --views or a smaller"
             f" --size, {MOST_PIXELS} pixels in all at most"
         )
-    train = _pictures(mesh, ring(center, radius, views, size), make_engine, samples, light)
+    train = _pictures(mesh, ring(center, radius, views, size), make_engine, samples, light, scene)
     if train is None:
         raise InputError(f"mesh '{mesh.name}' covers no pixel of any view; {_remedy(mesh, radius, size[1])}")
     if len(train.cameras) < views:
@@ -146,7 +150,7 @@ def mesh_dataset(
             " they are left out",
             stacklevel=2,
         )
-    held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine, samples, light)
+    held_out = _pictures(mesh, held_out_ring(center, radius, size), make_engine, samples, light, scene)
     return Dataset(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 
@@ -168,10 +172,18 @@ def planned_dataset(mesh: Mesh, views: int, size: tuple[int, int]) -> Dataset:
 
 
 def _pictures(
-    mesh: Mesh, cameras: Cameras, make_engine: MakeEngine, samples: int, light: LightSource | None
+    mesh: Mesh,
+    cameras: Cameras,
+    make_engine: MakeEngine,
+    samples: int,
+    light: LightSource | None,
+    scene: Scene | None = None,
 ) -> Observations | None:
     """The views in which the mesh is visible; None if there is none."""
-    masks, colors = draw(mesh, cameras, make_engine, samples, light)
+    if scene is None:
+        masks, colors = draw(mesh, cameras, make_engine, samples, light)
+    else:
+        masks, colors = draw_scene(scene, cameras, make_engine, samples, light)
     seen = np.asarray((masks >= 0.5).any((1, 2)))
     if not seen.any():
         return None
