@@ -110,7 +110,7 @@ def test_options_that_do_not_go_with_many(tmp_path: Path):
     listed(tmp_path, "target\na.glb\n")
     many = ("fit", "--many", tmp_path / "list.csv", "--out", tmp_path / "out")
     refuses(run(*many, "--plan"), "--plan", "--many")
-    refuses(run(*many, "--workers", "0"), "--workers 0")
+    refuses(run(*many, "--workers", "0"), "--workers", "not 0")
     refuses(run("fit", "--target", tmp_path / "a.glb", "--workers", "2"), "--workers", "--many")
     refuses(run("fit", "--target", tmp_path / "a.glb", "--ray"), "--ray", "--many")
     refuses(run(*many, "--device", "llvmpipe,Voodoo"), "Voodoo")
