@@ -142,6 +142,11 @@ class Discs:
     """FLOAT list: whether the point is drawn."""
 
     @cached_property
+    def order(self) -> Variable:
+        """FLOAT list: the depth by which points are sorted."""
+        return F.component(F.stop_gradient(self.depth), 0)
+
+    @cached_property
     def quads(self) -> Variable:
         """VEC4 list, six a point: clip positions that hold all pixels it touches."""
         return DiscQuads(

@@ -128,6 +128,12 @@ class Ribbons:
     live: Variable
     """FLOAT list: whether the segment is drawn."""
 
+    @cached_property
+    def order(self) -> Variable:
+        """FLOAT list: the depth by which segments are sorted, that of their middle; the same bits wherever it is read."""
+        depth = F.component(F.stop_gradient(self.depth), 0)
+        return 0.5 * (depth + F.lookup(depth, self.chain.following))
+
     @property
     def count(self) -> int:
         """How many numbers of segments there are."""

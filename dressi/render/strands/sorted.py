@@ -36,8 +36,10 @@ class SortedLayers:
         for _ in range(self.layers):
             number = _peel(self.drawn, last, self.limit)
             point = self.drawn.point(number)
-            last = (point.depth, number)
-            opacity = F.select(F.greater_equal(number, 0), point.opacity, 0.0)
+            there = F.greater_equal(number, 0)
+            # Nothing comes after an empty layer.
+            last = (F.select(there, F.lookup(self.drawn.shapes.order, number), 2.0), number)
+            opacity = F.select(there, point.opacity, 0.0)
             found.append((point, opacity if light is None else light * opacity))
             light = 1.0 - opacity if light is None else light * (1.0 - opacity)
         return found
@@ -74,7 +76,7 @@ def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Va
 
     def fragment(number: Variable) -> tuple[Variable, Variable]:
         point = drawn.point(number)
-        depth = point.depth
+        depth = F.lookup(shapes.order, number)
         keep = F.greater(point.fragment.absorbance, LEAST)
         if limit is not None:
             keep = F.logical_and(keep, F.less(depth, limit))

@@ -112,6 +112,15 @@ def test_what_stands_in_front_hides_strands():
     assert mask[:, :9].max() == 0 and mask[:, 9:].max() > 0.4
 
 
+def test_layers_hold_what_sums_do(device):
+    strands, _ = scene()
+    with DressiAD(device) as ad:
+        for name, layers in (("sums", None), ("layers", 8)):
+            ad.set_output(name, draw_strands(strands, PIXELS, size=SIZE, layers=layers).mask)
+        ad.step()
+        np.testing.assert_allclose(ad.recv("layers"), ad.recv("sums"), atol=1e-3)
+
+
 def test_edges_and_curves():
     cube = primitives.cube()
     assert wireframe(cube).strands == 18
