@@ -13,7 +13,7 @@ from dressi.render.fit.phases import openings
 from dressi.render.fit.phases.openings import holes, opened
 from dressi.render.mesh import Mesh, primitives
 from dressi.render.mesh.checks import check_surface
-from dressi.render.mesh.volume import Grid, winding_numbers
+from dressi.render.mesh.remesh.volume import Grid, winding_numbers
 
 
 def disc(radius: float, hole: float, at: float = 0.0) -> np.ndarray:

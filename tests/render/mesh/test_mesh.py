@@ -9,7 +9,7 @@ import pytest
 from dressi.errors import InputError
 from dressi.render.mesh import Mesh, primitives, weld
 from dressi.render.mesh.holes import close_holes
-from dressi.render.mesh.volume import Grid, level_set
+from dressi.render.mesh.remesh.volume import Grid, level_set
 
 TRIANGLE = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 FACE = np.array([[0, 1, 2]])

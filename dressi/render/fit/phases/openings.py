@@ -15,7 +15,7 @@ from scipy.ndimage import binary_fill_holes, gaussian_filter, label, map_coordin
 
 from ...mesh import Mesh
 from ...mesh.decimate import decimate_closed
-from ...mesh.volume import Grid, level_set, signed_distances
+from ...mesh.remesh.volume import Grid, level_set, signed_distances
 from ..graphs.mask_distances import outline_distances
 
 LEAST = 0.01

@@ -7,7 +7,7 @@ from scipy.ndimage import gaussian_filter
 
 from ...mesh import Mesh
 from ...mesh.checks import intersecting_faces, winding_in_front
-from ...mesh.volume import Grid, signed_distances, surface_of
+from ...mesh.remesh.volume import Grid, signed_distances, surface_of
 
 TRIES = 24
 HEALING = 6

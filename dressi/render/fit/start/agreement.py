@@ -9,7 +9,7 @@ from scipy.ndimage import binary_dilation, binary_erosion, label
 
 from ...forms.reach import marked
 from ...io.images import resize
-from ...mesh.volume import Grid
+from ...mesh.remesh.volume import Grid
 from .carving import Cones
 
 ROWS = 40

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
-from ...mesh.volume import Grid
+from ...mesh.remesh.volume import Grid
 from ..graphs.mask_distances import cut_off, outline_distances
 
 PAD = 8

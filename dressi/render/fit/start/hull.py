@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 
 from ....errors import InputError
 from ...mesh import Mesh
-from ...mesh.volume import Grid, surface_of
+from ...mesh.remesh.volume import Grid, surface_of
 from ..phases.unfold import unfolded
 from .agreement import Agreement, Small, needed
 from .carving import SCENE, Cones

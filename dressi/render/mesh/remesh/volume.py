@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import map_coordinates, maximum_filter
 
-from ..compiled import compiled
-from .decimate import decimate_closed
-from .mesh import Mesh
-from .queries import crossings
+from ...compiled import compiled
+from ..decimate import decimate_closed
+from ..mesh import Mesh
+from ..queries import crossings
+from ..sampling import SurfaceDistance, sample_surface
 from .remesh import remesh
-from .sampling import SurfaceDistance, sample_surface
 
 SAMPLES = 8
 """Surface points per area of a cell's side: they are about a third of a cell apart."""
