@@ -46,7 +46,15 @@ OUTSIDE = {
 }
 
 # Parts whose folders, too, import each other in one direction only.
-LAYERED = ("dressi.ad", "dressi.cli", "dressi.render.fit", "dressi.render.mesh", "dressi.report", "dressi.vk.plan", "dressi.vk.run")
+LAYERED = (
+    "dressi.ad",
+    "dressi.cli",
+    "dressi.render.fit",
+    "dressi.render.mesh",
+    "dressi.report",
+    "dressi.vk.plan",
+    "dressi.vk.run",
+)
 
 # What is still to be mended. A name is taken out with its mending, and none comes in.
 LONG = set[str]()
