@@ -11,6 +11,8 @@ from smoothing import smoothing
 from dressi import Device, DressiAD, F, LevenbergMarquardt, PlanOptions, Variable, adam, optim
 from dressi.config import config
 from dressi.errors import InputError, OutOfMemoryError, PlanError, ShaderError
+from dressi.vk.plan.model.records import CPU
+from dressi.vk.plan.predict.stages import predict
 from dressi.vk.run.measure import search
 
 pytestmark = [pytest.mark.vk, pytest.mark.one_driver]
@@ -111,10 +113,14 @@ def test_a_choice_is_kept_for_equal_programs(own, trials, tmp_path):
         first = trials["made"]
 
 
-def test_a_slow_plan_is_improved(own):
-    """By the clock: a product of matrices without strips."""
+def test_a_slow_plan_is_improved(own, monkeypatch):
+    """A product of matrices without strips, by a clock that shows what is predicted."""
+    monkeypatch.setattr(
+        search._Trials, "seconds", lambda self, executor, n: predict(executor.plan, CPU).totals["seconds"]
+    )
+    monkeypatch.setattr(search, "SWITCHED", ("fuse_horizontally", "tile_contractions"))
     x, y = (Variable.of(np.random.default_rng(k).random((128, 128)), name="xy"[k]) for k in range(2))
-    with DressiAD(own, options=PlanOptions(tile_contractions=False, search=4.0)) as ad:
+    with DressiAD(own, options=PlanOptions(tile_contractions=False, search=1e9)) as ad:
         ad.set_loss(F.sum(F.square(F.matmul(x, y))))
         ad.set_optimizer(adam(0.01), [x])
         ad.step()
