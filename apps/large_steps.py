@@ -25,6 +25,7 @@ from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.ad.types import VEC3, list_image, list_size
 from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset
+from dressi.render.fit.graphs.round import Found
 from dressi.render.io import load_mesh, write_json
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import octasphere, pear
@@ -73,7 +74,7 @@ class Fit:
 
     def _round(self, number: int, mesh: Mesh) -> Mesh:
         start, busy = time.perf_counter(), time.process_time()
-        work = self.job.shape_round(number, mesh)
+        work = self.job.shape_round(number, Found(mesh))
         with DressiAD(self.device) as ad:
             ad.set_loss(work.loss)
             ad.set_optimizer(work.optimizer, work.parameters)
@@ -86,7 +87,7 @@ class Fit:
                     continue
                 self.seconds += time.perf_counter() - start
                 self.processor += time.process_time() - busy
-                found = work.result(ad.state())
+                found = work.found(ad).mesh
                 self.curve.append(
                     {
                         "seconds": round(self.seconds, 3), "steps": self.done, "loss": losses[-1],
@@ -94,7 +95,7 @@ class Fit:
                     }
                 )  # fmt: skip
                 start, busy = time.perf_counter(), time.process_time()
-            return work.result(ad.state())
+            return work.found(ad).mesh
 
 
 def chebyshev(system: Any, values: Variable, steps: int) -> Variable:

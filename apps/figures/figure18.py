@@ -193,8 +193,8 @@ class Fit:
 
 def with_normals(point: SurfacePoint, normals: Variable) -> SurfacePoint:
     """The same surface with another normal map."""
-    parts = {**point.geometry.parts, "normal": normals}
-    return SurfacePoint(replace(point.geometry, parts=parts), point.surface)
+    parts = {**point.look.parts, "normal": normals}
+    return SurfacePoint(replace(point.look, parts=parts), point.surface)
 
 
 def shown(light: Variable) -> Variable:

@@ -79,7 +79,7 @@ def draw_strands(
     strands: a ``StrandGeometry`` or ``PointGeometry``.  cameras: a ``Camera``, ``Cameras``, ``Views``, ``Poses``, or matrices
     (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, from the world to Vulkan's clip space, with a ``size`` (W, H). Left out: a view
     that frames the points.  shader: the colour of a ``StrandPoint``; by default that of the geometry.
-    limit: FLOAT image of N tiles: the depth, in [0, 1], of what stands in front (``depth_limit`` of a ``Picture``).
+    limit: FLOAT image of N tiles: the depth z / w, in [0, 1], of what stands in front and hides the rest.
     layers: how many segments are composed in a pixel, the nearest first, in the right order; what lies behind is left out. By
     default (None) all are summed, in any order: ``mask`` is then exact, and colours count by the transmittance of a cloud of the
     same mean distance and spread.

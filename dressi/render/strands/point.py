@@ -18,7 +18,12 @@ from .ribbons import Segment
 
 @dataclass(frozen=True, eq=False)
 class StrandPoint:
-    """The nearest point of a segment, or a point of a cloud, at a pixel: all images, differentiable in points and cameras."""
+    """The nearest point of a segment, or a point of a cloud, at a pixel: all images, differentiable in points and cameras.
+
+    >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
+    >>> draw_strands(strand, size=(32, 24), shader=lambda point: point.colour * point.opacity).colour.vtype
+    VEC3
+    """
 
     fragment: Segment | Disc
     leaves: Mapping[str, Variable]
