@@ -15,6 +15,7 @@ from ...ad.types import MAT2, VEC2, VEC3, VEC4, Size, VType
 from ...errors import InputError, did_you_mean
 from ..materials import GLTF, Placement
 from ..mesh import Mesh
+from ..mesh.material import ALPHA_MODES
 from ..shading.bsdf import Bsdf, GltfBsdf, UnlitBsdf
 from ..surface.faces_within import FacesWithin
 from ..surface.screen import barycentric, corners, covered, interpolate
@@ -26,12 +27,16 @@ MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
 
 
+MODE = "alpha_mode"
+"""The key of ``material=`` that says what its alpha means: a name, not an image."""
+
+
 def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) -> Given:
     """A part: a number or a vector, an image (H, W) or (H, W, channels), or a Variable. known: the parts of the kind of
     material, and their types. Raises InputError."""
     if name not in known:
         near = did_you_mean(name, known) or "; its base colour is texture="
-        raise InputError(f"a material has {', '.join(known)}, not {name!r}{near}")
+        raise InputError(f"a material has {', '.join([*known, MODE])}, not {name!r}{near}")
     vtype = known[name]
     if isinstance(value, Variable):
         if value.vtype is not vtype:
@@ -61,7 +66,12 @@ def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict
         material = {one.name: getattr(material, one.name) for one in fields(material)}
     else:
         known = MATERIAL
-    given = {name: material_part(name, x, known) for name, x in (material or {}).items() if x is not None}
+    parts = {name: x for name, x in (material or {}).items() if x is not None and name != MODE}
+    if alpha_mode_of(mesh, material) == "opaque":
+        for unused in ("alpha", GLTF["alpha"].beside):
+            parts.pop(unused, None)
+            own.pop(unused, None)
+    given = {name: material_part(name, x, known) for name, x in parts.items()}
     for row in GLTF.parameters:
         if row.column is not None and row.image.field in own and row.name in given:
             # The other columns stay, as maps of their own.
@@ -104,16 +114,35 @@ def recipe_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> MaterialR
     """What is no image of the material of a mesh, with ``material`` instead of its own parts."""
     found = mesh.material if isinstance(mesh, Mesh) else None
     own = type(material) if isinstance(material, Bsdf) else None
+    blends = alpha_mode_of(mesh, material) == "blend"
     if found is None:
-        return MaterialRecipe(own or GltfBsdf)
+        return MaterialRecipe(own or GltfBsdf, blends=blends)
     maps = {
         part: MapRecipe(place.uv_set, one_wrap(place.wrap or found.wrap), place.moves)
         for part, place in _places(mesh).items()
     }
     kind = own or (UnlitBsdf if found.unlit else GltfBsdf)
-    return MaterialRecipe(
-        kind, one_wrap(found.wrap), tuple(sorted(maps.items())), found.alpha_mode == "blend"
-    )
+    return MaterialRecipe(kind, one_wrap(found.wrap), tuple(sorted(maps.items())), blends)
+
+
+def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str | None:
+    """What alpha means: the mode that ``material`` names, or that of the mesh. One value of alpha, not an image, blends where
+    nothing else is said: as a mask it would cut out all or nothing. None where neither says. Raises InputError."""
+    found = mesh.material if isinstance(mesh, Mesh) else None
+    own = None if found is None else found.alpha_mode
+    if not isinstance(material, Mapping):
+        return own
+    mode, alpha = material.get(MODE), material.get("alpha")
+    if mode is not None:
+        if mode not in ALPHA_MODES:
+            raise InputError(
+                f"{MODE} is one of {', '.join(ALPHA_MODES)}, not {mode!r}{did_you_mean(str(mode), ALPHA_MODES)}"
+            )
+        return mode
+    if alpha is None or own in ("mask", "blend"):
+        return own
+    single = alpha.size == (1, 1) if isinstance(alpha, Variable) else np.ndim(alpha) == 0
+    return "blend" if single and material.get("alpha_cutoff") is None else "mask"
 
 
 def _places(mesh: Mesh) -> dict[str, Placement]:

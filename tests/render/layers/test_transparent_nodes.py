@@ -8,9 +8,9 @@ from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
-from dressi.ad.types import FLOAT, MAT4
+from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.errors import InputError
-from dressi.render import Mesh, Node, Scene, render
+from dressi.render import Camera, Mesh, Node, Scene, primitives, render
 from dressi.render.mesh import Material
 
 SCENE = gc.glass()
@@ -97,3 +97,21 @@ def test_moving_glass_is_antialiased():
     place = Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
     assert drawn(nodes(to_world=place), form=None).form == "antialias"
     assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
+
+
+def test_one_value_of_alpha_blends():
+    """As a mask it would cut out all or nothing. The mode may be said as well."""
+    cube, camera = primitives.cube(), Camera.perspective(40, (16, 16), (0, 0, 6), (0, 0, 0))
+
+    def drawn(**material):
+        given = {name: Variable.of(x, FLOAT) if isinstance(x, list) else x for name, x in material.items()}
+        scene, behind = Scene([Node(cube, given)]), Variable.of([0.0, 0.0, 0.0], VEC3)
+        picture = render(scene, camera, light=None, transparency=1, background=behind)
+        return evaluate([picture.colour])[0][0, 8, 8, 0]
+
+    assert drawn(alpha=0.25) == pytest.approx(0.25) and drawn(alpha=[[0.25]]) == pytest.approx(0.25)
+    assert drawn(alpha=0.25, alpha_mode="blend") == pytest.approx(0.25)
+    assert drawn(alpha=0.25, alpha_mode="mask") == 0.0 and drawn(alpha=0.25, alpha_cutoff=0.2) == 1.0
+    assert drawn(alpha=0.25, alpha_mode="opaque") == 1.0
+    with pytest.raises(InputError, match=r"alpha_mode is one of .* did you mean 'blend'"):
+        drawn(alpha=0.25, alpha_mode="blended")
