@@ -45,6 +45,24 @@ class Geometry(ABC):
         ``texture``, and ``colour`` (3,). Lists without faces of their own have one row a vertex. Missing ones may be None."""
 
 
+class MovedGeometry(Geometry):
+    """Base of shapes that are a mesh whose vertices something moves."""
+
+    _mesh: Mesh
+
+    @property
+    def mesh(self) -> Mesh:
+        return self._mesh
+
+    @property
+    def moves(self) -> bool:
+        return True
+
+    @property
+    def vertex_count(self) -> int:
+        return len(self._mesh.positions)
+
+
 class TriangleGeometry(Geometry):
     """The triangles of a mesh, with lists instead of its own.
 

@@ -13,13 +13,13 @@ from ...ad.types import FLOAT, VEC3, list_image, list_size
 from ...errors import InputError
 from ..lists import list_leaf
 from ..mesh import Mesh
-from .geometry import Geometry, mesh_lists
+from .geometry import MovedGeometry, mesh_lists
 
 MOST_MODES = 4096
 """A row of an image."""
 
 
-class MorphGeometry(Geometry):
+class MorphGeometry(MovedGeometry):
     """A mesh whose vertices are moved by weighted displacements: positions + sum of weights[m] * modes[m].
 
     mesh: a ``Mesh``.  modes: (M, V, 3), in coordinates of the mesh.  weights: (M,), (N, M) for N tiles, or a FLOAT list of M
@@ -116,18 +116,6 @@ class MorphGeometry(Geometry):
             positions=self.positions,
             names=self.names,
         )
-
-    @property
-    def mesh(self) -> Mesh:
-        return self._mesh
-
-    @property
-    def moves(self) -> bool:
-        return True
-
-    @property
-    def vertex_count(self) -> int:
-        return len(self._mesh.positions)
 
     @cached_property
     def moved(self) -> np.ndarray | Variable:

@@ -12,15 +12,14 @@ from ...ad.graph import Variable
 from ...ad.types import IVEC4, MAT4, VEC3, VEC4, list_size
 from ...errors import InputError
 from ..lists import list_leaf
-from ..mesh import Mesh
-from .geometry import Geometry, geometry_of
+from .geometry import MovedGeometry, geometry_of
 from .skeleton import Skeleton, matrices_list
 
 SLACK = 0.02
 """How far weights of a vertex may add up to something else than 1: files hold them in 8 bits."""
 
 
-class SkinnedGeometry(Geometry):
+class SkinnedGeometry(MovedGeometry):
     """A mesh that joints move: a vertex p goes to the sum of weight * joint @ inverse_bind @ p over its joints.
 
     geometry: a ``Mesh`` or a ``MorphGeometry``, in the pose in which it was bound.  joints: (V, 4 n) numbers of joints.
@@ -94,18 +93,6 @@ class SkinnedGeometry(Geometry):
     def posed(self, skeleton: Any) -> SkinnedGeometry:
         """The same shape with the joints at other places: a ``Skeleton``, or matrices to the world. Raises InputError."""
         return SkinnedGeometry(self.bound, self.joints, self.weights, self.inverse_bind, skeleton)
-
-    @property
-    def mesh(self) -> Mesh:
-        return self._mesh
-
-    @property
-    def moves(self) -> bool:
-        return True
-
-    @property
-    def vertex_count(self) -> int:
-        return len(self._mesh.positions)
 
     @cached_property
     def _matrices(self) -> np.ndarray | Variable:

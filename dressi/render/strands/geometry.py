@@ -55,10 +55,7 @@ class StrandGeometry:
         for word, value, allowed in (("unit", self.unit, UNITS), ("caps", self.caps, CAPS)):
             if value not in allowed:
                 raise InputError(f"{word} of '{self.name}' is one of {', '.join(allowed)}, not {value!r}")
-        radius, colours, opacity = _looks(self.name, self.radius, self.colours, self.opacity, self.count)
-        object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "colours", colours)
-        object.__setattr__(self, "opacity", opacity)
+        _check_looks(self)
 
     @property
     def count(self) -> int:
@@ -117,10 +114,7 @@ class PointGeometry:
         object.__setattr__(self, "points", points)
         if self.unit not in UNITS:
             raise InputError(f"unit of '{self.name}' is one of {', '.join(UNITS)}, not {self.unit!r}")
-        radius, colours, opacity = _looks(self.name, self.radius, self.colours, self.opacity, self.count)
-        object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "colours", colours)
-        object.__setattr__(self, "opacity", opacity)
+        _check_looks(self)
 
     @property
     def count(self) -> int:
@@ -142,15 +136,19 @@ def per_entry(table: Variable, index: Variable) -> Variable:
     return table if table.size == (1, 1) else F.lookup(table, index)
 
 
-def _looks(name: str, radius: Any, colours: Any, opacity: Any, count: int) -> tuple[Any, Any, Any]:
-    radius = _table(name, "radius", FLOAT, radius, count)
-    colours = _table(name, "colours", VEC3, (1.0, 1.0, 1.0) if colours is None else colours, count)
-    opacity = _table(name, "opacity", FLOAT, opacity, count)
+def _check_looks(shape: StrandGeometry | PointGeometry) -> None:
+    """Turn radius, colours and opacity of a shape into tables. Raises InputError."""
+    name, count = shape.name, shape.count
+    colours = (1.0, 1.0, 1.0) if shape.colours is None else shape.colours
+    radius = _table(name, "radius", FLOAT, shape.radius, count)
+    colours = _table(name, "colours", VEC3, colours, count)
+    opacity = _table(name, "opacity", FLOAT, shape.opacity, count)
     for word, table, most in (("radius", radius, LARGEST_RADIUS), ("opacity", opacity, 1.0)):
         if not isinstance(table, Variable) and ((table < 0) | (table > most)).any():
             k = int(np.argmax((table < 0) | (table > most)))
             raise InputError(f"{word} {k} of '{name}' is {table[k]:g}; give numbers from 0 to {most:g}")
-    return radius, colours, opacity
+    for word, table in (("radius", radius), ("colours", colours), ("opacity", opacity)):
+        object.__setattr__(shape, word, table)
 
 
 def _table(name: str, word: str, vtype: VType, value: Any, count: int | None) -> Any:

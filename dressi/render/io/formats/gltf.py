@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi.errors import InputError
-from dressi.render.io.files import BROKEN, reason
-from dressi.render.io.formats.gltf_document import Document
+from dressi.render.io.formats.gltf_document import Document, reading
 from dressi.render.io.formats.scenes.nodes import Nodes
 from dressi.render.io.formats.scenes.primitives import Part, Primitives
 from dressi.render.io.formats.sizes import check_counts
@@ -36,14 +35,8 @@ def load_gltf(path: str | os.PathLike) -> Mesh:
     (12, 3)
     """
     path = Path(path)
-    try:
+    with reading(path):
         return Merged(Document(path)).mesh()
-    except InputError:
-        raise
-    except BROKEN as error:
-        raise InputError(
-            f"'{path}' is not valid glTF 2.0 ({type(error).__name__}: {reason(error)}); export it again"
-        ) from None
 
 
 class Merged:

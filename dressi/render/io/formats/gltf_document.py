@@ -9,6 +9,8 @@ import base64
 import binascii
 import struct
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -17,7 +19,7 @@ import numpy as np
 
 from dressi.config import config
 from dressi.errors import InputError
-from dressi.render.io.files import LARGEST_FILE, inside, parse_json, read_bytes, shown
+from dressi.render.io.files import BROKEN, LARGEST_FILE, inside, parse_json, read_bytes, reason, shown
 from dressi.render.io.formats.sizes import check_counts
 from dressi.render.materials import GLTF
 
@@ -30,6 +32,19 @@ _KNOWN = GLTF.extensions | {
 
 LARGEST_EMPTY = 65_536
 """Elements of an accessor without data, which are zeros, in a file of fewer bytes."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """While a document is read: what breaks on a damaged file becomes an InputError that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except BROKEN as error:
+        raise InputError(
+            f"'{path}' is not valid glTF 2.0 ({type(error).__name__}: {reason(error)}); export it again"
+        ) from None
 
 
 class Document:

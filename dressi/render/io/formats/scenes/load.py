@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
-from dressi.render.io.files import BROKEN, reason, shown
-from dressi.render.io.formats.gltf_document import Document
+from dressi.render.io.files import shown
+from dressi.render.io.formats.gltf_document import Document, reading
 from dressi.render.io.formats.scenes.nodes import Nodes, Placed
 from dressi.render.io.formats.scenes.primitives import Part
 from dressi.render.io.formats.scenes.rigs import Rigs
@@ -20,14 +20,8 @@ from dressi.render.shading.lights import LightSource
 
 def load_gltf_scene(path: Path) -> Scene:
     """The scene of a .glb or .gltf; see ``load_scene``."""
-    try:
+    with reading(path):
         return _scene(Document(path))
-    except InputError:
-        raise
-    except BROKEN as error:
-        raise InputError(
-            f"'{path}' is not valid glTF 2.0 ({type(error).__name__}: {reason(error)}); export it again"
-        ) from None
 
 
 def _scene(document: Document) -> Scene:

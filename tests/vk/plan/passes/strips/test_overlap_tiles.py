@@ -14,7 +14,6 @@ from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering.tiling import choose
 from dressi.vk.plan.lowering.tiling.chain import is_chain
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.plan.options import DEFAULT
@@ -81,16 +80,6 @@ FORMS = {
     "values": lambda s, held: 0 < len(held) < len(s.work.strips),
     "images": lambda s, held: len(held) >= len(s.work.strips),
 }
-
-
-@pytest.fixture
-def always(monkeypatch):
-    """Every contraction is done by strips, however small."""
-    choose.chosen.cache_clear()
-    monkeypatch.setattr(choose, "WORTH", 0.0)
-    monkeypatch.setattr(choose, "GAIN", np.inf)
-    yield
-    choose.chosen.cache_clear()
 
 
 def forced(monkeypatch, form, model):

@@ -96,16 +96,6 @@ CASES = {
 MODELS = {"cpu": CPU, "desktop": DESKTOP, "tiler": TILER}
 
 
-@pytest.fixture
-def always(monkeypatch):
-    """Every contraction is done by strips, however small."""
-    choose.chosen.cache_clear()
-    monkeypatch.setattr(choose, "WORTH", 0.0)
-    monkeypatch.setattr(choose, "GAIN", np.inf)
-    yield
-    choose.chosen.cache_clear()
-
-
 @pytest.mark.vk
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", CASES)
@@ -248,7 +238,7 @@ def test_golden_glsl():
     plan = build_plan(Program({"y": y}), profile("desktop"), shader_text)
     (source,) = (source for shaders in plan.shaders.values() for source in shaders.sources.values())
     compile_glsl(source, "compute", "strips")
-    file = Path(__file__).parent.parent / "golden" / "strips.glsl"
+    file = Path(__file__).parents[2] / "golden" / "strips.glsl"
     if not file.exists():
         file.write_text(source)
     assert source == file.read_text()

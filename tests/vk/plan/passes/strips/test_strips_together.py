@@ -17,7 +17,6 @@ from dressi.ad.types import FLOAT, VEC3
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import profile
-from dressi.vk.plan.lowering.tiling import choose
 from dressi.vk.plan.lowering.tiling.strips import Strips, TiledContraction, strips_in
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.options import DEFAULT
@@ -32,16 +31,6 @@ EACH_STEP = replace(DEFAULT, cache_static=False)
 def planes(n, c, height, width, seed=0, vtype=FLOAT) -> Variable:
     data = np.random.default_rng(seed).random((n, c, height, width, *vtype.shape)) - 0.5
     return Variable(vtype, (width, height), n, channels=c, data=data if c > 1 else data[:, 0])
-
-
-@pytest.fixture
-def always(monkeypatch):
-    """Every contraction is done by strips, however small."""
-    choose.chosen.cache_clear()
-    monkeypatch.setattr(choose, "WORTH", 0.0)
-    monkeypatch.setattr(choose, "GAIN", np.inf)
-    yield
-    choose.chosen.cache_clear()
 
 
 def layers() -> list[Variable]:
