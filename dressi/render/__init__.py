@@ -10,7 +10,7 @@ lights: Lambert's (Light), and those that shade any surface
     DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, SpotLight, studio
 
 surfaces: how light is reflected, by glTF materials and by classes of one's own
-    Bsdf, Frame, GltfBsdf, Material, MaterialKind, Parameter
+    Bsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter
 
 meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
@@ -133,7 +133,7 @@ from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
 from .scene.skeleton import Skeleton
 from .scene.skin import SkinnedGeometry
-from .shading.bsdf import Bsdf, Frame, GltfBsdf
+from .shading.bsdf import Bsdf, Frame, GltfBsdf, HairBsdf
 from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
@@ -159,6 +159,7 @@ __all__ = [
     "Environment",
     "Frame",
     "GltfBsdf",
+    "HairBsdf",
     "HarmonicsLight",
     "KajiyaKay",
     "Light",

@@ -20,6 +20,7 @@ from dressi.render.forms.edges import stored as storing
 from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
+from dressi.render.shading.bsdf import bessel
 from dressi.render.surface import faces_within, projection, screen
 
 SIZE = (24, 16)
@@ -37,6 +38,12 @@ def _lists(batch: int = 1) -> tuple[Variable, Variable]:
         Variable(IVEC3, (len(CASE.faces), 1), data=CASE.faces[None, None]),
         Variable(VEC4, (len(CASE.clip), 1), batch, data=vertex.astype(np.float32)),
     )
+
+
+def bessel_example(kind: type[Function]) -> Example:
+    """Both polynomials and both series."""
+    x = Variable(FLOAT, (8, 4), data=np.geomspace(0.01, 400, 32).reshape(1, 4, 8).astype(np.float32))
+    return Example(kind(x).output, (x,))
 
 
 def projected(smooth: bool) -> Example:
@@ -316,6 +323,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     },
     occlusion.FacePlanes: [face_planes],
     occlusion.OccludingDistance: [lambda: occluding_distance(1), lambda: occluding_distance(2)],
+    **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (bessel.LogBessel, bessel.BesselRatio)},
     faces_within.FacesWithin: [
         lambda: Example(faces_within.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)
     ],

@@ -107,6 +107,8 @@ class Bsdf(ABC):
     """The table of its parameters."""
     oriented: ClassVar[bool] = False
     """Whether it asks for the tangent of the frame."""
+    all_around: ClassVar[bool] = False
+    """Whether light from below the surface reaches the eye, too."""
 
     base: Any = None
     """VEC3: base colour, linear. None: the albedo of the mesh."""
@@ -134,7 +136,7 @@ class Bsdf(ABC):
         count, even = SAMPLES.across * SAMPLES.down, F.sobol2(number)
         u, v = F.fract(even.x + 0.5 / count), F.fract(even.y + 0.5 / count)
         direction = F.normalize(surface.sample(at, (F.to_float(number) + 0.5) / count, u, v))
-        above = F.greater(F.dot(frame.normal, direction), 0.0)
+        above = F.greater(F.dot(frame.normal, direction), -2.0 if self.all_around else 0.0)
         weight = F.select(above, 1.0 / F.maximum(surface.pdf(at, direction), 1e-6), 0.0)
         light = sky.blurred(direction, weight / count) * weight
         value = surface.reflected(frame, direction) * light

@@ -1,0 +1,221 @@
+"""Hair: light that a fibre reflects (R), lets through (TT), and lets out after a reflection inside (TRT).
+
+    S(light, eye) cos = sum over p = R, TT, TRT, and all longer ways, of M_p(theta_l, theta_e) A_p(h) N_p(phi, h)
+
+(Marschner et al. 2003), with the lobes of Chiang et al. 2016, "A Practical and Controllable Hair and Fur Model for
+Production Path Tracing": theta are angles to the plane across the fibre, phi is the angle between both directions around it, and
+h in [-1, 1] where the ray meets the fibre. M_p is the von Mises-Fisher lobe of d'Eon et al. 2011, normalised over
+directions of light, N_p a logistic curve trimmed to the circle, A_p Fresnel's and Beer's law. Without absorption the A_p sum
+to 1: all light leaves, none is added. The model is not reciprocal: scales tilt the lobes, and A_p and N_p follow from
+the direction of the eye alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.ops.pixel.constant import Like
+from ...materials import MaterialKind, Parameter
+from .bessel import log_bessel
+from .bsdf import Bsdf, Frame
+
+EUMELANIN, PHEOMELANIN = (0.419, 0.697, 1.37), (0.187, 0.4, 1.05)
+"""Absorption of a concentration of 1, a radius of the fibre (d'Eon et al. 2011)."""
+LEAST_ROUGHNESS = 0.04
+"""Smaller roughness is taken as this: single precision resolves no narrower lobe."""
+LEAST_COSINE = 1e-3
+"""Of angles to the plane across the fibre."""
+MOST_MELANIN = 0.9999
+
+HAIR = MaterialKind(
+    "hair",
+    (
+        Parameter("melanin", default=0.5, text="amount of pigment: 0 is white, 1 black; the concentration is -log(1 - melanin)"),
+        Parameter("redness", default=0.0, text="share of red pheomelanin in the pigment, the rest is brown eumelanin"),
+        Parameter("longitudinal", default=0.3, text="roughness along the fibre"),
+        Parameter("azimuthal", default=0.3, text="roughness around the fibre"),
+        Parameter("ior", default=1.55, least=1.0, most=2.0, text="index of refraction"),
+        Parameter("tilt", default=2.0, least=-10.0, most=10.0, text="of the scales on the surface, degrees towards the root"),
+    ),
+)  # fmt: skip
+
+
+class Ways(NamedTuple):
+    """A value for each way of light: reflected, through, out after one reflection, and all longer ways together."""
+
+    r: Variable
+    tt: Variable
+    trt: Variable
+    rest: Variable
+
+
+@dataclass(frozen=True, eq=False)
+class HairBsdf(Bsdf):
+    """A fibre of hair; ``reflected`` is the light of one direction, from all around it, that the fibre sends to the eye.
+
+    melanin, redness, longitudinal, azimuthal, ior, tilt: numbers, images at the UVs, or Variables; differentiable. The fibre
+    runs along u of the texture coordinates. The colour of the mesh has no effect. On strands (``draw_strands``) the shader
+    is ``Marschner(HairBsdf(...), direction)``.
+
+    >>> dark, light = (HairBsdf.of(melanin=x) for x in (0.9, 0.2))
+    >>> along, up = F.constant((1.0, 0.0, 0.0)), F.constant((0.0, 0.0, 1.0))
+    >>> seen = [evaluate(x.reflected(Frame(up, up, F.vec4(along, 1.0)), -up)).mean() for x in (dark, light)]
+    >>> bool(0 < seen[0] < seen[1])
+    True
+    """
+
+    kind = HAIR
+    oriented = True
+    all_around = True
+
+    melanin: Like = 0.5
+    redness: Like = 0.0
+    longitudinal: Like = 0.3
+    azimuthal: Like = 0.3
+    ior: Like = 1.55
+    tilt: Like = 2.0
+
+    # ---- what the fibre is
+
+    @property
+    def absorption(self) -> Variable:
+        """VEC3: of a way of one radius."""
+        amount = -F.log(1.0 - F.clamp(self.melanin, 0.0, MOST_MELANIN))
+        return F.mix(F.constant(EUMELANIN), F.constant(PHEOMELANIN), F.clamp(self.redness)) * amount
+
+    @property
+    def matt(self) -> Variable:
+        """VEC3: what is left of light that crosses the fibre twice."""
+        return F.exp(self.absorption * -4.0)
+
+    @property
+    def variances(self) -> Ways:
+        """FLOATs: how far the lobes spread along the fibre."""
+        b = F.clamp(self.longitudinal, LEAST_ROUGHNESS, 1.0)
+        v = F.square(0.726 * b + 0.812 * b * b + 3.7 * _to_the_20th(b))
+        return Ways(v, v * 0.25, v * 4.0, v * 4.0)
+
+    @property
+    def scale(self) -> Variable:
+        """FLOAT, radians: of the logistic curve around the fibre."""
+        b = F.clamp(self.azimuthal, LEAST_ROUGHNESS, 1.0)
+        return math.sqrt(math.pi / 8) * (0.265 * b + 1.194 * b * b + 5.372 * _to_the_20th(b) * b * b)
+
+    # ---- along the fibre
+
+    def along(self, sine_light: Variable, sine_eye: Variable) -> Ways:
+        """FLOATs: M of each way; over directions of the light, weighted by 1 / (2 pi), each integrates to 1.
+
+        sine_light, sine_eye: FLOAT, the sines of the angles to the plane across the fibre. Differentiable.
+        """
+        light, eye, tilt = _cosine(sine_light), _cosine(sine_eye), F.mul(self.tilt, math.pi / 180)
+        found = []
+        for v, turn in zip(self.variances, (-2.0, 1.0, 4.0, 0.0), strict=True):
+            sine, cosine = F.sin(tilt * turn), F.cos(tilt * turn)
+            s = sine_eye * cosine + eye * sine
+            c = F.abs(eye * cosine - sine_eye * sine)
+            at = light * c / v
+            # log of exp(-sines / v) I0(cosines / v) / (2 v sinh(1 / v)).
+            power = log_bessel(at) + at - (sine_light * s + 1.0) / v
+            found.append(F.exp(power) / (v * (1.0 - F.exp(-2.0 / v))))
+        return Ways(*found)
+
+    # ---- around the fibre
+
+    def around(self, sine_eye: Variable, phi: Variable, offset: Variable) -> Ways:
+        """VEC3s, that of R FLOAT: A_p N_p of each way; the rest is even around the fibre.
+
+        sine_eye: FLOAT.  phi: FLOAT, radians, the angle around the fibre from the eye to the light.  offset: FLOAT, h.
+        Differentiable.
+        """
+        ways, refracted = self.attenuation(sine_eye, offset)
+        entered = F.asin(F.clamp(offset, -1.0, 1.0))
+        inside = F.asin(F.clamp(refracted, -1.0, 1.0))
+        scale = self.scale
+        n = [
+            trimmed_logistic(phi - (inside * (2.0 * p) - entered * 2.0 + math.pi * p), scale)
+            for p in range(3)
+        ]
+        return Ways(ways.r * n[0], ways.tt * n[1], ways.trt * n[2], ways.rest * (0.5 / math.pi))
+
+    def attenuation(self, sine_eye: Variable, offset: Variable) -> tuple[Ways, Variable]:
+        """A_p of each way, VEC3s (R: FLOAT), and the offset of the refracted ray, FLOAT. Without absorption they sum to 1."""
+        cosine, ior = _cosine(sine_eye), F.maximum(self.ior, 1.0 + 1e-4)
+        cosine_inside = F.sqrt(1.0 - F.square(sine_eye / ior))
+        # A ray through the fibre is one in the plane across it with another index of refraction.
+        refracted = offset * cosine / F.sqrt(F.maximum(F.square(ior) - F.square(sine_eye), 1e-6))
+        length = 2.0 * F.sqrt(F.maximum(1.0 - F.square(refracted), 1e-12)) / cosine_inside
+        through = F.exp(self.absorption * -length)
+        mirrored = fresnel(cosine * F.sqrt(F.maximum(1.0 - F.square(offset), 1e-12)), ior)
+        tt = through * F.square(1.0 - mirrored)
+        trt = tt * through * mirrored
+        again = through * mirrored
+        return Ways(mirrored, tt, trt, trt * again / (1.0 - again)), refracted
+
+    # ---- light from one direction
+
+    def scattered(
+        self, sine_light: Variable, sine_eye: Variable, phi: Variable, offset: Variable
+    ) -> Variable:
+        """VEC3: S times the cosine of the light to the plane across the fibre, a density over solid angle. Arguments as of
+        ``along`` and ``around``. Differentiable in all."""
+        m, n = self.along(sine_light, sine_eye), self.around(sine_eye, phi, offset)
+        return n.tt * m.tt + n.trt * m.trt + n.rest * m.rest + F.vec3(n.r * m.r)
+
+    def reflected(self, frame: Frame, to_light: Variable) -> Variable:
+        assert frame.tangent is not None
+        t = F.normalize(frame.tangent.xyz)
+        normal = F.normalize(frame.normal - t * F.dot(frame.normal, t))
+        side = F.cross(t, normal)
+        x, y = (F.vec3(F.dot(w, side), F.dot(w, t), F.dot(w, normal)) for w in (frame.to_eye, to_light))
+        across = F.inversesqrt(F.maximum(x.x * x.x + x.z * x.z, 1e-12))
+        phi = F.atan2(y.z * x.x - y.x * x.z, y.x * x.x + y.z * x.z)
+        return self.scattered(y.y, x.y, phi, -x.x * across)
+
+    def sample(self, frame: Frame, chosen: Variable, u: Variable, v: Variable) -> Variable:
+        """Evenly over the sphere."""
+        z, turn = 1.0 - 2.0 * u, v * (2 * math.pi)
+        radius = F.sqrt(F.maximum(1.0 - z * z, 0.0))
+        return F.vec3(radius * F.cos(turn), radius * F.sin(turn), z)
+
+    def pdf(self, frame: Frame, to_light: Variable) -> Variable:
+        return F.dot(frame.normal, to_light) * 0.0 + 0.25 / math.pi
+
+
+def trimmed_logistic(x: Variable, scale: Variable) -> Variable:
+    """FLOAT: the logistic curve of the angle x, cut off at -pi and pi, where it starts again, and scaled to an integral of 1.
+
+    x: FLOAT, radians.  scale: FLOAT, radians. Differentiable in both.
+
+    >>> round(evaluate(trimmed_logistic(as_variable(6.4), as_variable(0.5))).item(), 3)
+    0.497
+    """
+    x = x - F.floor(F.stop_gradient(x) * (0.5 / math.pi) + 0.5) * (2 * math.pi)
+    tail = F.sigmoid(-F.abs(x) / scale)
+    return tail * (1.0 - tail) / (scale * (2.0 * F.sigmoid(math.pi / scale) - 1.0))
+
+
+def fresnel(cosine: Variable, ior: Variable) -> Variable:
+    """FLOAT: what a dielectric reflects of unpolarised light. cosine: to the normal, outside, at least 0.  ior: FLOAT, at
+    least 1. Differentiable in both.
+
+    >>> round(evaluate(fresnel(as_variable(1.0), as_variable(1.5))).item(), 4)
+    0.04
+    """
+    inside = F.sqrt(F.maximum(1.0 - (1.0 - F.square(cosine)) / F.square(ior), 1e-12))
+    across = (cosine - ior * inside) / (cosine + ior * inside)
+    along = (ior * cosine - inside) / (ior * cosine + inside)
+    return 0.5 * (F.square(across) + F.square(along))
+
+
+def _cosine(sine: Variable) -> Variable:
+    return F.sqrt(F.maximum(1.0 - F.square(sine), LEAST_COSINE**2))
+
+
+def _to_the_20th(x: Variable) -> Variable:
+    fourth = F.square(F.square(x))
+    return fourth * F.square(F.square(fourth))
