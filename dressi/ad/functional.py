@@ -31,6 +31,18 @@ from .contract.contract import *
 from .contract.convolve import *
 from .graph.names import cure as _cure
 from .graph.names import register as _register
+from .imaging import filters as _filters
+from .imaging import grids as _grids
+from .imaging import mosaics as _mosaics
+from .imaging import pyramids as _pyramids
+from .imaging import recurrences as _recurrences
+from .imaging import warps as _warps
+from .imaging.filters import *
+from .imaging.grids import *
+from .imaging.mosaics import *
+from .imaging.pyramids import *
+from .imaging.recurrences import *
+from .imaging.warps import *
 from .ops import custom as _custom
 from .ops import hints as _hints
 from .ops.coordinates import coordinates as _coordinates
@@ -119,6 +131,12 @@ FAMILIES = (
     _cube,
     _sphere,
     _inverse_uv,
+    _filters,
+    _grids,
+    _mosaics,
+    _pyramids,
+    _recurrences,
+    _warps,
     _custom,
 )
 
@@ -153,6 +171,12 @@ __all__ += _mipmap.__all__
 __all__ += _cube.__all__
 __all__ += _sphere.__all__
 __all__ += _inverse_uv.__all__
+__all__ += _filters.__all__
+__all__ += _grids.__all__
+__all__ += _mosaics.__all__
+__all__ += _pyramids.__all__
+__all__ += _recurrences.__all__
+__all__ += _warps.__all__
 __all__ += _custom.__all__
 
 

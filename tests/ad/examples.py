@@ -196,7 +196,7 @@ add(
     ),
 )
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
-    for filter in ("bilinear", "area"):
+    for filter in ("bilinear", "area", "cubic"):
         add(resize.Resize, example(lambda x, s=size, f=filter: F.resize(x, s, f), of(VEC2, SIZE, BATCH)))
         add(
             resize.Resize, example(lambda x, s=size, f=filter: resize.Resize(x, s, f, True).output, of(FLOAT))

@@ -15,7 +15,7 @@ from .texels import Fetching, check_one_row, fetch
 
 __all__ = ["resize"]
 
-FILTERS = ("nearest", "bilinear", "area")
+FILTERS = ("nearest", "bilinear", "area", "cubic")
 
 TAPS = 256
 """The largest number of texels that one texel of the output, or of the transpose, may read from both axes at once. Beyond
@@ -28,16 +28,28 @@ def weights(count_in: int, count_out: int, kind: str) -> np.ndarray:
     if kind == "bilinear":
         centre = np.clip((p + 0.5) * count_in / count_out - 0.5, 0, count_in - 1)
         return np.maximum(1.0 - np.abs(centre - q), 0.0)
+    if kind == "cubic":  # texels beyond the edge are the outermost ones
+        centre, out = (p + 0.5) * count_in / count_out - 0.5, np.zeros((count_out, count_in))
+        for k in range(-1, 3):
+            tap = np.floor(centre).astype(int) + k
+            out += np.where(np.clip(tap, 0, count_in - 1) == q, catmull_rom(centre - tap), 0.0)
+        return out
     # Area: overlap of [p, p + 1) / count_out and [q, q + 1) / count_in, in integers until the division.
     overlap = np.minimum((p + 1) * count_in, (q + 1) * count_out) - np.maximum(p * count_in, q * count_out)
     return np.maximum(overlap, 0) / count_in
+
+
+def catmull_rom(d: np.ndarray) -> np.ndarray:
+    """The weight of a texel at the distance d, below 2, of cubic interpolation (a = -1/2)."""
+    d = np.abs(d)
+    return np.where(d < 1, (1.5 * d - 2.5) * d * d + 1, ((2.5 - 0.5 * d) * d - 4) * d + 2)
 
 
 def taps(count_in: int, count_out: int, kind: str) -> int:
     """The largest number of texels that one texel reads along an axis, forward or in the transpose."""
     if count_in == count_out:
         return 1
-    spare = 2 if kind == "bilinear" else 0
+    spare = {"bilinear": 2, "cubic": 4}.get(kind, 0)
     forward = min(-(-count_in // count_out) + spare + 1, count_in)
     backward = min(-(-(1 + spare) * count_out // count_in) + 3, count_out)
     return max(forward, backward)
@@ -108,7 +120,7 @@ class Resize(Fetching):
         """Whether one side has exactly twice the texels of the other along both axes, as in a pyramid: then no loop is
         needed. "area" shrinks and "bilinear" enlarges, or the transposes of these."""
         (width, height), (other, high) = self.inputs[0].size, self.size
-        if self.length:
+        if self.length or self.filter == "cubic":
             return False
         if (self.filter == "area") is self.transposed:  # the output is the larger one
             width, height, other, high = other, high, width, height
@@ -205,8 +217,8 @@ def resize(x: Variable, size: Size, filter: str = "bilinear") -> Variable:
     """Each tile at another size. Tiles stretch from edge to edge; texel centres are at i + 0.5.
 
     x: any type; INT types with "nearest" only. size: (W, H). filter: "nearest"; "bilinear" (of the two nearest texels an
-    axis, clamped; for enlarging); "area" (mean of what the output texel covers; for shrinking). The result has the type and
-    batch of x. Differentiable. Raises GraphError.
+    axis, clamped; for enlarging); "cubic" (Catmull-Rom, of the four nearest an axis, clamped; for enlarging, sharper); "area" (mean of
+    what the output texel covers; for shrinking). The result has the type and batch of x. Differentiable. Raises GraphError.
 
     >>> evaluate(F.resize(Variable.of([[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]]), (3, 1), "area")).ravel().tolist()
     [2.0, 6.0, 10.0]

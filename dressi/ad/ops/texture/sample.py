@@ -8,14 +8,14 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
-from ...types import INT, VEC2, Access, whole
+from ...types import FLOAT, INT, VEC2, Access, whole
 from ..image.lookup import lookup
 from ..pixel.arithmetic import clamp
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.math import floor, to_int
 from .addressing import WrapName, WrapTexel, one_wrap, wrap_of
 from .anisotropic import sample_anisotropic
-from .levels import bilinear, sample_level, sample_levels, sample_nearest
+from .levels import between_levels, bilinear, sample_level, sample_levels, sample_nearest
 from .mipmap import mip_places, mipmaps
 
 __all__ = ["sample"]
@@ -90,7 +90,7 @@ def _check_filter(filter: str, given: dict[str, object]) -> None:
 
 
 def _layer(texture: Variable, layers: int, layer: Like | None, uv: Variable) -> Variable | None:
-    """INT: the layer inside of those there are, None without a stack."""
+    """The layer, INT inside of those there are, or FLOAT; None without a stack."""
     whole(layers, "layers", 1)
     if texture.size[1] % layers:
         raise GraphError(
@@ -105,9 +105,9 @@ def _layer(texture: Variable, layers: int, layer: Like | None, uv: Variable) -> 
         if isinstance(layer, Variable) or np.ndim(layer) == 0
         else operands(layer, beside=(uv,))
     )
-    if layer.vtype is not INT:
-        raise GraphError(f"layer is INT, not {layer}; use F.to_int")
-    return clamp(layer, 0, layers - 1)
+    if layer.vtype not in (INT, FLOAT):
+        raise GraphError(f"layer is INT, or FLOAT to mix two layers, not {layer}")
+    return clamp(layer, 0, layers - 1) if layer.vtype is INT else layer
 
 
 def sample(
@@ -146,7 +146,8 @@ def sample(
     which should be even); or two of the others, along u and v.
 
     layers, layer: a stack of so many textures of one size stands below each other in one image; ``layer`` (INT) chooses
-    one, clamped to those there are. uv spans one layer, and texels of two layers never mix, in no filter and no level.
+    one, clamped to those there are; a FLOAT mixes the two beside it, and is differentiable, as the third axis of a volume. uv
+    spans one layer, and a filter or a level never mixes texels of two.
 
     tolerance: a device may read the texture with its own sampler if that is faster and is known to be off by at most so
     much of the range of the texture's values; 0 never allows it. Samplers of GPUs round the weights of bilinear filters to
@@ -168,6 +169,11 @@ def sample(
     wrap_of(wrap)
     _check_filter(filter, {"level": level, "across": across, "down": down})
     layer = _layer(texture, layers, layer, uv)
+    if layer is not None and layer.vtype is FLOAT:
+        given = {"level": level, "across": across, "down": down, "taps": taps, "tolerance": tolerance}
+        return between_levels(
+            layer, layers, lambda k: sample(texture, uv, filter, wrap, layers=layers, layer=k, **given)
+        )
     size = (texture.size[0], texture.size[1] // layers)
     extent = (float(size[0]), float(size[1]))
     if OPTIONS[filter]:

@@ -34,41 +34,11 @@ def slicing(size: Size, views: int) -> Training:
     settings = {"views": views, "size": list(size), "cells": [across, down], "depths": DEPTHS}
     return Training(
         settings,
-        F.dot(matrices(g, u), F.vec4(x, 1.0)),
+        F.dot(F.slice_grid(g, u, DEPTHS), F.vec4(x, 1.0)),
         (g, u, x),
         planes(target, "target"),
         {"torch": lambda: Torch(sliced, (grid, guide, image), target)},
     )
-
-
-def matrices(grid: Variable, guide: Variable) -> Variable:
-    """VEC4, a channel for each row: the matrix of each texel of the guide, FLOAT from 0 to 1."""
-    (width, height), (across, down) = guide.size, grid.size
-    # A row more above and below, so that every row of texels is between two.
-    above = Variable.of(np.eye(down)[np.clip(np.arange(-1, down + 1), 0, down - 1)], FLOAT)
-    padded = F.contract("out[r, x] = above[r, y] * grid[y, x]", above=above, grid=grid)
-    wide = F.contract(
-        "out[r, x] = grid[r, c] * hats[c, x]", grid=padded, hats=Variable.of(hats(width, across), FLOAT)
-    )
-    place = (np.arange(height) + 0.5) * down / height + 0.5
-    share = place - np.floor(place)
-    return F.contract(
-        "out[n, o, y, x] = share[j, y] * max(1 - abs(depth[n, 0, y, x] - z), 0)"
-        " * grid[n, depths * o + z, (2 * y + half) // whole + j, x]",
-        share=Variable.of([1 - share, share], FLOAT),
-        depth=F.clamp(DEPTHS * guide - 0.5, 0.0, DEPTHS - 1.0),
-        grid=wide,
-        depths=DEPTHS,
-        half=height // down + 1,
-        whole=2 * (height // down),
-        extents={"o": ROWS, "z": DEPTHS, "j": 2, "y": height},
-    )  # fmt: skip
-
-
-def hats(texels: int, count: int) -> np.ndarray:
-    """(count, texels): how much of each cell a texel takes, which is between two of them, or beyond the last one."""
-    place = np.clip((np.arange(texels) + 0.5) * count / texels - 0.5, 0, count - 1)
-    return np.maximum(1 - np.abs(place - np.arange(count)[:, None]), 0)
 
 
 def cells(texels: int) -> int:

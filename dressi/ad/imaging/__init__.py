@@ -1,0 +1,1 @@
+"""Operators of image pipelines, composed of contractions, tables and operations of one texel: all are differentiable."""

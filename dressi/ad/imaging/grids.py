@@ -1,0 +1,125 @@
+"""Bilateral grids: images whose third axis is a value, of a guide."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from ...errors import GraphError
+from ..contract.contract import contract
+from ..graph import Variable
+from ..ops.pixel.arithmetic import clamp
+from ..ops.pixel.components import component
+from ..ops.pixel.vector import Construct, swizzle
+from ..transform.gradient import gradient
+from ..types import FLOAT, Size, size_of, vector_type, whole
+
+__all__ = ["bilateral_filter", "slice_grid", "splat_grid"]
+
+
+def slice_grid(grid: Variable, guide: Variable, depths: int | None = None) -> Variable:
+    """The values of a bilateral grid at every texel of a guide: linear in the column, in the row, and in the guide's value.
+
+    grid: any float type, (columns, rows), ``depths`` channels for each channel of the result: channel k * depths + z holds
+    depth z of channel k. By default all channels are depths. guide: FLOAT from 0 to 1, without channels; values outside are
+    clamped. The centres of cells are at (i + 0.5) / columns, and those of depths at (z + 0.5) / depths, as in HDRnet;
+    beyond the outermost centres the outermost cells count. The result has the type of the grid and the size of the guide. Batches
+    are equal or 1. Differentiable in grid (a contraction again, no scatter) and guide. Raises GraphError.
+
+    >>> grid = Variable(FLOAT, (1, 1), channels=4, data=np.reshape([0.0, 10.0, 20.0, 30.0], (1, 4, 1, 1)))
+    >>> evaluate(F.slice_grid(grid, Variable.of([[0.125, 0.25, 0.5, 0.9, 2.0]]))).ravel().tolist()
+    [0.0, 5.0, 15.0, 30.0, 30.0]
+    """
+    depths = whole(grid.channels if depths is None else depths, "the depths of a grid", 1)
+    if guide.vtype is not FLOAT or guide.channels > 1:
+        raise GraphError(f"the guide of a grid is FLOAT without channels, not {guide}")
+    if grid.vtype.is_int or depths < 2 or grid.channels % depths:
+        raise GraphError(
+            f"a grid of {depths} depths holds floats, and a multiple of {max(depths, 2)} channels; {grid} does not"
+        )
+    (width, height), (columns, rows) = guide.size, grid.size
+    # A row more above and below, so that every row of texels lies between two.
+    above = Variable.of(np.eye(rows)[np.clip(np.arange(-1, rows + 1), 0, rows - 1)], FLOAT)
+    padded = contract("out[r, x] = above[r, y] * grid[y, x]", above=above, grid=grid)
+    across = Variable.of(hats(width, columns), FLOAT)
+    wide = contract("out[r, x] = grid[r, c] * hats[c, x]", grid=padded, hats=across)
+    place = (np.arange(height) + 0.5) * rows / height + 0.5
+    share = place - np.floor(place)
+    step, start, over = 2 * rows, rows + height, 2 * height
+    common = gcd(step, start, over)
+    return contract(
+        "out[o, y, x] = share[j, y] * max(1 - abs(depth[y, x] - z), 0)"
+        " * grid[depths * o + z, (step * y + start) // over + j, x]",
+        share=Variable.of([1 - share, share], FLOAT),
+        depth=clamp(depths * guide - 0.5, 0.0, depths - 1.0),
+        grid=wide,
+        depths=depths,
+        step=step // common,
+        start=start // common,
+        over=over // common,
+        extents={"o": grid.channels // depths, "z": depths, "j": 2, "y": height},
+    )
+
+
+def hats(texels: int, count: int) -> np.ndarray:
+    """(count, texels): how much of each cell a texel takes, which is between two of them, or beyond the last one."""
+    place = np.clip((np.arange(texels) + 0.5) * count / texels - 0.5, 0, count - 1)
+    return np.maximum(1 - np.abs(place - np.arange(count)[:, None]), 0)
+
+
+def splat_grid(values: Variable, guide: Variable, size: Size, depths: int) -> Variable:
+    """Adds every texel to the cells of a bilateral grid around it: the transpose of ``slice_grid`` in the grid.
+
+    values: FLOAT, VECn or MATn of the size of the guide, any channels. guide: FLOAT from 0 to 1. size: (columns, rows).
+    depths: at least 2. The result has the type of the values, that size, and ``depths`` channels for each channel of them.
+    Differentiable in values and guide. Raises GraphError.
+
+    >>> guide = Variable.of([[0.25, 0.25, 0.5, 0.75]], FLOAT)
+    >>> evaluate(F.splat_grid(F.zeros_like(guide) + 1.0, guide, (1, 1), 2)).ravel().tolist()
+    [2.5, 1.5]
+    """
+    depths, batch = whole(depths, "the depths of a grid", 2), max(values.batch, guide.batch)
+    like = Variable(values.vtype, size_of(size), batch, channels=values.channels * depths)
+    made = slice_grid(like, guide, depths)
+    if made.domain != values.domain:
+        raise GraphError(f"{values} and its guide {guide} have one size and batch")
+    return gradient(made, [like], seed=values)[0]
+
+
+def bilateral_filter(
+    image: Variable, guide: Variable | None = None, *, cell: float = 8.0, depths: int = 8, blurs: int = 1
+) -> Variable:
+    """The mean of near texels of similar values, by a bilateral grid (Chen, Paris and Durand, 2007).
+
+    image: FLOAT, VEC2 or VEC3, without channels. guide: FLOAT from 0 to 1 of that size; by default the image, which is FLOAT
+    then. cell: the edge of a cell in texels. depths: cells from the value 0 to 1. blurs: how often (1, 2, 1) / 4 blurs the
+    grid along its three axes. The result has type and domain of the image. Differentiable in both. Raises GraphError.
+
+    >>> step = Variable.of([[0.0] * 8 + [1.0] * 8] * 8)
+    >>> bool(np.allclose(evaluate(F.bilateral_filter(step, cell=4.0) - step), 0.0))
+    True
+    """
+    guide = image if guide is None else guide
+    if image.vtype.is_int or image.vtype.components > 3 or image.vtype.is_matrix or image.channels > 1:
+        raise GraphError(f"a bilateral filter takes FLOAT, VEC2 or VEC3 without channels, not {image}")
+    if not cell >= 1:
+        raise GraphError(f"a cell of a grid has an edge of at least one texel, not {cell!r}")
+    n = image.vtype.components
+    width, height = image.size
+    size = (max(round(width / cell), 1), max(round(height / cell), 1))
+    parts = [component(image, k) for k in range(n)] if n > 1 else [image]
+    # With a component of ones, which counts the weights.
+    grid = splat_grid(Construct(vector_type(n + 1), *parts, 1.0 + 0.0 * guide).output, guide, size, depths)
+    for _ in range(whole(blurs, "the number of blurs", 0)):
+        grid = contract(
+            "out[z, y, x] = band[z, k] * grid[k, y + j - 1, x + i - 1] * w[j] * w[i]",
+            border="zero",
+            grid=grid,
+            band=Variable.of(
+                0.5 * np.eye(depths) + 0.25 * (np.eye(depths, k=1) + np.eye(depths, k=-1)), FLOAT
+            ),
+            w=Variable.of([[0.25, 0.5, 0.25]], FLOAT),
+        )
+    sliced = slice_grid(grid, guide)
+    return (swizzle(sliced, "xyz"[:n]) if n > 1 else sliced.x) / component(sliced, n)
