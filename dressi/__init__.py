@@ -23,6 +23,9 @@ optimizers
     adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in optim
     of a list of residuals: GaussNewton, LevenbergMarquardt; robust kernels and products with the Jacobian in least_squares
 
+layers of networks, weights in and out of files
+    networks
+
 meshes, cameras, pictures, losses, files
     render
 
@@ -32,7 +35,7 @@ errors
 
 Every name has a docstring with an example, which runs after ``import numpy as np`` and ``from dressi import *``:
 ``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``, ``help(dressi.optim)``,
-``help(dressi.least_squares)`` and ``help(dressi.render)`` list what is in them by family. Names are imported when they are first used: ``import dressi``
+``help(dressi.least_squares)``, ``help(dressi.networks)`` and ``help(dressi.render)`` list what is in them by family. Names are imported when they are first used: ``import dressi``
 alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
 """
 
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     import dressi.render as render
 
     from .ad import functional as F
-    from .ad import least_squares
+    from .ad import least_squares, networks
     from .ad.graph import PixelFunction, ReduceFunction, Variable
     from .ad.least_squares import GaussNewton, LevenbergMarquardt
     from .ad.optim import optimizers as optim
@@ -82,6 +85,7 @@ _ERRORS = (
 _NAMES = {
     "ad.functional": "",
     "ad.least_squares": "GaussNewton LevenbergMarquardt",
+    "ad.networks": "",
     "ad.optim.optimizers": "adam adamw amsgrad adam_uniform sgd per_parameter",
     "ad.transform.gradient": "gradient hvp jvp",
     "ad.graph": "PixelFunction ReduceFunction Variable",
@@ -99,6 +103,7 @@ _MODULES = {name: module for module, names in _NAMES.items() for name in names.s
 _WHOLE = {
     "F": "ad.functional",
     "least_squares": "ad.least_squares",
+    "networks": "ad.networks",
     "optim": "ad.optim.optimizers",
     "render": "render",
 }
@@ -147,6 +152,7 @@ __all__ = [
     "jvp",
     "least_squares",
     "list_devices",
+    "networks",
     "optim",
     "per_parameter",
     "render",

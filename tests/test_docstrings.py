@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import dressi
-from dressi import F, optim
+from dressi import F, networks, optim
 from dressi.ad.graph import Function
 
 # What a reader has after `import numpy as np` and `from dressi import *`.
 GLOBALS = {"np": np, **{name: getattr(dressi, name) for name in dressi.__all__}}
 NAMES = {
     f"{module.__name__.rpartition('.')[2]}.{name}": getattr(module, name)
-    for module in (dressi, F, optim)
+    for module in (dressi, F, networks, optim)
     for name in module.__all__
     if not isinstance(getattr(module, name), types.ModuleType)
 }
@@ -141,7 +141,7 @@ def test_every_option_of_a_plan_is_described():
         assert f"| {name} " in text_of(dressi.PlanOptions)
 
 
-@pytest.mark.parametrize("module", [dressi, F, optim], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [dressi, F, networks, optim], ids=lambda m: m.__name__)
 def test_the_front_pages_list_every_name(module: types.ModuleType):
     words = set(re.findall(r"\w+", module.__doc__ or ""))
     assert set(module.__all__) <= words

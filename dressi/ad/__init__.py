@@ -11,11 +11,13 @@ From the bottom up; each line imports only from the lines above it:
     show            graphs as text and pictures
     transform       gradient and jvp; rules and passes of simplification
     check           gradients against central differences
+    ops.activations ReLU, GELU, softmax and others of networks
     ops.sums        sums over the fragments of draws; their derivatives are built with transform
     ops.texture     sampling of textures; its derivatives are built with transform
     ops.custom      operations of a user's own
     functional      F, all operations by family
     optim           optimizers and schedules
+    networks        layers, initialisation, encodings, attention, weights in and out of files
     least_squares   energies of residuals, Gauss-Newton and Levenberg-Marquardt
     objective       loss, optimizer and parameters; the program, or the procedure, of a step
 """

@@ -45,6 +45,8 @@ from .imaging.recurrences import *
 from .imaging.warps import *
 from .ops import custom as _custom
 from .ops import hints as _hints
+from .ops.activations import activations as _activations
+from .ops.activations.activations import *
 from .ops.coordinates import coordinates as _coordinates
 from .ops.coordinates.coordinates import *
 from .ops.custom import *
@@ -115,6 +117,7 @@ FAMILIES = (
     _hints,
     _reduce,
     _extremes,
+    _activations,
     _window,
     _coordinates,
     _image,
@@ -155,6 +158,7 @@ __all__ += _random.__all__
 __all__ += _hints.__all__
 __all__ += _reduce.__all__
 __all__ += _extremes.__all__
+__all__ += _activations.__all__
 __all__ += _window.__all__
 __all__ += _coordinates.__all__
 __all__ += _image.__all__

@@ -9,13 +9,16 @@ from example_tools import BATCH, SIZE, Example, add, example, of
 from dressi.ad import functional as F
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
+from dressi.ad.networks.hash_grid import GridIndex
 from dressi.ad.ops.coordinates import coordinates
 from dressi.ad.ops.image import gather
-from dressi.ad.types import FLOAT, INT, IVEC2, VEC2, VEC3
+from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3
 
 add(coordinates.PixelCoordinates, lambda: Example(F.pixel_coordinates(SIZE, BATCH)))
 add(coordinates.LinearIndex, lambda: Example(F.linear_index(SIZE, BATCH)))
 add(coordinates.ChannelIndex, lambda: Example(coordinates.ChannelIndex(Domain(SIZE, 6, 3)).output))
+for vtype, cells in ((IVEC2, 6), (IVEC2, 90), (IVEC3, 3), (IVEC3, 40)):  # dense in turns with hashed
+    add(GridIndex, example(lambda x, n=cells: GridIndex(x, n, 64).output, of(vtype, SIZE, BATCH, 0, cells)))
 add(coordinates.TileIndex, lambda: Example(F.tile_index(SIZE, BATCH)))
 for vtype in (VEC3, FLOAT):
     x = of(vtype, SIZE, BATCH)

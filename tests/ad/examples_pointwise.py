@@ -7,6 +7,7 @@ from example_tools import BATCH, SIZE, Example, add, apart, example, of
 
 from dressi.ad import functional as F
 from dressi.ad.ops import hints
+from dressi.ad.ops.activations import activations
 from dressi.ad.ops.pixel import (
     arithmetic,
     compare,
@@ -36,6 +37,9 @@ for cls, function, low, high in (
     (trigonometry.Acos, F.acos, -0.9, 0.9),
     (trigonometry.Atan, F.atan, -3, 3),
     (exponential.Sigmoid, F.sigmoid, -6, 6),
+    (activations.Tanh, F.tanh, -3, 3),
+    (activations.Erf, F.erf, -3, 3),
+    (activations.Softplus, F.softplus, -6, 6),
 ):
     add(
         cls,
@@ -43,6 +47,8 @@ for cls, function, low, high in (
         example(function, of(VEC3, SIZE, 1, low, high)),
     )
     add(cls, example(function, of(MAT2, (2, 1), 1, low, high)))
+add(activations.Erf, example(F.gelu, of(FLOAT, SIZE, BATCH, -3, 3)))
+add(activations.Tanh, example(lambda x: F.gelu(x, "tanh"), of(VEC3, SIZE, 1, -3, 3)))
 for cls, function in (
     (math.Abs, F.abs),
     (math.Sign, F.sign),

@@ -51,7 +51,7 @@ def test_what_has_no_meaning_names_what_has(write, words):
         (lambda: image.T, "F.transpose"),
         (lambda: image.item(), "evaluate"),
         (lambda: image.normalise(), "F.normalize"),
-        (lambda: F.relu(image), "F.maximum"),
+        (lambda: F.swish(image), "F.silu"),
         (lambda: F.clip(image, 0, 1), "F.clamp"),
         (lambda: F.arctan2(image, 1), "F.atan2"),
         (lambda: F.squares(image), "F.square"),

@@ -50,6 +50,15 @@ def unary(p: Pool) -> Variable:
             lambda: F.floor(x * 2.3 + 0.1) * 0.4,
             lambda: F.ceil(x * 1.9) * 0.3,
             lambda: F.sign(x),
+            lambda: F.tanh(x),
+            lambda: F.erf(x),
+            lambda: F.softplus(x),
+            lambda: F.relu(x),
+            lambda: F.leaky_relu(x, 0.2),
+            lambda: F.silu(x),
+            lambda: F.gelu(x),
+            lambda: F.softmax(x, p.among(["x", "xy"])),
+            lambda: F.log_softmax(x, p.among(["y", "xy"])),
         ]
     )()
 
