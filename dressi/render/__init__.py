@@ -19,7 +19,7 @@ scenes: several shapes in one picture, with a material and a place each
     MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, TriangleGeometry, load_scene, save_scene
 
 strands, lines and points, with exact areas in pixels
-    KajiyaKay, PointGeometry, StrandGeometry, StrandPicture, StrandPoint, curves, draw_strands, load_strands,
+    KajiyaKay, Marschner, PointGeometry, StrandGeometry, StrandPicture, StrandPoint, curves, draw_strands, load_strands,
     save_strands, wireframe
 
 cameras: views, and cameras around an object
@@ -144,6 +144,7 @@ from .shading.studio import studio
 from .strands.curves import curves, wireframe
 from .strands.draw import StrandPicture, draw_strands
 from .strands.geometry import PointGeometry, StrandGeometry
+from .strands.marschner import Marschner
 from .strands.point import KajiyaKay, StrandPoint
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.normals import flat_normal, vertex_normals
@@ -163,6 +164,7 @@ __all__ = [
     "HarmonicsLight",
     "KajiyaKay",
     "Light",
+    "Marschner",
     "Material",
     "MaterialKind",
     "Mesh",

@@ -33,10 +33,11 @@ def powers(z: Variable) -> Variable:
     return F.vec4(z, square, square * z, square * square)
 
 
-def share_before(moments: Variable, depth: Variable) -> Variable:
+def share_before(moments: Variable, depth: Variable, own: float = OWN) -> Variable:
     """FLOAT in [0, 1]: A(z) / b_0, how much of the absorbance lies nearer than a depth.
 
-    moments: VEC4, b_1 to b_4 of depths in [-1, 1].  depth: FLOAT. Differentiable in both.
+    moments: VEC4, b_1 to b_4 of depths in [-1, 1].  depth: FLOAT. Differentiable in both.  own: how much of what lies at the
+    depth counts: for many thin things a half.
     """
     b = F.mix(moments, SPREAD, BIAS)
     b1, b2, b3, b4 = b.x, b.y, b.z, b.w
@@ -54,10 +55,10 @@ def share_before(moments: Variable, depth: Variable) -> Variable:
     near, far = middle - root, middle + root
     # The polynomial that is OWN at z and 1 or 0 at the roots (nearer or farther), by divided differences; its mean is A(z) / b_0.
     of_near, of_far = (F.less(x, depth) for x in (near, far))
-    one = (of_near - OWN) / _apart(near - depth)
+    one = (of_near - own) / _apart(near - depth)
     two = (of_far - of_near) / (far - near)
     three = (two - one) / _apart(far - depth)
-    mean = OWN + one * (b1 - depth) + three * (b2 - b1 * (depth + near) + depth * near)
+    mean = own + one * (b1 - depth) + three * (b2 - b1 * (depth + near) + depth * near)
     return F.clamp(mean, 0.0, 1.0)
 
 
