@@ -44,6 +44,18 @@ def test_random_maps(device):
     assert len(values) > 90
 
 
+def test_a_pixel_reads_as_many_tables_as_there_are(device):
+    """More than the images of any kind that a shader may read, beside its own pixel."""
+    tables = [Variable.of(np.full((1, 3), np.sin(k)), FLOAT, name=f"table {k}") for k in range(130)]
+    at = Variable(INT, (8, 4), name="at", data=np.arange(32).reshape(1, 4, 8) % 3)
+    total = F.constant(0.0)
+    for table in tables:
+        total = total + F.lookup(table, at)
+    with VulkanExecutor(Program({"total": total}), device) as run:
+        run.run()
+        np.testing.assert_allclose(run.recv(total), evaluate([total])[0], atol=1e-4)
+
+
 SIZE = (6, 5)
 AT = F.pixel_coordinates((12, 5))
 Z = np.random.default_rng(5).integers(-1, 6, (5, 12))

@@ -7,7 +7,7 @@ imagined in a test. What dressi can do without becomes a field of ``DeviceLimits
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ....errors import DeviceError
@@ -104,6 +104,7 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     memory = vk.vkGetPhysicalDeviceMemoryProperties(physical)
     types = list(memory.memoryTypes)[: memory.memoryTypeCount]
     driver = driver_properties(vk, physical, properties.apiVersion)
+    is_lavapipe = driver is not None and driver.driverID == LAVAPIPE
     limits = _limits(
         properties.limits,
         max_draw_indirect_count=min(properties.limits.maxDrawIndirectCount, UNLIMITED)
@@ -112,12 +113,16 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
         fragment_atomics="fragmentStoresAndAtomics" in features,
         int64_atomics={"shaderInt64", "shaderBufferInt64Atomics"} <= features,
         lazy_images=any(t.propertyFlags & vk.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT for t in types),
-        dispatch_base=driver is None or driver.driverID != LAVAPIPE,
+        dispatch_base=not is_lavapipe,
         pair_images=PORTABILITY not in extensions,
         half_images=all(not ANY & ~formats[name] for name in HALF_FORMATS),
         filtered_images=_offered(vk, physical, vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_FILTER_LINEAR_BIT),
         float_blending=_offered(vk, physical, vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT),
     )
+    if is_lavapipe:
+        # It has room for so many of both together: what is beyond reads 0, or ends the process.
+        storage = limits.max_storage_images - limits.max_input_attachments
+        limits = replace(limits, max_storage_images=max(storage, 0))
     families = tuple(
         QueueFamily(
             bool(f.queueFlags & vk.VK_QUEUE_GRAPHICS_BIT),
