@@ -291,7 +291,7 @@ class SurfacePoint:
         fragment = Fragment(
             self.point, self.shading_normal, self.to_eye, surface, occluders, self.frame.tangent
         )
-        total = surface.emitted()
+        total = surface.emitted(self.frame)
         for light in self.look.lights:
             part = light.reflected(fragment)
             total = part if total is None else total + part

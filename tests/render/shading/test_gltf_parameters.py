@@ -76,6 +76,23 @@ def test_reflection_is_that_of_the_extensions():
     np.testing.assert_allclose(evaluate([through])[0].ravel(), 0.5 * 0.96 * base, rtol=1e-9)
 
 
+def test_a_clear_layer_reflects_by_the_angle_to_the_eye():
+    """KHR_materials_clearcoat: of what is below, emission included, the layer lets pass what it does not reflect."""
+    coat = {"clearcoat": 0.5, "clearcoat_roughness": 1.0}
+    bare = GltfBsdf.of((0.8, 0.5, 0.2), 0.0, 1.0, emission=(1.0, 2.0, 3.0))
+    coated = GltfBsdf.of((0.8, 0.5, 0.2), 0.0, 1.0, emission=(1.0, 2.0, 3.0), **coat)
+    frame = Frame(UP, F.constant((0.8, 0.0, 0.6)))
+    share = 0.5 * (0.04 + 0.96 * 0.4**5)
+    light = F.constant((0.0, 0.6, 0.8))
+    below, found, glow = evaluate(
+        [bare.reflected(frame, light), coated.reflected(frame, light), coated.emitted(frame)]
+    )
+    # Of roughness 1: D = 1 / pi, V = 1 / (2 (n.l + n.v)).
+    layer = 0.8 / np.pi * 0.5 / (0.8 + 0.6)
+    np.testing.assert_allclose(found.ravel(), below.ravel() * (1 - share) + share * layer, rtol=1e-6)
+    np.testing.assert_allclose(glow.ravel(), np.array([1.0, 2.0, 3.0]) * (1 - share), rtol=1e-9)
+
+
 def test_gradients_are_central_differences():
     def leaf(name: str, *values: float) -> Variable:
         return Variable.of([values], VEC3 if len(values) == 3 else FLOAT, name=name)

@@ -105,4 +105,4 @@ def test_unlit_surfaces_reflect_nothing():
     at = fragment(surface, Variable.of(NORMALS[None], VEC3))
     lit = evaluate([F.zeros_like(at.normal) + light.reflected(at) for light in LIGHTS.values()])
     assert all((x == 0).all() for x in lit)
-    np.testing.assert_allclose(evaluate([surface.emitted()])[0].ravel(), (0.5, 0.2, 0.1))
+    np.testing.assert_allclose(evaluate([surface.emitted(at.frame)])[0].ravel(), (0.5, 0.2, 0.1))

@@ -156,8 +156,8 @@ class Bsdf(ABC):
         """VEC3: the colour under ``Light``, which knows nothing but Lambert's law."""
         return self.base
 
-    def emitted(self) -> Variable | None:
-        """VEC3: the light that the surface gives off, linear; None for none."""
+    def emitted(self, frame: Frame) -> Variable | None:
+        """VEC3: the light that the surface gives off to the eye, linear; None for none."""
         return None
 
     def occluded(self, light: Variable) -> Variable:

@@ -14,7 +14,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from ....ad import functional as F
-from ....ad.graph import Variable
+from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....ad.types import VEC3
 from ...materials import GLTF
@@ -100,9 +100,8 @@ class GltfBsdf(Bsdf):
         if self.sheen is not None:
             value = under_sheen(value, self.sheen, self.sheen_roughness, n_l, n_v, n_h)
         if self.clearcoat is not None:
-            # KHR_materials_clearcoat: a GGX layer of f0 0.04; what is below gets what the layer lets through.
-            alpha = alpha_of(self._coat_roughness)
-            share = self.clearcoat * schlick(F.constant(DIELECTRIC), v_h)
+            # KHR_materials_clearcoat: a layer of GGX; what is below gets what the layer lets through.
+            alpha, share = alpha_of(self._coat_roughness), self._coat_share(frame)
             if self.clearcoat_normal is not None:
                 c_l = F.dot(self.clearcoat_normal, to_light)
                 c_v = F.maximum(F.dot(self.clearcoat_normal, frame.to_eye), LEAST_COSINE)
@@ -127,11 +126,7 @@ class GltfBsdf(Bsdf):
             found = found * (
                 1.0 - strongest(self.sheen) * sheen_albedo(n_v, F.maximum(rough, LEAST_SHEEN_ROUGHNESS))
             )
-        return (
-            found
-            if self.clearcoat is None
-            else found * (1.0 - self.clearcoat * schlick(F.constant(DIELECTRIC), n_v))
-        )
+        return found if self.clearcoat is None else found * (1.0 - self._coat_share(frame))
 
     @classmethod
     def transmits(cls, parts: Container[str]) -> bool:
@@ -140,6 +135,13 @@ class GltfBsdf(Bsdf):
     @property
     def _coat_roughness(self) -> Variable:
         return F.constant(0.0) if self.clearcoat_roughness is None else self.clearcoat_roughness
+
+    def _coat_share(self, frame: Frame) -> Variable:
+        """FLOAT: what the clear layer reflects, by the angle between its normal and the eye: KHR_materials_clearcoat does not
+        ask its microfacets, so that light and emission from below pass alike."""
+        normal = frame.normal if self.clearcoat_normal is None else self.clearcoat_normal
+        cosine = F.abs(F.dot(normal, frame.to_eye))
+        return as_variable(self.clearcoat) * schlick(F.constant(DIELECTRIC), cosine)
 
     # ---- light from all around
 
@@ -161,18 +163,19 @@ class GltfBsdf(Bsdf):
             on_top = self.sheen * sky.diffuse(normal) * sheen_albedo(frame.n_v, rough)
             diffuse, specular = diffuse * below, specular * below + on_top
         if self.clearcoat is not None:
-            f0 = F.constant(DIELECTRIC)
             above = normal if self.clearcoat_normal is None else self.clearcoat_normal
-            coat, scale, bias = sky.microfacets(above, to_eye, f0, self._coat_roughness)
-            below = 1.0 - self.clearcoat * (f0 * scale + bias)
-            diffuse, specular = diffuse * below, specular * below + coat * self.clearcoat
+            share = self._coat_share(frame)
+            coat, _, _ = sky.microfacets(above, to_eye, F.constant(1.0), self._coat_roughness)
+            diffuse, specular = diffuse * (1.0 - share), specular * (1.0 - share) + coat * share
         return SkyLight(diffuse, specular)
 
     def occluded(self, light: Variable) -> Variable:
         return light if self.occlusion is None else light * self.occlusion
 
-    def emitted(self) -> Variable | None:
-        return self.emission
+    def emitted(self, frame: Frame) -> Variable | None:
+        if self.emission is None or self.clearcoat is None:
+            return self.emission
+        return self.emission * (1.0 - self._coat_share(frame))
 
     # ---- directions
 

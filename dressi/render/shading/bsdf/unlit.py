@@ -13,7 +13,8 @@ from .bsdf import Bsdf, Frame, Sky, SkyLight
 class UnlitBsdf(Bsdf):
     """The base colour is what is seen (KHR_materials_unlit): nothing is reflected.
 
-    >>> UnlitBsdf.of((0.5, 0.2, 0.1)).emitted().vtype
+    >>> up = F.constant((0.0, 0.0, 1.0))
+    >>> UnlitBsdf.of((0.5, 0.2, 0.1)).emitted(Frame(up, up)).vtype
     VEC3
     """
 
@@ -27,5 +28,5 @@ class UnlitBsdf(Bsdf):
     def matt(self) -> Variable:
         return F.constant((0.0, 0.0, 0.0))
 
-    def emitted(self) -> Variable | None:
+    def emitted(self, frame: Frame) -> Variable | None:
         return self.base
