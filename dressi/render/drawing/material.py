@@ -26,6 +26,8 @@ from .point import Look
 MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
 
+BUMPY = frozenset(row.name for row in GLTF.parameters if row.map is not None and row.map.signed)
+"""Those that are normals along tangents."""
 
 MODE = "alpha_mode"
 """The key of ``material=`` that says what its alpha means: a name, not an image."""
@@ -162,8 +164,8 @@ def is_transparent(parts: Container[str], recipe: MaterialRecipe) -> bool:
 
 
 def tangents_given(mesh: Any, given: Mapping[str, Given], changed: bool) -> dict[str, Given]:
-    """The tangents of a mesh with a normal map, if its shape is that of the file (not ``changed``)."""
-    if changed or not isinstance(mesh, Mesh) or mesh.uvs is None or "normal" not in given:
+    """The tangents of a mesh with a map of normals, if its shape is that of the file (not ``changed``)."""
+    if changed or not isinstance(mesh, Mesh) or mesh.uvs is None or not given.keys() & BUMPY:
         return {}
     tangents, faces = mesh.tangents()
     table = vertex_list("tangents", VEC4, tangents)

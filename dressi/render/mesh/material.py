@@ -83,6 +83,11 @@ class Material(_Rows):
         """
         return tuple(what for what in GLTF.maps if getattr(self, what) is not None)
 
+    @property
+    def is_bumpy(self) -> bool:
+        """Whether a map holds normals, along tangents of the mesh."""
+        return any(GLTF.maps[what].signed for what in self.maps())
+
     def place(self, what: str) -> Placement:
         """Where a map lies. what: its field, or "texture".
 

@@ -232,6 +232,37 @@ def test_broken_files_are_one_sentence_with_the_node(tmp_path: Path, change, wor
     assert str(path) in str(found.value) and "\n" not in str(found.value)
 
 
+def test_normals_follow_morph_targets_as_far_as_the_file_says(tmp_path: Path):
+    modes = RANDOM.normal(size=(2, len(BALL.positions), 3)) * 0.2
+    path = save(tmp_path, Scene([Node(MorphGeometry(BALL, modes, [1.0, 0.0]), name="face")]))
+
+    def corners(geometry) -> np.ndarray:
+        lists = geometry.lists()
+        return lists["normals"][lists["normal_faces"]]
+
+    face = load_scene(path)["face"].geometry
+    moved = face.mesh.moved(face.moved)
+    np.testing.assert_allclose(corners(face), moved.vertex_normals()[moved.faces], atol=1e-5)
+
+    def bare(entries: dict) -> None:
+        for target in entries["meshes"][0]["primitives"][0]["targets"]:
+            del target["NORMAL"]
+
+    face = load_scene(edited(path, bare))["face"].geometry
+    np.testing.assert_allclose(corners(face), face.mesh.normals[face.mesh.normal_faces], atol=1e-12)
+
+
+def test_normal_maps_of_the_clear_layer_come_with_tangents(tmp_path: Path):
+    coat = Material(clearcoat=1.0, clearcoat_normal=np.tile([0.0, 0.6, 0.8], (2, 2, 1)))
+    cube = replace(primitives.cube(), material=coat)
+    mesh = load_scene(save(tmp_path, Scene([Node(cube, name="box")])))["box"].geometry.mesh
+    found = mesh.file_tangents[mesh.file_tangent_faces]
+    own, faces = cube.tangents()
+    np.testing.assert_allclose(
+        np.sort(found.reshape(-1, 4), 0), np.sort(own[faces].reshape(-1, 4), 0), atol=1e-6
+    )
+
+
 def test_a_tree_of_nodes_is_flat_in_the_world(tmp_path: Path):
     def nest(entries: dict) -> None:
         left, right = number(entries, "left"), number(entries, "right")

@@ -24,7 +24,7 @@ def load_gltf(path: str | os.PathLike) -> Mesh:
     are multiplied into the vertex colours (``COLOR_0``, linear light, alpha left out). A file without materials gives
     ``material=None``; a material without metallicFactor and roughnessFactor has the standard's 1. Maps with a texture
     transform other than the base colour's are resampled; maps with other UVs than its are left out with a warning.
-    TANGENT is kept where there is a normal map. Raises InputError naming the file, also when it refers to anything outside its folder.
+    TANGENT is kept where there is a map of normals. Raises InputError naming the file, also when it refers to anything outside its folder.
 
     >>> import os, tempfile
     >>> from dressi.render.io.formats.glb import save_glb
@@ -97,8 +97,11 @@ class Merged:
                 self._read[key] = self.materials.read(chosen, mesh.uvs, mesh.second_uvs)
             mesh.texture, mesh.material = self._read[key]
         # Without the normal map that they were made for, exporters write tangents that fit nothing.
-        bumpy = mesh.material is not None and mesh.material.normal is not None
-        if bumpy and all(part.tangents is not None for part in parts):
+        if (
+            mesh.material is not None
+            and mesh.material.is_bumpy
+            and all(part.tangents is not None for part in parts)
+        ):
             self.add_tangents(mesh, np.concatenate([np.asarray(part.tangents) for part in parts]), corners)
         first = next((part for part in parts if part.material is not None), parts[0])
         one = all((part.factor == first.factor).all() for part in parts)

@@ -91,7 +91,7 @@ class Written:
 
     def primitive(self, mesh: Mesh, normal_bits: int = 8) -> tuple[dict[str, Any], SeamSplit]:
         """A mesh as a primitive, and the vertices that it was split into."""
-        bumpy = mesh.uvs is not None and mesh.material is not None and mesh.material.normal is not None
+        bumpy = mesh.uvs is not None and mesh.material is not None and mesh.material.is_bumpy
         split = mesh.split_at_seams(normals=True, tangents=bumpy)
         columns: dict[str, tuple[np.ndarray | None, str]] = {
             "POSITION": (split.positions, "VEC3"),

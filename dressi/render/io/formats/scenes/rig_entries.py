@@ -35,19 +35,24 @@ def is_rigid_with_scale(matrix: np.ndarray) -> bool:
 
 
 def targets(document: Written, shape: MorphGeometry, split: SeamSplit, mesh: Mesh) -> list[dict[str, int]]:
-    """The modes of a shape as morph targets of its primitive."""
-    found = []
-    owner = None
+    """The modes of a shape as morph targets of its primitive, with those of its normals: without them a reader leaves the
+    normals where they are."""
     if shape.normal_modes is not None:
         # A corner of the split mesh has one vertex and one normal.
         owner = np.zeros(len(split.positions), np.int64)
         owner[split.faces] = np.asarray(mesh.normal_faces)
-    for k, mode in enumerate(shape.modes):
-        entry = {"POSITION": document.accessor(mode[split.source], "VEC3", bounds=True)}
-        if owner is not None and shape.normal_modes is not None:
-            entry["NORMAL"] = document.accessor(shape.normal_modes[k][owner], "VEC3")
-        found.append(entry)
-    return found
+        turned = [mode[owner] for mode in shape.normal_modes]
+    else:
+        smooth = mesh.vertex_normals()
+        each = (mesh.moved(mesh.positions + mode).vertex_normals() for mode in shape.modes)
+        turned = [(normals - smooth)[split.source] for normals in each]
+    return [
+        {
+            "POSITION": document.accessor(mode[split.source], "VEC3", bounds=True),
+            "NORMAL": document.accessor(normal, "VEC3"),
+        }
+        for mode, normal in zip(shape.modes, turned, strict=True)
+    ]
 
 
 def joint_attributes(document: Written, shape: SkinnedGeometry, split: SeamSplit) -> dict[str, int]:

@@ -114,9 +114,12 @@ class Rigs:
         return found
 
     def _normal_modes(self, part: Part, mesh: Mesh, count: int) -> np.ndarray | None:
-        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart."""
-        if mesh.normals is None or not any("NORMAL" in target for target in part.entry.get("targets", ())):
+        """(count, K, 3) of the normals of the mesh, which become distinct where they move apart. Where targets have none, the
+        normals of a file stay."""
+        if mesh.normals is None or not count:
             return None
+        if not any("NORMAL" in target for target in part.entry.get("targets", ())):
+            return np.zeros((count, len(mesh.normals), 3), np.float32)
         modes = self._modes(part, "NORMAL", count)
         normals = np.asarray(part.normals) / np.maximum(
             np.linalg.norm(np.asarray(part.normals), axis=1, keepdims=True), 1e-30
