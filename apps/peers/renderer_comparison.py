@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gltf_reader import read
 
 from dressi.config import config
 from dressi.errors import InputError
@@ -84,7 +85,8 @@ def main() -> None:
     if data is None:
         raise InputError("set DRESSI_DATA to the folder that holds 'meshes' and 'hdri'")
     try:
-        import mitsuba_gltf as peer
+        import mitsuba_light as peer
+        from mitsuba_gltf import principled
     except ImportError as error:
         raise InputError(
             f"Mitsuba cannot be imported ({error}); install it with `pip install dressi[peers]`"
@@ -101,7 +103,7 @@ def main() -> None:
     rows: dict[str, list[np.ndarray]] = {name: [] for name in lights}
     for model_name in given.models:
         path = data / "meshes" / f"{model_name}_512.glb"
-        mesh, model = load_mesh(path), peer.read_model(path)
+        mesh, (model,) = load_mesh(path), read(path).parts
         low, high = model.positions.min(0), model.positions.max(0)
         centre = (low + high) / 2
         radius = float(np.linalg.norm(model.positions - centre, axis=1).max())
@@ -109,28 +111,28 @@ def main() -> None:
         camera = Camera.perspective(
             FOV, (given.size, given.size), eye, centre, near=0.1 * radius, far=20 * radius
         )
-        view = {"eye": eye, "target": centre, "fov": FOV, "near": 0.1 * radius}
-        emission = (
-            {"emission": peer.texture(model.images["emission"], False)} if "emission" in model.images else {}
-        )
+        matrix = np.eye(4)
+        matrix[:3, :3] = camera.rotation.T * (1, -1, -1)
+        matrix[:3, 3] = eye
+        view = {"matrix": matrix, "yfov": np.radians(FOV), "znear": 0.1 * radius}
 
         def theirs(bsdf: Any, light: Any, shadows: bool, **more: Any) -> tuple[np.ndarray, np.ndarray]:
             spp = max(2, given.spp // 4) if shadows else given.spp
-            kind = more or {"type": "direct_light", "shadows": shadows} | emission  # noqa: B023
-            return peer.picture(model, bsdf, light, kind, view, given.size, spp)  # noqa: B023
+            kind = more or {"type": "direct_light", "shadows": shadows}
+            return peer.picture([model], light, kind, view, given.size, spp, bsdf)  # noqa: B023
 
-        glowing, _ = theirs(peer.gltf_bsdf(model), peer.sun(SUN, 0.0), True)
+        glowing, _ = theirs(None, peer.sun(SUN, 0.0), True)
         for name, (light, peer_light) in lights.items():
-            gltf = peer.gltf_bsdf(model)
             pictures = {
-                "shading": theirs(gltf, peer_light, False),
-                "shadows": theirs(gltf, peer_light, True),
+                "shading": theirs(None, peer_light, False),
+                "shadows": theirs(None, peer_light, True),
                 "all light": theirs(
-                    gltf, peer_light, True, type="path", max_depth=BOUNCES, hide_emitters=True
+                    None, peer_light, True, type="path", max_depth=BOUNCES, hide_emitters=True
                 ),
-                "principled": theirs(peer.principled_bsdf(model), peer_light, True),
+                "principled": theirs(principled(model), peer_light, True),
             }
-            pictures["all light"][0][..., :3] += glowing[..., :3]
+            for name_of in ("all light", "principled"):
+                pictures[name_of][0][..., :3] += glowing[..., :3]
             options: dict[str, Any] = {"light": light, "filter": "trilinear", "samples": given.samples}
             ours = render(mesh, camera, **options).image
             # The occlusion map stands for what hides light.

@@ -11,6 +11,7 @@ from dressi.errors import InputError
 APPS = sorted((Path(__file__).resolve().parents[2] / "apps").glob("*.py"))
 PATH_TEST = next(app for app in APPS if app.stem == "path_test")
 RENDERERS = PATH_TEST.parent / "peers" / "renderer_comparison.py"
+SCENES = RENDERERS.with_stem("scenes_in_mitsuba")
 FITS = [app for app in APPS if app.stem in ("image_fitting", "large_steps", "silhouette_fitting")]
 
 
@@ -92,11 +93,24 @@ def test_pictures_are_those_of_another_renderer(run_script, data: Path, tmp_path
 
 
 @pytest.mark.vk
+def test_scenes_are_those_of_another_renderer(run_script, tmp_path: Path):
+    pytest.importorskip("mitsuba")
+    try:
+        run_script(SCENES, "--quick", "--scenes", "arm")
+    except InputError as error:
+        pytest.skip(str(error))
+    figures = json.loads((tmp_path / "scenes_in_mitsuba.json").read_text())
+    assert figures["arm"]["opaque"] > 55 and min(figures["arm"]["nodes"].values()) > 45
+
+
+@pytest.mark.vk
 def test_a_missing_renderer_is_named(run_script, data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
-    monkeypatch.delitem(sys.modules, "mitsuba_gltf", raising=False)
-    with pytest.raises(InputError, match=r"pip install dressi\[peers\]"):
-        run_script(RENDERERS, "--data", str(data))
+    for module in ("mitsuba_light", "mitsuba_gltf", "drjit_gltf"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    for app in (RENDERERS, SCENES):
+        with pytest.raises(InputError, match=r"pip install dressi\[peers\]"):
+            run_script(app, "--data", str(data))
 
 
 @pytest.mark.vk
