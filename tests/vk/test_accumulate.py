@@ -16,8 +16,8 @@ from dressi.config import shader_text
 from dressi.errors import PlanError
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits, profile
-from dressi.vk.plan.options import BASELINE
-from dressi.vk.plan.substage import Accumulate, FragmentScatter, ListFaces
+from dressi.vk.plan.options import BASELINE, PlanOptions
+from dressi.vk.plan.substage import Accumulate, FaceSums, FragmentScatter, ListFaces
 from dressi.vk.run.executor import VulkanExecutor
 
 pytestmark = pytest.mark.vk
@@ -86,8 +86,9 @@ def run(program, device, steps=2, **options):
         return {name: executor.recv(v) for name, v in program.outputs.items()}
 
 
-def works(program, limits):
-    return {type(s.work) for s in build_plan(program, limits, shader_text).sub_stages}
+def works(program, limits, **options):
+    plan = build_plan(program, limits, shader_text, PlanOptions(**options))
+    return {type(s.work) for s in plan.sub_stages}
 
 
 def reference(program):
@@ -140,14 +141,32 @@ def test_lists_of_live_faces_and_no_fragments_at_all(device):
     drawn = F.accumulate(discs.position, discs.faces, **draw)
     slope = gradient(F.sum(F.sum_components(F.square(drawn))), [discs.centres])[0]
     program = Program({"drawn": drawn, "slope": slope})
-    assert works(program, device.limits) >= {ListFaces, Accumulate, FragmentScatter}
-    close(run(program, device), reference(program))
+    kinds = {ListFaces, Accumulate, FragmentScatter}
+    assert works(program, device.limits, sum_by_faces=False) >= kinds
+    assert FaceSums in works(program, device.limits)
+    for by_faces in (False, True):
+        close(run(program, device, options=PlanOptions(sum_by_faces=by_faces)), reference(program))
     with VulkanExecutor(program, device) as executor:
         executor.run(1)
         executor.send(live, np.zeros(live.shape, int))
         executor.run(1)
         executor.wait()
         assert not any(executor.recv(v).any() for v in program.outputs.values())
+
+
+def test_sums_by_faces_know_depths_and_the_eye(device):
+    """Triangles in perspective, some of which reach behind the eye or beyond the far plane."""
+    rng = np.random.default_rng(7)
+    clip = np.concatenate([rng.uniform(-1, 1, (80, 3, 2)), rng.uniform(0.2, 1.1, (80, 3, 2))], -1)
+    clip[::9, 0, 3] = -0.3
+    position, colours = Variable.of(clip.reshape(-1, 4), VEC4), Variable.of(rng.uniform(size=(80, 3)))
+    drawn = F.accumulate(
+        position, size=(13, 11), value=lambda face, depth: F.lookup(colours, 79 - face) * depth, limit=0.9
+    )
+    weight = Variable.of(rng.uniform(size=(11, 13, 3)))
+    program = Program({"slope": gradient(F.sum(F.dot(drawn, weight)), [colours])[0]})
+    assert FaceSums in works(program, device.limits)
+    close(run(program, device, steps=1), reference(program), 2e-3)
 
 
 def test_a_device_that_adds_fragments_in_no_way_is_named():

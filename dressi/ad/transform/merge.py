@@ -31,7 +31,7 @@ def merge_scatters(program: Program) -> Program:
         s = v.creator
         return (v.vtype, v.domain, s.source) if isinstance(s, ScatterAdd) else None
 
-    return _merge(program, Add, key, _one_scatter)
+    return merge_terms(program, Add, key, _one_scatter)
 
 
 def halve_scatter(program: Program, f: ScatterFunction) -> Program:
@@ -53,7 +53,7 @@ def merge_reductions(program: Program) -> Program:
         _
     ) in "nyx":  # a reduction over three axes is three Functions; each round merges one, the last one first
         for kind, reduction in ((Add, Sum), (Max, ReduceMax)):
-            program = _merge(
+            program = merge_terms(
                 program,
                 kind,
                 lambda v, reduction=reduction: key(v) if type(v.creator) is reduction else None,
@@ -62,10 +62,11 @@ def merge_reductions(program: Program) -> Program:
     return program
 
 
-def _merge(
+def merge_terms(
     program: Program, kind: type[Function], key: Key, merge: Callable[[list[Variable]], Variable]
 ) -> Program:
-    """Replaces each tree of ``kind``, an associative Function of two inputs, by a tree over merged terms."""
+    """The program with each tree of ``kind``, an associative Function of two inputs, as a tree over merged terms. key: terms
+    with equal keys are merged, if nothing else reads them."""
     if not any(isinstance(f, kind) and any(key(x) is not None for x in f.inputs) for f in program.functions):
         return program
     replace: dict[Variable, Variable] = {}

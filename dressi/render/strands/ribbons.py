@@ -90,7 +90,9 @@ class Segment:
     """A segment of a strand at a pixel; FLOATs unless said otherwise. All are differentiable in the points and radii."""
 
     ends: tuple[Variable, Variable]
-    """INT: the numbers of its points."""
+    """INT: the numbers of its drawn points."""
+    source: Variable
+    """INT list: the point that each drawn point has its attributes of."""
     area: Variable
     """In [0, 1]: how much of the pixel it covers."""
     absorbance: Variable
@@ -107,7 +109,8 @@ class Segment:
         """The entry of a list, one a point, or the one value of all, at the place."""
         if table.size == (1, 1):
             return table
-        start, end = (F.lookup(table, number) for number in self.ends)
+        drawn = F.lookup(table, self.source)
+        start, end = (F.lookup(drawn, number) for number in self.ends)
         return F.mix(start, end, self.along)
 
 
@@ -154,9 +157,8 @@ class Ribbons:
         record = F.lookup(self.records, number)
         area = F.maximum(RibbonArea(start, end).output, 0.0)
         whole = F.maximum(area + _beyond(start, end, record.y, record.z), 1e-6)
-        ends = F.lookup(self.chain.source, number), F.lookup(self.chain.source, number + 1)
         absorbance = area / whole * optical_depth(record.x * whole)
-        return Segment(ends, area, absorbance, self._along(number, start.xy, end.xy))
+        return Segment((number, number + 1), self.chain.source, area, absorbance, self._along(number, start.xy, end.xy))
 
     def _along(self, number: Variable, start: Variable, end: Variable) -> Variable:
         u = end - start

@@ -50,13 +50,16 @@ from .glsl.text.shaders import ShaderText
 from .images import usages
 from .lifetime import assign_images
 from .limits import DeviceLimits
+from .lowering.face_sum import FaceSum
 from .lowering.fixed_point_sums import sum_in_fixed_point
 from .lowering.fragment_value import FragmentValue
 from .lowering.fuse_into_draws import fuse_into_draws, without
 from .lowering.inverse_lists import gather_at_lists
+from .lowering.join_draws import join_draws
 from .lowering.long_loops import shorten_loops, within_walks
 from .lowering.samplers import sample_in_hardware
 from .lowering.separate_updates import separate_updates
+from .lowering.sum_by_faces import sum_by_faces
 from .lowering.tiling.choose import tile_contractions
 from .model.device import DeviceModel
 from .model.records import CPU
@@ -147,13 +150,17 @@ def build_plan(
     program.check()
     cost = cost or CPU
     with paused():
-        program = lowered(program, limits, cost, options, changing)
+        given, program = program, lowered(program, limits, cost, options, changing)
         while True:
             try:
                 return _build(program, limits, shader_text, options, cost, changing, gated)
             except DoesNotFit as error:
                 if isinstance(error.function, FragmentValue):
                     program = without(program, error.function.inputs[0])
+                    continue
+                if isinstance(error.function, FaceSum):
+                    options = replace(options, sum_by_faces=False)
+                    program = lowered(given, limits, cost, options, changing)
                     continue
                 if not isinstance(error.function, ScatterFunction) or len(error.function.pairs) < 2:
                     raise
@@ -165,6 +172,8 @@ def lowered(
 ) -> Program:
     """The Program in Functions that suit the device, one lowering after the other. Each is one file in ``lowering/``."""
     program = separate_updates(program)  # every update gets a computed value of its own
+    program = join_draws(program)  # sums over fragments of the same triangles share draws
+    program = sum_by_faces(program, cost, options)  # fragments of small faces are added up by an invocation a face
     program = sum_in_fixed_point(program, limits)  # sums over fragments that the device does not blend
     program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
     program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers

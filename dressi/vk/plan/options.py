@@ -43,6 +43,7 @@ class PlanOptions:
     | tile_contractions | computes large convolutions, matrix products and their gradients by strips in registers | one texel an invocation |
     | fuse_into_draws | computes values that follow from a raster in the fragments that draw it | at every pixel |
     | gather_at_lists | adds by lists of indices (corners of faces, edges) with inverse lists, which the host makes | they are scattered with atomics |
+    | sum_by_faces | adds up the fragments of small faces by an invocation a face, where that is faster than atomics | each fragment adds by atomics |
     | adapt | makes another plan for leaves that are sent before every step | one plan |
 
     | narrow_intermediates | stores what passes hand to each other on pixels as 16-bit floats | 32-bit floats |
@@ -54,7 +55,7 @@ class PlanOptions:
     All flags but the last two are True by default. All False is the baseline, one Function a pass. ``search`` is 0.0.
 
     These two change results, and so does a sampler, within the tolerance of ``F.sample``; a gather may differ from a scatter
-    in the last bit of a sum, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
+    in the last bit of a sum, and a sum by faces from one by atomics too, and a contraction by strips from one term by term in the last bits. ``contract_operations`` gives up
     that packed plans have the bits of the baseline: a fused product and sum is rounded once instead of twice. Values that a
     comparison, a rounding, a raster or an index depends on are computed as before. ``narrow_intermediates``
     rounds images that passes hand to each other to 11 significant
@@ -100,6 +101,7 @@ class PlanOptions:
     gather_at_lists: bool = True
     tile_contractions: bool = True
     fuse_into_draws: bool = True
+    sum_by_faces: bool = True
     adapt: bool = True
     narrow_intermediates: bool = False
     contract_operations: bool = False

@@ -33,6 +33,7 @@ from .work.kinds import (
     Undecided,
     Work,
 )
+from .work.kinds import FaceSums as FaceSums
 from .work.kinds import FindHits as FindHits
 from .work.kinds import ListBlocks as ListBlocks
 from .work.kinds import PrimitiveWork as PrimitiveWork

@@ -18,6 +18,7 @@ from ..plan.substage import (
     GROUP,
     Accumulate,
     Compute,
+    FaceSums,
     FindHits,
     Fragment,
     FragmentScatter,
@@ -323,6 +324,16 @@ def _(
 ) -> None:
     _bind_dispatch(run, buffer, p, "compute")
     run.dispatch(buffer, p, work.faces.segments, s.domain.tiles)
+
+
+@_record.register
+def _(
+    work: FaceSums, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
+) -> None:
+    (f,) = s.functions
+    assert isinstance(f, DrawFunction)
+    _bind_dispatch(run, buffer, p, "compute")
+    run.dispatch(buffer, p, -(-f.faces // GROUP), f.batch)
 
 
 @_record.register

@@ -172,6 +172,26 @@ def simplified(
     return split(face, roots, z if used else None)
 
 
+def joined(
+    parts: Sequence[tuple[FragmentGraph, Sequence[Variable]]],
+) -> tuple[FragmentGraph, tuple[Variable, ...]]:
+    """One sub-graph with the roots of several over one domain, in order, and the images that it reads. What two of them compute
+    alike is computed once. parts: sub-graphs, each with the images that its formals stand for."""
+    face = parts[0][0].face
+    z = next((graph.z for graph, _ in parts if graph.z is not None), None)
+    formals: dict[Variable, Variable] = {}
+    alike: dict[Variable, Variable] = {}
+    for graph, externals in parts:
+        given = [(graph.face, face)]
+        given += [(graph.z, z)] if graph.z is not None and z is not None else []
+        standing = zip(graph.formals, externals, strict=True)
+        given += [(formal, formals.setdefault(x, formal)) for formal, x in standing]
+        alike.update((own, other) for own, other in given if own is not other)
+    roots = [root for graph, _ in parts for root in graph.roots]
+    same = rewrite(roots, (), alike, COMMUTATIVE)
+    return FragmentGraph(face, tuple(formals.values()), tuple(same[r] for r in roots), z), tuple(formals)
+
+
 def kept_only(pairs: Sequence[Pair], keep: Variable | None) -> list[Variable]:
     """The roots of a scatter of pairs, one for each index: fragments that ``keep`` drops add nothing."""
     found: dict[Variable, list[Variable]] = {}

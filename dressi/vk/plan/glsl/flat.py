@@ -74,16 +74,8 @@ def find_flat(
 
     Passed on is what was fetched; what follows from it without another fetch is recomputed in the fragments.
     """
-    known, constant = {face, *uniform}, set()
-    hoisted: list[Function] = []
-    for g in functions:
-        if "pixel" in g.places or not all(x in known or x in constant for x in _at_pixel(g)):
-            continue
-        if all(x in constant for x in g.inputs):
-            constant.add(g.output)
-        else:
-            known.add(g.output)
-            hoisted.append(g)
+    hoisted, constant = hoist(functions, face, uniform)
+    known = {face, *uniform, *(g.output for g in hoisted)}
     inside = set(hoisted)
     read = dict.fromkeys(x for g in functions if g not in inside for x in _at_pixel(g))
     read.update(dict.fromkeys(roots))
@@ -103,6 +95,23 @@ def find_flat(
 
         values.remove(min(values, key=saved))
     return Flat(tuple(needed(functions, [v for v in values if v.creator in inside])), tuple(values))
+
+
+def hoist(
+    functions: Sequence[Function], face: Variable, uniform: Iterable[Variable]
+) -> tuple[list[Function], set[Variable]]:
+    """The Functions of a fragment that all fragments of a face compute alike, and what they compute from nothing."""
+    known, constant = {face, *uniform}, set()
+    hoisted: list[Function] = []
+    for g in functions:
+        if "pixel" in g.places or not all(x in known or x in constant for x in _at_pixel(g)):
+            continue
+        if all(x in constant for x in g.inputs):
+            constant.add(g.output)
+        else:
+            known.add(g.output)
+            hoisted.append(g)
+    return hoisted, constant
 
 
 def needed(

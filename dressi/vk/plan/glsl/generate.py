@@ -8,6 +8,7 @@ from ..limits import DeviceLimits
 from ..substage import (
     Accumulate,
     Compute,
+    FaceSums,
     FindHits,
     Fragment,
     FragmentScatter,
@@ -22,6 +23,7 @@ from ..substage import (
     Work,
 )
 from .blocks import block_shaders, hits_shaders
+from .face_sum import face_sum_shaders
 from .pixel import compute_shaders, fragment_shaders
 from .raster import accumulate_shaders, list_shaders, raster_shaders
 from .reduce import reduce_shaders
@@ -47,6 +49,7 @@ _shaders.register(Accumulate, accumulate_shaders)
 _shaders.register(FragmentScatter, fragment_scatter_shaders)
 _shaders.register(ScatterDispatch, scatter_dispatch_shaders)
 _shaders.register(ScatterDraw, scatter_draw_shaders)
+_shaders.register(FaceSums, face_sum_shaders)
 _shaders.register(Reduction, reduce_shaders)
 _shaders.register(TiledCompute, contract_shaders)
 _shaders.register(ListBlocks, block_shaders)

@@ -106,20 +106,20 @@ def pull(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
     main = [*find_vertex(listed), "int triangle = number / 3;"]
     if f.indexed:
         faces = f.inputs[1]
-        main.append(f"ivec3 corners = {w.fetch(faces)}({_texel('triangle', faces)}, tile);")
+        main.append(f"ivec3 corners = {w.fetch(faces)}({texel_of_list('triangle', faces)}, tile);")
         main.append("int corner = number - 3 * triangle;")
         main.append("int vertex = corner == 0 ? corners.x : corner == 1 ? corners.y : corners.z;")
     else:
         main.append("int vertex = number;")
     main += [
-        f"gl_Position = {w.fetch(position)}({_texel('vertex', position)}, tile);",
+        f"gl_Position = {w.fetch(position)}({texel_of_list('vertex', position)}, tile);",
         f"int {FACE} = triangle / {f.triangles_per_face};",
     ]
     if f.covering:
         # What a depth test would leave out: depths that are 1 when rounded.
         main.append("gl_Position.z *= 1.00000012;")
     if f.live is not None and listed is None:
-        dead = f"{w.fetch(f.live)}({_texel(FACE, f.live)}, tile) == 0"
+        dead = f"{w.fetch(f.live)}({texel_of_list(FACE, f.live)}, tile) == 0"
         main.append(f"if ({dead}) gl_Position = vec4(0.0, 0.0, 0.5, 1.0);  // a point inside of the view")
     return main
 
@@ -184,7 +184,8 @@ def fragment_place(w: Writer) -> list[str]:
     return ["ivec2 place = ivec2(gl_FragCoord.xy);", f"ivec2 pixel = place - {w.tile_corner()};"]
 
 
-def _texel(index: str, table: Variable) -> str:
+def texel_of_list(index: str, table: Variable) -> str:
+    """GLSL of the texel of an entry of a list."""
     width, height = table.size
     return f"ivec2({index}, 0)" if height == 1 else f"ivec2({index} % {width}, {index} / {width})"
 

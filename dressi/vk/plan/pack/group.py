@@ -22,6 +22,7 @@ from ....errors import PlanError
 from ..analysis.dataflow import Analysis
 from ..analysis.rematerialization import LARGEST_CALLS
 from ..context import Context
+from ..lowering.face_sum import FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.tiling.strips import TiledContraction
 from ..lowering.workgroups import GroupReduction
@@ -31,6 +32,7 @@ from ..substage import (
     Accumulate,
     Binding,
     Compute,
+    FaceSums,
     Fragment,
     FragmentScatter,
     PrimitiveWork,
@@ -85,6 +87,11 @@ def _(function: PixelFunction) -> Work:
 @work_of.register
 def _(function: GroupReduction) -> Work:
     return Reduction()
+
+
+@work_of.register
+def _(function: FaceSum) -> Work:
+    return FaceSums()
 
 
 @work_of.register

@@ -20,7 +20,7 @@ from ..context import Context
 from ..limits import DeviceLimits
 from ..lists import LISTING, FaceList
 from ..model.device import DeviceModel
-from ..substage import Binding, ListFaces, Read, SubStage, Undecided
+from ..substage import Binding, ListFaces, PrimitiveWork, Read, SubStage, Undecided
 
 _INDICES = 1 << 31  # vertices; shaders count them with an int
 
@@ -33,7 +33,7 @@ def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list
     lists: dict[tuple, FaceList] = {}
     for s in sub_stages:
         f = s.functions[0]
-        if not isinstance(f, DrawFunction) or f.live is None:
+        if not isinstance(s.work, PrimitiveWork) or not isinstance(f, DrawFunction) or f.live is None:
             continue
         lanes = invocations(limits, context.cost)
         listed = FaceList(Domain(f.live.size, f.batch), f.live, f.faces, 3 * f.triangles_per_face, lanes)

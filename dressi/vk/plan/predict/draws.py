@@ -8,9 +8,10 @@ from ..glsl.fixed_point import accumulators_of
 from ..glsl.flat import needed
 from ..limits import DeviceLimits
 from ..lists import COVERED, LISTED, FaceList, vertices_expected
+from ..lowering.face_sum import BOXES, FaceSum
 from ..lowering.fragment_value import FragmentValue
 from ..model.cost import planes
-from ..substage import Accumulate, FragmentScatter, Raster, SubStage
+from ..substage import Accumulate, FaceSums, FragmentScatter, Raster, SubStage
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
 
@@ -46,6 +47,15 @@ def added_by_fragments(work: FragmentScatter, s: SubStage) -> Load:
     each = _fragment(f, s).and_then(Invocation(added * PUT))
     fragments, stores = fragments_expected(s.domain, work.faces), Stores(atomics=float(added))
     return Load(fragments, each, stores, False, vertices_of(f, work.faces))
+
+
+def face_sum_loads(work: FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """An invocation a face, which visits its pixels and stores its sums."""
+    (f,) = s.functions
+    assert isinstance(f, FaceSum)
+    faces = f.faces * f.batch
+    each = _fragment(f, s).times(max(BOXES * fragments_expected(s.domain, None) / faces, 1.0))
+    return [Load(faces, each, Stores.of(s, s.outputs).times(f.components), True)]
 
 
 def _fragment(f: DrawFunction, s: SubStage) -> Invocation:

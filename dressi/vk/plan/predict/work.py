@@ -19,6 +19,7 @@ from ..model.cost import planes
 from ..passes.run_on_active_blocks import ACTIVE
 from ..substage import (
     Accumulate,
+    FaceSums,
     FindHits,
     FragmentScatter,
     ListBlocks,
@@ -33,7 +34,15 @@ from ..substage import (
     TiledCompute,
     Work,
 )
-from .draws import PUT, accumulate_loads, added_by_fragments, fragments_expected, raster_loads, vertices_of
+from .draws import (
+    PUT,
+    accumulate_loads,
+    added_by_fragments,
+    face_sum_loads,
+    fragments_expected,
+    raster_loads,
+    vertices_of,
+)
 from .invocation import Invocation, Shader
 from .loads import Load, Stores
 from .strips import LOOP, loads_of_strips
@@ -117,6 +126,9 @@ _loads.register(Accumulate, accumulate_loads)
 def _(work: FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """Fragments that add to accumulators, then one invocation a texel of the table."""
     return [added_by_fragments(work, s), _resolved(work, s)]
+
+
+_loads.register(FaceSums, face_sum_loads)
 
 
 @_loads.register

@@ -147,6 +147,13 @@ class FragmentScatter(PrimitiveWork, Scatter):
 
 
 @dataclass(frozen=True, eq=False)
+class FaceSums(Work):
+    """A dispatch of an invocation for each face of one FaceSum, which visits the pixels of the face."""
+
+    name: ClassVar[str] = "faces"
+
+
+@dataclass(frozen=True, eq=False)
 class Reduction(Work):
     """A dispatch of a workgroup for each texel of the output of one reduction."""
 

@@ -1,0 +1,121 @@
+"""Sums over fragments that draw the same triangles are one draw.
+
+The gradient of a picture of strands draws its segments again for every list and image that their fragments read. Fragments of
+all these draws compute much of the same, so that one draw that makes several sums costs little more than one of them:
+
+- Scatters into one table whose results are added are one scatter, which adds each pair of values before it puts them.
+- Sums of up to four components together are the channels of one sum.
+
+Draws are joined that have the same triangles and no other order: those of one *level*, counted from the end of the program in
+draws that wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from ....ad import functional as F
+from ....ad.graph import AccumulateFunction, DrawFunction, FragmentScatterFunction, Function, Variable
+from ....ad.ops.pixel.arithmetic import Add
+from ....ad.ops.sums.accumulate import Accumulate, FragmentScatter
+from ....ad.ops.sums.inside import joined, kept_only
+from ....ad.program import Program
+from ....ad.transform.merge import merge_terms
+from ....ad.transform.rewrite import mapped, rewrite
+
+CHANNELS = 4
+
+
+def join_draws(program: Program) -> Program:
+    """The program in which sums over fragments of the same triangles share draws."""
+    if not any(isinstance(f, AccumulateFunction | FragmentScatterFunction) for f in program.functions):
+        return program
+    program = merge_terms(program, Add, _table_of, _one_scatter)
+    replace: dict[Variable, Variable] = {}
+    for group in same_draws(program.functions, AccumulateFunction):
+        for some in _by_channels(group):
+            replace.update(_one_sum(some))
+    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+
+
+def same_draws(functions: Sequence[Function], kind: type[DrawFunction]) -> list[list[DrawFunction]]:
+    """Functions of a kind, those in one list that draw the same triangles and do not wait for each other."""
+    later: dict[Variable, int] = {}
+    groups: dict[Hashable, list[DrawFunction]] = {}
+    for f in reversed(functions):
+        level = later.get(f.output, 0)
+        if isinstance(f, DrawFunction):
+            if isinstance(f, kind):
+                groups.setdefault((level, *drawing(f)), []).append(f)
+            level += 1
+        for x in f.inputs:
+            later[x] = max(later.get(x, 0), level)
+    return [group[::-1] for group in groups.values()]
+
+
+def drawing(f: DrawFunction) -> tuple[Any, ...]:
+    """What draws of the same triangles have in common."""
+    fields = (getattr(f, name) for name in DrawFunction.fields if name != "fragment")
+    graph = f.fragment
+    z = None if graph.z is None else graph.z.domain
+    return (f.inputs[: f.pulled], *fields, graph.face.domain, z, getattr(f, "fixed_point", False))
+
+
+def _table_of(v: Variable) -> Hashable | None:
+    f = v.creator
+    return (v.vtype, v.domain, *drawing(f)) if type(f) is FragmentScatter else None
+
+
+def _one_scatter(parts: list[Variable]) -> Variable:
+    scatters = [v.creator for v in parts if isinstance(v.creator, FragmentScatter)]
+    first = scatters[0]
+    graph, externals = joined([(f.fragment, f.externals) for f in scatters])
+    pairs = zip(graph.roots[0::2], graph.roots[1::2], strict=True)
+    graph = type(graph)(graph.face, graph.formals, tuple(kept_only(list(pairs), None)), graph.z)
+    return FragmentScatter((*first.inputs[: first.pulled], *externals), first, graph, first.table).output
+
+
+def _by_channels(group: Iterable[DrawFunction]) -> list[list[DrawFunction]]:
+    """Sums that fit in the channels of one, in order; of the same fragments."""
+    found: list[list[DrawFunction]] = []
+    for f in group:
+        own = f.output.vtype.components
+        if f.output.vtype.is_matrix or own == CHANNELS:
+            continue
+        for some in found:
+            held = sum(g.output.vtype.components for g in some)
+            if held + own <= CHANNELS and _kept(some[0]) == _kept(f):
+                some.append(f)
+                break
+        else:
+            found.append([f])
+    return [some for some in found if len(some) > 1]
+
+
+def _kept(f: DrawFunction) -> Hashable:
+    """What decides which fragments count; None if all do."""
+    graph = f.fragment
+    if len(graph.roots) < 2:
+        return None
+    keep = type(graph)(graph.face, graph.formals, graph.roots[1:], graph.z)
+    return keep, f.externals
+
+
+def _one_sum(sums: Sequence[DrawFunction]) -> dict[Variable, Variable]:
+    """The sums as swizzles of one."""
+    first = sums[0]
+    graph, externals = joined([(f.fragment, f.externals) for f in sums])
+    count = len(first.fragment.roots)
+    values, keep = graph.roots[0::count], graph.roots[1:count]
+    wide = (F.vec2, F.vec3, F.vec4)[sum(v.vtype.components for v in values) - 2]
+    graph = type(graph)(graph.face, graph.formals, (wide(*values), *keep), graph.z)
+    together = Accumulate(
+        (*first.inputs[: first.pulled], *externals), first, graph, fixed_point=first.fixed_point
+    ).output
+    found, start = {}, 0
+    for f in sums:
+        end = start + f.output.vtype.components
+        found[f.output] = F.swizzle(together, "xyzw"[start:end])
+        start = end
+    return found

@@ -1,0 +1,181 @@
+"""Scatters of fragments as sums over the fragments of each face, where the device model finds that faster.
+
+Every fragment of a scatter adds to accumulators by atomic operations, in fixed point. If the faces are small and many, as the
+segments of strands and points are, and each adds to entries that only its number decides, then one invocation a face
+visits the pixels of its face, keeps its sums in registers, and stores them once. No fragment waits for another, and all scatters of
+one draw share the visit:
+
+    face 4 adds to entries 4 and 5    ->    entry 5 = sum of the ends of face 4 + sum of the starts of face 5
+
+Entries that are not the number of the face and a constant are scattered to from the list of faces, which is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....ad import functional as F
+from ....ad.evaluate import evaluate
+from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
+from ....ad.ops.draws.fragment import FragmentGraph
+from ....ad.ops.image.lookup import scatter_add
+from ....ad.ops.image.reduce import Sum, reduce_axes
+from ....ad.ops.pixel.compare import Select
+from ....ad.ops.pixel.constant import is_constant
+from ....ad.ops.sums.accumulate import FragmentScatter
+from ....ad.ops.sums.inside import joined
+from ....ad.program import Program
+from ....ad.traversal import topological_order
+from ....ad.transform.rewrite import mapped, rewrite
+from ....ad.types import INT, Access, Domain, list_image, list_size
+from ..lists import COVERED
+from ..model.cost import operations, planes
+from ..model.device import DeviceModel
+from ..options import PlanOptions
+from .face_sum import BOXES, LARGEST, FaceSum, FaceTable, entries_of
+from .join_draws import same_draws
+
+PUT = 30.0
+"""Operations of adding one component to an accumulator."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """What a fragment adds to an entry that its face decides. shift: the entry is the number of the face and this; None: it is
+    ``index``."""
+
+    value: Variable
+    index: Variable
+    shift: int | None
+
+
+def sum_by_faces(program: Program, model: DeviceModel, options: PlanOptions) -> Program:
+    """The program with sums over faces for scatters of fragments that these make sooner."""
+    if not options.sum_by_faces:
+        return program
+    replace: dict[Variable, Variable] = {}
+    for together in same_draws(program.functions, FragmentScatter):
+        found = [(f, pairs) for f in together if (pairs := _pairs(f)) is not None]
+        if found and _pays([f for f, _ in found], model):
+            replace.update(_tables(found))
+    return mapped(program, rewrite(program.roots, (), replace)) if replace else program
+
+
+def _pairs(f: FragmentScatterFunction) -> list[_Pair] | None:
+    """The pairs of a scatter; None if a pixel decides where it adds, or the depth is used of faces of several triangles."""
+    graph = f.fragment
+    if (graph.z is not None and f.triangles_per_face > 1) or f.size == (1, 1) or f.triangles_per_face > 2:
+        return None
+    found = []
+    for value, index in f.pairs:
+        made = index.creator
+        kept = value
+        if isinstance(made, Select) and is_constant(made.inputs[2], -1.0):
+            index = made.inputs[1]
+            kept = F.select(made.inputs[0], value, 0.0)
+        if index.vtype is not INT or not _by_face(f, index):
+            return None
+        found.append(_Pair(kept, index, _shift(f, index)))
+    return found
+
+
+def _by_face(f: FragmentScatterFunction, index: Variable) -> bool:
+    """Whether the number of the face decides an index."""
+    graph = f.fragment
+    standing = dict(zip(graph.formals, f.externals, strict=True))
+    if index in standing:
+        return False
+    for g in topological_order([index]):
+        if "pixel" in g.places:
+            return False
+        for x, access in zip(g.inputs, g.access, strict=True):
+            if x is graph.z or (access is Access.SAME_PIXEL and x in standing):
+                return False
+    return True
+
+
+def _shift(f: FragmentScatterFunction, index: Variable) -> int | None:
+    graph = f.fragment
+    if any(x in graph.formals for g in topological_order([index]) for x in g.inputs):
+        return None
+    numbers = np.arange(f.faces)
+    (found,) = evaluate([_over_faces(f, index, _numbers(f))])
+    shifts = found.reshape(-1)[: f.faces] - numbers
+    return int(shifts[0]) if (shifts == shifts[0]).all() else None
+
+
+def _numbers(f: FragmentScatterFunction) -> Variable:
+    return Variable(INT, list_size(f.faces), name="numbers of faces", data=list_image(np.arange(f.faces)))
+
+
+def _over_faces(f: FragmentScatterFunction, index: Variable, numbers: Variable) -> Variable:
+    """An index as a list of faces."""
+    graph = f.fragment
+    made = {graph.face: numbers, **dict(zip(graph.formals, f.externals, strict=True))}
+    for g in topological_order([index]):
+        made[g.output] = g.rebuild(*(made[x] for x in g.inputs)).output
+    return made[index]
+
+
+def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bool:
+    """Whether visits by faces take less time than the fragments of all these draws."""
+    first = scatters[0]
+    (width, height), batch = first.size, first.batch
+    fragments = COVERED * width * height * batch
+    faces = first.faces * batch
+    if fragments > LARGEST * faces:
+        return False
+    everything = {g.output: g for f in scatters for g in f.fragment.functions}
+    added = sum(v.vtype.components for f in scatters for v, _ in f.pairs)
+
+    def shader(functions: Sequence, rate: float) -> float:
+        work = sum(operations(g) for g in functions) / rate
+        read = sum(planes([x]) for g in functions for x, a in zip(g.inputs, g.access, strict=True) if a is Access.FETCH)
+        return work + read / model.fetch_rate
+
+    drawn = sum(shader(f.fragment.functions, model.fragment_rate) for f in scatters)
+    drawn += added * (PUT / model.fragment_rate + 1.0 / model.atomic_rate)
+    drawn = drawn * fragments + len(scatters) * 3 * first.triangles * batch / model.vertex_rate
+    visits = max(fragments / faces, 1.0) * BOXES
+    one = visits * shader(list(everything.values()), model.compute_rate) + added / model.image_store_rate
+    return model.rounds(faces) * model.lanes * one < drawn
+
+
+def _tables(group: Sequence[tuple[FragmentScatterFunction, list[_Pair]]]) -> dict[Variable, Variable]:
+    """The tables of scatters of one draw."""
+    first = group[0][0]
+    parts = [
+        (FragmentGraph(f.fragment.face, f.fragment.formals, tuple(p.value for p in pairs), f.fragment.z), f.externals)
+        for f, pairs in group
+    ]
+    graph, externals = joined(parts)
+    fields = {name: getattr(first, name) for name in DrawFunction.fields}
+    sums = FaceSum(*first.inputs[: first.pulled], *externals, **{**fields, "fragment": graph}).output
+    starts = np.concatenate([[0], np.cumsum([v.vtype.components for v in graph.roots])]).tolist()
+    found, numbers = {}, _numbers(first)
+    for f, pairs in group:
+        own, starts = starts[: len(pairs)], starts[len(pairs) :]
+        found[f.output] = _table(f, list(zip(pairs, own, strict=True)), sums, numbers)
+    return found
+
+
+def _table(
+    f: FragmentScatterFunction, pairs: Sequence[tuple[_Pair, int]], sums: Variable, numbers: Variable
+) -> Variable:
+    kind, every = f.output.vtype, Domain(f.table.size, f.batch)
+    near = tuple((start, p.shift) for p, start in pairs if p.shift is not None)
+    parts = []
+    if near:
+        table = FaceTable(sums, kind=kind, table=every, faces=f.faces, pairs=near).output
+        parts.append(table if f.table.tiles == f.batch else reduce_axes(Sum, table, "n"))
+    for p, start in pairs:
+        if p.shift is None:
+            values, index = entries_of(sums, f.faces, start, kind), _over_faces(f, p.index, numbers)
+            parts.append(scatter_add(values, index, f.table.size, f.table.batch))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
