@@ -158,7 +158,9 @@ class Ribbons:
         area = F.maximum(RibbonArea(start, end).output, 0.0)
         whole = F.maximum(area + _beyond(start, end, record.y, record.z), 1e-6)
         absorbance = area / whole * optical_depth(record.x * whole)
-        return Segment((number, number + 1), self.chain.source, area, absorbance, self._along(number, start.xy, end.xy))
+        return Segment(
+            (number, number + 1), self.chain.source, area, absorbance, self._along(number, start.xy, end.xy)
+        )
 
     def _along(self, number: Variable, start: Variable, end: Variable) -> Variable:
         u = end - start

@@ -173,7 +173,9 @@ def lowered(
     """The Program in Functions that suit the device, one lowering after the other. Each is one file in ``lowering/``."""
     program = separate_updates(program)  # every update gets a computed value of its own
     program = join_draws(program)  # sums over fragments of the same triangles share draws
-    program = sum_by_faces(program, cost, options)  # fragments of small faces are added up by an invocation a face
+    program = sum_by_faces(
+        program, cost, options
+    )  # fragments of small faces are added up by an invocation a face
     program = sum_in_fixed_point(program, limits)  # sums over fragments that the device does not blend
     program = sample_in_hardware(program, limits, cost, options)  # filtered reads of textures use its sampler
     program = gather_at_lists(program, cost, options, changing)  # scatters by lists of indices become gathers

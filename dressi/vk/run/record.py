@@ -318,39 +318,25 @@ def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: Dr
     run.dispatch(buffer, p, across if together else -(-across // GROUP), down)
 
 
-@_record.register
-def _(
-    work: ListFaces, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
-) -> None:
+@_record.register(FaceSums)
+@_record.register(ListFaces)
+@_record.register(Reduction)
+@_record.register(TiledCompute)
+def _(work: Any, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None) -> None:
+    """As many workgroups as the work says."""
     _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, work.faces.segments, s.domain.tiles)
-
-
-@_record.register
-def _(
-    work: FaceSums, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
-) -> None:
-    (f,) = s.functions
-    assert isinstance(f, DrawFunction)
-    _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, -(-f.faces // GROUP), f.batch)
-
-
-@_record.register
-def _(
-    work: Reduction, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
-) -> None:
-    tiling = run.limits.tiling(s.domain)
-    _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, tiling.width, tiling.height)
-
-
-@_record.register
-def _(
-    work: TiledCompute, run: Target, buffer: Any, s: SubStage, p: Pipelines, target: DrawTarget | None
-) -> None:
-    _bind_dispatch(run, buffer, p, "compute")
-    run.dispatch(buffer, p, *grid_of(s))
+    match work:
+        case FaceSums():
+            (f,) = s.functions
+            assert isinstance(f, DrawFunction)
+            run.dispatch(buffer, p, -(-f.faces // GROUP), f.batch)
+        case ListFaces():
+            run.dispatch(buffer, p, work.faces.segments, s.domain.tiles)
+        case Reduction():
+            tiling = run.limits.tiling(s.domain)
+            run.dispatch(buffer, p, tiling.width, tiling.height)
+        case _:
+            run.dispatch(buffer, p, *grid_of(s))
 
 
 def _bind_dispatch(run: Target, buffer: Any, p: Pipelines, part: str) -> None:

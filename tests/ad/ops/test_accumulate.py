@@ -86,3 +86,11 @@ def test_the_depth_of_faces_of_several_triangles_has_no_derivative():
     )
     with pytest.raises(GraphError, match="triangles_per_face=1"):
         gradient(F.sum(drawn), [position])
+
+
+def test_a_mark_in_a_value_stops_its_gradient():
+    table = Variable.of([2.0, 3.0], FLOAT)
+    value = {"value": lambda face, depth: F.stop_gradient(F.lookup(table, face)) * 2.0}
+    position = Variable.of(2 * [[-1.0, -1, 0, 1], [3, -1, 0, 1], [-1, 3, 0, 1]], VEC4)
+    (slope,) = gradient(F.sum(F.accumulate(position, size=SIZE, **value)), [table])
+    assert not evaluate([slope])[0].any()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ....errors import GraphError
 from ...graph import DrawFunction, Function, ScatterFunction, Variable
-from ...transform.algebra import COMMUTATIVE
+from ...transform.algebra import COMMUTATIVE, drop_derivative_marks
 from ...transform.gradient import blocks_derivatives, depending, gradient, jvp, total
 from ...transform.rewrite import rewrite
 from ...transform.simplify import RULES
@@ -22,6 +22,8 @@ from ..pixel.constant import is_constant
 from ..pixel.geometry import cross, dot
 from ..pixel.math import to_float
 from ..pixel.vector import vec3
+
+KEEPING_MARKS = tuple(rule for rule in RULES if rule is not drop_derivative_marks)
 
 Pair = tuple[Variable, Variable]
 """(value, index): what a fragment adds to which texel of a table."""
@@ -165,8 +167,8 @@ def simplified(
     standing: Mapping[Variable, Variable] | None = None,
 ) -> tuple[FragmentGraph, tuple[Variable, ...]]:
     """A sub-graph of these roots after simplification, without the depth if it is not used, and the images that it reads.
-    standing: what leaves stand for."""
-    simple = rewrite(roots, RULES, dict(standing or {}), COMMUTATIVE)
+    standing: what leaves stand for. Marks such as ``stop_gradient`` stay: derivatives are still to be taken."""
+    simple = rewrite(roots, KEEPING_MARKS, dict(standing or {}), COMMUTATIVE)
     roots = [simple[r] for r in roots]
     used = any(z in f.inputs for f in topological_order(roots)) or z in roots
     return split(face, roots, z if used else None)

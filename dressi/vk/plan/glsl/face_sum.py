@@ -25,7 +25,7 @@ def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_t
     w = Writer(s, limits, shader_text)
     w.declare_reads()
     names = declare_outputs(w, s)
-    w.includes["face.glsl"] = None
+    w.includes["face_pixels.glsl"] = None
     width, height = f.size
     size = f"vec2({float(width)!r}, {float(height)!r})"
     actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
@@ -51,7 +51,8 @@ def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_t
     for g in needed(graph.functions, graph.roots, known):
         w.emit(g, actual)
     sums, adds, cells = [], [], []
-    for k, v in enumerate(graph.roots):
+    roots: tuple[Variable, ...] = graph.roots
+    for k, v in enumerate(roots):
         value = w.value(actual.get(v, v))
         sums.append(f"precise {v.vtype.glsl} dressi_sum{k} = {v.vtype.glsl}(0.0);")
         adds.append(f"dressi_sum{k} += count > 0.0 ? {value} * count : {v.vtype.glsl}(0.0);")
@@ -67,7 +68,7 @@ def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_t
         "pixel = at;",
         f"ivec2 place = pixel + {w.tile_corner()};",
         "vec2 centre = vec2(pixel - low) + 0.5;",
-        *(f"float depth{t} = face_depth(edges{t}, centre, z{t}, w{t});" for t in triangles),
+        *(f"float depth{t} = pixels_depth(edges{t}, centre, z{t}, w{t});" for t in triangles),
         f"float count = {' + '.join(f'float(depth{t} >= 0.0)' for t in triangles)};",
         *inside,
         *adds,
@@ -83,9 +84,7 @@ def face_sum_shaders(work: FaceSums, s: SubStage, limits: DeviceLimits, shader_t
         place = w.texel(f.output, "tile", f"ivec2({number} % {wide}, {number} / {wide})")
         stores += w.stores(f.output, names[f.output], place)
     pushed = constants(limits)
-    source = w.text(
-        [*head, *before, *sums, *loop, *stores], [*pushed, f"layout(local_size_x={GROUP}) in;"]
-    )
+    source = w.text([*head, *before, *sums, *loop, *stores], [*pushed, f"layout(local_size_x={GROUP}) in;"])
     return Shaders(tuple(w.resources), {"compute": source}, based=bool(pushed))
 
 
@@ -96,7 +95,9 @@ def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:
     for t in range(per):
         number = f"({per} * {FACE} + {t})"
         if f.indexed:
-            lines.append(f"ivec3 numbers{t} = {w.fetch(f.inputs[1])}({texel_of_list(number, f.inputs[1])}, tile);")
+            lines.append(
+                f"ivec3 numbers{t} = {w.fetch(f.inputs[1])}({texel_of_list(number, f.inputs[1])}, tile);"
+            )
         clip = []
         for k in range(3):
             vertex = f"numbers{t}[{k}]" if f.indexed else f"(3 * {number} + {k})"
@@ -104,12 +105,12 @@ def _corners(w: Writer, f: FaceSum, size: str) -> list[str]:
             clip.append(name)
             lines += [
                 f"vec4 {name} = {w.fetch(position)}({texel_of_list(vertex, position)}, tile);",
-                f"vec3 corner{t}_{k} = face_corner({name}, {size});",
-                f"box = face_box(box, corner{t}_{k}, {size});",
+                f"vec3 corner{t}_{k} = pixels_corner({name}, {size});",
+                f"box = pixels_box(box, corner{t}_{k}, {size});",
             ]
         edges = ", ".join(f"corner{t}_{k}" for k in range(3))
         ends += [
-            f"mat3 edges{t} = face_edges({edges}, vec2(low));",
+            f"mat3 edges{t} = pixels_edges({edges}, vec2(low));",
             f"vec3 z{t} = vec3({', '.join(f'{c}.z' for c in clip)}), w{t} = vec3({', '.join(f'{c}.w' for c in clip)});",
         ]
     whole = f"ivec2({f.size[0]}, {f.size[1]})"

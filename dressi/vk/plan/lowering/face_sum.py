@@ -101,7 +101,10 @@ class FaceTable(PixelFunction):
         width, n = self.inputs[0].size[0], self.kind.components
         lines = ["$y = $type(0.0);", "int index = pixel.y * $size.x + pixel.x, face, at;"]
         for first, shift in self.pairs:
-            at = [f"$0(ivec2((at + {k * self.faces}) % {width}, (at + {k * self.faces}) / {width}), tile)" for k in range(n)]
+            at = [
+                f"$0(ivec2((at + {k * self.faces}) % {width}, (at + {k * self.faces}) / {width}), tile)"
+                for k in range(n)
+            ]
             lines += [
                 f"face = index - ({shift});",
                 f"at = face + {first * self.faces};",

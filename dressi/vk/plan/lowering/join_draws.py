@@ -13,7 +13,7 @@ draws that wait for each other.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ....ad import functional as F
 from ....ad.graph import AccumulateFunction, DrawFunction, FragmentScatterFunction, Function, Variable
@@ -25,6 +25,7 @@ from ....ad.transform.merge import merge_terms
 from ....ad.transform.rewrite import mapped, rewrite
 
 CHANNELS = 4
+Kind = TypeVar("Kind", bound=DrawFunction)
 
 
 def join_draws(program: Program) -> Program:
@@ -39,11 +40,11 @@ def join_draws(program: Program) -> Program:
     return mapped(program, rewrite(program.roots, (), replace)) if replace else program
 
 
-def same_draws(functions: Sequence[Function], kind: type[DrawFunction]) -> list[list[DrawFunction]]:
+def same_draws(functions: Iterable[Function], kind: type[Kind]) -> list[list[Kind]]:
     """Functions of a kind, those in one list that draw the same triangles and do not wait for each other."""
     later: dict[Variable, int] = {}
-    groups: dict[Hashable, list[DrawFunction]] = {}
-    for f in reversed(functions):
+    groups: dict[Hashable, list[Kind]] = {}
+    for f in reversed(tuple(functions)):
         level = later.get(f.output, 0)
         if isinstance(f, DrawFunction):
             if isinstance(f, kind):
@@ -76,9 +77,9 @@ def _one_scatter(parts: list[Variable]) -> Variable:
     return FragmentScatter((*first.inputs[: first.pulled], *externals), first, graph, first.table).output
 
 
-def _by_channels(group: Iterable[DrawFunction]) -> list[list[DrawFunction]]:
+def _by_channels(group: Iterable[AccumulateFunction]) -> list[list[AccumulateFunction]]:
     """Sums that fit in the channels of one, in order; of the same fragments."""
-    found: list[list[DrawFunction]] = []
+    found: list[list[AccumulateFunction]] = []
     for f in group:
         own = f.output.vtype.components
         if f.output.vtype.is_matrix or own == CHANNELS:
@@ -102,7 +103,7 @@ def _kept(f: DrawFunction) -> Hashable:
     return keep, f.externals
 
 
-def _one_sum(sums: Sequence[DrawFunction]) -> dict[Variable, Variable]:
+def _one_sum(sums: Sequence[AccumulateFunction]) -> dict[Variable, Variable]:
     """The sums as swizzles of one."""
     first = sums[0]
     graph, externals = joined([(f.fragment, f.externals) for f in sums])

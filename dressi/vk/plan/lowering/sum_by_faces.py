@@ -28,8 +28,8 @@ from ....ad.ops.pixel.constant import is_constant
 from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import joined
 from ....ad.program import Program
-from ....ad.traversal import topological_order
 from ....ad.transform.rewrite import mapped, rewrite
+from ....ad.traversal import topological_order
 from ....ad.types import INT, Access, Domain, list_image, list_size
 from ..lists import COVERED
 from ..model.cost import operations, planes
@@ -133,7 +133,12 @@ def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bo
 
     def shader(functions: Sequence, rate: float) -> float:
         work = sum(operations(g) for g in functions) / rate
-        read = sum(planes([x]) for g in functions for x, a in zip(g.inputs, g.access, strict=True) if a is Access.FETCH)
+        read = sum(
+            planes([x])
+            for g in functions
+            for x, a in zip(g.inputs, g.access, strict=True)
+            if a is Access.FETCH
+        )
         return work + read / model.fetch_rate
 
     drawn = sum(shader(f.fragment.functions, model.fragment_rate) for f in scatters)
@@ -148,7 +153,10 @@ def _tables(group: Sequence[tuple[FragmentScatterFunction, list[_Pair]]]) -> dic
     """The tables of scatters of one draw."""
     first = group[0][0]
     parts = [
-        (FragmentGraph(f.fragment.face, f.fragment.formals, tuple(p.value for p in pairs), f.fragment.z), f.externals)
+        (
+            FragmentGraph(f.fragment.face, f.fragment.formals, tuple(p.value for p in pairs), f.fragment.z),
+            f.externals,
+        )
         for f, pairs in group
     ]
     graph, externals = joined(parts)
