@@ -33,10 +33,10 @@ SHORTEST = 1e-3
 """Pixels. A shorter segment has no direction of its own."""
 MITRE = 2.0
 """The largest length of a mitre, in half widths: at turns of more than 120 degrees ribbons become narrower."""
-ROUND = np.pi / 2 - 1
-"""The width of a trapezoid at its far end, in widths of the strand, that has the area of a half disc and its height."""
 SLACK = 0.2
 """Pixels by which quads are larger than needed: drivers round corners to a grid."""
+STRAIGHT = 2.0
+"""Pixels for which a strand is taken to go on straight: none lies farther from where a segment ends in it."""
 OPAQUE = 0.999
 """The largest opacity of a segment in its share of a pixel."""
 
@@ -71,14 +71,14 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
     clip = F.matmul(matrices, place)
     seen = F.logical_and(F.logical_and(there, F.greater(clip.w, W_MINIMUM)), F.greater_equal(clip.z, 0.0))
     over = 1.0 / F.select(seen, clip.w, 1.0)
-    half = (0.5 * size[0], 0.5 * size[1])
+    half = F.constant((0.5 * size[0], 0.5 * size[1]))  # not two numbers for a list of two points
     at = F.select(seen, clip.xy * over * half + half, 0.0)
     seen = F.logical_and(seen, F.less(F.max_component(F.abs(at)), FARTHEST))
     thickness = radius
     if unit == "world":
         # The row of y: how many pixels a unit of the world makes at w = 1.
         row = F.column(F.transpose(matrices), 1).xyz
-        thickness = radius * (F.length(row) * half[1]) * over
+        thickness = radius * (F.length(row) * (0.5 * size[1])) * over
     else:
         thickness = thickness + F.component(at, 0) * 0.0 if thickness.size == (1, 1) else thickness
     drawn = F.maximum(thickness, 0.5 * LEAST_WIDTH)
@@ -122,8 +122,8 @@ class Ribbons:
     chain: Chain
     border: Variable
     """VEC4 list: the place of a point, and the vector from it to the left border of the ribbon, in pixels; differentiable."""
-    records: Variable
-    """VEC3 list: the opacity of a segment, and whether the strand starts, and ends, with it; differentiable."""
+    opacity: Variable
+    """FLOAT list: the opacity of a segment; differentiable."""
     depth: Variable
     """VEC2 list: depth in [0, 1], and w, of points."""
     clip: Variable
@@ -154,10 +154,9 @@ class Ribbons:
         centre = F.to_float(F.pixel_coordinates(self.size)) + 0.5
         start = F.lookup(self.border, number) - F.vec4(centre, 0.0, 0.0)
         end = F.lookup(self.border, number + 1) - F.vec4(centre, 0.0, 0.0)
-        record = F.lookup(self.records, number)
         area = F.maximum(RibbonArea(start, end).output, 0.0)
-        whole = F.maximum(area + _beyond(start, end, record.y, record.z), 1e-6)
-        absorbance = area / whole * optical_depth(record.x * whole)
+        whole = F.maximum(area + _beyond(start, end, F.lookup(self.chain.around, number)), 1e-6)
+        absorbance = area / whole * optical_depth(F.lookup(self.opacity, number) * whole)
         return Segment(
             (number, number + 1), self.chain.source, area, absorbance, self._along(number, start.xy, end.xy)
         )
@@ -170,14 +169,17 @@ class Ribbons:
         return place * near / F.maximum(F.mix(far, near, place), W_MINIMUM)
 
 
-def _beyond(start: Variable, end: Variable, first: Variable, last: Variable) -> Variable:
-    """FLOAT: how much of the pixel the strand covers before and after a segment if it goes on straight; nothing at its ends."""
-    along = F.normalize(end.xy - start.xy) * 2.0
-    before = F.vec4(start.xy - along, start.zw)
-    after = F.vec4(end.xy + along, end.zw)
-    return F.maximum(RibbonArea(before, start).output, 0.0) * (1.0 - first) + F.maximum(
-        RibbonArea(end, after).output, 0.0
-    ) * (1.0 - last)
+def _beyond(start: Variable, end: Variable, around: Variable) -> Variable:
+    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``)."""
+    along = F.normalize(end.xy - start.xy)
+    before = F.vec4(start.xy - along * _length(start, around.x), start.zw * around.y)
+    after = F.vec4(end.xy + along * _length(end, around.z), end.zw * around.w)
+    areas = RibbonArea(before, start).output, RibbonArea(end, after).output
+    return F.maximum(areas[0], 0.0) + F.maximum(areas[1], 0.0)
+
+
+def _length(at: Variable, radii: Variable) -> Variable:
+    return F.select(F.less(radii, 0.0), STRAIGHT, radii * F.length(at.zw))
 
 
 def optical_depth(opacity: Variable) -> Variable:
@@ -206,15 +208,13 @@ def ribbons_of(
         border, width, depth, seen = (F.lookup(x, chain.source) for x in (border, width, depth, seen))
         # At an end the vector to the left border is perpendicular to the strand, and as long as the half width.
         away = F.vec2(border.w, -border.z) * chain.beyond
-        narrow = F.select(F.equal(chain.beyond, 0.0), 1.0, ROUND)
-        border = F.vec4(border.xy + away, border.zw * narrow)
+        border = F.vec4(border.xy + away, border.zw * chain.narrow)
         opacity = opacity if opacity.size == (1, 1) else F.lookup(opacity, chain.source)
     width = width + F.lookup(width, chain.following)
     if opacity.size != (1, 1):
         opacity = 0.5 * (opacity + F.lookup(opacity, chain.following))
-    records = F.vec3(opacity * width.y / width.x, chain.first, F.lookup(chain.last, chain.following))
     live = (1.0 - chain.last) * seen * F.lookup(seen, chain.following)
-    return Ribbons(size, chain, border, records, depth, at.clip, live)
+    return Ribbons(size, chain, border, opacity * width.y / width.x, depth, at.clip, live)
 
 
 def _direction(v: Variable) -> Variable:

@@ -41,7 +41,15 @@ def test_a_strand_covers_its_area(width, scale, samples):
     (found,) = evaluate([draw_strands(strand, PIXELS, size=SIZE).mask])
     truth = supersampled(points, 0.5 * width, samples, seen)
     error = np.abs(found[0, : seen[1], : seen[0]] - truth).sum() / truth.sum()
-    assert error < (0.01 if width < 3 else 0.02)
+    assert error < 0.006
+
+
+def test_two_points_of_a_variable_are_a_strand():
+    points = Variable.of(LINE[:2], VEC3)
+    own, other = (
+        evaluate([draw_strands(StrandGeometry(p), PIXELS, size=SIZE).mask])[0] for p in (points, LINE[:2])
+    )
+    np.testing.assert_allclose(own, other, atol=1e-6)
 
 
 def test_the_area_of_a_half_plane_is_that_of_a_ribbon_that_ends_there():
