@@ -11,7 +11,7 @@
         print(ad.recv(image))
 
 computations
-    F (every operation), Variable (an image value), gradient, jvp, hvp (first and second derivatives)
+    F (every operation), Variable (an image value), gradient, jvp, vjp, hvp (first and second derivatives)
     types of a texel: FLOAT, VEC2, VEC3, VEC4, MAT2, MAT3, MAT4, INT, IVEC2, IVEC3, IVEC4, all members of VType
     operations of your own: PixelFunction, ReduceFunction, Access; see F.apply
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .ad.least_squares import GaussNewton, LevenbergMarquardt
     from .ad.optim import optimizers as optim
     from .ad.optim.optimizers import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
-    from .ad.transform.gradient import gradient, hvp, jvp
+    from .ad.transform.gradient import gradient, hvp, jvp, vjp
     from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
     from .errors import (
         DeviceError,
@@ -87,7 +87,7 @@ _NAMES = {
     "ad.least_squares": "GaussNewton LevenbergMarquardt",
     "ad.networks": "",
     "ad.optim.optimizers": "adam adamw amsgrad adam_uniform sgd per_parameter",
-    "ad.transform.gradient": "gradient hvp jvp",
+    "ad.transform.gradient": "gradient hvp jvp vjp",
     "ad.graph": "PixelFunction ReduceFunction Variable",
     "ad.types": f"Access VType {_TYPES}",
     "errors": _ERRORS,
@@ -157,6 +157,7 @@ __all__ = [
     "per_parameter",
     "render",
     "sgd",
+    "vjp",
 ]
 
 

@@ -10,6 +10,7 @@ From the bottom up; each line imports only from the lines above it:
     ops.image       operations that read other texels: reductions, windows, tables, rasterization
     show            graphs as text and pictures
     transform       gradient and jvp; rules and passes of simplification
+    expressions     Jacobians and Hessians of one texel, at few operations; functions as text
     check           gradients against central differences
     ops.activations ReLU, GELU, softmax and others of networks
     ops.sums        sums over the fragments of draws; their derivatives are built with transform

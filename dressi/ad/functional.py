@@ -29,6 +29,10 @@ from .contract import convolve as _convolve
 from .contract.channels import *
 from .contract.contract import *
 from .contract.convolve import *
+from .expressions import emit as _emit
+from .expressions import jacobian as _jacobian
+from .expressions.emit import *
+from .expressions.jacobian import *
 from .graph.names import cure as _cure
 from .graph.names import register as _register
 from .imaging import filters as _filters
@@ -140,6 +144,8 @@ FAMILIES = (
     _pyramids,
     _recurrences,
     _warps,
+    _jacobian,
+    _emit,
     _custom,
 )
 
@@ -170,6 +176,8 @@ __all__ += _take.__all__
 __all__ += _lookup.__all__
 __all__ += _raster.__all__
 __all__ += _accumulate.__all__
+__all__ += _jacobian.__all__
+__all__ += _emit.__all__
 __all__ += _sample.__all__
 __all__ += _mipmap.__all__
 __all__ += _cube.__all__

@@ -10,6 +10,7 @@ import typer
 
 from dressi import __version__
 from dressi.cli.bench_command import bench
+from dressi.cli.count import count
 from dressi.cli.devices import devices
 from dressi.cli.doctor.command import doctor
 from dressi.cli.fit import FitCommand, fit
@@ -46,7 +47,7 @@ def _command(function: Callable[..., Any], kind: type[FitCommand] | None = None)
     app.command(cls=kind)(run_it)
 
 
-for _function in (devices, doctor, fit, bench, report, view):
+for _function in (devices, doctor, fit, bench, count, report, view):
     _command(_function, FitCommand if _function is fit else None)
 
 

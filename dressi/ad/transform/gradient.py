@@ -148,6 +148,35 @@ def hvp(loss: Variable, wrt: Variable | Sequence[Variable], along: Like | Sequen
     return jvp(gradient(loss, wrt), wrt, along)
 
 
+def vjp(
+    outputs: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    seeds: Like | Sequence[Like],
+) -> list[Variable]:
+    """The products of the seeds with the Jacobian: the gradient of the sum of seed * output by each input.
+
+    outputs, inputs: one Variable or several. seeds: one for each output, a Variable, number or array that broadcasts to its
+    type and domain; None is zero. The results have the types and domains of the inputs. It is the transpose of ``jvp``.
+    Raises GraphError as ``gradient`` does.
+
+    >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> evaluate(vjp([F.square(x)], [x], [0.5])[0]).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0]
+    """
+    outputs = _variables(outputs, "the seeds multiply Variables")
+    inputs = _variables(inputs, "the gradient is taken by Variables")
+    seeds = list(seeds) if isinstance(seeds, list | tuple) else [seeds]
+    if len(outputs) != len(seeds):
+        raise GraphError(
+            f"{len(outputs)} outputs but {len(seeds)} seeds; give one for each output, None for zero"
+        )
+    found: list[list[Variable]] = []
+    for y, seed in zip(outputs, seeds, strict=True):
+        if seed is not None:
+            found.append(gradient(y, inputs, _widen(operands(seed, beside=(y,))[0], y.vtype)))
+    return [total(parts) for parts in zip(*found, strict=True)] if found else [zeros_like(x) for x in inputs]
+
+
 def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:
     """One Variable, or (without ``one``) several, as a list. Raises GraphError. purpose: the begin of its message."""
     found = (

@@ -1,0 +1,222 @@
+"""Computations of one texel as the text of a function: GLSL, NumPy, or C, one header without dependencies."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import GraphError
+from ..graph import Variable
+from ..ops.pixel.arithmetic import Clamp, Max, Min, Mod, Step
+from ..ops.pixel.compare import Equal, Less, LessEqual, LogicalAnd, LogicalNot, LogicalOr, NotEqual, Select
+from ..ops.pixel.exponential import Exp, Exp2, Log, Log2, Pow, Sigmoid, Sqrt
+from ..ops.pixel.math import Abs, Ceil, Floor, Fract, Round, Sign, StopGradient
+from ..ops.pixel.trigonometry import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
+from .operations.shortest import shortest
+from .operations.steps import Added, Called, Given, Multiplied, Number, Reciprocal, Steps
+from .terms.reader import Reader
+from .terms.table import Table
+
+__all__ = ["source"]
+
+# Class -> how C, NumPy and GLSL write it; where GLSL is None it is written as in C.
+_SPELLED: dict[type, tuple[str, str, str | None]] = {
+    Sqrt: ("sqrt({0})", "np.sqrt({0})", None),
+    Sin: ("sin({0})", "np.sin({0})", None),
+    Cos: ("cos({0})", "np.cos({0})", None),
+    Tan: ("tan({0})", "np.tan({0})", None),
+    Asin: ("asin({0})", "np.arcsin({0})", None),
+    Acos: ("acos({0})", "np.arccos({0})", None),
+    Atan: ("atan({0})", "np.arctan({0})", None),
+    Atan2: ("atan2({0}, {1})", "np.arctan2({0}, {1})", "atan({0}, {1})"),
+    Exp: ("exp({0})", "np.exp({0})", None),
+    Exp2: ("exp2({0})", "np.exp2({0})", None),
+    Log: ("log({0})", "np.log({0})", None),
+    Log2: ("log2({0})", "np.log2({0})", None),
+    Pow: ("pow({0}, {1})", "np.power({0}, {1})", None),
+    Sigmoid: ("(1.0 / (1.0 + exp(-({0}))))", "(1.0 / (1.0 + np.exp(-({0}))))", None),
+    Abs: ("fabs({0})", "np.abs({0})", "abs({0})"),
+    Sign: ("(double)(({0} > 0.0) - ({0} < 0.0))", "np.sign({0})", "sign({0})"),
+    Floor: ("floor({0})", "np.floor({0})", None),
+    Ceil: ("ceil({0})", "np.ceil({0})", None),
+    Round: ("rint({0})", "np.round({0})", "roundEven({0})"),
+    Fract: ("({0} - floor({0}))", "({0} - np.floor({0}))", "fract({0})"),
+    StopGradient: ("{0}", "{0}", None),
+    Min: ("fmin({0}, {1})", "np.minimum({0}, {1})", "min({0}, {1})"),
+    Max: ("fmax({0}, {1})", "np.maximum({0}, {1})", "max({0}, {1})"),
+    Clamp: ("fmin(fmax({0}, {1}), {2})", "np.minimum(np.maximum({0}, {1}), {2})", "clamp({0}, {1}, {2})"),
+    Mod: ("({0} - {1} * floor({0} / {1}))", "({0} - {1} * np.floor({0} / {1}))", "mod({0}, {1})"),
+    Step: ("({1} < {0} ? 0.0 : 1.0)", "np.where({1} < {0}, 0.0, 1.0)", None),
+    Less: ("({0} < {1} ? 1.0 : 0.0)", "np.where({0} < {1}, 1.0, 0.0)", None),
+    LessEqual: ("({0} <= {1} ? 1.0 : 0.0)", "np.where({0} <= {1}, 1.0, 0.0)", None),
+    Equal: ("({0} == {1} ? 1.0 : 0.0)", "np.where({0} == {1}, 1.0, 0.0)", None),
+    NotEqual: ("({0} != {1} ? 1.0 : 0.0)", "np.where({0} != {1}, 1.0, 0.0)", None),
+    LogicalAnd: (
+        "({0} != 0.0 && {1} != 0.0 ? 1.0 : 0.0)",
+        "np.where(({0} != 0.0) & ({1} != 0.0), 1.0, 0.0)",
+        None,
+    ),
+    LogicalOr: (
+        "({0} != 0.0 || {1} != 0.0 ? 1.0 : 0.0)",
+        "np.where(({0} != 0.0) | ({1} != 0.0), 1.0, 0.0)",
+        None,
+    ),
+    LogicalNot: ("({0} == 0.0 ? 1.0 : 0.0)", "np.where({0} == 0.0, 1.0, 0.0)", None),
+    Select: ("({0} != 0.0 ? {1} : {2})", "np.where({0} != 0.0, {1}, {2})", None),
+}
+
+
+@dataclass(frozen=True)
+class _Language:
+    """How a language writes a function. column: its place in the table; head: of inputs and number of outputs."""
+
+    column: int
+    head: Callable[[str, Sequence[str], int], list[str]]
+    declare: str
+    result: str
+    tail: Sequence[str]
+    reserved: frozenset[str] = frozenset()
+
+
+def _c_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
+    given = "".join(f"double {x}, " for x in inputs)
+    return ["#include <math.h>", "", f"static inline void {name}({given}double out[{outputs}]) {{"]
+
+
+def _glsl_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
+    return [f"void {name}({''.join(f'float {x}, ' for x in inputs)}out float result[{outputs}]) {{"]
+
+
+def _numpy_head(name: str, inputs: Sequence[str], outputs: int) -> list[str]:
+    return ["import numpy as np", "", "", f"def {name}({', '.join(inputs)}):", f"    out = [0.0] * {outputs}"]
+
+
+_C_WORDS = "auto break case char const continue default do double else enum extern float for goto if int long out return " \
+    "short signed sizeof static struct switch typedef union unsigned void volatile while inline"  # fmt: skip
+LANGUAGES = {
+    "c": _Language(0, _c_head, "    const double {0} = {1};", "    out[{0}] = {1};", ["}"], frozenset(_C_WORDS.split())),
+    "numpy": _Language(1, _numpy_head, "    {0} = {1}", "    out[{0}] = {1}", ["    return out"], frozenset({*keyword.kwlist, "np", "out"})),
+    "glsl": _Language(2, _glsl_head, "    float {0} = {1};", "    result[{0}] = {1};", ["}"], frozenset({*_C_WORDS.split(), "result", "in", "inout", "uniform", "buffer", "input", "output", "sample"})),
+}  # fmt: skip
+
+
+def source(outputs: Variable | Sequence[Variable], language: str = "c", name: str = "function") -> str:
+    """The text of a function that computes the components of the outputs, with few operations.
+
+    outputs: float Variables that Functions of one texel make of named leaves. language: "c" (a header, double), "glsl"
+    (float) or "numpy" (a module; the arguments may be arrays). name: that of the function. Its arguments are the components
+    of the leaves in the order in which they were made: ``p`` of a FLOAT, ``p_x``, ``p_y`` of a vector, ``m_01`` of row 0 and
+    column 1 of a matrix. Derivatives are written as what they are: outputs may be those of ``jacobian``. The results are the components of the outputs in order. Raises GraphError for a leaf without a name,
+    for names that the language cannot take or that occur twice, and for Functions that read other texels.
+
+    >>> x = Variable.of(2.0, name="x")
+    >>> print(F.source(F.square(x) + 1.0, "numpy", "f"))
+    import numpy as np
+    <BLANKLINE>
+    <BLANKLINE>
+    def f(x):
+        out = [0.0] * 1
+        t0 = x * x
+        t1 = 1.0 + t0
+        out[0] = t1
+        return out
+    <BLANKLINE>
+    """
+    outputs = [outputs] if isinstance(outputs, Variable) else list(outputs)
+    if language not in LANGUAGES:
+        raise GraphError(f"a function is written as {', '.join(LANGUAGES)}, not as {language!r}")
+    to = LANGUAGES[language]
+    reader = Reader(Table())
+    roots = [x for y in reader.read(outputs) for x in y.ravel()]
+    leaves = sorted(reader.leaves, key=lambda v: v.id)
+    names = {(v, k): text for v in leaves for k, text in enumerate(_names(v))}
+    given = list(names.values())
+    for text in [name, *given]:
+        if not re.fullmatch(r"[A-Za-z]\w*", text) or text in to.reserved or re.fullmatch(r"t\d+", text):
+            raise GraphError(f"{language} cannot have {text!r} as a name: give the leaf another name=")
+    twice = next((x for x in given if given.count(x) > 1), None)
+    if twice:
+        raise GraphError(f"two leaves are named {twice!r}: give one of them another name=")
+    steps = shortest(reader.table, roots)
+    lines = to.head(name, given, len(roots))
+    written = _Body(steps, to, names)
+    lines += written.lines
+    lines += [
+        to.result.format(k, written.signed(s, n) if s else "0.0") for k, (s, n) in enumerate(steps.roots)
+    ]
+    return "\n".join([*lines, *to.tail, ""])
+
+
+def _names(v: Variable) -> list[str]:
+    if not v.is_leaf:
+        raise v.creator.fail("is no Function of one texel that can be written as text")  # type: ignore[union-attr]
+    if not v.name:
+        raise GraphError(f"{v} (made at {v.where}) has no name: give it name=")
+    if v.vtype.is_scalar:
+        return [v.name]
+    if v.vtype.is_matrix:
+        rows, columns = v.vtype.shape
+        return [f"{v.name}_{i}{j}" for i in range(rows) for j in range(columns)]
+    return [f"{v.name}_{c}" for c in "xyzw"[: v.vtype.components]]
+
+
+class _Body:
+    """The statements of steps."""
+
+    def __init__(self, steps: Steps, to: _Language, names: dict[Any, str]):
+        self.steps, self.to, self.lines = steps, to, list[str]()
+        self._text: dict[int, str] = {}
+        order = steps.order()
+        uses = steps.uses(order)
+        for n in order:
+            value = steps.values[n]
+            match value:
+                case Given(of):
+                    self._text[n] = names[of]
+                case Number(number):
+                    self._text[n] = repr(float(number)) if number >= 0 else f"({float(number)!r})"
+                case Reciprocal(of) if uses[n] == 1:
+                    self._text[n] = f"(1.0 / {self._text[of]})"
+                case _:
+                    self._text[n] = f"t{len(self.lines)}"
+                    self.lines.append(to.declare.format(self._text[n], self._expression(value)))
+
+    def signed(self, sign: int, n: int) -> str:
+        """A value or its negative."""
+        return self._text[n] if sign > 0 else f"-{self._text[n]}"
+
+    def _expression(self, value: Any) -> str:
+        match value:
+            case Reciprocal(of):
+                return f"1.0 / {self._text[of]}"
+            case Multiplied(factors):
+                above = [n for n in factors if not self._divides(n)]
+                below = [n for n in factors if self._divides(n)]
+                text = " * ".join(self._text[n] for n in above) or "1.0"
+                for n in below:
+                    divisor = self.steps.values[n]
+                    assert isinstance(divisor, Reciprocal)
+                    text += f" / {self._text[divisor.of]}"
+                return text
+            case Added(terms):
+                (sign, first), *rest = sorted(terms, key=lambda term: -term[0])
+                return self.signed(sign, first) + "".join(
+                    f" {'+' if s > 0 else '-'} {self._text[n]}" for s, n in rest
+                )
+            case Called(function, arguments):
+                spelled = _SPELLED.get(function[0])
+                if spelled is None:
+                    raise GraphError(
+                        f"{function[0].__name__} cannot be written as text; write it with operations of F"
+                    )
+                text = spelled[self.to.column] or spelled[0]
+                return text.format(
+                    *(f"({self.signed(s, n)})" if s < 0 else self._text[n] for s, n in arguments)
+                )
+        raise TypeError(value)
+
+    def _divides(self, n: int) -> bool:
+        return isinstance(self.steps.values[n], Reciprocal) and self._text[n].startswith("(")

@@ -1,0 +1,167 @@
+"""Jacobians, Hessians and derivatives of any order of computations of one texel, with few operations.
+
+The components of all values become expressions (``table``), in which equal ones are one. Derivatives are eliminated forward
+(a pass an input) and in reverse (a pass an output), and the way with fewer operations is kept. The result is Variables
+again, of as many texels as the outputs have: a Jacobian of an image is an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import GraphError
+from ..graph import Variable
+from ..traversal import topological_order
+from ..types import Domain
+from .operations.count import count
+from .operations.shortest import shortest
+from .operations.steps import Steps
+from .terms.derivatives import Derivatives
+from .terms.reader import Reader, readable
+from .terms.table import UNIT, ZERO, Scaled, Table
+from .writer import Writer, of_components
+
+__all__ = ["derivative", "hessian", "jacobian"]
+
+LIMIT = 100_000
+
+
+def jacobian(
+    outputs: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    *,
+    limit: int | None = LIMIT,
+) -> list[list[Variable]]:
+    """The derivative of each component of the outputs by each of the inputs, at every texel.
+
+    outputs, inputs: float Variables, one or several; an input may be a leaf or an intermediate. Texels do not mix: what the
+    outputs compute from the inputs are Functions of one texel, and an input of one texel counts as the value at each texel.
+    Row k is of component k, counted through all outputs (those of a matrix row by row); its entry j has the type of input j
+    and the domain of the output. limit: the number of operations above which it is refused; None for no limit.
+    Differentiable again. Raises GraphError for integers, for an input that reaches an output through other texels, or
+    through a Function that declares no derivative.
+
+    >>> p = Variable.of([[3.0, 4.0]], VEC2)
+    >>> ((square,), (product,)) = F.jacobian([F.dot(p, p), p.x * p.y], p)
+    >>> evaluate(square).ravel().tolist(), evaluate(product).ravel().tolist()
+    ([6.0, 8.0], [4.0, 3.0])
+    """
+    outputs, inputs = _floats(outputs, "outputs"), _floats(inputs, "inputs")
+    domains = [y.domain for y in outputs for _ in range(y.vtype.components)]
+    return _rows(jacobian_steps(outputs, inputs), inputs, domains, limit)
+
+
+def jacobian_steps(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> Steps:
+    """The steps of a ``jacobian``, row by row."""
+    table, reader, roots = _read(outputs, inputs)
+    return _best(table, roots, [x for v in inputs for x in reader.leaves[v].ravel()])
+
+
+def hessian(
+    y: Variable, inputs: Variable | Sequence[Variable], *, limit: int | None = LIMIT
+) -> list[list[Variable]]:
+    """The second derivatives of a scalar by all pairs of components of the inputs, at every texel.
+
+    y: FLOAT of any domain. inputs, limit: as for ``jacobian``. Row k is of component k, counted through all inputs: the
+    derivative of dy/dx_k; its entry j has the type of input j and the domain of y. Raises GraphError as ``jacobian`` does.
+
+    >>> x = Variable.of([[2.0, 3.0]], VEC2)
+    >>> rows = F.hessian(x.x**3 * x.y, x)
+    >>> [evaluate(row[0]).ravel().tolist() for row in rows]
+    [[36.0, 12.0], [12.0, 0.0]]
+    """
+    (y,), inputs = _floats(y, "outputs"), _floats(inputs, "inputs")
+    if not y.vtype.is_scalar:
+        raise GraphError(f"the Hessian is of a FLOAT, not of {y}")
+    table, reader, (root,) = _read([y], inputs)
+    wanted = [x for v in inputs for x in reader.leaves[v].ravel()]
+    found = Derivatives(table)
+    first = found.adjoints(root, [x.entry for x in wanted])
+    steps = _best(table, first, wanted)
+    return _rows(steps, inputs, [y.domain] * len(wanted), limit)
+
+
+def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = LIMIT) -> Variable:
+    """The derivative of some order of y by a scalar x, at every texel.
+
+    y: a float Variable. x: FLOAT. order: 0 or more. The result has the type of y and the domain of y and x. limit: as for
+    ``jacobian``. Raises GraphError as ``jacobian`` does, and if the derivative takes more operations than the limit.
+
+    >>> x = Variable.of([0.0, 1.0, 2.0, 3.0, 4.0])
+    >>> evaluate(F.derivative(x**4, x, order=3)).ravel().tolist()
+    [0.0, 24.0, 48.0, 72.0, 96.0]
+    """
+    (y,), (x,) = _floats(y, "outputs"), _floats(x, "inputs")
+    if not x.vtype.is_scalar or isinstance(order, bool) or not isinstance(order, int) or order < 0:
+        raise GraphError(
+            f"a derivative of an order is by a FLOAT, and the order 0, 1, ..., not {order!r} by {x}"
+        )
+    table, reader, roots = _read([y], [x])
+    found, entry = Derivatives(table), reader.leaves[x].item().entry
+    for _ in range(order):
+        roots = found.tangents(roots, {entry: UNIT})
+        _refuse(len(table), limit)
+    steps = shortest(table, roots)
+    _refuse(count(steps).total, limit)
+    return of_components(Writer(steps).roots(), y.vtype, y.domain)
+
+
+def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled]) -> Steps:
+    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse."""
+    found, entries = Derivatives(table), [x.entry for x in wanted]
+    ways = list[Steps]()
+    if len(wanted) <= 4 * len(roots):
+        columns = [found.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}) for x in entries]
+        ways.append(shortest(table, [c[k] for k in range(len(roots)) for c in columns]))
+    if len(roots) <= 4 * len(wanted):
+        rows = [found.adjoints(r, entries) for r in roots]
+        ways.append(shortest(table, [x for row in rows for x in row]))
+    return min(ways, key=lambda steps: count(steps).total)
+
+
+def _rows(
+    steps: Steps, inputs: Sequence[Variable], domains: Sequence[Domain], limit: int | None
+) -> list[list[Variable]]:
+    _refuse(count(steps).total, limit)
+    scalars = iter(Writer(steps).roots())
+    return [
+        [of_components([next(scalars) for _ in range(x.vtype.components)], x.vtype, domain) for x in inputs]
+        for domain in domains
+    ]
+
+
+def _refuse(operations: int, limit: int | None) -> None:
+    if limit is not None and operations > limit:
+        raise GraphError(
+            f"the derivative takes about {operations:,} operations a texel, more than the limit of {limit:,}: take it by fewer "
+            "inputs or of a lower order, use jvp or gradient, or pass limit=None"
+        )
+
+
+def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Table, Reader, list[Scaled]]:
+    reader = Reader(Table(), inputs)
+    _same_texel(outputs, inputs)
+    return reader.table, reader, [x for y in reader.read(outputs) for x in y.ravel()]
+
+
+def _same_texel(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> None:
+    """Raises GraphError where an input reaches an output in another way than through expressions."""
+    reached = set(inputs)
+    for f in topological_order(outputs):
+        if f.output in reached or reached.isdisjoint(f.inputs):
+            continue
+        if f.output.vtype.is_int or f.zero_derivative:
+            continue
+        if not readable(f):
+            raise f.fail(
+                "is no Function of one texel that a Jacobian can be taken through; use jvp, gradient or hvp"
+            )
+        reached.add(f.output)
+
+
+def _floats(given: Variable | Sequence[Variable], what: str) -> list[Variable]:
+    found = [given] if isinstance(given, Variable) else list(given)
+    for x in found:
+        if not isinstance(x, Variable) or x.vtype.is_int:
+            raise GraphError(f"the {what} of a Jacobian are float Variables, not {x!r}")
+    return found

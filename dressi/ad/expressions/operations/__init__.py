@@ -1,0 +1,4 @@
+"""The operations that compute expressions, and fewer of them.
+
+steps (sums and products of many operands), signs, reduce, count, shortest (the best of the ways).
+"""

@@ -1,0 +1,274 @@
+"""Fewer operations for the same values: nested sums and products become one, common factors are taken out of sums, and
+parts that occur several times are computed once."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+
+from ..terms.field import Rational, plain
+from .signs import place_signs
+from .steps import Added, Called, Multiplied, Number, Reciprocal, Steps
+
+LONGEST = 12
+"""Factors of a product that is written out."""
+
+Pair = tuple[tuple[int, int], tuple[int, int]]
+
+
+def flatten(steps: Steps) -> None:
+    """a + (b + c) -> a + b + c, and for products, where nothing else reads the inner one."""
+    order = steps.order()
+    uses = steps.uses(order)
+    for n in order:
+        match steps.values[n]:
+            case Added(terms):
+                flat = list[tuple[int, int]]()
+                for sign, m in terms:
+                    inner = steps.values[m]
+                    if isinstance(inner, Added) and uses[m] == 1:
+                        flat.extend((sign * s, k) for s, k in inner.terms)
+                    else:
+                        flat.append((sign, m))
+                steps.values[n] = Added(_like_terms(flat))
+            case Multiplied(factors):
+                flat = list[int]()
+                for m in factors:
+                    inner = steps.values[m]
+                    flat.extend(inner.factors if isinstance(inner, Multiplied) and uses[m] == 1 else [m])
+                steps.values[n] = Multiplied(flat)
+
+
+def _like_terms(terms: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same sum, without terms that cancel."""
+    net = Counter[int]()
+    for sign, n in terms:
+        net[n] += sign
+    if all(abs(net[n]) == 1 for n in net) and len(net) == len(terms):
+        return terms
+    return [(1 if c > 0 else -1, n) for n, c in net.items() for _ in range(abs(c))]
+
+
+def take_out_factors(steps: Steps) -> bool:
+    """a b + a c -> a (b + c), where nothing else reads the products. Whether anything changed."""
+    order = steps.order()
+    uses = steps.uses(order)
+    changed = False
+    for n in order:
+        value = steps.values[n]
+        if not isinstance(value, Added):
+            continue
+        while True:
+            shared = Counter[int]()
+            for _, m in value.terms:
+                inner = steps.values[m]
+                shared.update(set(inner.factors) if isinstance(inner, Multiplied) and uses[m] == 1 else (m,))
+            factor, count = max(shared.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
+            if count < 2:
+                break
+            inside, outside = list[tuple[int, int]](), list[tuple[int, int]]()
+            for sign, m in value.terms:
+                inner = steps.values[m]
+                if isinstance(inner, Multiplied) and uses[m] == 1 and factor in inner.factors:
+                    rest = list(inner.factors)
+                    rest.remove(factor)
+                    k = rest[0] if len(rest) == 1 else steps.add(Multiplied(rest))
+                    uses[k] += 1 if len(rest) > 1 else 0
+                    inside.append((sign, k))
+                else:
+                    outside.append((sign, m))
+            if len(inside) < 2:
+                break
+            changed = True
+            sign = 1 if any(s > 0 for s, _ in inside) else -1
+            total = steps.add(Added([(s * sign, m) for s, m in inside]))
+            product = steps.add(Multiplied([factor, total]))
+            uses[total] = uses[product] = 1
+            outside.append((sign, product))
+            if len(outside) == 1 and sign == 1:
+                steps.values[n] = Multiplied([factor, total])
+                break
+            value = steps.values[n] = Added(outside)
+            if len(outside) == 1:
+                break
+    return changed
+
+
+def share_pairs(steps: Steps, kind: type[Added] | type[Multiplied]) -> None:
+    """Pairs of operands that several sums (products) have are computed once; the pair of most of them first."""
+    bags: dict[int, Counter[tuple[int, int]]] = {}
+    for n in steps.order():
+        value = steps.values[n]
+        if isinstance(value, Added) and kind is Added:
+            bags[n] = Counter(value.terms)
+        elif isinstance(value, Multiplied) and kind is Multiplied:
+            bags[n] = Counter((1, m) for m in value.factors)
+    where: dict[Pair, set[int]] = {}
+    for n, bag in bags.items():
+        for pair in _pairs(bag):
+            where.setdefault(pair, set()).add(n)
+    heap = [(-_gain(where[p], bags, p), p) for p in where]
+    heapq.heapify(heap)
+    while heap:
+        known, pair = heapq.heappop(heap)
+        gain = _gain(where.get(pair, ()), bags, pair)
+        if gain < 2:
+            continue
+        if gain != -known:
+            heapq.heappush(heap, (-gain, pair))
+            continue
+        (s, a), (t, b) = pair
+        whole = next((n for n in sorted(where[pair]) if bags[n] == Counter(pair)), None)
+        if whole is None:
+            whole = steps.add(Added([(s, a), (t, b)]) if kind is Added else Multiplied([a, b]))
+            bags[whole] = Counter(pair)
+            where[pair].add(whole)
+        touched = set[Pair]()
+        for n in sorted(where[pair]):
+            if n == whole:
+                continue
+            bag = bags[n]
+            for sign in (1, -1):
+                these = ((s * sign, a), (t * sign, b))
+                times = _times(bag, these)
+                if times:
+                    for p in _pairs(bag):
+                        where[p].discard(n)
+                        touched.add(p)
+                    bag.subtract(
+                        {these[0]: 2 * times} if these[0] == these[1] else {these[0]: times, these[1]: times}
+                    )
+                    bag[sign, whole] += times
+                    bags[n] = bag = +bag
+                    for p in _pairs(bag):
+                        where.setdefault(p, set()).add(n)
+                        touched.add(p)
+        for p in touched:
+            gain = _gain(where[p], bags, p)
+            if gain >= 2:
+                heapq.heappush(heap, (-gain, p))
+    for n, bag in bags.items():
+        terms = list(bag.elements())
+        steps.values[n] = Added(terms) if kind is Added else Multiplied([m for _, m in terms])
+
+
+def _pairs(bag: Counter[tuple[int, int]]) -> set[Pair]:
+    """Unordered pairs of operands, with the sign of the first positive."""
+    items = sorted(bag, key=lambda x: (x[1], x[0]))
+    found = set[Pair]()
+    for i, (s, a) in enumerate(items):
+        if bag[s, a] > 1:
+            found.add(((1, a), (1, a)))
+        for t, b in items[i + 1 :]:
+            found.add(((1, a), (s * t, b)))
+    return found
+
+
+def _times(bag: Counter[tuple[int, int]], pair: Pair) -> int:
+    first, second = pair
+    return bag[first] // 2 if first == second else min(bag[first], bag[second])
+
+
+def _gain(users: Iterable[int], bags: dict[int, Counter[tuple[int, int]]], pair: Pair) -> int:
+    """How often the pair occurs, one sum or product by itself included."""
+    (s, a), (t, b) = pair
+    return sum(
+        _times(bags[n], pair) + (_times(bags[n], ((-s, a), (-t, b))) if len(bags[n]) else 0) for n in users
+    )
+
+
+def unify(steps: Steps) -> bool:
+    """Equal values become one, and a sum or product of one operand that operand. Whether anything changed."""
+    same: dict[int, int] = {}
+    known: dict[tuple[object, ...], int] = {}
+    changed = False
+
+    def of(n: int) -> int:
+        return same.get(n, n)
+
+    for n in steps.order():
+        key: tuple[object, ...]
+        match steps.values[n]:
+            case Added(terms):
+                terms = [(s, of(m)) for s, m in terms]
+                steps.values[n] = Added(terms)
+                if len(terms) == 1 and terms[0][0] > 0:
+                    same[n] = terms[0][1]
+                    continue
+                key = (Added, *sorted(terms))
+            case Multiplied(factors):
+                factors = [of(m) for m in factors]
+                steps.values[n] = Multiplied(factors)
+                if len(factors) == 1:
+                    same[n] = factors[0]
+                    continue
+                key = (Multiplied, *sorted(factors))
+            case Reciprocal(inner):
+                steps.values[n] = Reciprocal(of(inner))
+                key = (Reciprocal, of(inner))
+            case Called(function, arguments):
+                arguments = [(s, of(m)) for s, m in arguments]
+                steps.values[n] = Called(function, arguments)
+                key = (Called, function, *arguments)
+            case _:
+                continue
+        if known.setdefault(key, n) != n:
+            same[n] = known[key]
+            changed = True
+    steps.roots = [(s, of(n)) for s, n in steps.roots]
+    return changed
+
+
+def _join_numbers(steps: Steps) -> None:
+    """The constants of a product become one."""
+    known: dict[Rational, int] = {v.value: n for n, v in enumerate(steps.values) if isinstance(v, Number)}
+    for n in steps.order():
+        value = steps.values[n]
+        if isinstance(value, Multiplied) and sum(steps.is_number(m) for m in value.factors) > 1:
+            scale: Rational = 1
+            for m in value.factors:
+                number = steps.values[m]
+                scale = plain(scale * number.value) if isinstance(number, Number) else scale
+            rest = [m for m in value.factors if not steps.is_number(m)]
+            if scale != 1:
+                if scale not in known:
+                    known[scale] = steps.add(Number(scale))
+                rest.append(known[scale])
+            steps.values[n] = Multiplied(rest)
+
+
+def expand(steps: Steps) -> None:
+    """Products become products of what is no product, also where others read the inner ones: parts that several have are
+    found again, maybe others."""
+    for n in steps.order():
+        value = steps.values[n]
+        if isinstance(value, Multiplied):
+            flat = list[int]()
+            for m in value.factors:
+                inner = steps.values[m]
+                flat.extend(inner.factors if isinstance(inner, Multiplied) else [m])
+            if len(flat) <= LONGEST:
+                steps.values[n] = Multiplied(flat)
+
+
+def reduced(steps: Steps, *, factors: bool = True, expanded: bool = False) -> Steps:
+    """The steps with fewer operations; they are changed. factors: common factors are taken out of sums. expanded: products
+    are written out before."""
+    if expanded:
+        expand(steps)
+        _join_numbers(steps)
+    flatten(steps)
+    unify(steps)
+    flatten(steps)
+    if factors:
+        while take_out_factors(steps):
+            unify(steps)
+            flatten(steps)
+    share_pairs(steps, Multiplied)
+    share_pairs(steps, Added)
+    while unify(steps):
+        flatten(steps)
+    place_signs(steps)
+    unify(steps)
+    return steps

@@ -1,0 +1,224 @@
+"""Expressions as the operations that compute them: sums and products of many operands, then of two.
+
+A ``Steps`` holds numbered values. A sum is a list of (sign, value), a product a list of values; both hold any number of
+operands until the end, so that common parts can be found whatever the order in which they were written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..terms.field import Rational, plain, quotient
+from ..terms.table import ONE, Call, Form, Product, Scaled, Sum, Symbol, Table
+
+
+@dataclass(slots=True)
+class Given:
+    """A symbol."""
+
+    of: Hashable
+
+    def operands(self) -> Sequence[int]:
+        """What the value is made of; a value that occurs twice is there twice."""
+        return ()
+
+
+@dataclass(slots=True)
+class Number:
+    """A constant."""
+
+    value: Rational
+
+    def operands(self) -> Sequence[int]:
+        """Nothing."""
+        return ()
+
+
+@dataclass(slots=True)
+class Added:
+    """The sum of values with signs. The first sign is positive, unless all are negative."""
+
+    terms: list[tuple[int, int]]
+
+    def operands(self) -> Sequence[int]:
+        """The values added."""
+        return [n for _, n in self.terms]
+
+
+@dataclass(slots=True)
+class Multiplied:
+    """The product of values."""
+
+    factors: list[int]
+
+    def operands(self) -> Sequence[int]:
+        """The values multiplied."""
+        return self.factors
+
+
+@dataclass(slots=True)
+class Reciprocal:
+    """1 / value."""
+
+    of: int
+
+    def operands(self) -> Sequence[int]:
+        """The value below."""
+        return (self.of,)
+
+
+@dataclass(slots=True)
+class Called:
+    """A Function of values with signs. function: its class and the values of its fields."""
+
+    function: Any
+    arguments: list[tuple[int, int]]
+
+    def operands(self) -> Sequence[int]:
+        """The arguments."""
+        return [n for _, n in self.arguments]
+
+
+Step = Given | Number | Added | Multiplied | Reciprocal | Called
+
+
+@dataclass
+class Steps:
+    """Values, by number, and the roots: (sign, value), a sign of 0 is the number 0."""
+
+    values: list[Step] = field(default_factory=list)
+    roots: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, step: Step) -> int:
+        """The number of a new value."""
+        self.values.append(step)
+        return len(self.values) - 1
+
+    def is_number(self, number: int) -> bool:
+        """Whether a value is a constant."""
+        return isinstance(self.values[number], Number)
+
+    def order(self) -> list[int]:
+        """The values that the roots need, operands first."""
+        found, values = list[int](), self.values
+        state = bytearray(len(values))
+        stack = [n for s, n in reversed(self.roots) if s]
+        while stack:
+            n = stack.pop()
+            if n < 0:
+                found.append(~n)
+            elif not state[n]:
+                state[n] = 1
+                stack.append(~n)
+                stack += [m for m in values[n].operands() if not state[m]]
+        return found
+
+    def uses(self, order: Sequence[int]) -> Counter[int]:
+        """How often each value is read."""
+        found = Counter(n for s, n in self.roots if s)
+        for n in order:
+            found.update(self.values[n].operands())
+        return found
+
+
+class Lowering:
+    """Steps of entries of a table.
+
+    An entry is computed at the scale at which most of what reads it wants it, so that 0.7 x y, once computed, is there for
+    all its readers. Products take any scale of their factors.
+    """
+
+    def __init__(self, table: Table):
+        self.table = table
+        self.steps = Steps()
+        self._at: dict[int, tuple[Rational, int]] = {}
+        """Entry -> (c, value): the value is c times the entry. c may be negative."""
+        self._number: dict[Rational, int] = {}
+        self._product: dict[tuple[int, ...], int] = {}
+
+    def lower(self, roots: Sequence[Scaled], order: Sequence[int]) -> Steps:
+        """The steps of the roots. order: the entries that they need, what each is made of first."""
+        wanted = self._wanted(roots, order)
+        for entry in order:
+            if entry != ONE:
+                self._at[entry] = self._form(self.table.forms[entry][0][1], wanted.get(entry))
+        self.steps.roots = [self._of(r) for r in roots]
+        return self.steps
+
+    def _wanted(self, roots: Sequence[Scaled], order: Sequence[int]) -> dict[int, Rational]:
+        """The size of the factor with which sums, Functions and roots read each entry most often."""
+        votes: dict[int, Counter[Rational]] = {}
+        found: dict[int, Rational] = {}
+
+        def vote(factor: Rational, entry: int) -> None:
+            if factor and entry != ONE:
+                votes.setdefault(entry, Counter())[abs(factor)] += 1
+
+        for r in roots:
+            vote(*r)
+        for entry in reversed(order):
+            if entry in votes:
+                (found[entry], _), *_ = votes[entry].most_common(1)
+            match self.table.forms[entry][0][1] if entry != ONE else None:
+                case Sum(terms) if entry in found:
+                    for c, n in terms:
+                        vote(plain(found[entry] * c), n)
+                case Call(_, arguments):
+                    for x in arguments:
+                        vote(*x)
+        return found
+
+    def _of(self, x: Scaled) -> tuple[int, int]:
+        """(sign, value) of a multiple of an entry."""
+        if x.is_zero:
+            return 0, self._constant(0)
+        if x.entry == ONE:
+            return (1 if x.factor > 0 else -1), self._constant(abs(x.factor))
+        scale, n = self._at[x.entry]
+        factor = quotient(x.factor, scale)
+        sign = 1 if factor > 0 else -1
+        return (sign, n) if abs(factor) == 1 else (sign, self._multiplied([self._constant(abs(factor)), n]))
+
+    def _constant(self, value: Rational) -> int:
+        if value not in self._number:
+            self._number[value] = self.steps.add(Number(value))
+        return self._number[value]
+
+    def _multiplied(self, factors: list[int]) -> int:
+        key = tuple(sorted(factors))
+        if key not in self._product:
+            self._product[key] = self.steps.add(Multiplied(factors))
+        return self._product[key]
+
+    def _form(self, form: Form, wanted: Rational | None) -> tuple[Rational, int]:
+        """(c, value): the value is c times the form, c the scale wanted where it costs nothing or is wanted."""
+        match form:
+            case Symbol(of):
+                return 1, self.steps.add(Given(of))
+            case Call(function, arguments):
+                return 1, self.steps.add(Called(function, [self._of(x) for x in arguments]))
+            case Sum(terms):
+                scale = wanted
+                if scale is None:  # the scale at which most terms are what is there
+                    ratios = Counter(abs(quotient(self._at[n][0], c)) for c, n in terms if n != ONE)
+                    scale = max(ratios, key=lambda r: ratios[r], default=1)
+                return scale, self.steps.add(Added([self._of(Scaled(plain(scale * c), n)) for c, n in terms]))
+            case Product(factors):
+                scale, above, below = 1, list[int](), list[int]()
+                for entry, power in factors:
+                    c, n = self._at[entry]
+                    scale = scale * c**power if power > 0 else quotient(scale, c**-power)
+                    (above if power > 0 else below).extend([n] * abs(power))
+                if below:
+                    above.append(
+                        self.steps.add(Reciprocal(below[0] if len(below) == 1 else self._multiplied(below)))
+                    )
+                scale = plain(scale)
+                if wanted is not None and abs(scale) != wanted:
+                    above.append(self._constant(quotient(wanted, abs(scale))))
+                    scale = wanted if scale > 0 else -wanted
+                return scale, above[0] if len(above) == 1 else self._multiplied(above)
+        raise TypeError(form)

@@ -1,0 +1,109 @@
+"""Derivatives of expressions: forward and reverse elimination, by the derivatives that the Functions declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...graph import Function, Variable
+from ...ops.pixel.constant import constant
+from ...types import FLOAT
+from .field import Rational
+from .reader import Reader, objects
+from .table import ONE, ZERO, Call, Product, Scaled, Sum, Table
+from .walk import order_of
+
+
+class Derivatives:
+    """Derivatives of the entries of a table, by the first form of each."""
+
+    def __init__(self, table: Table):
+        self.table = table
+        self._partials: dict[int, list[Scaled]] = {}
+
+    def partials(self, entry: int) -> list[tuple[int, Scaled]]:
+        """(entry it is made of, derivative by that entry) for the first form of an entry."""
+        table = self.table
+        if entry == ONE:
+            return []
+        form = table.forms[entry][0][1]
+        match form:
+            case Sum(terms):
+                return [(n, Scaled(c, ONE)) for c, n in terms if n != ONE]
+            case Product(factors):
+                found = []
+                for n, power in factors:
+                    rest = [(Scaled(1, m), p - (m == n)) for m, p in factors]
+                    d = table.product(rest)
+                    found.append((n, Scaled(d.factor * power, d.entry)))
+                return found
+            case Call(function, arguments):
+                slopes = self._of_call(entry, function, arguments)
+                return [
+                    (x.entry, _times(table, d, x.factor))
+                    for x, d in zip(arguments, slopes, strict=True)
+                    if x.entry != ONE and not d.is_zero
+                ]
+        return []
+
+    def _of_call(self, entry: int, function: Any, arguments: Sequence[Scaled]) -> list[Scaled]:
+        if entry not in self._partials:
+            kind, fields = function
+            formals = [Variable(FLOAT) for _ in arguments]
+            made = kind(*formals, **dict(zip(kind.fields, fields, strict=True)))
+            if made.zero_derivative:
+                self._partials[entry] = [ZERO] * len(arguments)
+                return self._partials[entry]
+            given = declared(made)
+            reader = Reader(self.table)
+            known = [*zip(formals, arguments, strict=True), (made.output, Scaled(1, entry))]
+            reader.put({v: objects([x]) for v, x in known})
+            wanted = [p for p in given if p is not None]
+            read = iter(reader.read(wanted))
+            self._partials[entry] = [ZERO if p is None else next(read).item() for p in given]
+        return self._partials[entry]
+
+    def tangents(self, roots: Iterable[Scaled], seeds: Mapping[int, Scaled]) -> list[Scaled]:
+        """The derivative of each root along the seeds: (entry, its tangent). Forward mode."""
+        known: dict[int, Scaled] = dict(seeds)
+        roots = list(roots)
+        for entry in order_of(self.table, [r.entry for r in roots]):
+            if entry not in known:
+                parts = [
+                    self.table.product(((d, 1), (known[n], 1)))
+                    for n, d in self.partials(entry)
+                    if not known[n].is_zero
+                ]
+                known[entry] = self.table.sum(parts) if parts else ZERO
+        return [_times(self.table, known[r.entry], r.factor) for r in roots]
+
+    def adjoints(self, root: Scaled, wanted: Sequence[int]) -> list[Scaled]:
+        """The derivative of the root by each of the entries. Reverse mode."""
+        order = order_of(self.table, [root.entry])
+        active = set(wanted)
+        for entry in order:
+            if any(n in active for n, _ in self.partials(entry)):
+                active.add(entry)
+        parts: dict[int, list[Scaled]] = {root.entry: [Scaled(root.factor, ONE)]}
+        totals: dict[int, Scaled] = {}
+        for entry in reversed(order):
+            if entry not in parts or entry not in active:
+                continue
+            total = totals[entry] = self.table.sum(parts.pop(entry))
+            if total.is_zero:
+                continue
+            for n, d in self.partials(entry):
+                if n in active:
+                    parts.setdefault(n, []).append(self.table.product(((total, 1), (d, 1))))
+        return [totals.get(n, ZERO) for n in wanted]
+
+
+def declared(f: Any) -> Sequence[Variable | None]:
+    """The derivative of a Function of scalars by each input: its partials, or its vjp of one."""
+    if type(f).vjp is Function.vjp:
+        return f.partials(*f.inputs)
+    return [f.vjp(constant(1.0), i) for i in range(len(f.inputs))]
+
+
+def _times(table: Table, x: Scaled, factor: Rational) -> Scaled:
+    return table.product(((x, 1), (Scaled(factor, ONE), 1))) if factor else ZERO

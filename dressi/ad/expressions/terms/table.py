@@ -1,0 +1,230 @@
+"""A table of scalar expressions in which equal ones are one, whatever way they were written.
+
+An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its samples in a finite
+field (``field``): a sum or a product whose samples are those of an entry, or a multiple of them, becomes another *form* of
+that entry. So (a + b)(a - b) and a a - b b are one entry of two forms, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
+derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both forms
+are finite: x / x is 1, also where x is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+from ...ops.pixel.exponential import Sqrt
+from ...ops.pixel.trigonometry import Cos, Sin
+from .field import PRIME, Rational, Sample, drawn, inverse, of_rational, plain, quotient, to_rational
+
+ONE = 0
+"""The entry whose value is 1: constants are multiples of it."""
+
+
+LEAST = Fraction(1, 2**60)
+"""Constants below it, and above its inverse, stay where they are: joined, they would leave the range of single precision."""
+
+
+class Scaled(NamedTuple):
+    """A rational number times an entry."""
+
+    factor: Rational
+    entry: int
+
+    def __neg__(self) -> Scaled:
+        return Scaled(-self.factor, self.entry)
+
+    @property
+    def is_zero(self) -> bool:
+        return not self.factor
+
+    @property
+    def is_constant(self) -> bool:
+        return self.entry == ONE or not self.factor
+
+
+ZERO, UNIT = Scaled(0, ONE), Scaled(1, ONE)
+
+
+class Symbol(NamedTuple):
+    """A value that is given: ``of`` names it."""
+
+    of: Hashable
+
+
+class Sum(NamedTuple):
+    """The sum of multiples of entries; ``terms`` are ordered by entry, each occurs once."""
+
+    terms: tuple[tuple[Rational, int], ...]
+
+
+class Product(NamedTuple):
+    """The product of integer powers of entries; ``factors`` are ordered by entry, each occurs once."""
+
+    factors: tuple[tuple[int, int], ...]
+
+
+class Call(NamedTuple):
+    """A Function of other expressions. function: its class and fields."""
+
+    function: Hashable
+    arguments: tuple[Scaled, ...]
+
+
+Form = Symbol | Sum | Product | Call
+
+
+def _nearest(c: Rational) -> Rational:
+    """The number with 64 significant bits."""
+    shift = max(c.numerator.bit_length() - c.denominator.bit_length() - 64, -4096)
+    step = Fraction(2) ** shift
+    return plain(round(c / step) * step)
+
+
+def rounded(c: Rational) -> Rational:
+    """The number itself, or the nearest float once it has grown out of all proportion."""
+    return plain(c) if c.denominator.bit_length() < 160 and c.numerator.bit_length() < 160 else _nearest(c)
+
+
+class Table:
+    """All entries, with their forms, and the operations that make them."""
+
+    def __init__(self) -> None:
+        self.forms: list[list[tuple[Rational, Form]]] = [[]]
+        """Of each entry: forms, and the number by which each is multiplied to give the entry."""
+        self.samples: list[Sample] = [(1, 1)]
+        self._of_form: dict[Form, Scaled] = {}
+        self._of_ratio: dict[int, int] = {1: ONE}
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    def constant(self, value: float | Fraction) -> Scaled:
+        """A finite number."""
+        return Scaled(plain(Fraction(value)), ONE)
+
+    def symbol(self, of: Hashable) -> Scaled:
+        """The value that is given by this name."""
+        form = Symbol(of)
+        known = self._of_form.get(form)
+        return known or self._add(form, (drawn("symbol", len(self), 0), drawn("symbol", len(self), 1)))
+
+    def sum(self, parts: Iterable[Scaled]) -> Scaled:
+        """The sum of the parts."""
+        found: dict[int, Rational] = {}
+        for factor, entry in parts:
+            found[entry] = found.get(entry, 0) + factor
+        terms = sorted((entry, rounded(factor)) for entry, factor in found.items() if factor)
+        if not terms:
+            return ZERO
+        leading = terms[0][1] if terms[0][0] != ONE or len(terms) == 1 else terms[1][1]
+        if len(terms) == 1:
+            return Scaled(leading, terms[0][0])
+        form = Sum(tuple((rounded(quotient(factor, leading)), entry) for entry, factor in terms))
+        known = self._of_form.get(form)
+        if known is None:
+            a, b = 0, 0
+            for factor, entry in form.terms:
+                c, (u, v) = of_rational(factor), self.samples[entry]
+                a, b = a + c * u, b + c * v
+            known = self._add(form, (a % PRIME, b % PRIME))
+        return self._in_range(known.factor * leading, known.entry)
+
+    def product(self, parts: Iterable[tuple[Scaled, int]]) -> Scaled:
+        """The product of integer powers of the parts. A negative power of zero raises ZeroDivisionError."""
+        scale, powers = 1, dict[int, int]()
+        for (factor, entry), power in parts:
+            if power:
+                scale *= factor**power if power > 0 else quotient(1, factor) ** -power
+                if entry != ONE:
+                    powers[entry] = powers.get(entry, 0) + power
+        if not scale:
+            return ZERO
+        for entry, power in list(powers.items()):
+            root = self.forms[entry][0][1]
+            if abs(power) > 1 and isinstance(root, Call) and root.function == (Sqrt, ()):
+                half = int(power / 2)
+                powers[entry] -= 2 * half
+                inner = self.product(
+                    [*((Scaled(1, e), p) for e, p in powers.items()), (root.arguments[0], half)]
+                )
+                return Scaled(rounded(scale * inner.factor), inner.entry)
+        factors = tuple(sorted((entry, power) for entry, power in powers.items() if power))
+        scale = rounded(scale)
+        if not LEAST < abs(scale) < 1 / LEAST:
+            # The factors by which it is written have a range that single precision holds; their product may have not.
+            return self._apart(scale, self.product([(Scaled(1, entry), power) for entry, power in factors]))
+        if not factors or (len(factors) == 1 and factors[0][1] == 1):
+            return Scaled(scale, factors[0][0] if factors else ONE)
+        form = Product(factors)
+        known = self._of_form.get(form)
+        if known is None:
+            a, b = 1, 1
+            for entry, power in factors:
+                u, v = self.samples[entry]
+                if power < 0:
+                    u, v = inverse(u), inverse(v)
+                if abs(power) != 1:
+                    u, v = pow(u, abs(power), PRIME), pow(v, abs(power), PRIME)
+                a, b = a * u % PRIME, b * v % PRIME
+            known = self._add(form, (a, b))
+        return self._in_range(known.factor * scale, known.entry)
+
+    def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
+        """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to 1."""
+        arguments, sign = tuple(arguments), 1
+        kind = function[0] if isinstance(function, tuple) else function
+        if kind in (Sin, Cos) and arguments[0].factor < 0:
+            arguments, sign = (-arguments[0],), -1 if kind is Sin else 1
+        form = Call(function, arguments)
+        known = self._of_form.get(form)
+        if known is None:
+            found = []
+            for point in range(2):
+                values = [of_rational(c) * self.samples[n][point] % PRIME for c, n in arguments]
+                if kind in (Sin, Cos):
+                    u = drawn("angle", values[0])
+                    below = inverse(1 + u * u)
+                    found.append((2 * u if kind is Sin else 1 - u * u) * below % PRIME)
+                else:
+                    found.append(drawn("call", function, *values))
+            known = self._add(form, (found[0], found[1]))
+        return Scaled(known.factor * sign, known.entry)
+
+    def _in_range(self, factor: Rational, entry: int) -> Scaled:
+        x = Scaled(rounded(factor), entry)
+        return x if LEAST < abs(x.factor) < 1 / LEAST else self._apart(x.factor, Scaled(1, entry))
+
+    def _apart(self, scale: Rational, x: Scaled) -> Scaled:
+        """A multiple of x as an entry of its own, whose factor nothing takes out again."""
+        form = Sum(((rounded(scale * x.factor), x.entry),))
+        known = self._of_form.get(form)
+        if known is None:
+            c, (a, b) = of_rational(form.terms[0][0]), self.samples[x.entry]
+            entry = len(self.forms)
+            self.forms.append([(1, form)])
+            self.samples.append((c * a % PRIME, c * b % PRIME))
+            known = self._of_form[form] = Scaled(1, entry)
+        return known
+
+    def _add(self, form: Form, sample: Sample) -> Scaled:
+        """The entry of a form that is new: one that has it as another form, or a new one."""
+        a, b = sample
+        if not a and not b:
+            self._of_form[form] = ZERO
+            return ZERO
+        ratio = a * inverse(b) % PRIME
+        entry = self._of_ratio.get(ratio)
+        if entry is not None:
+            factor = to_rational(a * inverse(self.samples[entry][0]) % PRIME)
+            if factor is not None:
+                if entry != ONE:
+                    self.forms[entry].append((quotient(1, factor), form))
+                self._of_form[form] = Scaled(factor, entry)
+                return self._of_form[form]
+        entry = len(self.forms)
+        self.forms.append([(1, form)])
+        self.samples.append(sample)
+        self._of_ratio.setdefault(ratio, entry)
+        self._of_form[form] = Scaled(1, entry)
+        return self._of_form[form]

@@ -1,0 +1,106 @@
+"""`dressi count`: the operations of a computation, as it is written and at the fewest, and its function as text."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dressi.cli.interrupt import imports
+from dressi.errors import InputError
+
+if TYPE_CHECKING:
+    from dressi import Variable
+
+LANGUAGES = {".h": "c", ".c": "c", ".py": "numpy", ".glsl": "glsl"}
+
+
+def count(
+    program: Annotated[
+        Path,
+        typer.Argument(
+            help="A Python file that makes `outputs`: a Variable, or a list or mapping of them.",
+            metavar="PROGRAM",
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of leaves, with commas: the derivatives by them are counted, too.", metavar="NAMES"
+        ),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Write the function (with --by its Jacobian) here: .h (C), .py (NumPy) or .glsl."),
+    ] = None,
+    dot: Annotated[Path | None, typer.Option(help="Write the graph here, for Graphviz.")] = None,
+) -> None:
+    """Count the operations a texel of a computation before and after simplification, by kind."""
+    with imports():
+        from dressi import F
+        from dressi.ad.expressions.compare import as_written, fewest
+        from dressi.ad.show import dot as dot_of
+
+    outputs = _outputs(program)
+    language = LANGUAGES.get(source.suffix if source else "", "")
+    if source is not None and not language:
+        raise InputError(
+            f"--source {source}: the name ends with {', '.join(LANGUAGES)}, which says the language"
+        )
+    shown = {"the outputs": outputs}
+    if by is not None:
+        leaves = _leaves(outputs, by)
+        shown["their derivatives"] = outputs = [x for row in F.jacobian(outputs, leaves) for x in row]
+    for what, values in shown.items():
+        _print(what, as_written(values), fewest(values))
+    for path, text in ((dot, lambda: dot_of(outputs)), (source, lambda: F.source(outputs, language, "f"))):
+        if path is not None:
+            path.write_text(text(), encoding="utf-8")
+            print(f"wrote '{path}'")
+
+
+def _print(what: str, before: Any, after: Any) -> None:
+    print(f"{what + ', operations a texel':44s} {'written':>9s} {'fewest':>9s}")
+    rows = [
+        ("sums and differences", before.adds, after.adds),
+        ("products", before.multiplies, after.multiplies),
+    ]
+    rows.append(("quotients", before.divides, after.divides))
+    names = sorted({*before.calls, *after.calls})
+    rows += [(name, before.calls.get(name, 0), after.calls.get(name, 0)) for name in names]
+    for name, a, b in [*rows, ("all", before.total, after.total)]:
+        print(f"  {name:42s} {a:9,d} {b:9,d}")
+
+
+def _outputs(program: Path) -> "list[Variable]":
+    """What the program makes. Raises InputError."""
+    import runpy
+
+    from dressi import Variable
+
+    if not program.is_file():
+        raise InputError(f"{program}: no such file; give a Python program that makes `outputs`")
+    try:
+        found = runpy.run_path(str(program), run_name="dressi_count").get("outputs")
+    except SyntaxError as error:
+        raise InputError(f"{program}: line {error.lineno} is no Python: {error.msg}") from error
+    values = (
+        list(found.values()) if isinstance(found, dict) else [found] if isinstance(found, Variable) else found
+    )
+    if not isinstance(values, list | tuple) or not values or not all(isinstance(v, Variable) for v in values):
+        raise InputError(
+            f"{program}: it makes no `outputs`: assign it a Variable, or a list or dict of Variables"
+        )
+    return list(values)
+
+
+def _leaves(outputs: "list[Variable]", names: str) -> "list[Variable]":
+    from dressi.ad.traversal import leaves
+
+    known = {v.name: v for v in leaves(outputs) if v.name}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    missing = [name for name in wanted if name not in known]
+    if missing or not wanted:
+        raise InputError(
+            f"--by: the outputs read no leaf named {missing[0] if missing else names!r}; they read {', '.join(sorted(known)) or 'no named leaf'}"
+        )
+    return [known[name] for name in wanted]

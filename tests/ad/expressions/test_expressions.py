@@ -1,0 +1,74 @@
+"""Expressions: equal ones are one, steps compute what the graph does, and operations are few."""
+
+import numpy as np
+import pytest
+from shared_expressions import random_outputs
+
+from dressi.ad import functional as F
+from dressi.ad.evaluate import evaluate
+from dressi.ad.expressions.compare import as_written, fewest
+from dressi.ad.expressions.operations.shortest import shortest
+from dressi.ad.expressions.terms.reader import Reader
+from dressi.ad.expressions.terms.table import ONE, Table
+from dressi.ad.expressions.writer import Writer
+from dressi.ad.graph import Variable
+from dressi.ad.types import FLOAT
+
+a, b, c = (Variable(FLOAT, name=name) for name in "abc")
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        lambda: ((a + b) * (a - b), F.square(a) - F.square(b)),
+        lambda: (2.0 * a + 4.0 * b + 3.0 * a, 4.0 * b + 5.0 * a),
+        lambda: (a * b / b, a),
+        lambda: (F.sin(-a), -F.sin(a)),
+        lambda: (F.square(F.sin(a)) + F.square(F.cos(a)), F.constant(1.0)),
+        lambda: (F.sqrt(a) * F.sqrt(a) * b, a * b),
+        lambda: (a - (a + 0.0 * b), F.constant(0.0)),
+        lambda: (a / -1.0, -a),
+        lambda: (F.mix(a, b, 0.25), 0.75 * a + 0.25 * b),
+        lambda: (F.pow(a, 3.0) / a, a * a),
+        lambda: (F.sin(a + b - a), F.sin(b)),
+    ],
+)
+def test_equal_expressions_are_one(pair):
+    x, y = Reader(Table()).read(pair())
+    assert x[()] == y[()]
+
+
+def test_expressions_that_differ_stay_apart():
+    terms = [a, b, a + b, a * b, F.sin(a), F.cos(a), F.exp(a), F.sqrt(a), a * a, a / b, F.select(a > b, a, b)]
+    read = [x[()] for x in Reader(Table()).read([*terms, *(2.0 * t for t in terms)])]
+    assert len({x.entry for x in read}) == len(terms) and ONE not in {x.entry for x in read}
+    assert len(set(read)) == 2 * len(terms)
+
+
+def test_sums_and_products_are_few():
+    assert fewest([a * b + a * c]).total == 2
+    assert fewest([a * b * c, b * c + 1.0]).total == 3
+    horner = fewest([1.0 + 2.0 * a + 3.0 * a * a + 4.0 * a * a * a])
+    assert (horner.adds, horner.multiplies) == (3, 3)
+    assert fewest([-(a - b), b - a]).total == 1
+    assert fewest([a / c, b]).divides == 1 and fewest([a / c]).multiplies == 0
+    assert as_written([a * b + a * c]).total == 3
+    # Constants that no single precision holds stay apart.
+    tiny = a
+    for _ in range(8):
+        tiny = tiny * 1e-12
+    assert evaluate(written([tiny])[0:1], {a: 1.0})[0].item() == pytest.approx(1e-96)
+
+
+def written(outputs):
+    reader = Reader(Table())
+    roots = [x for y in reader.read(outputs) for x in y.ravel()]
+    return Writer(shortest(reader.table, roots)).roots()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_steps_compute_what_the_graph_does(seed):
+    outputs, values = random_outputs(seed)
+    for y, found in zip(evaluate(outputs, values), evaluate(written(outputs), values), strict=True):
+        np.testing.assert_allclose(np.broadcast_to(found, y.shape), y, rtol=1e-11, atol=1e-11)
+    assert fewest(outputs).total <= as_written(outputs).total
