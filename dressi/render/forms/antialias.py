@@ -36,6 +36,8 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.ops.pixel.shortcut import shortcut
+from ...ad.transform.tiles import over_tiles, stacked, unstacked
+from ...ad.types import INT
 from ...errors import InputError
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .edges.around_edges import rasterize_edges
@@ -164,10 +166,7 @@ def passings(
     reach = F.constant((1 + GRID + OUTWARD) / mesh.size[1])
     fronts = [front(layer) for layer in layers]
     drawn = list(zip(layers, fronts, strict=True))
-    planes, seams = None, []
-    if with_seams:
-        planes = FacePlanes(mesh.faces, mesh.points.vertex).output
-        seams = [seam_pixels(layer, planes, (RIGHT, DOWN)) for layer in layers]
+    seams = _seams(layers, edges) if with_seams else {RIGHT: [], DOWN: []}
 
     def between(axis: str, step: Step) -> Passing:
         def fragment(edge: Variable) -> tuple[Variable, Variable]:
@@ -189,16 +188,36 @@ def passings(
         edge = rasterize_edges(mesh, edges, F.select(_steep(ends, axis), on_both, HIDDEN), reach, fragment)
         found, by_seam = covered(edge), F.constant(0.0)
         rest = F.select(found, 2.0 - _place(mesh, edges, edge, axis), 0.0)
-        for layer, pixels in zip(layers, seams, strict=False):
-            assert planes is not None
-            seam = nearest_seam(layer, edges, planes, pixels, (step,), 1.0)
-            value = Stored(F.stop_gradient(F.select(seam.found, 2.0 - seam.place, 0.0))).output
+        for seam, place in seams[step]:
+            value = Stored(F.stop_gradient(F.select(seam, 2.0 - place, 0.0))).output
             new = F.logical_and(F.greater(value, 0.0), F.logical_not(found))
-            rest = F.select(new, shortcut(value, 2.0 - seam.place), rest)
+            rest = F.select(new, shortcut(value, 2.0 - place), rest)
             found, by_seam = F.logical_or(found, new), F.logical_or(by_seam, new)
         return Passing(found, by_seam, rest)
 
     return between("x", RIGHT), between("y", DOWN)
+
+
+def _seams(layers: Sequence[DrawnMesh], edges: EdgeList) -> dict[Step, list[tuple[Variable, Variable]]]:
+    """Whether a seam passes between each pixel and the one at a step, FLOAT mask, and where, in each of the layers. They are
+    computed as tiles of one batch."""
+    mesh = layers[0]
+    planes = FacePlanes(mesh.faces, mesh.points.vertex).output
+    face = Variable(INT, mesh.size, mesh.face.batch)
+    one = replace(mesh, seen=face)
+    pixels = seam_pixels(one, planes, (RIGHT, DOWN))
+    outputs = []
+    for step in (RIGHT, DOWN):
+        seam = nearest_seam(one, edges, planes, pixels, (step,), 1.0)
+        outputs += [seam.found, seam.place]
+    found = over_tiles(outputs, [face], [stacked_faces([layer.face for layer in layers])], len(layers))
+    each = [unstacked(image, len(layers)) for image in found]
+    return {step: list(zip(*each[2 * k : 2 * k + 2], strict=True)) for k, step in enumerate((RIGHT, DOWN))}
+
+
+def stacked_faces(faces: Sequence[Variable]) -> Variable:
+    """INT images of faces, -1 for none, as the tiles of one batch (``stacked``)."""
+    return faces[0] if len(faces) == 1 else stacked([face + 1 for face in faces]) - 1
 
 
 def _packed(images: Sequence[Variable]) -> list[Variable]:
@@ -226,14 +245,16 @@ def _part_of_edge(edges: EdgeList, edge: Variable) -> Variable:
 
 def _pair(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -> Pair:
     """The pair of each pixel with the one at ``step``."""
-    giver, surface = taken(mesh, edges, passing, step)
+    giver, face, point = taken(mesh, edges, passing, step)
     background = F.logical_and(passing.found, F.logical_not(covered(giver)))
-    return Pair(*passing, surface, background)
+    return Pair(*passing, surface_at(mesh, face, point), background)
 
 
-def taken(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -> tuple[Variable, Surface]:
+def taken(
+    mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step
+) -> tuple[Variable, Variable, Variable]:
     """What is taken between each pixel and the one at ``step``: INT, the face that the giving pixel shows, -1 for none and
-    where nothing passes; and its surface at x. Differentiable in position."""
+    where nothing passes; INT, the face of its surface at x; VEC2, this place on the screen, differentiable in position."""
     across = _across(passing.rest)
     way = tuple(c / mesh.size[1] for c in step)
     from_next = F.greater(across, 0.0)
@@ -244,8 +265,7 @@ def taken(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -> tup
     start = F.select(from_next, p + F.constant(way), p)
     lists = mesh.faces, edges.neighbours, mesh.points.vertex
     face = InnerFace(giver, start, F.stop_gradient(point), *lists).output
-    face = F.select(covered(face), face, giver)
-    return giver, surface_at(mesh, face, point)
+    return giver, F.select(covered(face), face, giver), point
 
 
 def _place(mesh: DrawnMesh, edges: EdgeList, edge: Variable, axis: str) -> Variable:

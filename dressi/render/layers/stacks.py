@@ -15,48 +15,75 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.ops.coordinates.coordinates import tile_index
 from ...ad.ops.pixel.constant import Like
+from ...ad.transform.tiles import over_tiles, stacked, unstacked
+from ...ad.types import FLOAT, INT, VEC2
 from ...errors import InputError
-from ..forms.antialias import ANTIALIAS, Passing, passings, shares, taken, with_neighbours
+from ..forms.antialias import ANTIALIAS, Passing, passings, shares, stacked_faces, taken, with_neighbours
 from ..forms.edges.edge_list import EdgeList, edges_of
 from ..forms.edges.seams import DOWN, RIGHT
 from ..forms.edges.stored import Stored
 from ..forms.form import Form
 from ..forms.hard import HARD
-from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered
+from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .peel import Peeled, peel
 from .transparent import Shade, Transparent
-
-Stack = tuple[Surface, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Layered(Transparent):
-    """A mesh with transparent faces; images of the batch of the positions."""
+    """A mesh with transparent faces; images of the batch of the positions.
+
+    All transparent surfaces are tiles of one batch, and so are the opaque ones behind them: they are shaded by one graph each,
+    whatever their number.
+    """
 
     peeled: Peeled
-    stacks: tuple[Stack, ...]
-    """At the pixel centre; and, antialiased, at the edges to the right and below."""
+    panes: Surface
+    """The transparent surfaces: of each stack, front to back; as tiles of one batch (``stacked``)."""
+    solids: Surface
+    """The opaque ones, one a stack, likewise."""
     passing: tuple[Passing, ...]
     """What passes to the right and below; empty in hard pictures."""
 
     @property
-    def surfaces(self) -> tuple[Surface, ...]:
-        """Of all stacks, each front to back. Differentiable in the positions."""
-        return tuple(surface for stack in self.stacks for surface in stack)
+    def depth(self) -> int:
+        """How many surfaces a stack has."""
+        return len(self.peeled.faces)
 
     @property
-    def solid(self) -> tuple[bool, ...]:
-        """Which of the ``surfaces`` are opaque: the last of each stack."""
-        return tuple(k == len(stack) - 1 for stack in self.stacks for k in range(len(stack)))
+    def stacks(self) -> int:
+        """How many: one at the pixel centre, and, antialiased, one at the edge to the right and one at that below."""
+        return 1 + len(self.passing)
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """Of all stacks, each front to back. Differentiable in the positions."""
+        faces, weights = (
+            self._in_order(*(getattr(s, n) for s in (self.panes, self.solids))) for n in ("face", "weights")
+        )
+        return tuple(Surface(self.mesh.faces, *one) for one in zip(faces, weights, strict=True))
+
+    def _in_order(self, panes: Variable, solids: Variable) -> list[Variable]:
+        """Images of all surfaces, from those of the two batches."""
+        layers, found = self.depth - 1, []
+        transparent, opaque = unstacked(panes, self.stacks * layers), unstacked(solids, self.stacks)
+        for k, solid in enumerate(opaque):
+            found += [*transparent[k * layers : (k + 1) * layers], solid]
+        return found
 
     def composed(self, shade: Shade, background: Like | None = None) -> Variable:
-        shaded = [shade(surface, solid) for surface, solid in zip(self.surfaces, self.solid, strict=True)]
-        return self.blend([colour for colour, _ in shaded], background, [through for _, through in shaded])
+        panes = _shaded(self.panes, self.stacks * (self.depth - 1), lambda s: shade(s, False))
+        solids = _shaded(self.solids, self.stacks, lambda s: shade(s, True))
+        return self.blend(
+            self._in_order(panes[0], solids[0]), background, self._in_order(panes[1], solids[1])
+        )
 
     def blend(
         self,
@@ -76,11 +103,10 @@ class Layered(Transparent):
                 f"blending needs a colour and a transmittance of each of {count} surfaces, not {len(colours)}"
             )
         far = 0.0 if background is None else background
-        depth = count // len(self.stacks)
-        composed = [
-            compose(stack, colours[k * depth :], None if through is None else through[k * depth :])
-            for k, stack in enumerate(self.stacks)
-        ]
+        composed = []
+        for k in range(0, count, self.depth):
+            stack = self.surfaces[k : k + self.depth]
+            composed.append(compose(stack, colours[k:], None if through is None else through[k:]))
         colour, clear = composed[0]
         picture = colour + clear * far
         if not self.passing:
@@ -115,6 +141,17 @@ def compose(
     return total, clear
 
 
+def _shaded(
+    surfaces: Surface, count: int, shade: Callable[[Surface], tuple[Variable, Variable]]
+) -> list[Variable]:
+    """(radiance, transmittance) of ``count`` surfaces that are tiles of one batch, likewise."""
+    if count == 1:
+        return list(shade(surfaces))
+    face, weights = (Variable(x.vtype, x.size, x.batch // count) for x in (surfaces.face, surfaces.weights))
+    outputs = shade(Surface(surfaces.faces, face, weights))
+    return over_tiles(outputs, [face, weights], [surfaces.face, surfaces.weights], count)
+
+
 def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **options: Any) -> Layered:
     """The picture of a mesh whose faces from number ``opaque`` on are transparent.
 
@@ -132,29 +169,46 @@ def hard_layers(peeled: Peeled) -> Layered:
     """The hard picture of peeled faces."""
     mesh = replace(peeled.mesh, seen=peeled.seen[0])
     hard = covered(mesh.face)
-    return Layered(hard, hard, mesh, peeled, (_centre(peeled),), ())
+    panes = _surfaces(mesh, stacked_faces(peeled.layers), layers=len(peeled.layers))
+    return Layered(hard, hard, mesh, peeled, panes, _surfaces(mesh, peeled.solid), ())
 
 
 def antialiased_layers(peeled: Peeled, *, edges: EdgeList | None = None, with_seams: bool = True) -> Layered:
     """The hard picture of peeled faces with the silhouettes of all layers antialiased; options of ``antialias_form``."""
-    mesh = peeled.mesh
+    mesh, count = peeled.mesh, len(peeled.faces)
     edges = edges or edges_of(mesh)
     passing = passings([replace(mesh, seen=face) for face in peeled.seen], edges, with_seams)
-    beside = tuple(
-        tuple(taken(replace(mesh, seen=face), edges, between, step)[1] for face in peeled.faces)
-        for between, step in zip(passing, (RIGHT, DOWN), strict=True)
-    )
+    shown, face = stacked_faces(peeled.faces), Variable(INT, mesh.size, peeled.solid.batch)
+    faces, places = [list(peeled.faces)], []
+    for between, step in zip(passing, (RIGHT, DOWN), strict=True):
+        _, at_edge, place = taken(replace(mesh, seen=face), edges, between, step)
+        (found,) = over_tiles([at_edge], [face], [shown], count)
+        faces.append(unstacked(found, count))
+        places.append(place)
+    layers = range(count - 1)
+    panes = _surfaces(mesh, stacked_faces([stack[k] for stack in faces for k in layers]), places, len(layers))
+    solids = _surfaces(mesh, stacked_faces([stack[-1] for stack in faces]), places)
     nearest = replace(mesh, seen=peeled.seen[0])
     hard = covered(nearest.face)
     soft = F.clamp(with_neighbours(hard, [between.rest for between in passing]))
-    return Layered(hard, soft, nearest, peeled, (_centre(peeled), *beside), passing)
+    return Layered(hard, soft, nearest, peeled, panes, solids, passing)
 
 
-def _centre(peeled: Peeled) -> Stack:
-    """The surfaces at the pixel centre."""
-    mesh = peeled.mesh
-    weights = (barycentric(mesh.position, corners(face, mesh.faces), mesh.size) for face in peeled.faces)
-    return tuple(Surface(mesh.faces, face, w) for face, w in zip(peeled.faces, weights, strict=True))
+def _surfaces(mesh: DrawnMesh, faces: Variable, stacks: Sequence[Variable] = (), layers: int = 1) -> Surface:
+    """The surfaces of faces at the pixel centres and, of further ``stacks``, at places on the screen: of each so many layers."""
+    count = (1 + len(stacks)) * layers
+    tiles = faces.batch // count
+    face = Variable(INT, mesh.size, tiles)
+    at = corners(face, mesh.faces)
+    centre = barycentric(mesh.position, at, mesh.size)
+    if not stacks:
+        return Surface(mesh.faces, faces, over_tiles([centre], [face], [faces], count)[0])
+    place, beside = Variable(VEC2, mesh.size, tiles), Variable(FLOAT, (1, 1), tiles)
+    weights = F.select(beside, barycentric(mesh.position, at, mesh.size, place=place, clamp=True), centre)
+    places = stacked([p for p in (pixel_centres(mesh.size), *stacks) for _ in range(layers)])
+    further = F.greater_equal(tile_index((1, 1), faces.batch), layers * tiles)
+    found = over_tiles([weights], [face, place, beside], [faces, places, further], count)
+    return Surface(mesh.faces, faces, found[0])
 
 
 LAYERED: dict[Form, Callable[..., Layered]] = {HARD: hard_layers, ANTIALIAS: antialiased_layers}
