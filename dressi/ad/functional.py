@@ -47,6 +47,8 @@ from .imaging.mosaics import *
 from .imaging.pyramids import *
 from .imaging.recurrences import *
 from .imaging.warps import *
+from .loops import loop as _loop
+from .loops.loop import *
 from .ops import custom as _custom
 from .ops import hints as _hints
 from .ops.activations import activations as _activations
@@ -146,6 +148,7 @@ FAMILIES = (
     _warps,
     _jacobian,
     _emit,
+    _loop,
     _custom,
 )
 
@@ -189,6 +192,7 @@ __all__ += _mosaics.__all__
 __all__ += _pyramids.__all__
 __all__ += _recurrences.__all__
 __all__ += _warps.__all__
+__all__ += _loop.__all__
 __all__ += _custom.__all__
 
 

@@ -186,6 +186,7 @@ class Function(Reads, Work):
     decides_on: tuple[int, ...] | Any | None = None  # inputs whose rounding may choose a value; None: all
     sampler: Sampler | None = None  # of inputs with the access SAMPLE
     no_derivative: ClassVar[str] = ""
+    joint: Any = None  # shared by Functions whose gradients are taken together, by its ``pull``
 
     def __init__(self, *inputs: Variable, **fields: Any):
         for name, value in fields.items():

@@ -50,6 +50,8 @@ class Work:
     """Whether its inputs are stored in any case, and not computed again."""
     recomputes_inputs: bool = False
     """Whether whoever reads its inputs computes them again, whatever that costs."""
+    saves_memory: bool = False
+    """Whether it is there for the sake of memory: the planner orders what runs so that few bytes live at a time."""
     if TYPE_CHECKING:
         access: Any
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -105,7 +106,8 @@ def histogram(
     if x.vtype is not FLOAT or not high > low:
         raise GraphError(f"a histogram takes FLOAT and low < high, not {x}, {low!r} and {high!r}")
     place = clamp((x - low) * (bins / (high - low)) - 0.5, 0.0, bins - 1.0)
-    text, given = "out[b] = max(1 - abs(place[y, x] - b), 0)", {}
+    given: dict[str, Any] = {}
+    text = "out[b] = max(1 - abs(place[y, x] - b), 0)"
     if weight is not None:
         (weight,) = operands(weight, beside=(x,))
         given, text = {"weight": expand(weight, x.batch, x.size, x.channels)}, f"{text} * weight[y, x]"

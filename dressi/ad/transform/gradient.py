@@ -13,7 +13,7 @@ is multiplied by the number of texels instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import GraphError
@@ -63,17 +63,7 @@ def gradient(
     for x in wrt:
         if x.vtype.is_int:
             raise GraphError(f"{x} holds integers: there is no gradient by it")
-    seed = entries_only(seed, of=loss)
-    order = topological_order([loss])
-    active = depending(order, wrt)
-    parts: dict[Variable, list[Variable]] = {loss: [seed]} if loss in active else {}
-    totals: dict[Variable, Variable] = {}
-    for function in reversed(order):
-        if function.output in parts:
-            gy = totals[function.output] = total(parts.pop(function.output))
-            for x, g in _pull(function, gy, active):
-                parts.setdefault(x, []).append(g)
-    totals.update((x, total(g)) for x, g in parts.items())
+    totals = backward({loss: [entries_only(seed, of=loss)]}, wrt)
     unused = [x for x in wrt if x not in totals]
     if unused and not allow_unused:
         raise GraphError(
@@ -84,6 +74,37 @@ def gradient(
     for x, g in zip(wrt, found, strict=True):
         g.count = g.count if x.count is None else x.count  # the gradient of a list is a list
     return found
+
+
+def backward(
+    seeds: Mapping[Variable, Sequence[Variable]], wrt: Sequence[Variable], given: Sequence[Variable] = ()
+) -> dict[Variable, Variable]:
+    """The gradients of all Variables between ``wrt`` and those with seeds, the parts of their gradients. given: Variables that
+    count as leaves."""
+    order = topological_order(list(seeds), given)
+    active = depending(order, wrt)
+    parts = {y: list(given) for y, given in seeds.items() if y in active}
+    totals: dict[Variable, Variable] = {}
+    first = {f.joint: f for f in reversed(order) if f.joint is not None}
+    together: dict[Any, dict[Function, Variable]] = {}
+    for function in reversed(order):
+        joint, found = function.joint, []
+        if function.output in parts:
+            gy = totals[function.output] = total(parts.pop(function.output))
+            if joint is None:
+                found = _pull(function, gy, active)
+            else:
+                gy = fit(_widen(gy, function.output.vtype), function.output)
+                together.setdefault(joint, {})[function] = gy
+        if joint is not None and joint in together and first[joint] is function:
+            # All that reads one of them lies behind the first of them, and has been passed.
+            wanted = [i for i, x in enumerate(function.inputs) if x in active and not x.vtype.is_int]
+            pulled = joint.pull(function, together.pop(joint), wanted)
+            found = [(function.inputs[i], g) for i, g in pulled.items()]
+        for x, g in found:
+            parts.setdefault(x, []).append(g)
+    totals.update((x, total(g)) for x, g in parts.items())
+    return totals
 
 
 def jvp(

@@ -105,8 +105,10 @@ class _Slots:
         return len(self.kinds) - 1
 
     def range(self, kind: ImageSlot, free: Free) -> int:
-        """The smallest free range that is long enough, or a new one."""
-        fitting = sorted((k for k in free if k.in_buffer and k.width >= kind.width), key=lambda k: k.width)
+        """The smallest free range that is long enough and at most twice as long, or a new one: a small value that lives long
+        would keep a long range from large ones."""
+        long_enough = [k for k in free if k.in_buffer and kind.width <= k.width <= 2 * kind.width]
+        fitting = sorted(long_enough, key=lambda k: k.width)
         for k in fitting:
             number = free[k].take(Usage.RANGE)
             if number is not None:

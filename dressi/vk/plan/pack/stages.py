@@ -24,7 +24,8 @@ def pack_stages(sub_stages: Sequence[SubStage], context: Context) -> list[Stage]
             *_framebuffer(s, context.limits),
         )
 
-    return _pack(context.uses, [key(s) if s.draws and not s.replaces else None for s in sub_stages])
+    keys = [key(s) if s.draws and not s.replaces else None for s in sub_stages]
+    return _pack(context.uses, keys, saving=any(f.saves_memory for s in sub_stages for f in s.body))
 
 
 def one_sub_stage_each(sub_stages: Sequence[SubStage], context: Context) -> list[Stage]:
@@ -32,8 +33,9 @@ def one_sub_stage_each(sub_stages: Sequence[SubStage], context: Context) -> list
     return _pack(context.uses, [None for _ in sub_stages])
 
 
-def _pack(uses: Uses, keys: Sequence[Hashable]) -> list[Stage]:
-    """Stages in the order of execution. keys: what SubStages of one render pass have in common; None stays alone.
+def _pack(uses: Uses, keys: Sequence[Hashable], saving: bool = False) -> list[Stage]:
+    """Stages in the order of execution. keys: what SubStages of one render pass have in common; None stays alone. saving:
+    what makes the fewest bytes live is placed first; otherwise SubStages stay in their order where they can.
 
     Greedy from the end, as for Functions: a SubStage joins the open render pass when everything that reads it is
     placed, it shares an attachment with a member (else the pass would gain nothing), and no image is an attachment
@@ -50,8 +52,9 @@ def _pack(uses: Uses, keys: Sequence[Hashable]) -> list[Stage]:
             before[n].append(k)
     ready = {k for k, n in enumerate(pending) if n == 0}
     stages: list[Stage] = []
+    live: set[Variable] = set()
     while ready:
-        first = max(ready)
+        first = min(ready, key=lambda k: (_grown(sub_stages[k], live), -k)) if saving else max(ready)
         key = keys[first]
         members: list[int] = []
         textures: set[Variable] = set()
@@ -82,8 +85,21 @@ def _pack(uses: Uses, keys: Sequence[Hashable]) -> list[Stage]:
                     ready.add(p)
             if key is None:
                 break
+        for k in members:
+            live.difference_update(sub_stages[k].outputs)
+            live.update(r.variable for r in sub_stages[k].reads)
         stages.append(Stage(tuple(sub_stages[k] for k in reversed(members))))
     return stages[::-1]
+
+
+def _grown(s: SubStage, live: set[Variable]) -> int:
+    """By how many bytes what lives grows where a SubStage is placed before all that is placed already."""
+    read = {r.variable for r in s.reads if not r.variable.is_leaf}
+    return sum(map(_bytes, read - live)) - sum(_bytes(v) for v in s.outputs if v in live)
+
+
+def _bytes(v: Variable) -> int:
+    return 4 * v.vtype.components * v.size[0] * v.size[1] * v.tiles
 
 
 def _attachments(s: SubStage) -> set[Variable]:

@@ -1,0 +1,101 @@
+"""Loops equal their body written out; gradients equal, whatever is computed again, and meet differences."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dressi.ad import functional as F
+from dressi.ad.check import check_gradient
+from dressi.ad.evaluate import evaluate
+from dressi.ad.graph import Variable
+from dressi.ad.loops.segment import After, Recomputed
+from dressi.ad.program import Program
+from dressi.ad.transform.gradient import gradient
+from dressi.ad.transform.simplify import simplify
+from dressi.ad.types import FLOAT, VEC2
+from dressi.errors import GraphError
+
+
+def leaf(size=(6, 5), vtype=FLOAT, seed=0) -> Variable:
+    x = Variable(vtype, size)
+    x.data = x.conform(np.random.default_rng(seed).uniform(0.2, 0.9, x.shape))
+    return x
+
+
+def pendulum(weight: Variable):
+    """Two states that read each other, a captured weight, and a read of other texels."""
+
+    def body(place, speed):
+        speed = speed - 0.3 * F.sin(place) * weight + 0.05 * F.shift(place, 1, 0)
+        return place + 0.2 * speed, speed
+
+    return body
+
+
+@pytest.mark.parametrize("checkpoints", [None, 0, 1, 2, 7])
+def test_a_loop_is_its_body_written_out(checkpoints):
+    place, speed, weight = leaf(seed=1), leaf(seed=2), leaf((1, 1), seed=3)
+    scaled = F.exp(weight)
+    a, b = F.loop(pendulum(scaled), [place, speed], 7, checkpoints=checkpoints)
+    c, d = place, speed
+    for _ in range(7):
+        c, d = pendulum(scaled)(c, d)
+    wrt, losses = [place, speed, weight], [F.sum(a * b + b), F.sum(c * d + d)]
+    assert np.allclose(evaluate([a])[0], evaluate([c])[0], rtol=1e-12)
+    for mine, plain in zip(*(evaluate(gradient(loss, wrt)) for loss in losses), strict=True):
+        assert np.allclose(mine, plain, rtol=1e-10)
+    assert check_gradient(a * b, wrt) < 1e-6
+
+
+def test_checkpoints_are_computed_again_after_what_needs_them():
+    x = leaf()
+    y = F.loop(lambda v: F.sin(v) + F.shift(v, 1, 0), x, 9, checkpoints=3)
+    program = simplify(Program({"g": gradient(F.sum(y), [x])[0]}))
+    kinds = [type(f) for f in program.functions]
+    assert kinds.count(After) == 2 and Recomputed not in kinds
+    stored = simplify(
+        Program({"g": gradient(F.sum(F.loop(lambda v: F.sin(v) + F.shift(v, 1, 0), x, 9)), [x])[0]})
+    )
+    assert len(program.functions) > len(stored.functions) + 6  # two parts of three sines and shifts
+
+
+def test_second_derivatives_pass_through_checkpoints():
+    x = leaf((2, 2))
+    y = F.checkpoint(lambda v: F.checkpoint(F.sin, v * v) * v, x)
+    (g,) = gradient(F.sum(y), [x])
+    assert check_gradient(g * g, [x]) < 1e-6
+
+
+def test_a_loop_stays_where_its_condition_is_met():
+    values = np.array([2.0, 9.0, 30.0, 0.5, 1.0])
+    a = Variable.of(values)
+    steps = F.zeros_like(a)
+    root, steps = F.loop(
+        lambda x, n: (0.5 * (x + a / x), n + 1.0), [a, steps], 60, until=lambda x, n: F.abs(x * x - a) < 1e-9
+    )
+    assert np.allclose(evaluate([root])[0].ravel(), np.sqrt(values))
+    counts = evaluate([steps])[0].ravel()
+    assert counts[4] == 0 and 3 < counts[0] < counts[2] < 12
+    assert np.allclose(
+        evaluate(gradient(F.sum(root), [a]))[0].ravel()[:4], 0.5 / np.sqrt(values[:4]), rtol=1e-6
+    )
+
+
+def numbers(x, y) -> Any:
+    return x, 3.0
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: F.loop(lambda x: F.vec2(x, x), leaf(), 3), "stay the same"),
+        (lambda: F.loop(lambda x, y: x, [leaf(), leaf()], 3), "returns 1 Variables for a state of 2"),
+        (lambda: F.loop(numbers, [leaf(), leaf()], 3), "returns Variables"),
+        (lambda: F.loop(lambda x: x, leaf(vtype=VEC2), 0), "the count of a loop"),
+        (lambda: F.loop(lambda x: x, leaf(), 3, checkpoints=-1), "checkpoints"),
+    ],
+)
+def test_bad_input_is_named(make, words: str):
+    with pytest.raises(GraphError, match=words):
+        make()
