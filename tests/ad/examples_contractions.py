@@ -6,6 +6,7 @@ from example_tools import BATCH, SIZE, Build, add, example, of
 from dressi.ad import functional as F
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.graph import Variable
+from dressi.ad.loops.segment import After, Recomputed
 from dressi.ad.ops.image import extremes, reduce
 from dressi.ad.ops.pixel import arithmetic
 from dressi.ad.types import FLOAT, INT, VEC3
@@ -125,3 +126,13 @@ for axes in ("c", "n", "xy", "cn", "xycn"):
     add(extremes.ReduceMax, example(lambda x, axes=axes: F.max(x, axes), IMAGES))
 add(reduce.Expand, example(lambda x: F.expand(x, channels=3), channelled(channels=1)))
 add(reduce.Expand, example(lambda x: F.expand(x, BATCH, (4, 3)), BIAS))
+
+# ---- loops
+add(
+    After,
+    example(lambda x, y: After(F.sin(x), y, y * y).output, of(VEC3, SIZE, BATCH), of(FLOAT, (2, 3)), only=1),
+)
+add(
+    Recomputed,
+    example(lambda x: F.checkpoint(lambda v: F.shift(F.sin(v), 1, 0) * v, x), of(FLOAT, SIZE, BATCH)),
+)

@@ -15,7 +15,6 @@ from ..transform.gradient import backward
 from ..traversal import topological_order
 from ..types import Access
 
-
 TOGETHER = 4
 """Gradients that one ``After`` waits for: shaders have a limited number of inputs."""
 
