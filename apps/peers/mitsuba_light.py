@@ -133,7 +133,7 @@ def sensor(camera: dict[str, Any], width: int, height: int) -> dict[str, Any]:
     }
     return {
         "type": "perspective", "fov": math.degrees(camera["yfov"]), "fov_axis": "y", "near_clip": camera["znear"],
-        "to_world": mi.ScalarTransform4f(matrix), "far_clip": 1e4, "film": film, "sampler": {"type": "independent"},
+        "to_world": mi.ScalarTransform4f(matrix), "far_clip": 50, "film": film, "sampler": {"type": "independent"},
     }  # fmt: skip
 
 

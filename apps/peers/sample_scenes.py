@@ -106,7 +106,7 @@ def layers(data: Path | None) -> Scene:
         ("lacquer", ball((0.1, 0.2, 0.6), roughness=0.6, clearcoat=1.0, clearcoat_roughness=0.15,
                          clearcoat_roughness_map=rough, name="lacquer")),
         ("orange", ball((0.9, 0.4, 0.05), roughness=0.5, clearcoat=0.8, clearcoat_roughness=0.2, clearcoat_normal=bump,
-                        name="orange")),
+                        normal=bumps(128, 16, 0.2), name="orange")),
         ("velvet", ball((0.3, 0.05, 0.15), roughness=0.9, sheen_color=(0.9, 0.6, 0.8), sheen_roughness=0.45,
                         name="velvet")),
         ("gem", ball((0.05, 0.4, 0.2), roughness=0.25, ior=2.2, specular=0.8, specular_color=(0.6, 1.0, 0.9),
@@ -245,10 +245,9 @@ def models(data: Path | None) -> Scene:
     assert data is not None
     folder = data / "meshes"
     listed = [
-        ("Avocado_512.glb", 1.0, 30, None), ("BoomBox_512.glb", 1.0, 150, None), ("BarramundiFish_512.glb", 1.0, 60, None),
-        ("Suzanne_512.glb", 1.1, -25, None), ("Duck.glb", 1.0, -60, None), ("spot_bob/spot.obj", 1.2, 215, None),
-        ("spot_bob/bob_tri.obj", 0.9, 120, None), ("common/stanford-bunny.obj", 1.2, 10, "jade"),
-        ("common/teapot.obj", 0.9, 20, "chrome"),
+        ("Avocado_512.glb", 1.0, 30, None), ("BoomBox_512.glb", 1.0, 150, None), ("spot_bob/spot.obj", 1.2, 215, None),
+        ("Duck.glb", 1.0, -60, None), ("common/stanford-bunny.obj", 1.2, 10, "jade"), ("Suzanne_512.glb", 1.1, -25, None),
+        ("spot_bob/bob_tri.obj", 0.9, 120, None), ("BarramundiFish_512.glb", 1.1, 80, None), ("common/teapot.obj", 1.0, 20, "chrome"),
     ]  # fmt: skip
     plain = {
         "jade": (
@@ -267,10 +266,10 @@ def models(data: Path | None) -> Scene:
         scale = tall / (high - low).max()
         centre = np.eye(4)
         centre[:3, 3] = -(low + high) / 2 * (1, 0, 1) - low * (0, 1, 0)
-        place = placed(1.35 * (k % 3 - 1), 0, 1.3 * (k // 3 - 1), scale, turn) @ centre
+        place = placed(1.4 * (k % 3 - 1), 0, 1.4 * (k // 3 - 1), scale, turn) @ centre
         nodes.append(Node(mesh, None, place, Path(file).stem))
     lights = [DirectionalLight((1, 2, 1.5), (2.4, 2.3, 2.1)), PointLight((-2.5, 3.0, 2.5), (4.0, 5.0, 6.0))]
-    camera = Camera.perspective(32, SIZE, (0.3, 3.4, 6.4), (0, 0.45, 0), near=0.5, far=50)
+    camera = Camera.perspective(32, SIZE, (0.3, 4.4, 6.4), (0, 0.3, 0), near=0.5, far=50)
     return Scene(nodes, {"front": camera}, lights)
 
 

@@ -119,6 +119,9 @@ def test_a_scene_comes_back(tmp_path: Path):
     np.testing.assert_allclose((*spot.position, spot.inner, spot.outer), (1, 3, 2, 0.25, 0.5), atol=1e-6)
     eye = found.cameras["eye"]
     assert eye.size == (768, 512)
+    narrow = replace(scene, cameras={"eye": CAMERA.resized((48, 31))})
+    other = load_scene(save(tmp_path, narrow)).cameras["eye"].resized((48, 31))
+    np.testing.assert_allclose(other.world_to_clip, CAMERA.resized((48, 31)).world_to_clip, atol=1e-9)
     np.testing.assert_allclose(eye.resized((48, 32)).world_to_clip, CAMERA.world_to_clip, atol=1e-9)
 
 
@@ -252,12 +255,14 @@ def test_normals_follow_morph_targets_as_far_as_the_file_says(tmp_path: Path):
     np.testing.assert_allclose(corners(face), face.mesh.normals[face.mesh.normal_faces], atol=1e-12)
 
 
-def test_normal_maps_of_the_clear_layer_come_with_tangents(tmp_path: Path):
+def test_tangents_of_a_file_stay_with_normals_of_the_clear_layer(tmp_path: Path):
     coat = Material(clearcoat=1.0, clearcoat_normal=np.tile([0.0, 0.6, 0.8], (2, 2, 1)))
     cube = replace(primitives.cube(), material=coat)
-    mesh = load_scene(save(tmp_path, Scene([Node(cube, name="box")])))["box"].geometry.mesh
-    found = mesh.file_tangents[mesh.file_tangent_faces]
+    assert load_scene(save(tmp_path, Scene([Node(cube)]))).nodes[0].geometry.mesh.file_tangents is None
     own, faces = cube.tangents()
+    cube = replace(cube, file_tangents=own, file_tangent_faces=faces)
+    mesh = load_scene(save(tmp_path, Scene([Node(cube)]))).nodes[0].geometry.mesh
+    found = mesh.file_tangents[mesh.file_tangent_faces]
     np.testing.assert_allclose(
         np.sort(found.reshape(-1, 4), 0), np.sort(own[faces].reshape(-1, 4), 0), atol=1e-6
     )

@@ -91,7 +91,10 @@ class Written:
 
     def primitive(self, mesh: Mesh, normal_bits: int = 8) -> tuple[dict[str, Any], SeamSplit]:
         """A mesh as a primitive, and the vertices that it was split into."""
-        bumpy = mesh.uvs is not None and mesh.material is not None and mesh.material.is_bumpy
+        # Viewers compute them for the normals of a clear layer alone; three.js turns these wrong when a file gives tangents.
+        material, given = mesh.material, mesh.file_tangents is not None
+        bumpy = material is not None and (material.normal is not None or (given and material.is_bumpy))
+        bumpy = bumpy and mesh.uvs is not None
         split = mesh.split_at_seams(normals=True, tangents=bumpy)
         columns: dict[str, tuple[np.ndarray | None, str]] = {
             "POSITION": (split.positions, "VEC3"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -54,9 +55,13 @@ class Stage:
             )
         (_, up, back), place = _axes(node)
         size = (max(round(HEIGHT * aspect), 1), HEIGHT)
-        return Camera.perspective(
+        camera = Camera.perspective(
             np.degrees(fov), size, place, place - back, up=up, near=near, far=far, name=name
         )
+        # The view has the shape of the file, not that of whole pixels.
+        exact = np.diag([size[0] / (HEIGHT * aspect), 1.0, 1.0])
+        exact[0, 2] = camera.intrinsics[0, 2] * (1 - exact[0, 0])
+        return replace(camera, intrinsics=exact @ camera.intrinsics)
 
     def light(self, node: Placed) -> LightSource | None:
         """The light of a node, if it has one."""
