@@ -254,7 +254,7 @@ def models(data: Path | None) -> Scene:
             (0.25, 0.55, 0.35),
             Material(roughness=0.45, clearcoat=0.7, clearcoat_roughness=0.2, name="jade"),
         ),
-        "chrome": ((0.8, 0.8, 0.85), Material(metallic=1.0, roughness=0.3, name="chrome")),
+        "chrome": ((0.8, 0.8, 0.85), Material(metallic=1.0, roughness=0.3, double_sided=True, name="chrome")),
     }
     nodes = [floor()]
     for k, (file, tall, turn, name) in enumerate(listed):

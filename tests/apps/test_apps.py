@@ -113,6 +113,11 @@ def test_a_missing_renderer_is_named(run_script, data: Path, monkeypatch: pytest
             run_script(app, "--data", str(data))
 
 
+def test_missing_modules_of_node_are_named(run_script, tmp_path: Path):
+    with pytest.raises(InputError, match="npm install three gltf-validator"):
+        run_script(SCENES.with_stem("scenes_in_three"), "--scenes", "arm", "--modules", str(tmp_path))
+
+
 @pytest.mark.vk
 def test_layers_of_glass_are_drawn_and_moments_come_near(run_script, tmp_path: Path):
     options = ("--size", "48", "--layers", "1", "--rounds", "1", "--samples", "0")
