@@ -19,6 +19,25 @@ MOST_MODES = 4096
 """A row of an image."""
 
 
+def weighted_sum(name: str, modes: np.ndarray, weights: Variable) -> Variable:
+    """VEC3 list of V entries: the sum of weights[m] * modes[m]. Differentiable in the weights; the gradient by a weight is the
+    product of its mode with that of the sum, over all vertices at once.
+
+    modes: (M, V, 3), data.  weights: FLOAT list of M entries, batch 1 or N.
+
+    >>> weights = list_leaf("weights", FLOAT, np.array([1.0, 10.0]))
+    >>> evaluate(weighted_sum("modes", np.ones((2, 4, 3)), weights))[0, 0, 3].tolist()
+    [11.0, 11.0, 11.0]
+    """
+    if len(modes) == 1:  # a single channel is no axis
+        table = list_leaf(name, VEC3, modes[0])
+        return F.contract("out[y, x] = modes[y, x] * w[0, 0]", modes=table, w=weights)
+    # Channels: each texel sums over its own, and each weight over a run of texels.
+    data = np.concatenate([list_image(mode) for mode in modes])[None]
+    table = Variable(VEC3, list_size(modes.shape[1]), channels=len(modes), name=name, data=data)
+    return F.contract("out[y, x] = modes[m, y, x] * w[0, m]", modes=table, w=weights)
+
+
 class MorphGeometry(MovedGeometry):
     """A mesh whose vertices are moved by weighted displacements: positions + sum of weights[m] * modes[m].
 
@@ -136,16 +155,13 @@ class MorphGeometry(MovedGeometry):
     def _sum(self, name: str, mean: np.ndarray | Variable, modes: np.ndarray) -> np.ndarray | Variable:
         if not isinstance(mean, Variable) and not isinstance(self.weights, Variable):
             return mean + np.tensordot(self.weights, modes, axes=1)
-        size, weights = list_size(modes.shape[1]), self.weights
+        weights = self.weights
         if not isinstance(weights, Variable):
             rows = np.concatenate([list_image(row) for row in weights.reshape(-1, len(modes))])
             weights = Variable(FLOAT, list_size(len(modes)), len(rows), name="weights", data=rows)
         if not isinstance(mean, Variable):
             mean = list_leaf(name, VEC3, mean)
-        # Channels: each texel sums over its own, and each weight over a run of texels.
-        data = np.concatenate([list_image(mode) for mode in modes])[None]
-        table = Variable(VEC3, size, channels=len(modes), name=f"modes of {name}", data=data)
-        return mean + F.contract("out[y, x] = modes[m, y, x] * w[0, m]", modes=table, w=weights)
+        return mean + weighted_sum(f"modes of {name}", modes, weights)
 
     def lists(self) -> dict[str, Any]:
         found = mesh_lists(self._mesh, {"positions": self.moved})

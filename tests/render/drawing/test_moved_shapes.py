@@ -79,6 +79,8 @@ def test_morphed_positions_are_sums_of_modes_and_differentiable():
     found = MorphGeometry(BALL, MODES, weights, positions=mean).lists()["positions"]
     np.testing.assert_allclose(rows(found, COUNT), truth, atol=1e-12)
     assert check_gradient(found, [weights, mean]) < 1e-6
+    one = MorphGeometry(BALL, MODES[:1], list_leaf("weight", FLOAT, WEIGHTS[:1])).lists()["positions"]
+    np.testing.assert_allclose(rows(one, COUNT), BALL.positions + WEIGHTS[0] * MODES[0], atol=1e-12)
 
 
 def test_several_weights_make_several_tiles():
