@@ -1,0 +1,41 @@
+"""Faces: statistical models of heads, fitted to pictures, landmarks and depths (Dressi, appendix B.3, equation 8).
+
+    model = load_face_model("face.npz")
+    found = fit_face(model, camera, pictures=picture, landmarks=load_landmarks("landmarks.json"))
+    save_mesh(found.mesh(), "face.obj")
+
+| module | what |
+|---|---|
+| `model` | `FaceModel`: mean, modes, landmarks, regions, albedo; `Face`: its parameters |
+| `files` | `load_face_model`, `save_face_model`: the format of models, and ICT-FaceKit's |
+| `landmarks` | `load_landmarks`: 68 or 478 points of any detector |
+| `albedo` | `procedural_albedo`: a low-rank albedo around a base; `scan_colours`: the base from a scan |
+| `data` | `FaceData`: what is seen, checked |
+| `start` | where a fit starts: the head in front of a camera |
+| `graph` | the parameters as Variables, and the residuals of equation 8 |
+| `fit` | `fit_face`, and `FaceFitter` for many faces: stages of Levenberg-Marquardt or Adam |
+"""
+
+from .albedo import procedural_albedo, scan_colours
+from .data import FaceData
+from .files import load_face_model, save_face_model
+from .fit import FaceFitter, FaceOptions, FoundFace, fit_face
+from .graph import FaceGraph
+from .landmarks import load_landmarks
+from .model import Face, FaceModel
+
+__all__ = [
+    "Face",
+    "FaceData",
+    "FaceFitter",
+    "FaceGraph",
+    "FaceModel",
+    "FaceOptions",
+    "FoundFace",
+    "fit_face",
+    "load_face_model",
+    "load_landmarks",
+    "procedural_albedo",
+    "save_face_model",
+    "scan_colours",
+]

@@ -1,0 +1,108 @@
+"""What is seen of a face: pictures, landmarks, depths and masks, with the cameras."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ..cameras import Camera, Cameras
+from ..fit.terms.depths import depth_at
+from ..io.images import resize
+from .model import POINTS
+
+
+@dataclass(frozen=True, eq=False)
+class FaceData:
+    """One face in N views. Lengths of cameras and depths are in units of the model.
+
+    cameras: a ``Camera``, ``Cameras`` or a list of them.  pictures: (N, H, W, 3), linear light.  landmarks: (N, 68, 2) in
+    pixels, NaN for points that are not seen (``load_landmarks``).  depths: (N, H, W), along the optical axis, 0 or NaN where
+    unknown.  masks: (N, H, W) in [0, 1], 1 where the model covers the picture.  One view may leave out the first axis. Raises
+    InputError.
+
+    >>> camera = Camera.perspective(30, (64, 48), (0, 0, 40), (0, 0, 0))
+    >>> FaceData(camera, landmarks=np.ones((68, 2))).landmarks.shape
+    (1, 68, 2)
+    """
+
+    cameras: Any
+    pictures: Any = None
+    landmarks: Any = None
+    depths: Any = None
+    masks: Any = None
+
+    def __post_init__(self) -> None:
+        cameras = self.cameras
+        if isinstance(cameras, Camera):
+            cameras = [cameras]
+        if not isinstance(cameras, Cameras):
+            if not (
+                isinstance(cameras, Sequence) and cameras and all(isinstance(c, Camera) for c in cameras)
+            ):
+                raise InputError(
+                    f"cameras of a face are a Camera or a list of them, not {type(cameras).__name__}"
+                )
+            cameras = Cameras(cameras)
+        object.__setattr__(self, "cameras", cameras)
+        width, height = cameras.size
+        shapes = {
+            "pictures": (height, width, 3),
+            "landmarks": (POINTS, 2),
+            "depths": (height, width),
+            "masks": (height, width),
+        }
+        for name, shape in shapes.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._stack(name, shape))
+        if self.landmarks is None and self.pictures is None and self.depths is None:
+            raise InputError("a face is found from pictures, landmarks or depths; give one of them")
+
+    def _stack(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        values = np.asarray(getattr(self, name))
+        if values.dtype.kind not in "biuf":
+            raise InputError(f"{name} of a face are numbers, not {values.dtype}")
+        if name == "pictures" and values.dtype.kind in "iu":
+            raise InputError(
+                "pictures of a face are linear light; srgb_to_linear(codes / 255) converts 8 bit codes"
+            )
+        values = values[None] if values.ndim == len(shape) else values
+        wanted = (len(self.cameras), *shape)
+        if values.shape != wanted:
+            raise InputError(
+                f"{name} of a face in {len(self.cameras)} views are an array {wanted}, not {values.shape}"
+            )
+        values = values.astype(np.float64)
+        if name in ("pictures", "masks") and not np.isfinite(values).all():
+            raise InputError(f"{name} of a face have values that are NaN or infinite; repair them")
+        return np.where(np.isfinite(values), values, 0.0) if name == "depths" else values
+
+    def at_rows(self, rows: int) -> FaceData:
+        """The same in pictures of at most so many rows. A pixel knows its depth where more than half of it does."""
+        width, height = self.cameras.size
+        if rows >= height:
+            return self
+        size = (max(round(width * rows / height), 1), rows)
+        smaller: dict[str, Any] = {name: getattr(self, name) for name in ("pictures", "masks", "depths")}
+        if self.depths is not None:
+            whole = np.ones((height, width)) > 0
+            smaller["depths"] = np.stack([depth_at(depth, whole, size) for depth in self.depths])
+        for name in ("pictures", "masks"):
+            if smaller[name] is not None:
+                smaller[name] = np.stack([resize(image, size) for image in smaller[name]])
+        marks = None if self.landmarks is None else self.landmarks * np.divide(size, (width, height))
+        return FaceData(self.cameras.resized(size), landmarks=marks, **smaller)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of what is given."""
+        return tuple(n for n in ("pictures", "landmarks", "depths", "masks") if getattr(self, n) is not None)
+
+    @property
+    def known(self) -> np.ndarray:
+        """(N, 68) bool: the landmarks that are seen."""
+        assert self.landmarks is not None
+        return np.isfinite(self.landmarks).all(-1)

@@ -1,0 +1,170 @@
+"""Models of faces in files: a format of NumPy arrays, and the arrays of ICT-FaceKit.
+
+A model is an ``.npz`` file, compressed or not, of these arrays; V vertices, F triangles.
+
+| array | shape | |
+|---|---|---|
+| `dressi_face` | () | the version, 1 |
+| `mean` | (V, 3) | positions |
+| `faces` | (F, 3) or (F, 4) | a triangle among quads repeats its last vertex |
+| `identity` | (I, V, 3) | modes, for weights of one standard deviation |
+| `expression` | (E, V, 3) | optional |
+| `expression_names` | (E,) | optional, text |
+| `expression_bounds` | (2,) | optional: lowest and highest weight; left out: any |
+| `expression_deviation` | () | optional: standard deviation of their weights, .5 |
+| `landmarks` | (68,) | optional: vertices in the order of Multi-PIE, -1 for those that are missing |
+| `region_names`, `regions` | (R,), (R, V) | optional: text, and bool |
+| `albedo`, `albedo_modes` | (V, 3), (A, V, 3) | optional: linear, mean and modes |
+| `uvs`, `uv_faces` | (U, 2), as `faces` | optional: (0, 0) is the top left corner |
+| `millimetres` | () | optional: in a unit of length, 1 |
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ..io.files import LARGEST_FILE, read_bytes, usable, write_files
+from ..mesh import Mesh
+from .model import FaceModel
+
+VERSION = 1
+ICT_LANDMARKS = (
+    1225, 1888, 1052, 367, 1719, 1722, 2199, 1447, 966, 3661, 4390, 3927, 3924, 2608, 3272, 4088, 3443,
+    268, 493, 1914, 2044, 1401, 3615, 4240, 4114, 2734, 2509, 978, 4527, 4942, 4857, 1140, 2075, 1147, 4269, 3360, 1507,
+    1542, 1537, 1528, 1518, 1511, 3742, 3751, 3756, 3721, 3725, 3732, 5708, 5695, 2081, 0, 4275, 6200, 6213, 6346, 6461,
+    5518, 5957, 5841, 5702, 5711, 5533, 6216, 6207, 6470, 5517, 5966,
+)  # fmt: skip
+"""Vertices of the Multi-PIE landmarks, as the documentation of ICT-FaceKit lists them."""
+ICT_FACE = 9409
+"""Its first vertices are the face; the others are the back of the head and the neck."""
+ICT_MILLIMETRES = 10.0
+
+
+def load_face_model(path: str | os.PathLike) -> FaceModel:
+    """A model from an ``.npz`` file of this format, or of the arrays of ICT-FaceKit (``neutral``, ``quads``, ``identity``,
+    ``expression``). Raises InputError naming the file.
+
+    >>> import os, tempfile
+    >>> ball = primitives.icosphere(1)
+    >>> path = os.path.join(tempfile.mkdtemp(), "ball.npz")
+    >>> save_face_model(path, FaceModel(ball, identity=ball.positions[None]))
+    >>> load_face_model(path)
+    FaceModel of 42 vertices: 1 identity, 0 expression and 0 albedo modes, 0 landmarks
+    """
+    path = Path(path)
+    arrays = _arrays(path)
+    with usable(path, "the model"):
+        if "neutral" in arrays and "quads" in arrays:
+            return _ict(arrays)
+        if "dressi_face" not in arrays:
+            raise InputError(f"'{path}' is no face model: it has no array 'dressi_face' with its version")
+        version = arrays["dressi_face"].item()
+        if version != VERSION:
+            raise InputError(f"'{path}' is a face model of version {version}; this reads version {VERSION}")
+        missing = [name for name in ("mean", "faces", "identity") if name not in arrays]
+        if missing:
+            raise InputError(
+                f"'{path}' has no array '{missing[0]}'; a face model needs mean, faces and identity"
+            )
+        return _model(arrays)
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    data = read_bytes(path, "face model")
+    with usable(path, "its arrays"):
+        if not zipfile.is_zipfile(io.BytesIO(data)):
+            raise InputError(f"'{path}' is truncated, or no .npz file; copy it again")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            declared = sum(member.file_size for member in archive.infolist())
+        if declared > LARGEST_FILE:
+            raise InputError(
+                f"'{path}' holds {declared:,} bytes of arrays, above the limit of {LARGEST_FILE:,}"
+            )
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except zipfile.BadZipFile:
+            raise InputError(
+                f"'{path}' is damaged: the check sums of its arrays do not fit; copy it again"
+            ) from None
+
+
+def _triangles(faces: np.ndarray) -> np.ndarray:
+    """(F, 3) of triangles or quads; a quad that repeats its last vertex is one triangle."""
+    if faces.ndim != 2 or faces.shape[1] not in (3, 4) or faces.dtype.kind not in "iu":
+        raise InputError(
+            f"faces of a face model are whole numbers (F, 3) or (F, 4), not {faces.dtype} {faces.shape}"
+        )
+    return faces if faces.shape[1] == 3 else np.concatenate([faces[:, [0, 1, 2]], faces[:, [0, 2, 3]]])
+
+
+def _mesh(mean: np.ndarray, faces: np.ndarray, uvs: Any, uv_faces: Any) -> Mesh:
+    triangles = _triangles(faces)
+    real = (triangles != np.roll(triangles, 1, axis=1)).all(1)
+    at = {} if uvs is None else {"uvs": uvs, "uv_faces": _triangles(uv_faces)[real]}
+    return Mesh(mean.astype(np.float64), triangles[real], name="face", **at)
+
+
+def _model(arrays: Mapping[str, np.ndarray]) -> FaceModel:
+    mesh = _mesh(arrays["mean"], arrays["faces"], arrays.get("uvs"), arrays.get("uv_faces"))
+    more: dict[str, Any] = {
+        k: arrays[k] for k in ("expression", "landmarks", "albedo", "albedo_modes") if k in arrays
+    }
+    more |= {k: arrays[k].item() for k in ("millimetres", "expression_deviation") if k in arrays}
+    more["expression_names"] = tuple(arrays.get("expression_names", np.zeros(0, "U1")).tolist())
+    bounds = arrays.get("expression_bounds")
+    more["expression_bounds"] = None if bounds is None else tuple(bounds.astype(float).tolist())
+    if "regions" in arrays:
+        more["regions"] = dict(zip(arrays["region_names"].tolist(), arrays["regions"], strict=True))
+    return FaceModel(mesh, arrays["identity"], **more)
+
+
+def _ict(arrays: Mapping[str, np.ndarray]) -> FaceModel:
+    uvs, uv_faces = arrays.get("uv"), arrays.get("quads_uv")
+    if uvs is not None:
+        uvs = uvs.astype(np.float64) * (1, -1) + (0, 1)  # its origin is the bottom left corner
+    mesh = _mesh(arrays["neutral"], arrays["quads"], uvs, uv_faces)
+    return FaceModel(
+        mesh,
+        arrays["identity"],
+        arrays["expression"],
+        tuple(arrays["expression_names"].tolist()) if "expression_names" in arrays else (),
+        landmarks=np.array(ICT_LANDMARKS),
+        regions={"face": np.arange(len(mesh.positions)) < ICT_FACE},
+        millimetres=ICT_MILLIMETRES,
+    )
+
+
+def save_face_model(path: str | os.PathLike, model: FaceModel) -> None:
+    """Write a model, its modes as float32. Raises InputError when the file cannot be written."""
+    mesh = model.mesh
+    arrays: dict[str, Any] = {
+        "dressi_face": VERSION,
+        "mean": mesh.positions,
+        "faces": mesh.faces,
+        "identity": model.identity,
+        "expression_deviation": model.expression_deviation,
+        "millimetres": model.millimetres,
+        "expression": model.expression if len(model.expression) else None,
+        "expression_names": np.array(model.expression_names) if model.expression_names else None,
+        "expression_bounds": model.expression_bounds,
+        "landmarks": model.landmarks,
+        "albedo": model.albedo,
+        "albedo_modes": model.albedo_modes if len(model.albedo_modes) else None,
+        "uvs": mesh.uvs,
+        "uv_faces": mesh.uv_faces,
+    }
+    if model.regions:
+        arrays |= {"region_names": np.array([*model.regions]), "regions": np.stack([*model.regions.values()])}
+    stream = io.BytesIO()
+    given: dict[str, Any] = {name: np.asarray(a) for name, a in arrays.items() if a is not None}
+    np.savez_compressed(stream, **given)
+    write_files({Path(path): stream.getvalue()})

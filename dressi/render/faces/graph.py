@@ -1,0 +1,324 @@
+"""The parameters of a face as Variables, its picture, and the residuals of equation 8 of Dressi (appendix B.3).
+
+    x = R exp(r) (mean + sum of a_i identity_i + sum of b_e expression_e) + t + s
+    c = max(albedo + sum of d_k albedo_k, 0) E(n),      E: the irradiance of nine spherical harmonics, at the vertices
+
+Each residual is in standard deviations of what it measures, so that the weights of equation 8 are statements about noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.least_squares import Robust, cauchy, huber, tukey
+from ...ad.traversal import leaves
+from ...ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, VType
+from ...errors import InputError
+from ..cameras.rigid import rigid, rotation_and_translation
+from ..cameras.rotations import axis_angle_to_matrix
+from ..drawing.entry import render
+from ..drawing.picture import Picture
+from ..fit.graphs.mask_distances import signed_distances
+from ..lists import list_leaf
+from ..mesh import Mesh
+from ..scene.morph import weighted_sum
+from ..shading.harmonics import COUNT, harmonic_irradiance
+from ..surface.normals import vertex_normals
+from .data import FaceData
+from .model import JAW, POINTS, Face
+
+KEPT = frozenset(("base", "rotation", "shift", "zoom", "light", "identity", "expression", "albedo"))
+"""Leaves that make a ``Face``."""
+FILLED = 0.3
+"""About what part of a picture a face fills."""
+LEARNED = ("identity", "expression", "pose", "zoom", "albedo", "light")
+"""What can be learned of a face."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations: what a residual of 1 means.
+
+    landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw, which detectors put
+    onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.  pixels: how many independent pixels those of all views
+    count as.  truncated: differences of depths, in standard deviations, from which on they do not count.  light: of what the
+    directional harmonics add, relative to the even light.  zoom: of its logarithm.
+    """
+
+    landmarks: float = 1.0
+    jaw: float = 1.0
+    colour: float = 0.03
+    depth: float = 1.5
+    mask: float = 0.1
+    pixels: float = 4000.0
+    truncated: float = 10.0
+    light: float = 1.0
+    zoom: float = 0.1
+
+
+class FaceGraph:
+    """A face in N views as a differentiable picture, and its residuals; ``values`` are for other data and another start.
+
+    data: what is seen.  start: the parameters at first.  poses: "shared", or "each" for a pose in each view. With masks the
+    outlines count, by the form "outer". Colours and depths are compared where both the picture and the drawn face show the
+    model; without masks where the drawn face does. Raises InputError.
+
+    >>> ball = primitives.icosphere(1)
+    >>> model = FaceModel(ball, identity=ball.positions[None] * 0.1).with_albedo(np.ones((42, 3)))
+    >>> camera = Camera.perspective(45, (32, 32), (0, 0, 4), (0, 0, 0))
+    >>> graph = FaceGraph(FaceData(camera, pictures=np.zeros((32, 32, 3))), Face(model))
+    >>> graph.picture.colour.size, [*graph.residuals()]
+    ((32, 32), ['colour', 'identity', 'light', 'zoom'])
+    """
+
+    def __init__(self, data: FaceData, start: Face, noise: Noise = Noise(), poses: str = "shared"):
+        if poses not in ("shared", "each"):
+            raise InputError(f"poses are 'shared' or 'each', not {poses!r}")
+        self.model, self.noise, self.poses = start.model, noise, poses
+        self.cameras = data.cameras
+        self._leaves: dict[str, Variable] = {}
+        self._read: set[Variable] = set()
+        for name, (vtype, array) in self._inputs(data, start).items():
+            if array.ndim == 1 + len(vtype.shape):
+                self._leaves[name] = list_leaf(name, vtype, array)
+            else:
+                size = (array.shape[2], array.shape[1])
+                self._leaves[name] = Variable(vtype, size, len(array), name=name, data=array)
+        found = {"pose": ("rotation", "shift"), "light": ("light",), "zoom": ("zoom",)}
+        found |= {name: (name,) for name in ("identity", "expression", "albedo")}
+        self.unknowns = {
+            name: [self._leaves[leaf] for leaf in own]
+            for name, own in found.items()
+            if own[0] in self._leaves
+        }
+        """Leaves by name of ``LEARNED``; those of modes that the model lacks are missing."""
+
+    def _inputs(self, data: FaceData, start: Face) -> dict[str, tuple[VType, np.ndarray]]:
+        """Types and arrays of the leaves by name: lists (n, ...), images (N, H, W, ...). Raises InputError."""
+        model, cameras = start.model, data.cameras
+        views = len(cameras)
+        base = start.motion
+        if base.ndim == 3 and (self.poses == "shared" or len(base) != views):
+            raise InputError(
+                f"the start has {len(base)} poses; one is needed, or one for each of {views} views and poses='each'"
+            )
+        if self.poses == "each" and base.ndim == 2:
+            base = np.tile(base, (views, 1, 1))
+        base = base.reshape(-1, 1, 1, 4, 4)
+        nothing = np.zeros((len(base), 1, 1, 3))
+        found: dict[str, tuple[VType, np.ndarray]] = {
+            "cameras": (MAT4, cameras.matrices[:, None, None]),
+            "base": (MAT4, base),
+            "rotation": (VEC3, nothing),
+            "shift": (VEC3, nothing),
+            "zoom": (FLOAT, np.full((1, 1, 1), np.log(start.zoom))),
+        }
+        for name in ("identity", "expression", "albedo"):
+            if len(weights := getattr(start, name)):
+                found[name] = (FLOAT, weights)
+        if model.albedo is not None:
+            found["light"] = (VEC3, np.asarray(start.light, np.float64).reshape(COUNT, 3))
+            brightness = float(np.abs(start.light[0]).mean()) + 1e-6
+            found["brightness"] = (FLOAT, np.full((1, 1, 1), 1 / (brightness * self.noise.light)))
+        elif data.pictures is not None:
+            raise InputError(
+                "this face model has no albedo, which pictures need; model.with_albedo(*procedural_albedo(model)) adds one"
+            )
+        if data.pictures is not None:
+            found["pictures"] = (VEC3, data.pictures)
+        if data.depths is not None:
+            found["depths"] = (FLOAT, data.depths)
+        if data.masks is not None:
+            found["outline"] = (FLOAT, signed_distances(data.masks, cameras.size))
+            found["inside"] = (FLOAT, (data.masks > 0.999).astype(np.float64))
+        if data.landmarks is not None and model.landmarks is not None:
+            known = data.known & (model.landmarks >= 0)
+            width, height = cameras.size
+            # In standard deviations: 256 rows times a part of the height.
+            unit = np.where(np.arange(POINTS) < JAW, 1 / self.noise.jaw, 1.0) * (256 / self.noise.landmarks)
+            scale = (known * unit)[..., None] * np.array([width / height, 1.0])
+            places = np.where(known[..., None], data.landmarks / np.array([width, height]), 0.5)
+            found |= {"landmarks": (VEC2, places[:, None]), "deviation": (VEC2, scale[:, None])}
+        return found
+
+    def values(
+        self, data: FaceData, start: Face, read: Sequence[Variable] | None = None
+    ) -> dict[Variable, np.ndarray]:
+        """What to send to an engine for other data of the same kinds and sizes, by other cameras of the same size, and another
+        start.  read: Variables whose leaves count; default: the residuals made last. Raises InputError."""
+        inputs = self._inputs(data, start)
+        if {*inputs} != {*self._leaves} or data.cameras.size != self.cameras.size:
+            raise InputError(
+                "the data have other kinds or sizes than those that this graph was made for; make another one"
+            )
+        wanted = self._read if read is None else {*leaves(read)}
+        found = {self._leaves[name]: array for name, (_, array) in inputs.items()}
+        return {leaf: array for leaf, array in found.items() if leaf in wanted}
+
+    # ---- the face
+    def _moved(self, mean: np.ndarray, pick: np.ndarray | slice) -> Variable:
+        total = list_leaf("mean", VEC3, mean)
+        for name, modes in (("identity", self.model.identity), ("expression", self.model.expression)):
+            if name in self._leaves:
+                total = total + weighted_sum(f"{name} modes", modes[:, pick], self._leaves[name])
+        return total
+
+    @cached_property
+    def positions(self) -> Variable:
+        """VEC3 list: the vertices, in coordinates of the model."""
+        return self._moved(self.model.mesh.positions, slice(None))
+
+    @cached_property
+    def motion(self) -> Variable:
+        """MAT4: from the model to the world, a tile for each pose."""
+        turn, place = rotation_and_translation(self._leaves["base"])
+        turn = turn @ axis_angle_to_matrix(self._leaves["rotation"])
+        return rigid(turn, place + self._leaves["shift"])
+
+    @cached_property
+    def matrices(self) -> Variable:
+        """MAT4: from the world to clip space, zoomed."""
+        wide = F.exp(self._leaves["zoom"])
+        one = F.vec4(wide, wide, 1.0, 1.0)
+        return F.mat4(*(F.hadamard(F.column(self._leaves["cameras"], k), one) for k in range(4)))
+
+    @cached_property
+    def albedo(self) -> Variable:
+        """VEC3 list: the albedo of the vertices, linear."""
+        model = self.model
+        assert model.albedo is not None
+        total = list_leaf("mean albedo", VEC3, model.albedo)
+        if "albedo" in self._leaves:
+            total = total + weighted_sum("albedo modes", model.albedo_modes, self._leaves["albedo"])
+        return F.maximum(total, 0.0)
+
+    @cached_property
+    def colours(self) -> Variable:
+        """VEC3 list: the lit vertices. Faces have far more pixels than vertices have neighbours, and light this smooth is linear
+        between them."""
+        turn, _ = rotation_and_translation(self.motion)
+        normals = turn @ vertex_normals(self.positions, list_leaf("corners", IVEC3, self.model.mesh.faces))
+        return self.albedo * F.maximum(harmonic_irradiance(self._leaves["light"], normals), 0.0)
+
+    @cached_property
+    def picture(self) -> Picture:
+        """The face under its light, in all views."""
+        soft = "outline" in self._leaves
+        return render(
+            Mesh(self.model.mesh.positions, self.model.mesh.faces, name="face"),
+            self.matrices,
+            size=self.cameras.size,
+            positions=self.positions,
+            to_world=self.motion,
+            colours=None if self.model.albedo is None else self.colours,
+            light=None,
+            form="outer" if soft else "hard",
+            radius=self._radius if soft else None,
+        )
+
+    # ---- the residuals
+    def residuals(self, *, drawn: bool = True) -> dict[str, Variable | Robust]:
+        """By name: landmarks, colour, depth, mask, as far as the data have them, and the priors.  drawn: whether there are those of
+        pixels."""
+        terms = {"landmarks": self._landmarks}
+        if drawn:
+            terms |= {"pictures": self._colour, "depths": self._depth, "outline": self._mask}
+        names = {"pictures": "colour", "depths": "depth", "outline": "mask"}
+        found = {names.get(name, name): make() for name, make in terms.items() if name in self._leaves}
+        found |= self._priors(drawn)
+        self._read = {*leaves([r.residual if isinstance(r, Robust) else r for r in found.values()])}
+        return found
+
+    def _landmarks(self) -> Robust:
+        assert self.model.landmarks is not None
+        pick = np.maximum(self.model.landmarks, 0)
+        points = self._moved(self.model.mesh.positions[pick], pick)
+        clip = F.matmul(self.matrices, F.matmul(self.motion, F.vec4(points, 1.0)))
+        away = clip.xy / clip.w * 0.5 + 0.5 - self._leaves["landmarks"]
+        return Robust(F.hadamard(away, self._leaves["deviation"]), huber(2.0))
+
+    @cached_property
+    def _pixel(self) -> float:
+        """Factor of the residual of a pixel: neighbours are not independent."""
+        width, height = self.cameras.size
+        return float(np.sqrt(min(self.noise.pixels / (FILLED * width * height * len(self.cameras)), 1.0)))
+
+    @property
+    def _radius(self) -> float:
+        """Of the soft outline, a fraction of the image height: at least three pixels."""
+        return max(0.02, 3 / self.cameras.size[1])
+
+    @cached_property
+    def _seen(self) -> Variable:
+        """FLOAT mask: where both the drawn face and the picture show the model."""
+        drawn = F.greater_equal(self.picture.face, 0)
+        inside = self._leaves.get("inside")
+        return drawn if inside is None else F.logical_and(drawn, F.greater(inside, 0.5))
+
+    def _colour(self) -> Robust:
+        away = F.select(self._seen, self.picture.colour - self._leaves["pictures"], (0.0, 0.0, 0.0))
+        return Robust(away * (self._pixel / self.noise.colour), cauchy(3.0 * self._pixel))
+
+    def _depth(self) -> Robust:
+        target = self._leaves["depths"]
+        known = F.logical_and(self._seen, F.greater(target, 0.0))
+        away = F.select(known, self.picture.depth - target, 0.0)
+        scale = self._pixel * self.model.millimetres / self.noise.depth
+        return Robust(away * scale, tukey(self.noise.truncated * self._pixel))
+
+    def _mask(self) -> Variable:
+        target, radius = self.picture.estimator.target, self.picture.radius
+        assert target is not None and radius is not None
+        away = self.picture.mask - target(self._leaves["outline"], radius, 1)
+        return away * (self._pixel / self.noise.mask)
+
+    def _priors(self, drawn: bool) -> dict[str, Variable | Robust]:
+        model, own = self.model, self._leaves
+        found: dict[str, Variable | Robust] = {"identity": own["identity"]}
+        if "expression" in own:
+            weights = own["expression"]
+            found["expression"] = weights * (1 / model.expression_deviation)
+            if model.expression_bounds is not None:
+                low, high = model.expression_bounds
+                beyond = F.maximum(weights - high, 0.0) + F.minimum(weights - low, 0.0)
+                found["expression bounds"] = beyond * (10 / model.expression_deviation)
+        if drawn and "albedo" in own:
+            found["albedo"] = own["albedo"]
+        if drawn and "pictures" in own:
+            first = F.equal(F.linear_index(own["light"].size), 0)
+            found["light"] = F.select(first, (0.0, 0.0, 0.0), own["light"] * own["brightness"])
+        return found | {"zoom": own["zoom"] * (1 / self.noise.zoom)}
+
+    def leaves(self, learned: Sequence[str]) -> list[Variable]:
+        """The leaves of some of ``LEARNED``, as far as the model has them."""
+        return [leaf for name in LEARNED if name in learned for leaf in self.unknowns.get(name, [])]
+
+    def found(self, engine: Any, start: Face) -> Face:
+        """The face of the present values of an engine that was sent ``start``; what its residuals do not read is that of the start."""
+        read = {
+            name: np.asarray(engine.recv(leaf), np.float64)
+            for name, leaf in self._leaves.items()
+            if name in KEPT and leaf in self._read
+        }
+        found: dict[str, Any] = {
+            n: read[n].ravel() for n in ("identity", "expression", "albedo") if n in read
+        }
+        if "light" in read:
+            found["light"] = read["light"].reshape(COUNT, 3)
+        if "base" in read:
+            motion = read["base"].reshape(-1, 4, 4)
+            turned, shift = (
+                axis_angle_to_matrix(read["rotation"].reshape(-1, 3)),
+                read["shift"].reshape(-1, 3),
+            )
+            motion[:, :3, :3] = motion[:, :3, :3] @ np.asarray(turned)
+            motion[:, :3, 3] += shift
+            found["motion"] = motion[0] if self.poses == "shared" else motion
+        return replace(start, zoom=float(np.exp(read["zoom"].item())), **found)

@@ -1,0 +1,78 @@
+"""Where a fit starts: the mean face in front of a camera, from its landmarks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import InputError
+from .data import FaceData
+from .model import FaceModel
+
+FEWEST = 6
+"""Landmarks of a view that tell a pose."""
+
+
+def usable_landmarks(model: FaceModel, data: FaceData) -> np.ndarray:
+    """(N, 68) bool: those that are seen and that the model has. Raises InputError when no view has enough of them."""
+    if data.landmarks is None:
+        raise InputError(
+            "there are no landmarks; give landmarks=load_landmarks(file), or start= a Face near the solution"
+        )
+    if model.landmarks is None:
+        raise InputError(
+            "this face model has no landmarks; add the vertices of the 68 points to its file, or give start="
+        )
+    known = data.known & (model.landmarks >= 0)
+    if known.sum(1).max() < FEWEST:
+        raise InputError(
+            f"no view has {FEWEST} landmarks of the model, at most {known.sum(1).max()}; detect more, or give start="
+        )
+    return known
+
+
+def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
+    """(4, 4): from the model to the world, of the view whose landmarks tell it best. Raises InputError.
+
+    The landmarks of a view give an affine camera by linear least squares; the nearest scaled rotation is the pose.
+    """
+    known = usable_landmarks(model, data)
+    assert model.landmarks is not None and data.landmarks is not None
+    points = model.mesh.positions[np.maximum(model.landmarks, 0)]
+    found = []
+    for view in np.flatnonzero(known.sum(1) >= FEWEST):
+        camera, seen = data.cameras[int(view)], known[view]
+        pixels = np.concatenate([data.landmarks[view, seen], np.ones((seen.sum(), 1))], axis=1)
+        rays = (pixels @ np.linalg.inv(camera.intrinsics).T)[:, :2]
+        middle = points[seen].mean(0)
+        affine, *_ = np.linalg.lstsq(
+            np.concatenate([points[seen] - middle, np.ones((seen.sum(), 1))], axis=1), rays, rcond=None
+        )
+        rows, place = affine[:3].T, affine[3]
+        scale = np.linalg.norm(rows, axis=1).mean()
+        if not scale > 0:
+            continue
+        left, _, right = np.linalg.svd(rows, full_matrices=False)
+        first, second = left @ right
+        turn = np.stack([first, second, np.cross(first, second)])
+        own = np.eye(4)
+        own[:3, :3], own[:3, 3] = turn, np.array([*place, 1.0]) / scale - turn @ middle
+        motion = np.linalg.inv(camera.view) @ own
+        found.append((landmark_error(model, data, known, points, motion), motion))
+    if not found:
+        raise InputError("the landmarks of all views lie at one place; they tell no pose")
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def landmark_error(
+    model: FaceModel, data: FaceData, known: np.ndarray, points: np.ndarray, motion: np.ndarray
+) -> float:
+    """Mean distance in pixels of landmarks of a model at ``points`` (68, 3) in a pose, infinite behind a camera."""
+    assert data.landmarks is not None
+    world = points @ motion[:3, :3].T + motion[:3, 3]
+    away = []
+    for camera, seen, marks in zip(data.cameras, known, data.landmarks, strict=True):
+        places, depth = camera.project(world[seen])
+        if (depth <= 0).any():
+            return np.inf
+        away.append(np.linalg.norm(places - marks[seen], axis=1))
+    return float(np.concatenate(away).mean())
