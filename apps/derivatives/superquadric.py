@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="48 pixels, few steps of Adam")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    size, steps = (48, 60) if arguments.quick else (arguments.size, 600)
+    size, steps = (48, 20) if arguments.quick else (arguments.size, 600)
     points, seen = depth_picture(size, TRUTH, NOISE)
     cost = Cost(points, seen)
     fast = newton(cost, 30)
