@@ -10,7 +10,7 @@ lights: Lambert's (Light), and those that shade any surface
     DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, SpotLight, studio
 
 surfaces: how light is reflected, by glTF materials and by classes of one's own
-    Bsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter
+    Bsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter, SkinBsdf, burley, diffused
 
 meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
@@ -133,13 +133,14 @@ from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
 from .scene.skeleton import Skeleton
 from .scene.skin import SkinnedGeometry
-from .shading.bsdf import Bsdf, Frame, GltfBsdf, HairBsdf
+from .shading.bsdf import Bsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf
 from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
 from .shading.lights import DirectionalLight, Light, PointLight, SpotLight
 from .shading.monte_carlo.light import MonteCarloEnvironment
 from .shading.shadows.shadow_map import Shadow
+from .shading.skin import burley, diffused
 from .shading.studio import studio
 from .strands.curves import curves, wireframe
 from .strands.draw import StrandPicture, draw_strands
@@ -180,6 +181,7 @@ __all__ = [
     "Scene",
     "Shadow",
     "Skeleton",
+    "SkinBsdf",
     "SkinnedGeometry",
     "SpotLight",
     "StrandGeometry",
@@ -193,6 +195,7 @@ __all__ = [
     "axis_angle_to_quaternion",
     "barycentric",
     "bilaplacian_loss",
+    "burley",
     "chamfer",
     "charbonnier",
     "clip_from_opengl",
@@ -202,6 +205,7 @@ __all__ = [
     "cotangent",
     "covered",
     "curves",
+    "diffused",
     "dirichlet_loss",
     "draw_strands",
     "edge_length_loss",

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
@@ -62,6 +64,19 @@ class LightSource(ABC):
     def prepared(self) -> LightSource:
         """The same light with checked fields in the form that ``parameters`` says. Raises InputError."""
         return self
+
+    def in_floats(self) -> LightSource:
+        """The same light, whose parameters that are numbers are Variables of floats: for graphs of one's own."""
+        found = self.prepared()
+        given = {name: getattr(found, name) for name in found.parameters}
+        numbers = {
+            name: np.asarray(x, np.float64).tolist()
+            for name, x in given.items()
+            if name not in found.images | found.lists and x is not None and not isinstance(x, (Variable, str))
+        }
+        return replace(
+            found, **{name: F.constant(tuple(x) if isinstance(x, list) else x) for name, x in numbers.items()}
+        )
 
     @abstractmethod
     def reflected(self, at: Fragment) -> Variable:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.ops.pixel.constant import Like
@@ -52,7 +50,8 @@ class Marschner:
                 raise InputError(
                     "a light with a shadow needs the strands that cast it: Marschner(..., strands=)"
                 )
-        self._lights.extend(given)
+        floats = [light.in_floats() for light in given]
+        self._lights.extend(light for light in floats if isinstance(light, DirectionalLight))
 
     @cached_property
     def far(self) -> FarHair:
@@ -77,7 +76,7 @@ class Marschner:
         total = far.albedo(F.dot(tangent, to_eye)) * F.mul(self.ambient, 1.0)
         free = [None] * len(self._lights) if self.hidden is None else self.hidden(point)
         for light, opacity, visible in zip(self._lights, self.opacities, free, strict=True):
-            at = Directions.of(tangent, F.normalize(_vector(light.direction)), to_eye)
+            at = Directions.of(tangent, F.normalize(as_variable(light.direction)), to_eye)
             if opacity is None:
                 seen = far.scattered(at)
             else:
@@ -85,7 +84,3 @@ class Marschner:
             seen = seen * as_variable(light.colour)
             total = total + (seen if visible is None else seen * visible)
         return total
-
-
-def _vector(value: Like) -> Variable:
-    return value if isinstance(value, Variable) else F.constant(tuple(np.asarray(value, float).tolist()))
