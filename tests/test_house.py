@@ -50,6 +50,7 @@ LAYERED = (
     "dressi.ad",
     "dressi.cli",
     "dressi.render.fit",
+    "dressi.render.forms",
     "dressi.render.mesh",
     "dressi.report",
     "dressi.vk.plan",

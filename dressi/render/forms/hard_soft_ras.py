@@ -31,11 +31,10 @@ from ..surface.projection import clip_list
 from ..surface.screen import DrawnMesh
 from .antialias import ANTIALIAS, Antialiased
 from .contour import CONTOUR, Contours
-from .edges.around_edges import EdgeSilhouette
 from .edges.edge_list import EdgeList
 from .face import FACE, SoftLayer, SoftLayers
 from .form import Form, Silhouette, known_form
-from .outer import OUTER
+from .outer import OUTER, EdgeSilhouette
 
 FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, CONTOUR, ANTIALIAS)}
 """The estimators of the silhouette and of its derivative, by name."""

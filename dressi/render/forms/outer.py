@@ -23,19 +23,61 @@ the plane cuts a face is no edge: there the picture ends without a margin.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...ad.types import Size
-from ..surface.screen import DrawnMesh, covered
-from .edges.around_edges import EdgeSilhouette, NearestPoint, draw_edges
+from ...errors import InputError
+from ..surface.screen import Corners, DrawnMesh, Surface, barycentric, corners, covered
+from .edges.around_edges import NearestPoint, draw_edges, face_beside, weights_on_edge
 from .edges.edge_list import EdgeDistance, EdgeList, edges_of
 from .edges.sides import edge_sides
-from .form import Form
+from .form import Form, Silhouette
 from .soft_target import falloff
 
 GRID = 0.1
 """Pixels. Vulkan lets a driver round corners to a grid of 1/16 pixel, which moves outlines by up to 0.045 pixel."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeSilhouette(Silhouette):
+    """What the outer form returns; images of the batch of the positions."""
+
+    edges: EdgeList
+    face: Variable
+    """INT: the nearest face at the pixel, -1 for none. No derivative."""
+    nearest: NearestPoint
+    """The nearest point of the possible silhouette edges, within the radius."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """One: where a face covers the pixel, that face at the pixel centre; else, within the radius, the nearest point
+        of the edges, on the face in front there. Differentiable in position.
+
+        Attributes that are continuous over the mesh are continuous across the outline. They jump, without a derivative of
+        the jump, where a contour inside the outline hides a surface, and in the margin of a face that turns away from the
+        viewer: the outline then moves from one of its edges to the others at once.
+        """
+        mesh = self.mesh
+        inside = covered(self.face)
+        face = F.select(inside, self.face, face_beside(mesh, self.edges, self.nearest))
+        at = corners(face, mesh.faces)
+        # Beside the mesh the face may be seen edge-on, where barycentric coordinates are undefined.
+        covering = Corners(*(F.select(inside, number, -1) for number in at))
+        beside = weights_on_edge(mesh, self.nearest, at)
+        weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), beside)
+        return (Surface(mesh.faces, face, weights),)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """The shaded surface (one float image) over the background (a colour or an image, default black), with the
+        silhouette as opacity. Differentiable in the colour, positions and background. Raises InputError."""
+        if len(colours) != 1:
+            raise InputError(f"blending needs a colour of the one surface, not {len(colours)}")
+        return F.mix(0.0 if background is None else background, colours[0], self.silhouette)
 
 
 def outer_form(mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = None) -> EdgeSilhouette:

@@ -15,6 +15,7 @@ from ...ad.graph import Domain, PixelFunction, Variable
 from ...ad.types import FLOAT, INT, IVEC2, VEC3, VEC4, Access, Size, list_size
 from ..lists import at_points, read_list
 from ..surface.screen import AREA_MINIMUM, Faces, common_batch, dropped, face_cross
+from .edges.point_distance import squared_distance
 
 
 class FaceSegments(Faces):
@@ -201,10 +202,3 @@ class NearestEdge(PixelFunction):
         shifted = np.where(inside, 0.5 * np.clip(depth, 0, 1), 0.5 + 0.5 * away).astype(np.float32)
         found = np.stack([np.where(inside, away, -away), shifted, squared.argmin(0)], axis=-1)
         return np.where((face < 0)[..., None], (-2.0, 2.0, -1.0), found)
-
-
-def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    u, q = b - a, p - a
-    t = ((q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30))[..., None]
-    away = np.where(t <= 0, q, np.where(t >= 1, p - b, q - t * u))
-    return (away * away).sum(-1)

@@ -18,10 +18,9 @@ from dressi.ad import functional as F
 from dressi.ad.graph import Variable, as_variable
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import INT, VEC3, VEC4, list_size
-from dressi.render.forms.edges.around_edges import EdgeSilhouette
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.forms.outer import around_edges
+from dressi.render.forms.outer import EdgeSilhouette, around_edges
 from dressi.render.mesh.primitives import torus
 from dressi.render.surface.screen import DrawnMesh
 

@@ -1,28 +1,20 @@
-"""Shared by the forms that draw edges: the nearest edge at every pixel, the distance to it, and the surface there."""
+"""Shared by the forms that draw edges: the nearest edge at every pixel, the distance to it, and the face there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.draws.fragment import Fragment
-from ....ad.ops.pixel.constant import Like
-from ....errors import InputError
 from ...surface.screen import (
     Corners,
     DrawnMesh,
-    Surface,
-    barycentric,
-    corners,
     covered,
     culling,
     pixel_centres,
 )
-from ..form import Silhouette
 from .edge_list import HIDDEN, OUTWARD, EdgeList, EdgeQuads
 from .point_distance import point_distance
 from .sides import EdgeFront, ends_of, seen_ends
@@ -88,43 +80,6 @@ def draw_edges(
     place = F.clamp(F.dot(offset, along) / F.maximum(F.dot(along, along), 1e-30))
     point, away = F.mix(a, b, place), point_distance(centres, a, b, place)
     return NearestPoint(nearest, covered(nearest), pair, place, point, away)
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeSilhouette(Silhouette):
-    """What the outer form returns; images of the batch of the positions."""
-
-    edges: EdgeList
-    face: Variable
-    """INT: the nearest face at the pixel, -1 for none. No derivative."""
-    nearest: NearestPoint
-    """The nearest point of the possible silhouette edges, within the radius."""
-
-    @cached_property
-    def surfaces(self) -> tuple[Surface, ...]:
-        """One: where a face covers the pixel, that face at the pixel centre; else, within the radius, the nearest point
-        of the edges, on the face in front there. Differentiable in position.
-
-        Attributes that are continuous over the mesh are continuous across the outline. They jump, without a derivative of
-        the jump, where a contour inside the outline hides a surface, and in the margin of a face that turns away from the
-        viewer: the outline then moves from one of its edges to the others at once.
-        """
-        mesh = self.mesh
-        inside = covered(self.face)
-        face = F.select(inside, self.face, face_beside(mesh, self.edges, self.nearest))
-        at = corners(face, mesh.faces)
-        # Beside the mesh the face may be seen edge-on, where barycentric coordinates are undefined.
-        covering = Corners(*(F.select(inside, number, -1) for number in at))
-        beside = weights_on_edge(mesh, self.nearest, at)
-        weights = F.select(inside, barycentric(mesh.position, covering, mesh.size), beside)
-        return (Surface(mesh.faces, face, weights),)
-
-    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
-        """The shaded surface (one float image) over the background (a colour or an image, default black), with the
-        silhouette as opacity. Differentiable in the colour, positions and background. Raises InputError."""
-        if len(colours) != 1:
-            raise InputError(f"blending needs a colour of the one surface, not {len(colours)}")
-        return F.mix(0.0 if background is None else background, colours[0], self.silhouette)
 
 
 def face_beside(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint) -> Variable:

@@ -16,7 +16,7 @@ from ....ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size, li
 from ....errors import InputError
 from ...lists import at_points, list_data, list_leaf, padded, read_list
 from ...surface.screen import DrawnMesh, common_batch
-from ..soft_faces import squared_distance
+from .point_distance import squared_distance
 
 HIDDEN = 2
 """The side of an edge that is not drawn."""

@@ -15,8 +15,8 @@ from ....ad.graph import Domain, PixelFunction, Variable
 from ....ad.types import FLOAT, INT, VEC3, VEC4, Access
 from ...lists import at_points, read_list
 from ...surface.screen import DrawnMesh, Faces, common_batch, face_cross
-from ..soft_faces import squared_distance
 from .edge_list import BEYOND, EdgeList
+from .point_distance import squared_distance
 
 SLACK = 0.1
 """Pixels. An edge counts up to this far on the side of its mesh: Vulkan lets drivers round corners to a grid of 1/16."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.ops.pixel.shortcut import Alias, shortcut
@@ -53,3 +55,11 @@ def point_distance(p: Variable, a: Variable, b: Variable, place: Variable) -> Va
     Differentiable in p, a and b, twice too.
     """
     return PointDistance(F.length(p - F.mix(a, b, place)), p, a, b, place).output
+
+
+def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(...) of points p to segments from a to b, (..., 2) each."""
+    u, q = b - a, p - a
+    t = ((q * u).sum(-1) / np.maximum((u * u).sum(-1), 1e-30))[..., None]
+    away = np.where(t <= 0, q, np.where(t >= 1, p - b, q - t * u))
+    return (away * away).sum(-1)
