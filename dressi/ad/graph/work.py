@@ -29,6 +29,8 @@ class Work:
                     ``math.inf``, the default, if that is not bounded. What is known that far around is known to it.
     ``quiet``       the value of the output at nearly all texels, where there is one: what follows from it is only computed
                     on blocks of texels that have another value. None, the default, if it has no such value.
+    ``divides``     whether the texels that are not ``quiet`` are one of several parts of an image: what only counts there
+                    gets shaders of its own.
 
     >>> class Blur(PixelFunction):
     ...     access, operations, fetches = (Access.FETCH,), 4.0, 2.0
@@ -46,6 +48,7 @@ class Work:
     fetches: float | Any = math.inf
     footprint: float | Any = math.inf
     quiet: float | None = None
+    divides: bool = False
     stores_inputs: bool = False
     """Whether its inputs are stored in any case, and not computed again."""
     recomputes_inputs: bool = False

@@ -11,11 +11,11 @@ from ...ad.types import INT
 class FacesWithin(PixelFunction):
     """Input: INT, an image of faces, -1 for none. INT: the same counted from ``first``, -1 for faces outside of [first, last).
 
-    It declares that it is quiet, so that what is computed for these faces alone skips the blocks of pixels that show none of
-    them, whatever else is drawn there.
+    It declares that it is quiet and divides the image, so that what is computed for these faces alone skips the blocks of pixels
+    that show none of them, whatever else is drawn there.
     """
 
-    operations, quiet = 3.0, -1
+    operations, quiet, divides = 3.0, -1, True
     exact = True
     zero_derivative = True
     fields = ("first", "last")

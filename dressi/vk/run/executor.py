@@ -98,6 +98,7 @@ class VulkanExecutor:
             raise
         self._plans = OrderedDict({plan.changing: self._built})  # the last one used comes last
         self._reactive = Reactive()
+        self._computed = False  # whether a run would find nothing to do
         self._refused: set[frozenset[Variable]] = set()  # could not be built
         self.workspace.watch(self)
 
@@ -128,6 +129,7 @@ class VulkanExecutor:
     def changed(self, leaf: Variable) -> None:
         """A leaf has a new value, sent or made by another program."""
         self._reactive.sent(leaf)
+        self._computed = False
         for built in self._plans.values():
             built.touch(leaf)
 
@@ -170,8 +172,14 @@ class VulkanExecutor:
             self._use(self._reactive.step(n, self.plan.movable))
         try:
             self._built.run(n)
+            self._computed = not self._updated
         finally:  # after a ctrl-C some of the steps may run
             self.workspace.note(self._updated, by=self)
+
+    def refresh(self) -> None:
+        """Queue a step unless all outputs have their present values."""
+        if not self._computed:
+            self.run()
 
     def built(self) -> BuiltPlan:
         """What ``run`` would submit, for callers that submit the work of several programs at once. Raises as ``run``."""

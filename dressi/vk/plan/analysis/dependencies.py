@@ -42,7 +42,8 @@ class Dependencies:
 
     def worth_changing(self, static: Iterable[SubStage], step: Iterable[SubStage]) -> Leaves:
         """Leaves that the step would better treat as changing if they are sent often: something of theirs is stored
-        for the step, or static shaders compute it together with what depends on other leaves."""
+        for the step, static shaders compute it together with what depends on other leaves, or it decides which blocks of
+        pixels are worked on, which only steps look at."""
         static = list(static)
         kept = {v for s in static for v in s.outputs}
         found = NO_LEAVES.union(*(self.of(r.variable) for s in step for r in s.reads if r.variable in kept))
@@ -50,6 +51,7 @@ class Dependencies:
             own = [leaves for f in s.functions if (leaves := self.of(f.output))]
             if own:
                 found |= NO_LEAVES.union(*own) - own[0].intersection(*own)
+            found = found.union(*(self.of(f.output) for f in s.functions if f.quiet is not None))
         return found
 
 

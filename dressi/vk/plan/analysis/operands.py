@@ -75,8 +75,9 @@ def is_constant(v: Variable) -> bool:
 
 
 def works_at_pixel(f: Function) -> bool:
-    """Whether a Function reads its inputs at its own pixel only, and reduces nothing."""
-    plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction)
+    """Whether a Function reads its inputs at its own pixel only, and reduces nothing. What divides an image is not made again:
+    lists of blocks look at it."""
+    plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction) and not f.divides
     return plain and all(a is Access.SAME_PIXEL for a in f.access)
 
 

@@ -111,6 +111,8 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     images, instead of being split. One that overwrites a leaf may always, and so may one of a single Function, which
     cannot be split.
 
+    Functions that count in one part of an image alone share no SubStage with others (``parts_of``).
+
     A Function is *ready* when everything that reads it is packed, a raster when what reads its FragmentValues is, too. The
     open SubStage takes ready Functions of its mode and domain, unless one of its members fetches other texels of the newcomer
     or a limit would be exceeded; when none fits, it is closed. The ready Function of the smallest image opens the next, among
@@ -136,7 +138,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     def push(f: Function) -> None:
         number = analysis.position[f]
         entry = (analysis.levels[number], -number, f)
-        heapq.heappush(ready.setdefault(_key(analysis, f), []), entry)
+        heapq.heappush(ready.setdefault(_key(counts, f), []), entry)
 
     for f, users in pending.items():
         if users == 0:
@@ -144,7 +146,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
 
     def newcomers(group: Group, key: tuple) -> list[Entry]:
         """Ready Functions that may join: of the group's own key; and a scatter takes the makers of its values."""
-        keys = [key, (PixelFunction, group.domain)] if group.scatters else [key]
+        keys = [key, (PixelFunction, *key[1:])] if group.scatters else [key]
         return [entry for k in keys for entry in ready.pop(k, [])]
 
     def makers(f: Function) -> list[Function]:
@@ -160,7 +162,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
     def give_back(taken: list[Taken]) -> None:
         """Functions that a SubStage does not take after all are ready again; their makers wait for them."""
         waiting = {maker for _, freed in taken for maker in freed}
-        for k in {_key(analysis, maker) for maker in waiting}.intersection(ready):
+        for k in {_key(counts, maker) for maker in waiting}.intersection(ready):
             left = [entry for entry in ready.pop(k) if entry[2] not in waiting]
             if left:
                 heapq.heapify(left)
@@ -211,7 +213,7 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
             for entry in newcomers(group, key):
                 heapq.heappush(heap, entry)
         for entry in _put_back(ready, key, heap, group.scatters) + refused:
-            heapq.heappush(ready.setdefault(_key(analysis, entry[2]), []), entry)
+            heapq.heappush(ready.setdefault(_key(counts, entry[2]), []), entry)
         kept = (cheapest if fitted[1] - cheapest[1] > counts.cost.stage else fitted)[0]
         if kept < len(taken):
             give_back(taken[kept:])
@@ -236,7 +238,7 @@ def _texels(domain: Domain) -> tuple[int, int]:
     return domain.size[0] * domain.size[1], domain.tiles
 
 
-def _key(analysis: Analysis, f: Function) -> tuple:
+def _key(counts: Counts, f: Function) -> tuple:
     """What ready Functions of one SubStage have in common; rasters and scatters start one each."""
-    domain = f.working_domain
-    return (PixelFunction, domain) if isinstance(f, PixelFunction) else (analysis.position[f], domain)
+    kind = PixelFunction if isinstance(f, PixelFunction) else counts.analysis.position[f]
+    return kind, f.working_domain, counts.parts.get(f)

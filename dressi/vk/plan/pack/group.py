@@ -20,6 +20,7 @@ from ....ad.graph import (
 from ....ad.types import Access
 from ....errors import PlanError
 from ..analysis.dataflow import Analysis
+from ..analysis.parts import parts_of
 from ..analysis.rematerialization import LARGEST_CALLS
 from ..context import Context
 from ..lowering.face_sum import FaceSum
@@ -139,6 +140,7 @@ class Counts:
         self.wide = context.cost.wide
         self.largest = LARGEST_SHADER * (1 if self.wide else 2)
         self.ahead = None if context.cost.wide else context.limits.times(AHEAD)
+        self.parts = parts_of(analysis, context.functions)
         self.roots = frozenset(analysis.roots)
         self.updates = frozenset(new for _, new in context.updates)
         self._walks = Walks(lambda v: v.creator not in again, context.limits.max_loop_iterations)

@@ -234,12 +234,13 @@ class _Choice:
         return self._saves(first) - self._fills(first) > extra
 
     def _follow_readers(self, s: SubStage) -> None:
-        """Runs a SubStage on a list of its readers, or on that of all rasters, if its outputs are read under that list
-        alone, or are known outside of it."""
+        """Runs a SubStage on a list of its readers or of others, or on that of all rasters, if its outputs are read under that
+        list alone, or are known outside of it."""
         if s in self.chosen or self._saves(s) <= 0 or self.limits.violation(_dispatched(s)) is not None:
             return
         users = [self.chosen.get(r) for v in s.outputs for r, _ in self.readers.get(v, ())]
-        for blocks in dict.fromkeys((*users, *self.lists.from_all(s.domain))) if any(users) else ():
+        others = (*self.chosen.values(), *self.lists.from_all(s.domain))
+        for blocks in dict.fromkeys((*users, *others)) if any(users) else ():
             if blocks is None or blocks.domain != s.domain:
                 continue
             known = self._known_outputs(s, blocks)
@@ -250,8 +251,10 @@ class _Choice:
                 return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read inside of the blocks and at the reader's own pixel. A raster that hits nothing
-        outside of them may read it there: it discards those fragments."""
+        """Whether an image is only read inside of the blocks and at the reader's own pixel, and decides on no list, for which
+        all of it is looked at. A raster that hits nothing outside of them may read it there: it discards those fragments."""
+        if any(v in b.decided_by for b in {*self.chosen.values()}):
+            return False
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):
             return False
         known = self.lists.known(blocks)

@@ -76,7 +76,7 @@ class Evaluations:
     def _up_to_date(self, variables: Sequence[Variable]) -> tuple[VulkanExecutor, dict[Variable, Variable]]:
         """The program that has computed these, and its own Variables for them."""
         executor = self.executor(variables)
-        executor.run()
+        executor.refresh()
         outputs = executor.program.outputs
         return executor, {v: outputs[str(k)] for k, v in enumerate(variables)}
 
