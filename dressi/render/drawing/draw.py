@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.ops.texture.addressing import WrapName
 from ...ad.types import IVEC3, VEC2, VEC3
 from ...errors import InputError
 from ..cameras import Cameras
@@ -20,9 +23,10 @@ from ..surface.screen import Surface, barycentric, corners, covered, interpolate
 from ..surface.texturing import texture_colour, texture_uv
 from .inputs import shape_given
 from .lights import light_given
+from .look import Look, View
 from .make import leaves
-from .material import material_given, recipe_of, tangents_given
-from .point import Look, SurfacePoint, View
+from .material import material_given, placements_of, recipe_of, tangents_given
+from .point import SurfacePoint
 
 TILES = 12
 """Views drawn at once; more views are drawn in batches of this size by the same graph."""
@@ -41,7 +45,7 @@ def draw(
 
     samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single sample lies at the
     centre of the pixel, so that masks are 0 or 1.
-    The colour is texture times vertex colour times colour of the mesh, on both sides of faces. The texture repeats. It is
+    The colour is texture times vertex colour times colour of the mesh, on both sides of faces. The texture is
     read bilinearly for a single sample, else trilinearly, each sample for its part of the pixel.
     light: in the world, far from the mesh; the colour is then that of the lit material, read trilinearly. None: unlit.
     """
@@ -117,10 +121,24 @@ def albedo(
         return color
     height, width = mesh.texture.shape[:2]
     texture = Variable(VEC3, (width, height), name="texture", data=mesh.texture[None])
+    mesh, wrap = _at_texture(mesh)
     uv, level = surface_uv(mesh, clip, faces, face, size), None
     if samples > 1:
         level = surface_level(mesh, clip, faces, face, size, (width, height), samples)
-    return texture_colour(texture, uv, face, level=level) * color
+    return texture_colour(texture, uv, face, wrap=wrap, level=level) * color
+
+
+def _at_texture(mesh: Mesh) -> tuple[Mesh, WrapName]:
+    """The mesh with the texture coordinates at which its texture lies, and how that wraps."""
+    wrap, place = recipe_of(mesh, None).place("texture").wrap, placements_of(mesh).get("texture")
+    if place is None:
+        return mesh, wrap
+    uvs, faces = mesh.uvs, mesh.uv_faces
+    if place.uv_set:
+        uvs, faces = mesh.second_uvs, mesh.second_uv_faces
+    return replace(
+        mesh, uvs=np.asarray(uvs) @ np.transpose(place.matrix) + place.offset, uv_faces=faces
+    ), wrap
 
 
 def _weights(clip: Variable, faces: Variable, face: Variable) -> Variable:

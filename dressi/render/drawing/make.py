@@ -23,10 +23,11 @@ from ..layers.stacks import LAYERED, draw_layers
 from ..surface.screen import CULLING, DrawnMesh, Surface, covered
 from .inputs import Given, Values, shape_of
 from .lights import LightRecipe, has_headlight
+from .look import Look, View
 from .material import opaque
 from .picture import Picked, Picture
 from .pixels import NAMES
-from .point import Look, Shader, SurfacePoint, View
+from .point import Shader, SurfacePoint
 from .scenes.placing import tiled
 from .scenes.recipe import SceneRecipe, look_parts
 
@@ -67,13 +68,14 @@ class Maker:
         looks = tuple(
             Look(
                 view,
-                look_parts(recipe, parts),
+                look_parts(scene, recipe, parts),
                 self.smooth,
                 lights,
                 self.filter,
                 recipe.material,
                 run=recipe.run,
                 transparent=recipe.transparent,
+                members=recipe.members,
             )
             for recipe in scene.looks
         )
@@ -112,10 +114,13 @@ class Maker:
 def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
     """VEC3: of the transparent looks of a surface that something else than the camera sees, 0 elsewhere."""
     total = F.constant((0.0, 0.0, 0.0))
+    whole = SurfacePoint(Look(looks[0].view, {}, looks[0].smooth), surface)
     for look in looks:
         if look.transparent:
             # The levels of textures would be those of the camera.
-            point = SurfacePoint(replace(look, filter="bilinear"), look.of(surface))
+            point = SurfacePoint(
+                replace(look, filter="bilinear"), look.of(surface), None if look.run is None else whole
+            )
             if point.transmittance is not None:
                 total = total + F.select(covered(point.face), point.transmittance, 0.0)
     return total

@@ -20,8 +20,8 @@ from ..shading.bsdf import Bsdf, GltfBsdf, UnlitBsdf
 from ..surface.faces_within import FacesWithin
 from ..surface.screen import barycentric, corners, covered, interpolate
 from .inputs import Given, Values, face_list, numbers, vertex_list
+from .look import Look
 from .material_recipe import MapRecipe, MaterialRecipe, matrix_name, offset_name
-from .point import Look
 
 MATERIAL: dict[str, VType] = GLTF.parts
 """The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
@@ -61,7 +61,7 @@ def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict
     A surface of one's own takes from the mesh what lies outside of its BSDF (normals and alpha), the base colour where it has
     none, and maps and factors that its table names and that it leaves out.
     """
-    kind = recipe_of(mesh, material).bsdf
+    kind = _kind_of(mesh, material)
     own = _host_parts(mesh, kind) if isinstance(mesh, Mesh) else {}
     if isinstance(material, Bsdf):
         known: Mapping[str, VType] = kind.kind.parts | {"base": VEC3}
@@ -85,7 +85,7 @@ def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict
     for name in given:
         own.pop(name, None)
         own.pop(f"{name}_factor", None)
-    places = _places(mesh) if isinstance(mesh, Mesh) else {}
+    places = placements_of(mesh) if isinstance(mesh, Mesh) else {}
     found = {name: material_part(name.removesuffix("_factor"), value) for name, value in own.items()} | given
     for part, place in places.items():
         if place.moves:
@@ -115,16 +115,22 @@ def _host_parts(mesh: Mesh, kind: type[Bsdf]) -> dict[str, Any]:
 def recipe_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> MaterialRecipe:
     """What is no image of the material of a mesh, with ``material`` instead of its own parts."""
     found = mesh.material if isinstance(mesh, Mesh) else None
-    own = type(material) if isinstance(material, Bsdf) else None
-    blends = alpha_mode_of(mesh, material) == "blend"
+    kind, blends = _kind_of(mesh, material), alpha_mode_of(mesh, material) == "blend"
     if found is None:
-        return MaterialRecipe(own or GltfBsdf, blends=blends)
+        return MaterialRecipe(kind, blends=blends)
     maps = {
         part: MapRecipe(place.uv_set, one_wrap(place.wrap or found.wrap), place.moves)
-        for part, place in _places(mesh).items()
+        for part, place in placements_of(mesh).items()
     }
-    kind = own or (UnlitBsdf if found.unlit else GltfBsdf)
     return MaterialRecipe(kind, one_wrap(found.wrap), tuple(sorted(maps.items())), blends)
+
+
+def _kind_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> type[Bsdf]:
+    """The class of the surface of a mesh with ``material``."""
+    if isinstance(material, Bsdf):
+        return type(material)
+    found = mesh.material if isinstance(mesh, Mesh) else None
+    return UnlitBsdf if found is not None and found.unlit else GltfBsdf
 
 
 def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str | None:
@@ -147,7 +153,7 @@ def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str |
     return "blend" if single and material.get("alpha_cutoff") is None else "mask"
 
 
-def _places(mesh: Mesh) -> dict[str, Placement]:
+def placements_of(mesh: Mesh) -> dict[str, Placement]:
     """Where maps lie that do not lie at the UVs as they are, by the names of the parts that hold them."""
     found = {} if mesh.material is None else mesh.material.placements
     return {
@@ -193,11 +199,13 @@ def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] 
 
 def _kept(look: Look, face: Variable, size: Size) -> Variable:
     """FLOAT mask: a material is not cut out at faces of a look."""
-    cutoff = look.parts.get("alpha_cutoff", F.constant(0.5))
-    if look.parts["alpha"].size == (1, 1):
-        return F.greater_equal(F.zeros_like(F.to_float(face)) + look.parts["alpha"], cutoff)
+    cutoff = look.factor("alpha_cutoff", face) if "alpha_cutoff" in look.parts else F.constant(0.5)
+    if not look.is_map("alpha"):
+        return F.greater_equal(F.zeros_like(F.to_float(face)) + look.factor("alpha", face), cutoff)
     weights = barycentric(look.view.clip, corners(face, look.faces), size)
     uvs, faces = look.coordinates("alpha")
     uv = interpolate(uvs, corners(face, look.faces if faces is None else faces), weights)
-    alpha = F.sample(look.parts["alpha"], uv, "bilinear", look.material.place("alpha").wrap, tolerance=0.0)
+    layers, layer = look.layer("alpha", face)
+    wrap = look.material.place("alpha").wrap
+    alpha = F.sample(look.parts["alpha"], uv, "bilinear", wrap, layers=layers, layer=layer, tolerance=0.0)
     return F.greater_equal(alpha, cutoff)

@@ -43,9 +43,44 @@ PLAIN = MaterialRecipe()
 """Of meshes without a material."""
 
 
+@dataclass(frozen=True)
+class Members:
+    """What nodes of one structure that are shaded together have for themselves.
+
+    The list of parts ``MEMBER`` says which of them each face belongs to.
+
+    factors: parts that are lists with an entry a member.  stacks: parts that are maps below each other, and how many.
+    numbered: those of them where the list ``layer_name`` says which one a member has; in the others it is the member's number.
+    """
+
+    factors: tuple[str, ...] = ()
+    stacks: tuple[tuple[str, int], ...] = ()
+    numbered: tuple[str, ...] = ()
+
+    def layers(self, part: str) -> int:
+        """How many maps stand in the image of a part."""
+        return dict(self.stacks).get(part, 1)
+
+
+ALONE = Members()
+"""Of a single node."""
+MEMBER = "member"
+"""Of the part that numbers the members, INT, an entry a face."""
+
+
 def matrix_name(part: str) -> str:
     """Of the part that is the matrix of a map's coordinates, MAT2."""
     return f"{part} matrix"
+
+
+def layer_name(part: str) -> str:
+    """Of the part that is the number of the map that each member has in a stack, INT."""
+    return f"{part} layer"
+
+
+def row_name(table: str) -> str:
+    """Of the part that numbers the members by the rows of a list, INT."""
+    return f"{table} member"
 
 
 def offset_name(part: str) -> str:

@@ -21,7 +21,8 @@ from ..layers.stacks import Layered
 from ..layers.transparent import Transparent
 from ..lists import list_leaf
 from ..surface.screen import Surface, covered
-from .point import Look, Shader, SurfacePoint, View
+from .look import Look, View
+from .point import Shader, SurfacePoint
 
 
 class Picked(NamedTuple):
@@ -132,7 +133,8 @@ class Picture(Figures):
         """The points of a surface by look."""
         if len(self.looks) == 1:
             return [SurfacePoint(self.looks[0], surface)]
-        return [SurfacePoint(look, look.of(surface)) for look in looks]
+        whole = SurfacePoint(self._whole, surface)
+        return [SurfacePoint(look, look.of(surface), whole) for look in looks]
 
     def _layer(self, shader: Shader | None, surface: Surface, solid: bool) -> tuple[Variable, Variable]:
         """The shaded surface and its transmittance, of opaque looks (``solid``) or of the others."""
@@ -250,8 +252,8 @@ class Picture(Figures):
 
 
 def _sum(points: Sequence[SurfacePoint], shader: Shader) -> Variable:
-    """The shaded points of one surface: each where it has a face, if there are several."""
-    if len(points) == 1:
+    """The shaded points of one surface: each where it has a face, unless it is all that there is."""
+    if len(points) == 1 and points[0].whole is None:
         return shader(points[0])
     parts = [F.select(covered(point.face), shader(point), 0.0) for point in points]
     total = parts[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
@@ -12,108 +12,20 @@ from ...ad.types import Size
 from ...errors import InputError
 from ..materials import GLTF
 from ..shading.bsdf import Bsdf, Frame
-from ..shading.lights import Fragment, LightSource
-from ..shading.normal_map import mapped_normal, vertex_tangents
+from ..shading.lights import Fragment
+from ..shading.normal_map import mapped_normal
 from ..shading.shadows.shadow_map import Occluders
-from ..surface.faces_within import FacesWithin
 from ..surface.footprint import barycentric_slopes, uv_level
-from ..surface.normals import flat_normal, vertex_normals
-from ..surface.screen import Surface, corners, covered
+from ..surface.normals import flat_normal
+from ..surface.screen import Surface, corners
 from ..surface.texturing import texture_colour
-from .material_recipe import PLAIN, UV_SETS, MaterialRecipe, matrix_name, offset_name
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Everything that is drawn, as one list of positions and one of faces, and from where; ``render`` makes it."""
-
-    position: Variable
-    """VEC3 list: in the world, batch 1 or N."""
-    clip: Variable
-    """VEC4 list, batch N."""
-    matrices: Variable
-    """MAT4 1x1: world to clip."""
-    faces: Variable
-    """IVEC3 list."""
-    face_count: int
-    opaque_faces: int | None = None
-    """How many of them, from the first, are opaque; None: all."""
-    through: Callable[[Surface], Variable] | None = None
-    """From a surface of the others, which fragments of any view show, to its transmittance, VEC3."""
-
-    @cached_property
-    def centre(self) -> Variable:
-        """VEC3 1x1: positions of the cameras, where x, y and w of clip space are 0."""
-        columns = [F.swizzle(F.column(self.matrices, k), "xyw") for k in range(4)]
-        return -(F.inverse(F.mat3(*columns[:3])) @ columns[3])
-
-    @cached_property
-    def normals(self) -> Variable:
-        """VEC3 list: smooth normals of the vertices."""
-        return vertex_normals(self.position, self.faces)
-
-
-@dataclass(frozen=True, eq=False)
-class Look:
-    """How a run of faces is shaded: one material, or several of one structure, under the lights."""
-
-    view: View
-    parts: Mapping[str, Variable]
-    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
-    ``drawing.material`` lists."""
-    smooth: bool = True
-    lights: tuple[LightSource, ...] = ()
-    """Lights, whose parameters are Variables. None: the colour is the albedo."""
-    filter: str = "bilinear"
-    """Of textures: the name of a filter of ``F.sample``."""
-    material: MaterialRecipe = PLAIN
-    """What is no image of the material."""
-    samples: int = 1
-    """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
-    level_moves: bool = True
-    """Whether derivatives by positions and camera pass through the mip level."""
-    run: tuple[int, int] | None = None
-    """The first of the faces and the one behind the last, where others are shaded by other looks. Faces are then numbered from
-    the first, which ``parts["faces"]`` holds."""
-    transparent: bool = False
-    """Whether what lies behind these faces is seen through them."""
-
-    @cached_property
-    def faces(self) -> Variable:
-        """IVEC3 list: the faces of the run, with numbers of vertices of the view."""
-        return self.view.faces if self.run is None else self.parts["faces"]
-
-    @cached_property
-    def tangents(self) -> Variable:
-        """VEC4 list, an entry for each of the texture coordinates."""
-        return vertex_tangents(
-            self.view.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
-        )
-
-    def coordinates(self, part: str = "") -> tuple[Variable, Variable | None]:
-        """VEC2 list: where a map is looked up, and the faces that number the list, None for those of the vertices. Raises
-        InputError when the mesh has no such texture coordinates."""
-        place = self.material.place(part)
-        table, index = UV_SETS[place.uv_set]
-        if table not in self.parts:
-            which = "" if place.uv_set == 0 else f" of the set {place.uv_set}"
-            raise InputError(f"this mesh has no texture coordinates{which}; give uvs=, or use mesh.unwrap()")
-        uvs = self.parts[table]
-        if place.moves:
-            uvs = F.matmul(self.parts[matrix_name(part)], uvs) + self.parts[offset_name(part)]
-        return uvs, self.parts.get(index)
-
-    def of(self, surface: Surface) -> Surface:
-        """What of a surface shows these faces."""
-        if self.run is None:
-            return surface
-        face = FacesWithin(surface.face, *self.run).output
-        return Surface(self.faces, face, F.select(covered(face), surface.weights, 0.0))
+from .look import Look
 
 
 @dataclass(frozen=True, eq=False)
 class SurfacePoint:
-    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none.
+    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none; of one of several nodes
+    place and direction are those of the other nodes there.
 
     With a soft silhouette the margin around the outline shows the nearest point of the outline. All values but ``face``
     are differentiable in the positions, the camera and their own tables.
@@ -123,6 +35,8 @@ class SurfacePoint:
 
     look: Look
     surface: Surface
+    whole: SurfacePoint | None = None
+    """The point of all nodes, which has the place and the shape; None where this is all."""
     _maps: dict[str, Variable] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -144,11 +58,15 @@ class SurfacePoint:
     @cached_property
     def point(self) -> Variable:
         """VEC3: the place in the world."""
+        if self.whole is not None:
+            return self.whole.point
         return self.surface.interpolate(self.look.view.position)
 
     @cached_property
     def depth(self) -> Variable:
         """FLOAT: the distance from the camera along its axis, in units of the world."""
+        if self.whole is not None:
+            return self.whole.depth
         return self.surface.interpolate(F.component(self.look.view.clip, 3))
 
     @cached_property
@@ -159,20 +77,28 @@ class SurfacePoint:
             return self._flat
         if "normals" in parts:
             return F.normalize(self.surface.interpolate(parts["normals"], parts.get("normal_faces")))
+        if self.whole is not None:
+            return self.whole.normal
         return F.normalize(self.surface.interpolate(self.look.view.normals))
 
     @cached_property
     def _flat(self) -> Variable:
+        if self.whole is not None:
+            return self.whole._flat
         return flat_normal(self.look.view.position, corners(self.face, self.look.faces))
 
     @cached_property
     def to_eye(self) -> Variable:
         """VEC3: the unit direction to the camera, in the world."""
+        if self.whole is not None:
+            return self.whole.to_eye
         return F.normalize(self.look.view.centre - self.point)
 
     @cached_property
     def facing(self) -> Variable:
         """FLOAT: 1 where the front of the face is seen, -1 where its back is. No derivative."""
+        if self.whole is not None:
+            return self.whole.facing
         front = F.greater_equal(F.dot(self._flat, self.to_eye), 0.0)
         return F.select(front, 1.0, F.constant(-1.0))
 
@@ -183,7 +109,7 @@ class SurfacePoint:
         parts = self.look.parts
         if "base" in parts:
             return self.map("base")
-        colour = parts["colour"]
+        colour = self.map("colour")
         if "colours" in parts:
             colour = colour * self.surface.interpolate(parts["colours"], parts.get("colour_faces"))
         if "texture" in parts:
@@ -194,14 +120,18 @@ class SurfacePoint:
         """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where there is no
         surface; an image of one texel as it is. Raises KeyError when the material has no such part."""
         if name not in self._maps:
-            image, look = self.look.parts[name], self.look
-            if image.size != (1, 1):
+            look = self.look
+            if look.is_map(name):
                 place = look.material.place(name)
                 own = place.moves or place.uv_set
                 uv = self.surface.interpolate(*look.coordinates(name)) if own else self.uv
-                level = self._level(name, image.size) if look.filter == "trilinear" else None
-                image = texture_colour(image, uv, self.face, wrap=place.wrap, level=level)
-            self._maps[name] = image
+                level = self._level(name, look.texels(name)) if look.filter == "trilinear" else None
+                layers, layer = look.layer(name, self.face)
+                self._maps[name] = texture_colour(
+                    look.parts[name], uv, self.face, wrap=place.wrap, level=level, layers=layers, layer=layer
+                )
+            else:
+                self._maps[name] = look.factor(name, self.face)
         return self._maps[name]
 
     def _level(self, name: str, texels: Size) -> Variable:

@@ -119,6 +119,11 @@ class Parameter:
         return True
 
     @property
+    def neutral(self) -> bool:
+        """Whether an image of ones with a factor of ``default`` has no effect."""
+        return True
+
+    @property
     def given(self) -> dict[str, VType]:
         """The parts that ``render(material=)`` takes, and their types."""
         shared = {} if self.map is None or self.column is None else {self.map.field: self.map.vtype}
@@ -159,6 +164,10 @@ class BaseColour(Parameter):
     """The colour of a surface, which lies on the mesh: texture times colours of the vertices times one colour."""
 
     @property
+    def neutral(self) -> bool:
+        return False
+
+    @property
     def fields(self) -> dict[str, Any]:
         return {}
 
@@ -173,6 +182,10 @@ class BaseColour(Parameter):
 @dataclass(frozen=True)
 class Modulated(Parameter):
     """A property that is an image alone. The factor says how the image is meant."""
+
+    @property
+    def neutral(self) -> bool:
+        return False
 
     @property
     def multiplies(self) -> bool:
@@ -195,6 +208,10 @@ class Modulated(Parameter):
 @dataclass(frozen=True)
 class Occlusion(Modulated):
     """A share of light, of which the factor takes a part: ``1 + factor * (image - 1)``."""
+
+    @property
+    def neutral(self) -> bool:
+        return True
 
     def at(self, point: At) -> Variable | None:
         if not point.has(self.name):

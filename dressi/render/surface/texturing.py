@@ -17,12 +17,14 @@ def _exact(
     step: Variable | None,
     wrap: WrapName,
     level: Variable | None,
+    layers: int,
+    layer: Variable | None,
 ) -> Variable:
     if level is None:
-        return F.sample(texture, uv, "bilinear", wrap)
+        return F.sample(texture, uv, "bilinear", wrap, layers=layers, layer=layer)
     # Constant where nothing is covered: the planner then works on the covered blocks alone.
     uv, level = F.select(mask, uv, 0.0), F.select(mask, level, 0.0)
-    return F.sample(texture, uv, "trilinear", wrap, level=level)
+    return F.sample(texture, uv, "trilinear", wrap, level=level, layers=layers, layer=layer)
 
 
 def _inverse_uv(
@@ -32,7 +34,11 @@ def _inverse_uv(
     step: Variable | None,
     wrap: WrapName,
     level: Variable | None,
+    layers: int,
+    layer: Variable | None,
 ) -> Variable:
+    if layer is not None:
+        raise InputError("gradient='inverse_uv' reads one texture, not a stack of them; use gradient='exact'")
     if level is not None:
         raise InputError("gradient='inverse_uv' has no mip levels; leave out level, or use gradient='exact'")
     if wrap != "repeat":
@@ -43,7 +49,7 @@ def _inverse_uv(
 
 
 GRADIENTS = {"exact": _exact, "inverse_uv": _inverse_uv}
-"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, wrap, level)."""
+"""Ways to differentiate by the texture, by name: samplers of (texture, uv, mask, step, wrap, level, layers, layer)."""
 
 
 def texture_uv(uvs: Variable, at: Corners, weights: Variable) -> Variable:
@@ -67,13 +73,16 @@ def texture_colour(
     step: Variable | None = None,
     wrap: WrapName = "repeat",
     level: Variable | None = None,
+    layers: int = 1,
+    layer: Variable | None = None,
 ) -> Variable:
     """The texture (float image of colours, linear) at uv (VEC2) where there is a face (INT, -1: none), else 0.
 
     Bilinear, or with ``level`` (FLOAT, ``uv_level``) trilinear; (0, 0) is the corner of the first texel, v grows
     downward.  wrap: a name of ``F.sample``, or two, along u and v.  gradient: "exact" adds the gradients of all pixels to the texels they read (``scatter_add``);
     "inverse_uv" (section 3.3 of the paper) lets each texel take that of one pixel which shows it, chosen anew by a
-    Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up. Raises InputError.
+    Sobol jitter each step: ``step`` is then an INT 1x1 Variable that counts up.  layers, layer: of a stack of textures, as
+    ``F.sample`` takes them. Raises InputError.
 
     >>> texture_colour(Variable(VEC3, (64, 64)), Variable(VEC2, (32, 32)), Variable(INT, (32, 32))).shape
     (1, 32, 32, 3)
@@ -81,4 +90,4 @@ def texture_colour(
     if gradient not in GRADIENTS:
         raise InputError(f"gradient is one of {', '.join(GRADIENTS)}, not {gradient!r}")
     mask = covered(face)
-    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, wrap, level), 0.0)
+    return F.select(mask, GRADIENTS[gradient](texture, uv, mask, step, wrap, level, layers, layer), 0.0)

@@ -12,7 +12,9 @@ from dressi.ad.evaluate import evaluate
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
 from dressi.render import Bsdf, Camera, DirectionalLight, Environment, Material, Mesh, Node, Scene, render
+from dressi.render.cameras import Cameras
 from dressi.render.drawing import pixels
+from dressi.render.drawing.draw import draw
 from dressi.render.materials import MaterialKind, Parameter, Placement
 
 SIZE = (16, 16)
@@ -50,6 +52,15 @@ def test_each_axis_wraps_by_its_own_rule(wrap):
     inside = (shown.mask > 0) & (mask > 0)
     assert inside.sum() > 100
     np.testing.assert_allclose(shown.colour[inside], mesh.sample_texture(uv)[inside], atol=2e-3)
+
+
+def test_unlit_pictures_have_textures_where_they_lie(device):
+    place = Placement(1, ((0.0, 1.5), (-2.0, 0.0)), (0.3, 0.1), ("mirror", "clamp"))
+    mesh = replace(SQUARE, material=Material(placements={"texture": place}))
+    _, colours = draw(mesh, Cameras([CAMERA]), lambda: DressiAD(device))
+    # Rounding decides whether the centre of a pixel at an edge is covered.
+    off = np.abs(colours[0] - render(mesh, CAMERA, light=None).colour).max(-1) > 2e-3
+    assert off.mean() < 0.02 and colours[0].any()
 
 
 def test_maps_lie_at_their_own_coordinates():

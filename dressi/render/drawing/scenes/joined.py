@@ -2,7 +2,7 @@
 
 A scene of one node is drawn by the lists of its geometry as they are. Of several nodes the positions become one list:
 arrays are placed in the world here, Variables by the graph, by one table of matrices. Faces are ordered by look, opaque ones
-first, so that a look is a run of faces.
+first, so that a look is a run of faces; nodes of one structure share one (``groups``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....ad.graph import Variable
-from ....ad.types import INT, IVEC3, MAT4, VEC3, list_image, list_size
+from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ...scene.scene import Scene
 from ..inputs import Given, Values, per_view
-from .node import DrawnNode, node_drawn
-from .recipe import LookRecipe, SceneRecipe, Source
+from .groups import grouped, numbers_list, repeated, rows_of
+from .node import WAYS, DrawnNode, node_drawn
+from .recipe import EACH, LookRecipe, SceneRecipe, Source, node_name
 
 
 class DrawnScene(NamedTuple):
@@ -84,7 +85,8 @@ def _single(drawn: DrawnNode) -> DrawnScene:
 def _several(drawn: Sequence[DrawnNode]) -> DrawnScene:
     nodes = drawn
     drawn = [one.in_world() if one.is_placed else one for one in drawn]
-    looks = sorted(range(len(drawn)), key=lambda k: drawn[k].is_transparent)
+    groups = grouped(drawn, sorted(range(len(drawn)), key=lambda k: drawn[k].is_transparent))
+    looks = [k for group in groups for k in group.nodes]
     counts = np.array([one.shape.vertex_count for one in drawn])
     starts = np.cumsum([0, *counts])
     given, sources = _sources(drawn, starts)
@@ -92,25 +94,43 @@ def _several(drawn: Sequence[DrawnNode]) -> DrawnScene:
     if moved:
         fixed = [np.zeros((4, 4)) if one.to_world is not None else np.eye(4) for one in drawn]
         given["matrices"] = Values(MAT4, list_image(np.array(fixed)))
-        given["node_numbers"] = _numbers(np.arange(len(drawn)))
-        given["vertex_node"] = _numbers(np.repeat(np.arange(len(drawn)), counts), -1)
+        given["node_numbers"] = numbers_list(np.arange(len(drawn)))
+        given["vertex_node"] = numbers_list(repeated(counts), -1)
         given |= {name: m for k, name in moved if (m := drawn[k].to_world) is not None}
     faces = {k: drawn[k].shape.faces + starts[k] for k in looks}
     recipes, last = [], 0
-    for number, k in enumerate(looks):
-        prefix, first, last = f"look {number} ", last, last + len(faces[k])
-        parts = drawn[k].numbered | {"faces": Values(IVEC3, list_image(faces[k]))}
+    for number, group in enumerate(groups):
+        one, own = drawn[group.nodes[0]], np.concatenate([faces[k] for k in group.nodes])
+        prefix, first, last = f"look {number} ", last, last + len(own)
+        parts, run, by = dict(group.parts), None, None
+        if len(groups) > 1:
+            run, parts["faces"] = (first, last), Values(IVEC3, list_image(own))
+        if one.to_world is not None:
+            by = f"node {group.nodes[0]} to_world" if len(group.nodes) == 1 else EACH
+        for table in WAYS if by == EACH else ():
+            if table in parts:
+                rows = [rows_of(drawn[k].parts[table]) for k in group.nodes]
+                parts[node_name(table)] = numbers_list(np.repeat(group.nodes, rows))
         given |= {prefix + name: value for name, value in parts.items()}
-        by = f"node {k} to_world" if drawn[k].to_world is not None else None
-        transparent = drawn[k].is_transparent
-        recipes.append(LookRecipe(prefix, (k,), (first, last), drawn[k].recipe, transparent, by))
+        recipes.append(
+            LookRecipe(
+                prefix,
+                group.nodes,
+                run,
+                one.recipe,
+                one.is_transparent,
+                by,
+                group.members,
+                group.own,
+            )
+        )
     joined = np.concatenate([faces[k] for k in looks])
     lengths = [len(faces[k]) for k in looks]
     given["faces"] = Values(IVEC3, list_image(joined))
-    given["face_node"] = _numbers(np.repeat(looks, lengths))
-    given["face_number"] = _numbers(np.concatenate([np.arange(n) for n in lengths]))
-    given["node_material"] = _numbers(_materials(drawn))
-    opaque = max((r.run[1] for r in recipes if not r.transparent and r.run is not None), default=0)
+    given["face_node"] = numbers_list(np.repeat(looks, lengths))
+    given["face_number"] = numbers_list(np.concatenate([np.arange(n) for n in lengths]))
+    given["node_material"] = numbers_list(_materials(drawn))
+    opaque = sum(len(faces[k]) for k in looks if not drawn[k].is_transparent)
     recipe = SceneRecipe(tuple(recipes), len(joined), opaque, sources, moved, len(drawn))
     moving = frozenset(source.positions for source in sources) | {name for _, name in moved}
     return DrawnScene(given, recipe, *_places(nodes, np.unique(joined)), "scene", moving)
@@ -140,18 +160,9 @@ def _sources(drawn: Sequence[DrawnNode], starts: np.ndarray) -> tuple[dict[str, 
             rows[starts[k] : starts[k + 1]] = np.arange(count) + row
             row += count if key is None else 0
         if key is not None or len(nodes) < len(drawn):
-            given[source.rows] = _numbers(rows, -1)
+            given[source.rows] = numbers_list(rows, -1)
         sources.append(source)
     return given, tuple(sources)
-
-
-def _numbers(values: Any, padding: int = 0) -> Values:
-    """A list of whole numbers; ``padding`` fills its last row."""
-    values = np.asarray(values)
-    width, height = list_size(len(values))
-    found = np.full(width * height, padding)
-    found[: len(values)] = values
-    return Values(INT, found.reshape(1, height, width))
 
 
 def _materials(drawn: Sequence[DrawnNode]) -> list[int]:

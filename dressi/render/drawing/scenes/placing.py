@@ -23,21 +23,27 @@ def placed(positions: Variable, matrix: Variable | None) -> Variable:
     return F.matmul(matrix, tiled(F.vec4(positions, 1.0), matrix.batch)).xyz
 
 
-def turned_parts(parts: Mapping[str, Variable], matrix: Variable) -> dict[str, Variable]:
-    """The normals and tangents among the parts of a look, by a MAT4, unit again.
+def turned_parts(parts: Mapping[str, Variable], by: Mapping[str, Variable]) -> dict[str, Variable]:
+    """The normals and tangents among the parts of a look, unit again. by: for each a MAT4, one for all rows or one each.
 
     Normals go by the cofactors, as the cross product of two edges does: where the matrix mirrors, they point to the side from
     which the corners turn counter-clockwise, which then is the inner one.
     """
-    a, b, c = (F.column(matrix, k).xyz for k in range(3))
     found = {}
     if "normals" in parts:
+        a, b, c = _axes(matrix := by["normals"])
         cofactors = F.mat3(F.cross(b, c), F.cross(c, a), F.cross(a, b))
         found["normals"] = F.normalize(F.matmul(cofactors, tiled(parts["normals"], matrix.batch)))
     if "tangents" in parts:
+        a, b, c = _axes(matrix := by["tangents"])
         tangents = tiled(parts["tangents"], matrix.batch)
         found["tangents"] = F.vec4(F.normalize(F.matmul(F.mat3(a, b, c), tangents.xyz)), tangents.w)
     return found
+
+
+def _axes(matrix: Variable) -> tuple[Variable, Variable, Variable]:
+    """VEC3: the first columns of a MAT4."""
+    return F.column(matrix, 0).xyz, F.column(matrix, 1).xyz, F.column(matrix, 2).xyz
 
 
 def turned_rows(name: str, values: Values, matrix: np.ndarray) -> Values:

@@ -9,8 +9,18 @@ from typing import NamedTuple
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ...surface.projection import LARGEST
-from ..material_recipe import MaterialRecipe
+from ..material_recipe import ALONE, MaterialRecipe, Members
+from .groups import own_name
+from .node import WAYS
 from .placing import placed, turned_parts
+
+EACH = "matrices"
+"""Of the list with the matrix of every node."""
+
+
+def node_name(table: str) -> str:
+    """Of the part that numbers the nodes by the rows of a list, INT."""
+    return f"{table} node"
 
 
 class LookRecipe(NamedTuple):
@@ -24,7 +34,11 @@ class LookRecipe(NamedTuple):
     material: MaterialRecipe
     transparent: bool
     placed_by: str | None
-    """The image that carries its normals and tangents into the world; None where they lie there."""
+    """The image that carries its normals and tangents into the world, ``EACH`` for the matrices of all nodes; None where they
+    lie there."""
+    members: Members = ALONE
+    own: tuple[tuple[str, int], ...] = ()
+    """Factors of single members that are images of their own: part and member."""
 
 
 class Source(NamedTuple):
@@ -69,9 +83,9 @@ class SceneRecipe:
             own = F.select(F.less(F.sum_components(F.abs(own)), LARGEST), own, 0.0)
         if not self.moved:
             return own
-        return placed(own, F.lookup(self._matrices(parts), parts["vertex_node"]))
+        return placed(own, F.lookup(self.matrices(parts), parts["vertex_node"]))
 
-    def _matrices(self, parts: Mapping[str, Variable]) -> Variable:
+    def matrices(self, parts: Mapping[str, Variable]) -> Variable:
         """MAT4 list: one matrix a node."""
         table, number = parts["matrices"], parts["node_numbers"]
         for node, name in self.moved:
@@ -100,8 +114,18 @@ class SceneRecipe:
         )
 
 
-def look_parts(recipe: LookRecipe, parts: Mapping[str, Variable]) -> dict[str, Variable]:
+def look_parts(scene: SceneRecipe, recipe: LookRecipe, parts: Mapping[str, Variable]) -> dict[str, Variable]:
     """The images of a look by their names in it, with normals and tangents in the world."""
     prefix = recipe.prefix
     found = {name[len(prefix) :]: v for name, v in parts.items() if name.startswith(prefix)}
-    return found if recipe.placed_by is None else found | turned_parts(found, parts[recipe.placed_by])
+    for name, member in recipe.own:
+        table = found[name]
+        here = F.equal(F.linear_index(table.size), member)
+        found[name] = F.select(here, found.pop(own_name(name, member)), table)
+    if recipe.placed_by is None:
+        return found
+    if recipe.placed_by != EACH:
+        return found | turned_parts(found, dict.fromkeys(WAYS, parts[recipe.placed_by]))
+    matrices = scene.matrices(parts)
+    rows = {table: F.lookup(matrices, found[node_name(table)]) for table in WAYS if table in found}
+    return found | turned_parts(found, rows)

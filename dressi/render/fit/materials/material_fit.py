@@ -16,9 +16,10 @@ from ....errors import InputError
 from ...cameras.units import matrices_leaf, unit_matrices
 from ...drawing.draw import surface_uv
 from ...drawing.inputs import shape_given
+from ...drawing.look import Look, View
 from ...drawing.make import leaves
 from ...drawing.material import material_given, recipe_of, tangents_given
-from ...drawing.point import Look, SurfacePoint, View
+from ...drawing.point import SurfacePoint
 from ...engine import Engine, MakeEngine
 from ...forms.antialias import ANTIALIAS
 from ...forms.hard import HARD

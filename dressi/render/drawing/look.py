@@ -1,0 +1,151 @@
+"""What is drawn, and how runs of its faces are shaded: views and looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...ad import functional as F
+from ...ad.graph import Variable
+from ...ad.types import Size
+from ...errors import InputError
+from ..shading.lights import LightSource
+from ..shading.normal_map import vertex_tangents
+from ..surface.faces_within import FacesWithin
+from ..surface.normals import vertex_normals
+from ..surface.screen import Surface
+from .material_recipe import (
+    ALONE,
+    MEMBER,
+    PLAIN,
+    UV_SETS,
+    MaterialRecipe,
+    Members,
+    layer_name,
+    matrix_name,
+    offset_name,
+    row_name,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Everything that is drawn, as one list of positions and one of faces, and from where; ``render`` makes it."""
+
+    position: Variable
+    """VEC3 list: in the world, batch 1 or N."""
+    clip: Variable
+    """VEC4 list, batch N."""
+    matrices: Variable
+    """MAT4 1x1: world to clip."""
+    faces: Variable
+    """IVEC3 list."""
+    face_count: int
+    opaque_faces: int | None = None
+    """How many of them, from the first, are opaque; None: all."""
+    through: Callable[[Surface], Variable] | None = None
+    """From a surface of the others, which fragments of any view show, to its transmittance, VEC3."""
+
+    @cached_property
+    def centre(self) -> Variable:
+        """VEC3 1x1: positions of the cameras, where x, y and w of clip space are 0."""
+        columns = [F.swizzle(F.column(self.matrices, k), "xyw") for k in range(4)]
+        return -(F.inverse(F.mat3(*columns[:3])) @ columns[3])
+
+    @cached_property
+    def normals(self) -> Variable:
+        """VEC3 list: smooth normals of the vertices."""
+        return vertex_normals(self.position, self.faces)
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """How a run of faces is shaded: one material, or several of one structure, under the lights."""
+
+    view: View
+    parts: Mapping[str, Variable]
+    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; what ``MATERIAL`` of
+    ``drawing.material`` lists."""
+    smooth: bool = True
+    lights: tuple[LightSource, ...] = ()
+    """Lights, whose parameters are Variables. None: the colour is the albedo."""
+    filter: str = "bilinear"
+    """Of textures: the name of a filter of ``F.sample``."""
+    material: MaterialRecipe = PLAIN
+    """What is no image of the material."""
+    samples: int = 1
+    """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
+    level_moves: bool = True
+    """Whether derivatives by positions and camera pass through the mip level."""
+    run: tuple[int, int] | None = None
+    """The first of the faces and the one behind the last, where others are shaded by other looks. Faces are then numbered from
+    the first, which ``parts["faces"]`` holds."""
+    transparent: bool = False
+    """Whether what lies behind these faces is seen through them."""
+    members: Members = ALONE
+    """What each of several nodes has for itself."""
+
+    @cached_property
+    def faces(self) -> Variable:
+        """IVEC3 list: the faces of the run, with numbers of vertices of the view."""
+        return self.view.faces if self.run is None else self.parts["faces"]
+
+    @cached_property
+    def tangents(self) -> Variable:
+        """VEC4 list, an entry for each of the texture coordinates."""
+        return vertex_tangents(
+            self.view.position, self.faces, self.parts["uvs"], self.parts.get("uv_faces", self.faces)
+        )
+
+    def coordinates(self, part: str = "") -> tuple[Variable, Variable | None]:
+        """VEC2 list: where a map is looked up, and the faces that number the list, None for those of the vertices. Raises
+        InputError when the mesh has no such texture coordinates."""
+        place = self.material.place(part)
+        table, index = UV_SETS[place.uv_set]
+        if table not in self.parts:
+            which = "" if place.uv_set == 0 else f" of the set {place.uv_set}"
+            raise InputError(f"this mesh has no texture coordinates{which}; give uvs=, or use mesh.unwrap()")
+        uvs = self.parts[table]
+        if place.moves:
+            matrix, offset = (self._of_rows(name(part), table) for name in (matrix_name, offset_name))
+            uvs = F.matmul(matrix, uvs) + offset
+        return uvs, self.parts.get(index)
+
+    def _of_rows(self, part: str, table: str) -> Variable:
+        """A factor for each row of a list."""
+        value = self.parts[part]
+        return F.lookup(value, self.parts[row_name(table)]) if part in self.members.factors else value
+
+    def factor(self, part: str, face: Variable) -> Variable:
+        """A part that is one value, at each pixel of an image of faces: that of the member whose face it is."""
+        value = self.parts[part]
+        return F.lookup(value, self._member(face)) if part in self.members.factors else value
+
+    def layer(self, part: str, face: Variable) -> tuple[int, Variable | None]:
+        """How many maps the image of a part holds, and which of them a pixel shows, INT; None of one."""
+        count = self.members.layers(part)
+        if count == 1:
+            return 1, None
+        member = self._member(face)
+        numbered = part in self.members.numbered
+        return count, F.lookup(self.parts[layer_name(part)], member) if numbered else member
+
+    def texels(self, part: str) -> Size:
+        """The size of a map."""
+        width, height = self.parts[part].size
+        return width, height // self.members.layers(part)
+
+    def is_map(self, part: str) -> bool:
+        """Whether a part is an image that is looked up at the UVs."""
+        return part not in self.members.factors and self.parts[part].size != (1, 1)
+
+    def _member(self, face: Variable) -> Variable:
+        """INT: the number of the member, that of the first where there is no face."""
+        return F.lookup(self.parts[MEMBER], face)
+
+    def of(self, surface: Surface) -> Surface:
+        """What of a surface shows these faces."""
+        if self.run is None:
+            return surface
+        return Surface(self.faces, FacesWithin(surface.face, *self.run).output, surface.weights)

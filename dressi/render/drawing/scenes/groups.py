@@ -1,0 +1,226 @@
+"""Nodes of one kind of surface, shaded together as one look.
+
+Their materials then differ in numbers alone (``alike`` gives them what they lack). What is one value becomes a list with an entry a node, maps of one size stand
+below each other in one image, and lists of corners are joined; each face knows which of the nodes it belongs to. So the cost of
+a picture follows the number of kinds, not that of nodes. A map or a list that is a Variable cannot be joined without a copy in
+every step: nodes share a look only where they share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....ad.graph import Variable
+from ....ad.types import INT, IVEC3, list_image, list_size
+from ...materials import GLTF
+from ..inputs import Given, Values
+from ..material_recipe import (
+    ALONE,
+    MEMBER,
+    UV_SETS,
+    MaterialRecipe,
+    Members,
+    layer_name,
+    matrix_name,
+    row_name,
+)  # fmt: skip
+from .alike import Kinds, completed, joint, kind_of
+from .node import INDEX, WAYS, DrawnNode
+
+HIGHEST_STACK = 8192
+"""Rows of an image of maps below each other and their mip levels."""
+PER_ROW = 1.5
+"""Rows of such an image for one of the maps."""
+SPARSE = 509
+"""Maps are compared by every so many numbers before they are compared as a whole."""
+
+
+class Group(NamedTuple):
+    """Nodes that are one look."""
+
+    nodes: tuple[int, ...]
+    parts: dict[str, Given]
+    """Their parts by name. A Variable among the factors of a list is a part of its own, ``own_name``."""
+    members: Members
+    own: tuple[tuple[str, int], ...]
+    """These factors: part and member."""
+
+
+def own_name(part: str, member: int) -> str:
+    """Of the part that is the factor of one member, where it is a Variable."""
+    return f"{part} of {member}"
+
+
+def grouped(drawn: Sequence[DrawnNode], numbers: Sequence[int]) -> list[Group]:
+    """Those nodes in groups, by their first nodes."""
+    found: list[_Together] = []
+    for k in numbers:
+        look, kinds = _look_of(drawn[k]), {n: kind_of(n, g) for n, g in drawn[k].numbered.items()}
+        for one in found:
+            common = one.common(look, kinds)
+            if common is not None:
+                one.kinds = common
+                one.nodes.append(k)
+                break
+        else:
+            found.append(_Together(look, kinds, [k]))
+    return [_group(drawn, part, one.kinds) for one in found for part in _chunks(one)]
+
+
+@dataclass
+class _Together:
+    """Nodes that share a look, and the kinds of its parts."""
+
+    look: _LookOf
+    kinds: Kinds
+    nodes: list[int]
+
+    def common(self, look: _LookOf, kinds: Kinds) -> Kinds | None:
+        """The kinds of parts with those of one more node; None where it cannot join."""
+        if look != self.look:
+            return None
+        if kinds == self.kinds:
+            return kinds
+        return joint(self.kinds, kinds) if look.recipe.bsdf.kind is GLTF else None
+
+
+class _LookOf(NamedTuple):
+    """What is equal of nodes that share a look, beside the kinds of their parts."""
+
+    recipe: MaterialRecipe
+    transparent: bool
+    turned: bool
+    """Whether the graph carries normals or tangents into the world."""
+
+
+def _look_of(one: DrawnNode) -> _LookOf:
+    turned = one.to_world is not None and any(name in one.parts for name in WAYS)
+    return _LookOf(one.recipe, one.is_transparent, turned)
+
+
+def _chunks(one: _Together) -> Iterator[list[int]]:
+    """As many nodes together as maps may stand below each other."""
+    nodes, rows = one.nodes, [kind[2][1] for kind in one.kinds.values() if kind[0] == "map"]
+    most = max(int(HIGHEST_STACK / (PER_ROW * max(rows, default=1))), 1)
+    for first in range(0, len(nodes), most):
+        yield nodes[first : first + most]
+
+
+def _group(drawn: Sequence[DrawnNode], nodes: list[int], kinds: Kinds) -> Group:
+    if len(nodes) == 1:
+        return Group((nodes[0],), drawn[nodes[0]].numbered, ALONE, ())
+    members = [completed(drawn[k].numbered, kinds, len(drawn[k].shape.faces)) for k in nodes]
+    found: dict[str, Given] = {MEMBER: numbers_list(repeated([len(drawn[k].shape.faces) for k in nodes]))}
+    factors, stacks, numbered, own = [], [], [], []
+    for name, first in members[0].items():
+        given = [parts[name] for parts in members]
+        match kinds[name][0]:
+            case "own":
+                found[name] = first
+                if name in INDEX:
+                    found[INDEX[name]] = _faces(INDEX[name], members, drawn, nodes, [0] * len(nodes))
+            case "factor":
+                if all(g is first for g in given) and isinstance(first, Variable):
+                    found[name] = first
+                    continue
+                factors.append(name)
+                found[name], variables = _table(given)
+                own += [(name, k) for k in variables]
+                found |= {own_name(name, k): variable for k, variable in variables.items()}
+            case "map":
+                images, layer = _distinct([g.array for g in given if isinstance(g, Values)])
+                found[name] = Values(first.vtype, np.concatenate(images, axis=1))
+                if len(images) > 1:
+                    stacks.append((name, len(images)))
+                if 1 < len(images) < len(given):
+                    numbered.append(name)
+                    found[layer_name(name)] = numbers_list(layer)
+            case _ if name in INDEX:
+                found |= _joined(name, members, drawn, nodes)
+    for part, place in drawn[nodes[0]].recipe.maps:
+        if place.moves and matrix_name(part) in factors:
+            table, _ = UV_SETS[place.uv_set]
+            found[row_name(table)] = numbers_list(repeated([rows_of(parts[table]) for parts in members]))
+    return Group(tuple(nodes), found, Members(tuple(factors), tuple(stacks), tuple(numbered)), tuple(own))
+
+
+def _table(given: Sequence[Given]) -> tuple[Values, dict[int, Variable]]:
+    """A list with an entry a member, 0 for Variables; and these."""
+    arrays = {k: g.array[:, 0, 0] for k, g in enumerate(given) if isinstance(g, Values)}
+    most = max((len(array) for array in arrays.values()), default=1)
+    vtype = given[0].vtype
+    table = np.zeros((most, len(given), *vtype.shape))
+    for k, array in arrays.items():
+        table[:, k] = array
+    variables = {k: g for k, g in enumerate(given) if isinstance(g, Variable)}
+    return Values(vtype, np.concatenate([list_image(rows) for rows in table])), variables
+
+
+def _distinct(images: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
+    """The images that differ, and the number of each among them."""
+    found: list[np.ndarray] = []
+    numbers = []
+    for image in images:
+        near = (k for k, other in enumerate(found) if _equal(image, other))
+        number = next(near, len(found))
+        if number == len(found):
+            found.append(image)
+        numbers.append(number)
+    return found, numbers
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return a is b or (np.array_equal(a.ravel()[::SPARSE], b.ravel()[::SPARSE]) and np.array_equal(a, b))
+
+
+def _joined(
+    table: str, members: Sequence[dict[str, Given]], drawn: Sequence[DrawnNode], nodes: Sequence[int]
+) -> dict[str, Given]:
+    """A list of all members, and the faces that number it."""
+    lists = [parts[table] for parts in members]
+    rows = [g.array.reshape(-1, g.vtype.components) for g in lists if isinstance(g, Values)]
+    starts = np.cumsum([0, *(len(own) for own in rows)])
+    return {
+        table: Values(lists[0].vtype, list_image(np.concatenate(rows))),
+        INDEX[table]: _faces(INDEX[table], members, drawn, nodes, starts[:-1]),
+    }
+
+
+def _faces(
+    index: str,
+    members: Sequence[dict[str, Given]],
+    drawn: Sequence[DrawnNode],
+    nodes: Sequence[int],
+    starts: Sequence[int] | np.ndarray,
+) -> Values:
+    """The faces of all members that number a list, in which their rows start there."""
+    found = []
+    for k, parts, start in zip(nodes, members, starts, strict=True):
+        numbers = parts[index]
+        assert isinstance(numbers, Values)
+        found.append(numbers.array.reshape(-1, 3)[: len(drawn[k].shape.faces)] + start)
+    return Values(IVEC3, list_image(np.concatenate(found)))
+
+
+def rows_of(given: Given) -> int:
+    """How many rows the image of a list has."""
+    width, height = given.size if isinstance(given, Variable) else given.array.shape[2:0:-1]
+    return width * height
+
+
+def repeated(counts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """0, 1, ... so many times each."""
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def numbers_list(values: Any, padding: int = 0) -> Values:
+    """A list of whole numbers; ``padding`` fills its last row."""
+    values = np.asarray(values)
+    width, height = list_size(len(values))
+    found = np.full(width * height, padding)
+    found[: len(values)] = values
+    return Values(INT, found.reshape(1, height, width))
