@@ -10,7 +10,8 @@ lights: Lambert's (Light), and those that shade any surface
     DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, Shadow, SpotLight, studio
 
 surfaces: how light is reflected, by glTF materials and by classes of one's own
-    Bsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter, SkinBsdf, burley, diffused
+    Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter, SkinBsdf, TeethBsdf, burley,
+    diffused
 
 meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
@@ -133,7 +134,7 @@ from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
 from .scene.skeleton import Skeleton
 from .scene.skin import SkinnedGeometry
-from .shading.bsdf import Bsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf
+from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
 from .shading.environment import Environment
 from .shading.harmonics_light import HarmonicsLight
 from .shading.lambert import lambert, unlit
@@ -159,6 +160,7 @@ __all__ = [
     "Cameras",
     "DirectionalLight",
     "Environment",
+    "EyeBsdf",
     "Frame",
     "GltfBsdf",
     "HairBsdf",
@@ -188,6 +190,7 @@ __all__ = [
     "StrandPicture",
     "StrandPoint",
     "SurfacePoint",
+    "TeethBsdf",
     "TriangleGeometry",
     "Views",
     "adjacency",

@@ -1,0 +1,196 @@
+"""Eyes: a wet cornea over an iris at depth, and the sclera.
+
+The eye ball has a radius of 1 and looks along ``gaze``. On its front lies the cornea, a part of a smaller sphere, which meets the
+ball at the limbus. The ray from the viewer is refracted there and meets the plane of the iris; so is the light, which the
+cornea gathers on the side of the iris that is turned away from it: the irradiance is that of the rays that arrive at a point of
+the iris, found by following them back, divided by how much the cornea has spread them (a caustic).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.ops.pixel.constant import Like
+from ....ad.types import VEC2, VEC3
+from ...materials import MaterialKind, Parameter
+from ...materials.parameter import Map
+from .bsdf import Bsdf, Frame, Sky, SkyLight
+from .microfacet import LEAST_COSINE, alpha_of, ggx, schlick, smith
+
+CORNEA = 0.68
+"""Radius of the cornea: 7.8 mm of an eye ball of 11.5 mm."""
+F0 = 0.025
+"""Reflection of the film of tears at normal incidence."""
+ROUNDS = 4
+"""Of the search for the ray of light that meets a point of the iris."""
+STEP = 1e-2
+"""Radii: between rays by whose distance the gathering of light is measured."""
+NARROWEST = 0.2
+"""Beams are gathered to this share of their area at most."""
+
+EYE = MaterialKind(
+    "eye",
+    (
+        Parameter(
+            "place", VEC2, (0.0, 0.0), "x along u and y along v on the ball, in its radii, seen from the front", least=-1.0,
+            optional=False, map=Map("place", "", "rg", signed=True),
+        ),
+        Parameter("gaze", VEC3, (0.0, 0.0, 1.0), "direction in which it looks, in the world", least=-1.0, optional=False),
+        Parameter("iris", VEC3, (0.25, 0.4, 0.5), "colour of the iris, linear", optional=False),
+        Parameter("inner", VEC3, (0.35, 0.25, 0.1), "colour around the pupil, linear", optional=False),
+        Parameter("radius", default=0.5, text="of the iris, in radii of the ball", optional=False),
+        Parameter("pupil", default=0.17, text="radius of the pupil, in radii of the ball", optional=False),
+        Parameter("depth", default=0.26, text="of the iris below the top of the cornea, in radii of the ball", optional=False),
+        Parameter("limbus", default=0.12, text="width of the dark ring, in radii of the ball", optional=False),
+        Parameter("ior", default=1.376, least=1.0, most=2.0, text="index of refraction of the cornea", optional=False),
+        Parameter("wetness", default=0.08, text="roughness of the film of tears", optional=False),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class EyeBsdf(Bsdf):
+    """An eye; ``base`` is the colour of the sclera. Give ``place`` as an image at the UVs (``eye_places``).
+
+    Numbers, images at the UVs, or Variables; differentiable in all. The iris is not reciprocal: the cornea spreads light
+    on its way in and the view on its way out.
+
+    >>> ahead = F.constant((0.0, 0.0, 1.0))
+    >>> eye = EyeBsdf.of((0.8, 0.8, 0.8), (0.3, 0.0), (0.0, 0.0, 1.0))
+    >>> eye.reflected(Frame(ahead, ahead, F.constant((1.0, 0.0, 0.0, 1.0))), ahead).vtype
+    VEC3
+    """
+
+    kind = EYE
+    oriented = True
+
+    place: Any = (0.0, 0.0)
+    gaze: Any = (0.0, 0.0, 1.0)
+    iris: Any = (0.25, 0.4, 0.5)
+    inner: Any = (0.35, 0.25, 0.1)
+    radius: Like = 0.5
+    pupil: Like = 0.17
+    depth: Like = 0.26
+    limbus: Like = 0.12
+    ior: Like = 1.376
+    wetness: Like = 0.08
+
+    # ---- light
+
+    def specular(self, frame: Frame, to_light: Variable) -> Variable:
+        """FLOAT: what the film of tears reflects, times the cosine."""
+        half = F.normalize(to_light + frame.to_eye)
+        n_l, n_v = (
+            F.maximum(F.dot(frame.normal, to_light), LEAST_COSINE),
+            F.maximum(frame.n_v, LEAST_COSINE),
+        )
+        n_h, v_h = (F.clamp(F.dot(x, half), 0.0, 1.0) for x in (frame.normal, frame.to_eye))
+        alpha = alpha_of(self.wetness)
+        value = ggx(n_h, alpha) * smith(n_l, n_v, alpha) * schlick(F.constant(F0), v_h) * n_l
+        return F.select(F.greater(F.dot(frame.normal, to_light), 0.0), value, 0.0)
+
+    def reflected(self, frame: Frame, to_light: Variable) -> Variable:
+        colour, share, q = self._seen(frame)
+        light = self._local(frame, to_light)
+        n_l = F.maximum(F.dot(frame.normal, to_light), 0.0)
+        lit = F.mix(n_l * (1.0 - schlick(F.constant(F0), n_l)), self.gathered(q, light), share)
+        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
+        return colour * (lit * passes * (1 / math.pi)) + F.vec3(self.specular(frame, to_light))
+
+    def environment(self, frame: Frame, sky: Sky) -> SkyLight:
+        colour, _, _ = self._seen(frame)
+        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
+        shine = sky.specular(
+            frame.normal, frame.to_eye, F.constant((F0, F0, F0)), F.clamp(self.wetness, 0.0, 1.0)
+        )
+        return SkyLight(colour * sky.diffuse(frame.normal) * passes, shine)
+
+    def gathered(self, q: Variable, to_light: Variable) -> Variable:
+        """FLOAT: the irradiance of a point of the iris by a light of 1 that meets the cornea.
+
+        q: VEC2, on the plane of the iris.  to_light: VEC3, unit, in the axes of the eye. Differentiable.
+        """
+        entry = q
+        for _ in range(ROUNDS):
+            entry = entry + (q - self.through(entry, to_light)) * 0.8
+        across, down = (
+            (self.through(entry + d, to_light) - self.through(entry - d, to_light)) * (0.5 / STEP)
+            for d in (F.constant((STEP, 0.0)), F.constant((0.0, STEP)))
+        )
+        area = F.maximum(F.abs(across.x * down.y - across.y * down.x), NARROWEST)
+        normal = self._normal(entry)
+        cosine = F.maximum(F.dot(normal, to_light), 0.0)
+        enters = cosine * (1.0 - schlick(F.constant(F0), cosine)) / F.maximum(normal.z, 0.1)
+        # Beyond the limbus the sclera hides the light.
+        free = F.smoothstep(1.3, 0.9, F.length(entry) / F.maximum(self.radius, 1e-3))
+        return enters * free / area
+
+    def through(self, entry: Variable, direction: Variable) -> Variable:
+        """VEC2: where a ray meets the plane of the iris. entry: VEC2, where it meets the cornea.  direction: VEC3, unit, from which
+        it comes, in the axes of the eye. Differentiable."""
+        bent = bend(direction, self._normal(entry), self.ior)
+        fall = self._height(entry) - (self._top - self.depth)
+        return entry + bent.xy * (fall / F.maximum(-bent.z, 0.2))
+
+    # ---- shape
+
+    @property
+    def _centre(self) -> Variable:
+        """FLOAT: of the cornea on the axis: it meets the ball at the limbus."""
+        squared = F.square(F.clamp(self.radius, 0.05, 0.64))
+        return F.sqrt(1.0 - squared) - F.sqrt(CORNEA**2 - squared)
+
+    @property
+    def _top(self) -> Variable:
+        return self._centre + CORNEA
+
+    def _height(self, p: Variable) -> Variable:
+        return self._centre + F.sqrt(F.maximum(CORNEA**2 - F.dot(p, p), 0.01))
+
+    def _normal(self, p: Variable) -> Variable:
+        return F.normalize(F.vec3(p, F.sqrt(F.maximum(CORNEA**2 - F.dot(p, p), 0.01))))
+
+    def _local(self, frame: Frame, direction: Variable) -> Variable:
+        """VEC3: a direction in the axes of the eye: x along u, y along v, z the gaze."""
+        assert frame.tangent is not None
+        z = F.normalize(self.gaze)
+        x = F.normalize(frame.tangent.xyz - z * F.dot(frame.tangent.xyz, z))
+        y = F.cross(z, x) * F.select(F.less(frame.tangent.w, 0.0), -1.0, F.constant(1.0))
+        return F.vec3(F.dot(direction, x), F.dot(direction, y), F.dot(direction, z))
+
+    def _seen(self, frame: Frame) -> tuple[Variable, Variable, Variable]:
+        """VEC3: the colour that is seen; FLOAT: how much of it is the iris; VEC2: its point."""
+        from_middle = F.sqrt(F.dot(self.place, self.place) + 1e-8)
+        inside = F.smoothstep(0.0, 1.0, (self.radius - from_middle) / F.maximum(self.limbus, 1e-3) + 0.5)
+        q = self.through(self.place, self._local(frame, frame.to_eye))
+        away = F.sqrt(F.dot(q, q) + 1e-8)
+        out = F.clamp((away - self.pupil) / F.maximum(self.radius - self.pupil, 1e-3), 0.0, 1.0)
+        angle = F.atan2(q.y, q.x)
+        fibres = (
+            0.8
+            + 0.1 * F.sin(angle * 41.0 + out * 5.0)
+            + 0.07 * F.sin(angle * 73.0 - out * 9.0)
+            + 0.06 * F.sin(angle * 19.0 + 2.0)
+        )
+        iris = F.mix(self.inner, self.iris, F.smoothstep(0.1, 0.5, out)) * fibres
+        ring = 1.0 - 0.75 * F.smoothstep(0.7, 1.05, out)
+        open_iris = F.smoothstep(-0.5, 0.5, (away - self.pupil) * 25.0)
+        return F.mix(self.base, iris * (ring * open_iris), inside), inside, q
+
+
+def bend(direction: Variable, normal: Variable, ior: Like) -> Variable:
+    """VEC3: the unit direction in which a ray goes on inside. direction: VEC3, unit, from which it comes.  normal: VEC3, unit,
+    outward.  ior: FLOAT, of the inside. Differentiable.
+
+    >>> up = F.constant((0.0, 0.0, 1.0))
+    >>> evaluate(bend(up, up, 1.5)).ravel().tolist()
+    [0.0, 0.0, -1.0]
+    """
+    over = F.div(1.0, ior)
+    cosine = F.clamp(F.dot(direction, normal), 0.0, 1.0)
+    inside = F.sqrt(F.maximum(1.0 - (1.0 - cosine * cosine) * over * over, 1e-6))
+    return F.normalize((normal * cosine - direction) * over - normal * inside)

@@ -1,0 +1,107 @@
+"""Teeth: wet enamel over light that spreads in it, behind lips.
+
+    f = GGX of a smooth film  +  what leaves of a diffuse lobe that reaches beyond the terminator, farthest for red light
+
+``lips`` is how much of the light from all around comes through the mouth: that of an elliptic opening (``between_lips``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.ops.pixel.constant import Like
+from ....ad.types import VEC3
+from ...materials import MaterialKind, Parameter
+from ...materials.parameter import Map
+from .bsdf import Bsdf, Frame, Sky, SkyLight
+from .microfacet import LEAST_COSINE, alpha_of, ggx, schlick, smith
+
+F0 = 0.05
+"""Reflection of enamel, of an index of refraction of 1.6, at normal incidence."""
+
+TEETH = MaterialKind(
+    "teeth",
+    (
+        Parameter("roughness", default=0.18, text="of the wet enamel", optional=False),
+        Parameter("scatter", VEC3, (0.4, 0.3, 0.15), "how far light reaches beyond the terminator, a cosine", optional=False),
+        Parameter(
+            "lips", VEC3, (1.0, 1.0, 1.0), "share of light that comes through the mouth (`between_lips`)", optional=False,
+            map=Map("lips", "", "rgb"),
+        ),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TeethBsdf(Bsdf):
+    """Teeth; ``base`` is the colour of the enamel. Numbers, images at the UVs, or Variables; differentiable in all.
+
+    >>> up = F.constant((0.0, 0.0, 1.0))
+    >>> TeethBsdf.of((0.8, 0.75, 0.65)).reflected(Frame(up, up), up).vtype
+    VEC3
+    """
+
+    kind = TEETH
+
+    roughness: Like = 0.18
+    scatter: Any = (0.4, 0.3, 0.15)
+    lips: Any = (1.0, 1.0, 1.0)
+
+    def specular(self, frame: Frame, to_light: Variable) -> Variable:
+        """FLOAT: what the film reflects, times the cosine."""
+        half = F.normalize(to_light + frame.to_eye)
+        n_l = F.dot(frame.normal, to_light)
+        lit = F.greater(n_l, 0.0)
+        n_l, n_v = F.maximum(n_l, LEAST_COSINE), F.maximum(frame.n_v, LEAST_COSINE)
+        n_h, v_h = (F.clamp(F.dot(x, half), 0.0, 1.0) for x in (frame.normal, frame.to_eye))
+        alpha = alpha_of(self.roughness)
+        value = ggx(n_h, alpha) * smith(n_l, n_v, alpha) * schlick(F.constant(F0), v_h)
+        return F.select(lit, value * n_l, 0.0)
+
+    def wrapped(self, cosine: Variable) -> Variable:
+        """VEC3: the cosine c of a light, spread beyond the terminator by ``scatter`` w: 3/2 max(c + w, 0)^2 / (1 + w)^3, whose
+        integral over the sphere is pi."""
+        w = F.clamp(self.scatter, 0.0, 1.0)
+        c = F.vec3(cosine)
+        return F.square(F.maximum(c + w, 0.0)) / F.square(1.0 + w) * (1.5 / (1.0 + w))
+
+    def reflected(self, frame: Frame, to_light: Variable) -> Variable:
+        cosine = F.dot(frame.normal, to_light)
+        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
+        below = self.base * self.wrapped(cosine) * (passes * (1 / math.pi))
+        return (below + F.vec3(self.specular(frame, to_light))) * self.lips
+
+    def environment(self, frame: Frame, sky: Sky) -> SkyLight:
+        passes = 1.0 - schlick(F.constant(F0), F.clamp(frame.n_v, 0.0, 1.0))
+        shine = sky.specular(
+            frame.normal, frame.to_eye, F.constant((F0, F0, F0)), F.clamp(self.roughness, 0.0, 1.0)
+        )
+        return SkyLight(self.base * sky.diffuse(frame.normal) * passes, shine)
+
+    def occluded(self, light: Variable) -> Variable:
+        return light * self.lips
+
+
+def between_lips(
+    point: Variable, centre: Variable, right: Variable, down: Variable, ahead: Variable
+) -> Variable:
+    """FLOAT in [0, 1]: how much of the light from all around comes to a point through an elliptic opening between lips: its
+    projected solid angle over pi, by a disc of the same area.
+
+    point: VEC3.  centre: VEC3, of the opening.  right, down: VEC3, its half axes.  ahead: VEC3, unit, out of the mouth.
+    Differentiable in all.
+
+    >>> o, x, y, z = (F.constant(tuple(v)) for v in np.vstack([np.zeros(3), np.eye(3)]).tolist())
+    >>> round(evaluate(between_lips(z * -1.0, o, x, y, z)).item(), 2)
+    0.5
+    """
+    away = centre - point
+    area = F.length(right) * F.length(down)
+    squared = F.dot(away, away)
+    cosine = F.maximum(F.dot(away, ahead), 0.0) * F.inversesqrt(F.maximum(squared, 1e-12))
+    # Of a disc of radius r in front at the distance d: r^2 / (r^2 + d^2).
+    return area * F.square(cosine) / F.maximum(area + squared, 1e-12)
