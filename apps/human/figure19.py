@@ -9,7 +9,7 @@ albedo and light. The fit minimises equation 8, by --method; masks say where the
 
 Errors are distances of vertices in millimetres, for a head of 200 mm from crown to chin: as they are ("in place"), after a rigid motion, and after a
 similarity. One picture does not tell the size of a head from its distance, so that "in place" and "rigid" contain the prior's guess of
-the size. "mean" is the error of the mean face at the true pose. --quick: four faces.
+the size. "mean" is the error of the mean face at the true pose. --quick: three faces.
 
 The albedo is that of one scan with procedural variation, no statistics of people. Pictures and fits share model, shading
 and albedo modes: what is measured is the optimisation, not how well a model of this kind describes real faces.
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ SETTINGS = {"one view": ([15.0], False), "four views": ([-50.0, -15.0, 20.0, 55.
 HOTTEST = 6.0
 """Millimetres that are red."""
 SHOWN = 4
+Keep = Callable[[dict[str, Any]], None]
 QUICK = 3
 
 
@@ -68,9 +70,9 @@ def step_ms(model: FaceModel, device: Device, rows: int = 256, steps: int = 10) 
 
 
 def examine(
-    model: FaceModel, setting: str, people: int, size: int, options: FaceOptions, device: Device
-) -> tuple[list[dict[str, Any]], list[tuple[Face, Face, FaceData]]]:
-    """The rows of the table, and (truth, found, data) of each face."""
+    model: FaceModel, setting: str, people: int, size: int, options: FaceOptions, device: Device, keep: Keep
+) -> list[tuple[Face, Face, FaceData]]:
+    """(truth, found, data) of each face.  keep: gets the rows of the table so far."""
     turns, depths = SETTINGS[setting]
     photographer, rows, faces = Photographer(model, cameras(turns, size), device), [], []
     with FaceFitter(model, options, lambda: DressiAD(device)) as fitter:
@@ -90,6 +92,7 @@ def examine(
             row["hidden landmarks"] = int((~data.known).sum())
             rows.append(row)
             faces.append((truth, found, data))
+            keep({"rows": rows, "summary": summary(rows)})
             print(
                 setting,
                 seed,
@@ -98,7 +101,7 @@ def examine(
                 flush=True,
             )
     photographer.close()
-    return rows, faces
+    return faces
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -146,16 +149,17 @@ def main() -> None:
     )
     parser.add_argument("--people", type=int, default=20)
     parser.add_argument("--size", type=int, default=256, help="rows and columns of the pictures")
-    parser.add_argument("--rows", type=int, default=128, help="of the pictures that the last stage compares")
-    parser.add_argument("--steps", type=int, default=None, help="of a stage")
-    parser.add_argument("--method", choices=METHODS, default=METHODS[0])
+    parser.add_argument("--rows", type=int, default=64, help="of the pictures that the last stage compares")
+    parser.add_argument("--steps", type=int, default=100, help="of a stage; 12 do for Levenberg-Marquardt")
+    parser.add_argument("--method", choices=METHODS, default="adam")
     parser.add_argument("--settings", nargs="*", choices=[*SETTINGS], default=[*SETTINGS])
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} faces, smaller pictures")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} faces")
     parser.add_argument("--device", default=None)
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--json", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=Path("out/figure19"))
     args = parser.parse_args()
-    people, rows = (min(args.people, QUICK), min(args.rows, 64)) if args.quick else (args.people, args.rows)
+    people, rows = min(args.people, QUICK) if args.quick else args.people, args.rows
     args.out.mkdir(parents=True, exist_ok=True)
     model = face_model(args.out / "model.npz")
     options = FaceOptions(method=args.method, rows=rows, steps=args.steps)
@@ -165,9 +169,12 @@ def main() -> None:
         entry |= {"device": device.name, "step_ms": step_ms(model, device)}
         print(entry["step_ms"], flush=True)
         for setting in args.settings:
-            found, faces[setting] = examine(model, setting, people, args.size, options, device)
-            entry[setting] = {"rows": found, "summary": summary(found)}
-            write_json(args.json or args.out / "figure19.json", entry)
+
+            def keep(result: dict[str, Any], setting: str = setting) -> None:
+                entry[setting] = result
+                write_json(args.json or args.out / "figure19.json", entry)
+
+            faces[setting] = examine(model, setting, people, args.size, options, device, keep)
     save_png(args.out / "figure19.png", sheet(model, faces, args.size))
     for setting in faces:
         print(setting, entry[setting]["summary"])
