@@ -263,7 +263,7 @@ def chain_of(offsets: np.ndarray, ends: bool) -> Chain:
     before, after = number - 1, number + 1
     before[starts], after[stops] = starts, stops
     at = number + more * (2 * strand + 1)  # of each point among the drawn ones
-    heads, tails = at[starts] - more, at[stops] + more
+    tails = at[stops] + more
     total = count + 2 * more * len(starts)
     source, beyond, narrow = np.zeros(total, np.int64), np.zeros(total), np.ones(total)
     source[at] = number
