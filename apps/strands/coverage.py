@@ -1,7 +1,7 @@
 """One strand against supersampling: the mean error of its picture, and the derivative of a loss by each of its points.
 
 The truth counts samples inside of capsules, 256 along each axis of a pixel (--samples). The loss is a weighted sum of the mask
-with smooth weights; its derivative along random displacements of the points, integrated, is compared with differences of the truth.
+with smooth weights; its derivative along random smooth displacements of the points, integrated, is compared with differences of the truth.
 
     python apps/strands/coverage.py --json coverage.json
 """
@@ -74,8 +74,9 @@ def measure(count: int, width: float, samples: int, directions: int) -> dict[str
     rng, pairs = np.random.default_rng(count), []
     (slopes,) = gradient(loss, [leaf])
     for _ in range(directions):
-        move = np.zeros_like(points)
-        move[:, :2] = rng.normal(size=2) + 0.3 * rng.normal(size=(count, 2))
+        move, t = np.zeros_like(points), np.linspace(0, np.pi, count)
+        for frequency in range(3):
+            move[:, :2] += rng.normal(size=2) * np.cos(frequency * t)[:, None] / (1 + frequency)
         move *= PATH / np.abs(move).max()
         own = 0.0
         for k in range(STEPS):

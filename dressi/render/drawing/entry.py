@@ -32,6 +32,7 @@ from .make import (
 )
 from .pixels import Pixels, Recipe
 from .point import Shader
+from .scenes.fibres import split_nodes
 from .scenes.joined import scene_given
 
 
@@ -136,6 +137,7 @@ def render(
         "texture": texture,
     }
     shown = _scene(mesh, overrides, material)
+    shown, fibres, numbers = split_nodes(shown, to_world)
     scene = scene_given(shown, to_world)
     seen = views_given(cameras, size, scene.framed)
     if shader is not None and not callable(shader):
@@ -167,8 +169,11 @@ def render(
         lights,
         filter,
         transparency,
+        tuple(fibres),
+        tuple(numbers.tolist()) if fibres else (),
     )
-    if any(isinstance(value, Variable) for value in [*given.values(), *options.values()]):
+    known = [*given.values(), *options.values()]
+    if any(isinstance(value, Variable) for value in known) or any(one.variables for one in fibres):
         return make(leaves(given))
     if shader is not None:
         # The Variables that a shader uses are known only after it has run.

@@ -12,6 +12,7 @@ from ...ad.types import Size
 from ...errors import InputError
 from ..shading.lights import LightSource
 from ..shading.normal_map import vertex_tangents
+from ..shading.shadows.shadow_map import Through
 from ..surface.faces_within import FacesWithin
 from ..surface.normals import vertex_normals
 from ..surface.screen import Surface
@@ -46,6 +47,8 @@ class View:
     """How many of them, from the first, are opaque; None: all."""
     through: Callable[[Surface], Variable] | None = None
     """From a surface of the others, which fragments of any view show, to its transmittance, VEC3."""
+    fibres: Through | None = None
+    """What strands let through of a parallel light, as in ``Occluders``."""
 
     @cached_property
     def centre(self) -> Variable:

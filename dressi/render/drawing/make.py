@@ -28,6 +28,7 @@ from .material import opaque
 from .picture import Picked, Picture
 from .pixels import NAMES
 from .point import Shader, SurfacePoint
+from .scenes.fibres import Fibres, transmitted, with_fibres
 from .scenes.placing import tiled
 from .scenes.recipe import SceneRecipe, look_parts
 
@@ -56,6 +57,9 @@ class Maker:
     lights: tuple[LightRecipe, ...] = ()
     filter: str = "bilinear"
     transparency: int | str = 4
+    fibres: tuple[Fibres, ...] = ()
+    numbers: tuple[int, ...] = ()
+    """Of the nodes of surfaces, if there are others."""
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         scene, matrices = self.scene, parts["cameras"]
@@ -64,6 +68,8 @@ class Maker:
         opaque_faces = scene.opaque_faces if scene.transparent else None
         through = (lambda s: _transmittance(looks, s)) if scene.transparent else None
         view = View(position, clip, matrices, parts["faces"], scene.face_count, opaque_faces, through)
+        if self.fibres:
+            view = replace(view, fibres=transmitted(self.fibres))
         lights = tuple(recipe.light(parts) for recipe in self.lights)
         looks = tuple(
             Look(
@@ -95,7 +101,7 @@ class Maker:
                 self.form, clip, view.faces, size, view.face_count, self.cull, keep=keep, **options
             )
 
-        return Picture(
+        picture = Picture(
             view,
             looks,
             self.size,
@@ -109,6 +115,7 @@ class Maker:
                 scene.node(face, parts), scene.material(face, parts), scene.number(face, parts)
             ),
         )
+        return with_fibres(picture, self.fibres, np.array(self.numbers), lights) if self.fibres else picture
 
 
 def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:

@@ -217,7 +217,9 @@ class SurfacePoint:
         if not self.look.lights:
             return self.albedo
         surface, view = self.bsdf, self.look.view
-        occluders = Occluders(view.position, view.faces, view.face_count, view.opaque_faces, view.through)
+        occluders = Occluders(
+            view.position, view.faces, view.face_count, view.opaque_faces, view.through, view.fibres
+        )
         fragment = Fragment(
             self.point, self.shading_normal, self.to_eye, surface, occluders, self.frame.tangent
         )

@@ -22,7 +22,8 @@ from ..cameras import Camera
 from ..mesh import Material
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
-from .geometry import Geometry, geometry_of
+from ..strands.geometry import PointGeometry, StrandGeometry
+from .geometry import geometry_of
 
 LARGEST_SCENE = 65_536
 """Nodes of a scene."""
@@ -35,10 +36,11 @@ class Node:
     """A shape with a material at a place. Raises InputError.
 
     geometry: a ``Mesh`` with its own texture, colours and material, a pair (positions, faces), or a ``Geometry``:
-    ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``. Nodes that share one object are instances: Variables in it are
+    ``TriangleGeometry``, ``MorphGeometry``, ``SkinnedGeometry``; or a ``StrandGeometry`` or ``PointGeometry``. Nodes that share one object are instances: Variables in it are
     shared, and gradients by them are sums.
     material: a ``Material`` instead of the mesh's, parts that replace those of the mesh, as ``render`` takes them: values,
-    maps or Variables by name, or a surface of one's own, a ``Bsdf``.
+    maps or Variables by name, or a surface of one's own, a ``Bsdf``. Of strands and points a function of a ``StrandPoint``, such
+    as ``KajiyaKay``; by default strands are lit by that model, and points have their colours.
     to_world: from coordinates of the geometry to the world, (4, 4), (N, 4, 4) or a MAT4 1x1 with 1 or N tiles; None for the
     world itself. Differentiable. Where a Variable mirrors, normals point inward, and ``cull`` takes the front for the back.
     name: in messages, files and ``Scene.replace``; by default that of the geometry.
@@ -47,23 +49,29 @@ class Node:
     'box'
     """
 
-    geometry: Geometry
-    material: Material | Mapping[str, Any] | Bsdf | None
+    geometry: Any
+    material: Any
     to_world: np.ndarray | Variable | None
     name: str
 
     def __init__(
         self,
         geometry: Any,
-        material: Material | Mapping[str, Any] | Bsdf | None = None,
+        material: Any = None,
         to_world: Any = None,
         name: str | None = None,
     ):
-        shape = geometry_of(geometry)
+        fibres = isinstance(geometry, (StrandGeometry, PointGeometry))
+        shape = geometry if fibres else geometry_of(geometry)
         name = shape.name if name is None else name
         if not isinstance(name, str):
             raise InputError(f"the name of a node is a text, not {name!r}")
-        if material is not None and not isinstance(material, (Material, Mapping, Bsdf)):
+        if fibres and not (material is None or callable(material)):
+            raise InputError(
+                f"node '{name}': the material of strands and points is a function of a StrandPoint, such as KajiyaKay, not"
+                f" {type(material).__name__}"
+            )
+        if not fibres and material is not None and not isinstance(material, (Material, Mapping, Bsdf)):
             raise InputError(
                 f"node '{name}': material is a Material, parts of one by name or a Bsdf, not {type(material).__name__}"
             )

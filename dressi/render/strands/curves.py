@@ -19,6 +19,7 @@ MATRICES = {
     "bspline": np.array([[1, 4, 1, 0], [-3, 0, 3, 0], [3, -6, 3, 0], [-1, 3, -3, 1]]) / 6,
 }
 """Rows are the powers 0 to 3 of the place along a piece, columns its four control points."""
+BEZIER = np.array([[1, 0, 0, 0], [-3, 3, 0, 0], [3, -6, 3, 0], [-1, 3, -3, 1]])
 MOST_PIECES = 256
 
 
@@ -55,19 +56,26 @@ def curves(strands: StrandGeometry, pieces: int = 8, kind: str = "catmull_rom") 
     """Smooth strands: their points are control points, each segment becomes ``pieces`` ones.
 
     kind: "catmull_rom", through the points, or "bspline", smoother and beside them. Ends are kept: the points there are
-    repeated by reflection. A linear map of the points: Variables stay differentiable. Radii, colours and opacities of points
+    repeated by reflection. Or "bezier": strands of 3 n + 1 points are n cubic curves, each from a point to the third after it, of which two
+    between are handles; each becomes ``pieces`` segments. A linear map of the points: Variables stay differentiable. Radii, colours and opacities of points
     are mapped as the points are, without overshooting. Raises InputError.
 
     >>> curves(StrandGeometry([[0.0, 0, 0], [1, 1, 0], [2, 0, 0]]), pieces=4).count
     9
     """
-    if kind not in MATRICES:
-        raise InputError(f"kind of curves is one of {', '.join(MATRICES)}, not {kind!r}")
+    kinds = (*MATRICES, "bezier")
+    if kind not in kinds:
+        raise InputError(f"kind of curves is one of {', '.join(kinds)}, not {kind!r}")
     if not isinstance(pieces, int) or not 1 <= pieces <= MOST_PIECES:
         raise InputError(f"pieces are a whole number from 1 to {MOST_PIECES}, not {pieces!r}")
-    numbers, weights, linear, offsets = _map(strands.offsets, pieces, MATRICES[kind])
+    if kind == "bezier":
+        numbers, weights, linear, offsets = _bezier(strands, pieces)
+        ends = numbers[:, ::3]
+    else:
+        numbers, weights, linear, offsets = _map(strands.offsets, pieces, MATRICES[kind])
+        ends = numbers[:, 1:3]
     radius, colours, opacity = (
-        _mapped(t, numbers[:, 1:3], linear) for t in (strands.radius, strands.colours, strands.opacity)
+        _mapped(t, ends, linear) for t in (strands.radius, strands.colours, strands.opacity)
     )
     points = _mapped(strands.points, numbers, weights)
     return StrandGeometry(points, offsets, radius, colours, opacity, strands.unit, strands.caps, strands.name)
@@ -93,6 +101,25 @@ def _map(offsets: np.ndarray, pieces: int, matrix: np.ndarray) -> tuple[np.ndarr
     weights[after, 1] -= weights[after, 3]
     weights[before, 0] = weights[after, 3] = 0.0
     return np.clip(numbers, low[:, None], high[:, None]), weights, np.column_stack([1 - place, place]), ends
+
+
+def _bezier(strands: StrandGeometry, pieces: int) -> tuple[np.ndarray, ...]:
+    """As ``_map``: the four points of each cubic curve; the two weights are of its ends."""
+    count = np.diff(strands.offsets)
+    wrong = (count - 1) % 3 != 0
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InputError(
+            f"strand {k} of '{strands.name}' has {count[k]} points; cubic Bezier curves have 3 n + 1: ends, and two handles between"
+        )
+    lengths = (count - 1) // 3 * pieces + 1
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    strand = np.repeat(np.arange(len(count)), lengths)
+    step = np.arange(ends[-1]) - ends[strand]
+    piece = np.minimum(step // pieces, (count[strand] - 1) // 3 - 1)
+    place = step / pieces - piece
+    numbers = (strands.offsets[strand] + 3 * piece)[:, None] + np.arange(4)
+    return numbers, place[:, None] ** np.arange(4) @ BEZIER, np.column_stack([1 - place, place]), ends
 
 
 def _mapped(table: Any, numbers: np.ndarray, weights: np.ndarray) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class StrandGeometry:
     unit: str = "world"
     caps: str = "round"
     name: str = "strands"
+    mesh: ClassVar[None] = None
+    """As of other shapes of nodes: there is none."""
 
     def __post_init__(self) -> None:
         points = _table(self.name, "points", VEC3, self.points, None)
@@ -111,6 +113,8 @@ class PointGeometry:
     opacity: Any = 1.0
     unit: str = "world"
     name: str = "points"
+    mesh: ClassVar[None] = None
+    """As of other shapes of nodes: there is none."""
 
     def __post_init__(self) -> None:
         points = _table(self.name, "points", VEC3, self.points, None)

@@ -50,14 +50,20 @@ class Sums:
     def _sum(self, value: Callable[[StrandPoint], Variable]) -> Variable:
         """The sum over all fragments of a value of their ``StrandPoint``."""
         shapes = self.drawn.shapes
+
+        def kept(number: Variable, _: Variable) -> Variable | tuple[Variable, Variable]:
+            point = self.drawn.point(number)
+            if self.limit is None:
+                return value(point)
+            return value(point), F.less(F.stop_gradient(point.depth), self.limit)
+
         return F.accumulate(
             shapes.quads,
             size=shapes.size,
             triangles=2 * shapes.count,
             triangles_per_face=2,
             live=shapes.live,
-            value=lambda number, _: value(self.drawn.point(number)),
-            limit=self.limit,
+            value=kept,
         )
 
     @cached_property

@@ -135,6 +135,11 @@ def test_edges_and_curves():
     smooth = curves(StrandGeometry(LINE, radius=[0.1, 0.2, 0.1]), pieces=4)
     np.testing.assert_allclose(smooth.points[::4], LINE)
     assert smooth.radius.max() == 0.2
+    handles = np.concatenate([LINE, LINE[::-1] + 3.0, LINE[:1]])
+    bent = curves(StrandGeometry(handles, radius=np.arange(7.0)), pieces=4, kind="bezier")
+    np.testing.assert_allclose(bent.points[::4], handles[::3])
+    np.testing.assert_allclose(bent.points[2], [1, 3, 3, 1] @ handles[:4] / 8)
+    assert bent.radius[2] == 1.5
     moving = curves(StrandGeometry(Variable.of(LINE, VEC3)), pieces=4)
     np.testing.assert_allclose(evaluate([moving.points])[0].reshape(-1, 3), smooth.points, atol=1e-6)
 
@@ -149,6 +154,7 @@ def test_edges_and_curves():
         (lambda: PointGeometry(np.zeros((2, 3)), opacity=[0.5, 2]), "opacity 1 of 'points' is 2"),
         (lambda: draw_strands(PointGeometry(np.zeros((2, 3))), PIXELS), "need a size"),
         (lambda: curves(StrandGeometry(LINE), kind="spline"), "one of catmull_rom"),
+        (lambda: curves(StrandGeometry(LINE), kind="bezier"), "strand 0 of 'strands' has 3 points; cubic"),
     ],
 )
 def test_bad_input_is_one_sentence(make, words):

@@ -58,4 +58,6 @@ def light_arriving(
     transparent surfaces. towards: unit VEC3, the direction to the light."""
     solid = ShadowMap.of(shadow, occluders, towards)
     lit = solid.lit(*at)
+    if occluders.fibres is not None:
+        lit = lit * occluders.fibres(shadow, towards)(at[0])
     return lit if occluders.through is None else DeepOpacity.of(solid, occluders).lit(*at) * lit

@@ -20,6 +20,10 @@ FARTHEST = 1e6
 """Radii of the mesh: where the light meets nothing it sees this far."""
 
 
+Through = Callable[["Shadow", Variable], Callable[[Variable], Variable]]
+"""From a shadow and the direction to its light to a function of points, VEC3: how much light arrives there, FLOAT."""
+
+
 @dataclass(frozen=True, eq=False)
 class Occluders:
     """What hides light: a mesh in the world."""
@@ -34,6 +38,8 @@ class Occluders:
     """How many of them, from the first, are opaque; None: all. The others are seen through."""
     through: Callable[[Surface], Variable] | None = None
     """From a surface of the others to its transmittance, VEC3, at fragments that the light sees."""
+    fibres: Through | None = None
+    """What strands let through."""
 
 
 @dataclass(frozen=True)

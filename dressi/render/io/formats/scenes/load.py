@@ -8,6 +8,7 @@ from dressi.errors import InputError
 from dressi.render.cameras import Camera
 from dressi.render.io.files import shown
 from dressi.render.io.formats.gltf_document import Document, reading
+from dressi.render.io.formats.scenes.lines import lines_of
 from dressi.render.io.formats.scenes.nodes import Nodes, Placed
 from dressi.render.io.formats.scenes.primitives import Part
 from dressi.render.io.formats.scenes.rigs import Rigs
@@ -16,6 +17,7 @@ from dressi.render.io.formats.sizes import check_counts
 from dressi.render.scene.geometry import Geometry
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.shading.lights import LightSource
+from dressi.render.strands.point import unlit
 
 
 def load_gltf_scene(path: Path) -> Scene:
@@ -53,8 +55,10 @@ def _scene(document: Document) -> Scene:
             # Joints say where a skin is, whatever its own node says.
             matrix = None if "skin" in node.entry else node.matrix
             nodes.append(Node(shapes[key], to_world=matrix, name=name))
+        name = _name(document, node)
+        nodes += [Node(s, unlit, node.matrix, name) for s in lines_of(document, number, name)]
     if not nodes:
-        raise InputError(f"'{document.path}' has no triangles; export a mesh with faces")
+        raise InputError(f"'{document.path}' has no triangles and no lines; export a mesh with faces")
     cameras: dict[str, Camera] = {}
     lights: list[LightSource] = []
     for node in placed:

@@ -19,6 +19,7 @@ from dressi.render.scene.geometry import Geometry, TriangleGeometry
 from dressi.render.scene.morph import MorphGeometry
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.scene.skin import SkinnedGeometry
+from dressi.render.strands.geometry import PointGeometry, StrandGeometry
 
 
 def save_glb_scene(path: Path, scene: Scene) -> None:
@@ -46,6 +47,11 @@ class _Saver:
             raise InputError(
                 f"node '{name}': to_world is a Variable or several matrices, and a file holds one; give an array (4, 4), such as"
                 " that of ad.recv"
+            )
+        if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
+            raise InputError(
+                f"node '{name}' is of strands or points, which are not written as glTF; leave it out, and save strands with"
+                " save_strands"
             )
         shape, skinned = node.geometry, isinstance(node.geometry, SkinnedGeometry)
         baked = matrix is not None and not skinned and not rig_entries.is_rigid_with_scale(matrix)
