@@ -8,6 +8,7 @@ from dressi.ad import functional as F
 from dressi.ad.check import check_gradient
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable
+from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.errors import InputError
 from dressi.render import Camera, Mesh, Node, Scene, primitives, render
@@ -42,10 +43,9 @@ def drawn(scene: list[Node], **options):
     return render(
         Scene(scene),
         SCENE.matrix,
-        size=gc.SIZE,
         light=None,
         background=gc.BACKGROUND,
-        **{"form": "hard", **options},
+        **{"form": "hard", "size": gc.SIZE, **options},
     )
 
 
@@ -115,3 +115,16 @@ def test_one_value_of_alpha_blends():
     assert drawn(alpha=0.25, alpha_mode="opaque") == 1.0
     with pytest.raises(InputError, match=r"alpha_mode is one of .* did you mean 'blend'"):
         drawn(alpha=0.25, alpha_mode="blended")
+
+
+def test_coverage_and_depth_are_differentiable():
+    """By the place of a pane and by its alpha, as of the picture drawn again."""
+    place, alpha = Variable(MAT4, name="place", data=np.eye(4)[None, None, None]), constant("alpha")
+    scene = [nodes(material={"alpha": alpha}, to_world=place)[k] for k in (2, 5)]
+    picture = drawn(scene, form="antialias", size=(16, 14), transparency=1)
+    loss = F.sum(F.square(picture.mask)) + 0.1 * F.sum(F.square(picture.depth))
+    turn = np.random.default_rng(3).normal(size=(1, 1, 1, 4, 4)) * np.array([1, 1, 1, 0])[:, None]
+    for leaf, way in ((place, turn), (alpha, np.ones(alpha.shape))):
+        (slope,) = evaluate(gradient(loss, [leaf]))
+        ends = [evaluate([loss], {leaf: leaf.data + h * way})[0].item() for h in (1e-7, -1e-7)]
+        assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-4 * np.abs(slope * way).sum() > 0
