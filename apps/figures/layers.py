@@ -3,10 +3,10 @@
     python apps/figures/layers.py --out out/layers
     python apps/figures/layers.py --size 256 512 --layers 1 2 4 8 --device llvmpipe SwiftShader
 
-Two glass balls and a torus pass through each other before an opaque wall. Writes layers.png and layers.json: for each device and
+Two glass balls and a torus pass through each other before an opaque wall, or, of the path test, five flat panes as well. Writes layers.png and layers.json: for each device and
 size the milliseconds of a picture in K layers, hard and antialiased, and by moments, as ratios to the opaque picture of the
-same objects (measured in turns); the mean error of moments relative to sorted layers; and the path test: the objects move by
-one pixel to either side along seven directions, and the gradient of a loss, integrated, is compared with its change.
+same objects (measured in turns); the mean error of moments relative to sorted layers; and the path test: the objects, or the
+panes, move by --pixels to either side along seven directions, and the gradient of a loss, integrated, is compared with its change.
 """
 
 import argparse
@@ -48,6 +48,20 @@ OBJECTS = [
 """Meshes, and where they are."""
 
 
+def panes() -> list[tuple[Mesh, tuple[float, float, float]]]:
+    """Five flat squares at angles, of which some pass through each other."""
+    rng, found = np.random.default_rng(7), []
+    for k in range(5):
+        axes = np.linalg.qr(rng.normal(size=(3, 3)) * 0.5 + np.eye(3))[0]
+        square = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * 0.75 @ axes[:2]
+        mesh = Mesh(square, np.array([(0, 1, 2), (0, 2, 3)]))
+        at = (*rng.uniform(-0.3, 0.3, size=2), k * 0.45 - 0.8)
+        found.append(
+            (glass(mesh, f"pane {k}", tuple(rng.uniform(0.1, 1, size=3)), rng.uniform(0.3, 0.6)), at)
+        )
+    return found
+
+
 def wall() -> Mesh:
     corners = np.array(
         [(-2, -1.2, -1.6), (2, -1.2, -1.6), (2, 1.6, -1.6), (-2, 1.6, -1.6), (-2, -1.2, 2), (2, -1.2, 2)]
@@ -57,10 +71,10 @@ def wall() -> Mesh:
     )
 
 
-def scene(see_through: bool = True, place: Variable | None = None) -> Scene:
+def scene(see_through: bool = True, place: Variable | None = None, objects: list = OBJECTS) -> Scene:
     """The objects before the wall, all moved by ``place``."""
     nodes = [Node(wall())]
-    for mesh, at in OBJECTS:
+    for mesh, at in objects:
         turned = np.eye(4)
         turned[:3, 3] = at
         if mesh.name == "ring":
@@ -75,8 +89,9 @@ def camera(size: int) -> Camera:
     return Camera.perspective(38, (size, size), (0.8, 0.7, 4.6), (0, 0, 0))
 
 
-def picture(size: int, place: Variable, see_through: bool = True, **options):
-    return render(scene(see_through, place), camera(size), light=SUN, background=BACKGROUND, **options)
+def picture(size: int, place: Variable, see_through: bool = True, objects: list = OBJECTS, **options):
+    shown = scene(see_through, place, objects)
+    return render(shown, camera(size), light=SUN, background=BACKGROUND, **options)
 
 
 def places(count: int = 1) -> Variable:
@@ -134,24 +149,28 @@ def motions() -> dict[str, np.ndarray]:
     return found | {"scale": np.diag([1.0, 1, 1, 0])}
 
 
-def path_test(device: Device, size: int, samples: int) -> dict[str, float]:
+def path_test(device: Device, objects: list, arguments: argparse.Namespace) -> dict[str, float]:
     """The integral of the gradient over the change of the loss, by direction; NaN where the loss hardly changes."""
+    size, samples = arguments.path_size, arguments.samples
     place = places(samples + 2)
-    colour = picture(size, place, form="antialias", transparency=6).colour
+    options = {"form": "antialias", "transparency": 6, "samples": arguments.per_pixel}
+    colour = picture(size, place, objects=objects, **options).colour
     target = Variable(colour.vtype, colour.size, name="target", data=np.zeros((1, *colour.shape[1:])))
     error = colour - target
     squares = F.dot(error, error)
-    points = np.concatenate([mesh.positions + at for mesh, at in OBJECTS])
+    points = np.concatenate([mesh.positions + at for mesh, at in objects])
     points = np.concatenate([points, np.ones((len(points), 1))], axis=1)
     with DressiAD(device) as ad:
         for name, value in (
             ("colour", colour),
-            ("squares", squares),
+            ("squares", F.sum(F.sum(squares, "x"), "y")),
             ("slope", gradient(F.sum(squares), [place])[0]),
         ):
             ad.set_output(name, value)
-        moved = np.eye(4) * (1.08, 1.08, 1.08, 1)
-        moved[:3, 3] = 0.05, 0.03, 0
+        # Moved and turned, so that the loss changes along every direction.
+        moved = np.eye(4)
+        for k, motion in enumerate(motions().values()):
+            moved = moved @ (np.eye(4) + motion * (0.06, 0.1, 0.05, 0.08, 0.1, 0.12, 0.06)[k])
         ad.send(place, np.tile(moved, (samples + 2, 1, 1, 1, 1)))
         ad.step()
         ad.send(target, np.array(ad.recv("colour")[:1]))
@@ -162,15 +181,16 @@ def path_test(device: Device, size: int, samples: int) -> dict[str, float]:
                 clip = points @ (camera(size).world_to_clip @ (np.eye(4) + h * motion)).T
                 return clip[:, :2] / clip[:, 3:] * 0.5 * size
 
-            step = motion * (2e-5 / np.linalg.norm(screen(1e-5) - screen(-1e-5), axis=1).max())
+            reach = np.linalg.norm(screen(1e-5) - screen(-1e-5), axis=1).max() / 2e-5
+            step = motion * (arguments.pixels / reach)
             at = np.concatenate([[-1.0, 1.0], (np.arange(samples) + 0.5) / samples * 2 - 1])
             ad.send(place, np.stack([np.eye(4) + h * step for h in at])[:, None, None])
             ad.step()
-            losses = ad.recv("squares").astype(float).sum((1, 2))
-            slope = (ad.recv("slope").reshape(-1, 4, 4) * step).sum((1, 2))
+            losses = np.array(ad.recv("squares"), float).reshape(-1)
+            slope = (np.array(ad.recv("slope"), float).reshape(-1, 4, 4) * step).sum((1, 2))
             changes[name] = (2 * slope[2:].mean(), losses[1] - losses[0])
     largest = max(abs(d) for _, d in changes.values())
-    return {n: float(i / d) if abs(d) > 0.05 * largest else float("nan") for n, (i, d) in changes.items()}
+    return {n: float(i / d) if abs(d) > 0.02 * largest else float("nan") for n, (i, d) in changes.items()}
 
 
 def main() -> None:
@@ -182,6 +202,12 @@ def main() -> None:
         "--samples", type=int, default=24, help="of the gradient along each direction; 0: no path test"
     )
     parser.add_argument("--path-size", type=int, default=128)
+    parser.add_argument(
+        "--pixels", type=float, default=1.0, help="that objects move by to either side, at most"
+    )
+    parser.add_argument(
+        "--per-pixel", type=int, default=1, help="samples along each axis of a pixel of the path test"
+    )
     parser.add_argument("--device", nargs="+", default=[None], help="Vulkan devices, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out/layers"))
@@ -204,7 +230,8 @@ def main() -> None:
                 str(n): costs(device, n, arguments.layers, arguments.rounds) for n in arguments.size
             }
             if arguments.samples:
-                row["path"] = path_test(device, arguments.path_size, arguments.samples)
+                for name, objects in (("path of balls", OBJECTS), ("path of panes", panes())):
+                    row[name] = path_test(device, objects, arguments)
             rows.append(row)
             print(row, flush=True)
             write_json(arguments.out / "layers.json", rows)

@@ -1,11 +1,14 @@
-"""Do gradients by places of nodes, morph weights and joints agree with differences of the rendered loss?
+"""Do gradients by places of nodes, morph weights, joints and transparency agree with differences of the rendered loss?
 
-    python apps/scenes/scene_path_test.py --out out/scene_path_test
+    python apps/scenes/scene_path_test.py --json out/masks.json
+    python apps/scenes/scene_path_test.py --form antialias --glass --per-pixel 2 --truth 8 --json out/glass.json
 
 A scene of three nodes that hide each other and do not meet: a box that its place moves, a ball that weights of modes move, a tube that joints
-bend. Along each direction of these parameters vertices move by at most --pixels. The loss (squared difference of masks or
+bend; with --glass the ball and the tube are seen through, and their alphas are a fourth family. Along each direction of these parameters vertices move by at most --pixels. The loss (squared difference of masks or
 colours from the same scene elsewhere) changes by L(end) - L(start); the gradient times the direction, integrated along the
-path, must give the same. Prints the median of the ratios of each family of parameters, and the share within 5 %.
+path, must give the same. With --truth N the target is a picture of N x N samples a pixel, and the change of the loss is also compared
+with that of pictures of so many samples. Prints the median of the ratios of each family of parameters, and the share within 5 %.
+Directions that change the loss by less than 2 % of the largest change are left out.
 """
 
 import argparse
@@ -23,7 +26,8 @@ from dressi.render.io import write_json
 from dressi.render.mesh import Mesh
 
 RANDOM = np.random.default_rng(4)
-FAMILIES = ("place", "weights", "joints")
+ALPHAS = np.array([0.45, 0.6])
+"""Of the ball and the tube, if they are of glass."""
 
 
 def generators() -> Iterator[tuple[str, np.ndarray]]:
@@ -60,13 +64,11 @@ class Course:
 class Work:
     """One scene on one device: samples of a path are the tiles of one batch."""
 
-    def __init__(self, size: int, samples: int, form: str, radius: float):
-        self.samples = samples
-        box, ball, tube = primitives.cube(), primitives.icosphere(3), bar()
+    def __init__(self, arguments: argparse.Namespace):
+        size, self.samples = arguments.size, arguments.samples
+        ball, tube = primitives.icosphere(3), bar()
         ball = ball.moved(ball.positions * 0.75)
-        self.modes = np.stack(
-            [ball.positions * np.sin(k + 2 * ball.positions[:, [k % 3]]) * 0.3 for k in range(4)]
-        )
+        modes = [ball.positions * np.sin(k + 2 * ball.positions[:, [k % 3]]) * 0.3 for k in range(4)]
         turn = powers(
             dict(generators())["turn y"] + dict(generators())["turn x"] * 0.7, np.eye(4), np.array([0.5])
         )[0]
@@ -78,11 +80,8 @@ class Work:
         joints[0, :3, 3] = (1.0, -1.3, -1.0)
         joints[1:] = joints[1:] @ powers(dict(generators())["turn z"], np.eye(4), np.array([0.25]))[0]
         self.start = {"place": place, "weights": np.array([0.3, -0.2, 0.2, 0.1]), "joints": joints}
-        self.leaves = {
-            "place": Variable(MAT4, (1, 1), samples, name="place"),
-            "weights": Variable(FLOAT, (4, 1), samples, name="weights"),
-            "joints": Variable(MAT4, (3, 1), samples, name="joints"),
-        }
+        if arguments.glass:
+            self.start["alphas"] = ALPHAS
         height = tube.positions[:, 1]
         shares = np.maximum(1 - np.abs(height[:, None] / 0.9 - np.arange(3)), 0)
         shares = np.pad(shares / shares.sum(1, keepdims=True), ((0, 0), (0, 1)))
@@ -90,29 +89,47 @@ class Work:
         bind[:, 1, 3] = -0.9 * np.arange(3)
         which = np.tile([0, 1, 2, 0], (len(height), 1))
         self.skin = SkinnedGeometry(tube, which, shares, bind, Skeleton([-1, 0, 1], joints))
-        self.ball = MorphGeometry(ball, self.modes, self.start["weights"])
-        skeleton = Skeleton([-1, 0, 1], self.leaves["joints"])
-        scene = Scene(
-            [
-                Node(box, {"emission": (0.9, 0.2, 0.1)}, self.leaves["place"], "box"),
-                Node(self.ball.weighted(self.leaves["weights"]), {"emission": (0.2, 0.7, 0.3)}, name="ball"),
-                Node(self.skin.posed(skeleton), {"emission": (0.2, 0.3, 0.9)}, name="tube"),
-            ]
-        )
+        self.ball = MorphGeometry(ball, np.stack(modes), self.start["weights"])
         self.camera = Camera.perspective(40, (size, size), (0.2, 0.3, 5), (0, 0, 0))
         self.target = Variable(VEC3, (size, size), name="target")
-        shown = render(
-            scene, self.camera, form=form, shader=glow, **({"radius": radius} if form != "antialias" else {})
-        )
-        # Colours of the outer form jump at contours inside of the outline.
-        image = shown.colour if form != "outer" else F.vec3(shown.mask, shown.mask, shown.mask)
+        self.leaves = self._leaves(self.samples)
+        image = self._image(self.leaves, arguments.form, arguments.per_pixel, arguments.radius_px / size)
         squares = F.sum_components(F.square(image - self.target))
         self.ad = DressiAD()
         self.ad.set_output("image", image)
         self.ad.set_output("squares", F.sum(F.sum(squares, "x"), "y"))
-        loss = F.sum(squares)
-        for family, slope in zip(FAMILIES, gradient(loss, [self.leaves[f] for f in FAMILIES]), strict=True):
+        for family, slope in zip(
+            self.start, gradient(F.sum(squares), list(self.leaves.values())), strict=True
+        ):
             self.ad.set_output(family, slope)
+        self.fine: DressiAD | None = None
+        if arguments.truth:
+            self.ends = self._leaves(2)
+            self.fine = DressiAD()
+            self.fine.set_output("image", self._image(self.ends, "hard", arguments.truth, 0.0))
+
+    def _leaves(self, tiles: int) -> dict[str, Variable]:
+        kinds = {"place": (MAT4, 1), "weights": (FLOAT, 4), "joints": (MAT4, 3), "alphas": (FLOAT, 2)}
+        return {name: Variable(kinds[name][0], (kinds[name][1], 1), tiles, name=name) for name in self.start}
+
+    def _image(self, leaves: dict[str, Variable], form: str, per_pixel: int, radius: float) -> Variable:
+        """The scene of these parameters: its colours, or its mask by the outer form."""
+        looks = [{"emission": c} for c in ((0.9, 0.2, 0.1), (0.2, 0.7, 0.3), (0.2, 0.3, 0.9))]
+        if "alphas" in leaves:
+            for k, look in enumerate(looks[1:]):
+                look["alpha"] = F.lookup(leaves["alphas"], F.constant(k))
+        geometries = (
+            self.ball.weighted(leaves["weights"]),
+            self.skin.posed(Skeleton([-1, 0, 1], leaves["joints"])),
+        )
+        nodes = [Node(primitives.cube(), looks[0], leaves["place"], "box")]
+        nodes += [
+            Node(g, look, name=n) for g, look, n in zip(geometries, looks[1:], ("ball", "tube"), strict=True)
+        ]
+        options = {"radius": radius} if form in ("outer", "contour") else {}
+        shown = render(Scene(nodes), self.camera, form=form, shader=glow, samples=per_pixel, **options)
+        # Colours of the outer form jump at contours inside of the outline.
+        return F.vec3(shown.mask, shown.mask, shown.mask) if form == "outer" else shown.colour
 
     def paths(self, pixels: float) -> Iterator[Course]:
         """Each along one direction, so long that vertices move by so many pixels."""
@@ -141,6 +158,13 @@ class Work:
 
                 yield self._moved("joints", f"joint {joint} {name}", bent, pixels, unit)
 
+        if "alphas" in self.start:
+            for k, way in enumerate([*np.eye(2), *RANDOM.normal(size=(2, 2))]):
+                # Nothing moves; an alpha changes by at most 0.2.
+                values = ALPHAS + unit[:, None] * way * (0.2 / np.abs(way).max())
+                slopes = np.broadcast_to(way * (0.2 / np.abs(way).max()), values.shape)
+                yield Course("alphas", f"alphas {k}", values, slopes)
+
     def _moved(self, family: str, name: str, at, pixels: float, unit: np.ndarray) -> Course:
         """The path at(step), scaled."""
         near = self._screen(family, at(np.array([-1e-5, 1e-5])))
@@ -160,17 +184,14 @@ class Work:
             points = np.stack([np.asarray(pose) for pose in poses])
         return np.stack([self.camera.project(p)[0] for p in points])
 
-    def send(self, family: str = "", values: np.ndarray | None = None) -> None:
-        for name, leaf in self.leaves.items():
-            start = np.broadcast_to(self.start[name], (self.samples, *self.start[name].shape))
-            self.ad.send(
-                leaf, np.reshape(values if values is not None and name == family else start, leaf.shape)
-            )
+    def send(self, ad: DressiAD, leaves: dict[str, Variable], values: dict[str, np.ndarray]) -> None:
+        """The values, one or a tile each, and the start of the others."""
+        for name, leaf in leaves.items():
+            value = values.get(name, self.start[name])
+            ad.send(leaf, np.broadcast_to(value, (leaf.batch, *self.start[name].shape)).reshape(leaf.shape))
 
     def aim(self) -> None:
         """The target: the scene with everything elsewhere."""
-        self.ad.send(self.target, np.zeros(self.target.shape))
-        self.send()
         away = powers(
             dict(generators())["move x"] * 0.25 + dict(generators())["turn z"] * 0.2,
             self.start["place"],
@@ -178,27 +199,38 @@ class Work:
         )
         bent = self.start["joints"].copy()
         bent[1] = powers(dict(generators())["turn z"], bent[1], np.array([0.3]))[0]
-        for name, value in (("place", away[0]), ("weights", self.start["weights"] + 0.4), ("joints", bent)):
-            self.ad.send(
-                self.leaves[name],
-                np.broadcast_to(value, (self.samples, *value.shape)).reshape(self.leaves[name].shape),
-            )
-        self.ad.step()
-        self.ad.send(self.target, np.array(self.ad.recv("image"))[:1])
+        values = {
+            "place": away[0],
+            "weights": self.start["weights"] + 0.4,
+            "joints": bent,
+            "alphas": ALPHAS - 0.15,
+        }
+        self.ad.send(self.target, np.zeros(self.target.shape))
+        ad, leaves = (self.ad, self.leaves) if self.fine is None else (self.fine, self.ends)
+        self.send(ad, leaves, values)
+        ad.step()
+        self.goal = np.array(ad.recv("image"))[:1]
+        self.ad.send(self.target, self.goal)
 
-    def ratio(self, path: Course) -> tuple[float, float]:
-        """The integral of the gradient along a path, and the difference of the loss."""
-        self.send(path.family, path.values)
+    def changes(self, path: Course) -> tuple[float, float, float | None]:
+        """The integral of the gradient along a path, the difference of the loss, and that of the loss of fine pictures."""
+        self.send(self.ad, self.leaves, {path.family: path.values})
         self.ad.step()
         losses = np.array(self.ad.recv("squares"), float).reshape(-1)
         slope = np.array(self.ad.recv(path.family), float).reshape(path.slopes.shape)
         along = (slope * path.slopes).reshape(self.samples, -1).sum(1)
-        return float(np.trapezoid(along, dx=1 / (self.samples - 1))), float(losses[-1] - losses[0])
+        integral = float(np.trapezoid(along, dx=1 / (self.samples - 1)))
+        if self.fine is None:
+            return integral, float(losses[-1] - losses[0]), None
+        self.send(self.fine, self.ends, {path.family: path.values[[0, -1]]})
+        self.fine.step()
+        true = np.square(np.array(self.fine.recv("image"), float) - self.goal).sum((1, 2, 3))
+        return integral, float(losses[-1] - losses[0]), float(true[1] - true[0])
 
 
 def glow(point):
     """The emission alone: what the loss compares has one colour a node."""
-    return point.map("emission")
+    return point.map("emission") * point.map("alpha") if point.has("alpha") else point.map("emission")
 
 
 def bar() -> Mesh:
@@ -208,25 +240,38 @@ def bar() -> Mesh:
     return replace(ball.moved(points * (0.35, 1.4, 0.35) + (0, 1.0, 0)), name="tube")
 
 
-def measure(size: int, samples: int, pixels: float, form: str, radius: float) -> dict:
-    """Ratios by family, their medians and shares within 5 %; directions that hardly change the loss are left out."""
-    work = Work(size, samples, form, radius / size)
+def figures(ratios: dict[str, float]) -> dict:
+    off = np.abs(np.array(list(ratios.values())) - 1)
+    median = float(np.median(list(ratios.values())))
+    return {"median": median, "within 5 %": float((off < 0.05).mean()), "ratios": ratios}
+
+
+def measure(arguments: argparse.Namespace) -> dict:
+    """Ratios by family, their medians and shares within 5 %: of the integrals to the changes, and of these to those of the truth."""
+    work = Work(arguments)
     work.aim()
-    found = {family: {} for family in FAMILIES}
-    for path in work.paths(pixels):
-        found[path.family][path.name] = work.ratio(path)
-    work.ad.close()
+    found: dict[str, dict] = {family: {} for family in work.start}
+    for path in work.paths(arguments.pixels):
+        found[path.family][path.name] = work.changes(path)
     result = {}
     for family, changes in found.items():
-        most = max(abs(d) for _, d in changes.values())
-        ratios = {name: i / d for name, (i, d) in changes.items() if abs(d) > 0.02 * most}
-        off = np.abs(np.array(list(ratios.values())) - 1)
-        result[family] = {
-            "median": float(np.median(list(ratios.values()))),
-            "within 5 %": float((off < 0.05).mean()),
-            "ratios": ratios,
-        }
+        most = max(abs(d) for _, d, _ in changes.values())
+        kept = {name: c for name, c in changes.items() if abs(c[1]) > 0.02 * most}
+        result[family] = figures({name: i / d for name, (i, d, _) in kept.items()})
+        if work.fine is not None:
+            result[family]["truth"] = figures(
+                {name: d / t for name, (_, d, t) in kept.items() if t is not None}
+            )
+        print(f"{family}: {len(kept)} directions, {row(result[family])}", flush=True)
+    for ad in (work.ad, work.fine):
+        if ad is not None:
+            ad.close()
     return result
+
+
+def row(found: dict) -> str:
+    text = f"median {found['median']:.4f}, {found['within 5 %']:.0%} within 5 %"
+    return f"{text}; of the truth: {row(found['truth'])}" if "truth" in found else text
 
 
 def main() -> None:
@@ -240,20 +285,23 @@ def main() -> None:
         choices=("outer", "contour", "antialias"),
         help="outer compares masks, the others colours too",
     )
+    parser.add_argument(
+        "--glass", action="store_true", help="the ball and the tube are seen through (antialias)"
+    )
+    parser.add_argument("--per-pixel", type=int, default=1, help="samples along each axis of a pixel")
+    parser.add_argument("--truth", type=int, default=0, help="samples of the truth, likewise; 0: no truth")
     parser.add_argument("--radius-px", type=float, default=4.0)
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument(
         "--out", type=Path, default=Path("out/scene_path_test"), help="for scene_path_test.json"
     )
+    parser.add_argument("--json", type=Path, help="another file of results")
     arguments = parser.parse_args()
-    found = measure(arguments.size, arguments.samples, arguments.pixels, arguments.form, arguments.radius_px)
-    for family, row in found.items():
-        print(
-            f"{family}: {len(row['ratios'])} directions, median {row['median']:.4f}, {row['within 5 %']:.0%} within 5 %",
-            flush=True,
-        )
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    write_json(arguments.out / "scene_path_test.json", found)
+    found = measure(arguments)
+    given = {n: value for n, value in vars(arguments).items() if n not in ("headless", "out", "json")}
+    file = arguments.json or arguments.out / "scene_path_test.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, {"options": given, **found})
 
 
 if __name__ == "__main__":
