@@ -9,6 +9,8 @@ A stack is what one place of the screen shows: the transparent surfaces, front t
                 blended: the result is the mean over the pixel of the two composed pictures, exactly.
 
 Where edges of several layers pass between two centres, the one of the first layer counts.
+
+All layers are tiles of one batch: one graph shades them, whatever their number, and one follows their surfaces to the edges.
 """
 
 from __future__ import annotations
