@@ -119,9 +119,9 @@ class Parameter:
         return True
 
     @property
-    def neutral(self) -> bool:
-        """Whether an image of ones with a factor of ``default`` has no effect."""
-        return True
+    def neutral(self) -> float | tuple[float, ...] | None:
+        """The texel of an image that has no effect, beside a factor of ``default``; None where there is none."""
+        return 1.0
 
     @property
     def given(self) -> dict[str, VType]:
@@ -164,8 +164,8 @@ class BaseColour(Parameter):
     """The colour of a surface, which lies on the mesh: texture times colours of the vertices times one colour."""
 
     @property
-    def neutral(self) -> bool:
-        return False
+    def neutral(self) -> None:
+        return None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class Modulated(Parameter):
     """A property that is an image alone. The factor says how the image is meant."""
 
     @property
-    def neutral(self) -> bool:
-        return False
+    def neutral(self) -> float | tuple[float, ...] | None:
+        return None
 
     @property
     def multiplies(self) -> bool:
@@ -210,8 +210,8 @@ class Occlusion(Modulated):
     """A share of light, of which the factor takes a part: ``1 + factor * (image - 1)``."""
 
     @property
-    def neutral(self) -> bool:
-        return True
+    def neutral(self) -> float:
+        return 1.0
 
     def at(self, point: At) -> Variable | None:
         if not point.has(self.name):
@@ -223,6 +223,10 @@ class Occlusion(Modulated):
 @dataclass(frozen=True)
 class Normals(Modulated):
     """Normals in tangent space, of which the factor scales x and y. At a point: the unit normal in the world."""
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        return 0.0, 0.0, 1.0
 
     def at(self, point: At) -> Variable | None:
         return point.mapped(self.name, self.field) if point.has(self.name) else None

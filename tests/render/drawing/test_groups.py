@@ -129,7 +129,7 @@ def test_materials_get_what_they_lack(monkeypatch):
     bare.color_faces = bare.faces
     rough, both = RANDOM.random((4, 5)), RANDOM.random((4, 5, 2))
     materials = (
-        Material(roughness=0.4, clearcoat=0.8),
+        Material(roughness=0.4, clearcoat=0.8, normal=tile(rough).material.normal, normal_scale=0.7),
         Material(sheen_color=(0.2, 0.3, 0.4), sheen_roughness=0.4, occlusion=rough, occlusion_strength=0.5),
         Material(metallic_roughness=both, emission=(0.2, 0.1, 0.0)),
         Material(

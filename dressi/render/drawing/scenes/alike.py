@@ -12,25 +12,29 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Variable
-from ....ad.types import IVEC3, VEC2, VEC3, VType, list_image
+from ....ad.types import IVEC3, VEC2, VEC3, VEC4, VType, list_image
 from ...materials import GLTF
+from ...materials.parameter import Normals, Parameter
 from ..inputs import Given, Values
 from .node import INDEX
 
 Kinds = Mapping[str, tuple[Any, ...]]
 """Of parts by name: "factor" and type, "map", type and shape of the array, "list", or "own" and which."""
-LISTS: dict[str, tuple[VType, float]] = {
+LISTS: dict[str, tuple[VType, Any]] = {
     "uvs": (VEC2, 0.0),
     "second_uvs": (VEC2, 0.0),
     "colours": (VEC3, 1.0),
+    "tangents": (VEC4, (1.0, 0.0, 0.0, 1.0)),
 }
 """Lists that a node may get: type, and the one value of all corners."""
-ROWS = {name: row for row in GLTF.parameters if row.neutral for name in (row.beside, row.name)}
+ROWS = {name: row for row in GLTF.parameters if row.neutral is not None for name in (row.beside, row.name)}
 """Rows of factors that a node may get, by the names of their parts."""
 IMAGES = {"texture": VEC3} | {
     row.map.field: row.map.vtype for row in GLTF.parameters if row.map is not None and row.column is not None
 }
 """Images that may be ones, whose factors are parts of their own."""
+TILTING = frozenset(row.name for row in GLTF.parameters if isinstance(row, Normals))
+"""Images that mean something along tangents: whoever has one has tangents of its own, or the graph finds them for all."""
 
 
 def kind_of(name: str, given: Given) -> tuple[Any, ...]:
@@ -53,13 +57,14 @@ def joint(one: Kinds, other: Kinds) -> Kinds | None:
             continue
         known = [kind for kind in (a, b) if kind is not None]
         what = {kind[0] for kind in known}
-        if name in LISTS or any(name == INDEX[table] for table in LISTS):
+        if table_of(name) in LISTS:
             fits = what == {"list"} and len(known) == 1
+            fits &= table_of(name) != "tangents" or TILTING.isdisjoint(one if a is None else other)
         elif name in IMAGES:
             fits = what == {"map"} and len(known) == 1
         else:
             types = {kind[1] for kind in known if len(kind) > 1}
-            fits = row is not None and types == {str(row.vtype)} and len(what) == len(known)
+            fits = row is not None and types == {str(_type(row, name))} and len(what) == len(known)
             fits &= "map" not in what or name == getattr(row, "name", "")
             fits &= len(known) == 1 or (row is not None and row.multiplies and what == {"map", "factor"})
         if not fits:
@@ -78,20 +83,32 @@ def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int) -> dict[str,
         row, own = ROWS.get(name), parts.get(name)
         if name in LISTS and own is None:
             vtype, value = LISTS[name]
-            found[name] = Values(vtype, list_image(np.full((1, vtype.components), value)))
+            found[name] = Values(vtype, list_image(np.full((1, vtype.components), value, np.float64)))
             found[INDEX[name]] = Values(IVEC3, list_image(np.zeros((faces, 3), np.int64)))
         elif name in IMAGES and own is None:
             found[name] = Values(IMAGES[name], np.ones(kind[2]))
         elif row is not None and kind[0] == "map" and (own is None or kind_of(name, own)[0] == "factor"):
-            # The value, if there is one, stands beside an image of ones.
-            found[name] = Values(row.vtype, np.ones(kind[2]))
+            # The value, if there is one, stands beside an image without effect.
+            found[name] = Values(row.vtype, np.broadcast_to(np.asarray(row.neutral, np.float64), kind[2]))
             if row.multiplies:
                 found[row.beside] = _value(row.vtype, row.default) if own is None else own
     for name in kinds.keys() - found.keys():
         row = ROWS.get(name)
         if row is not None:
-            found[name] = _value(row.vtype, 1.0 if name != row.name and row.multiplies else row.default)
+            found[name] = _value(
+                _type(row, name), 1.0 if name != row.name and row.multiplies else row.default
+            )
     return found
+
+
+def table_of(name: str) -> str:
+    """The list that faces of this name number; the name itself where it is none of faces."""
+    return next((table for table, index in INDEX.items() if index == name), name)
+
+
+def _type(row: Parameter, name: str) -> VType:
+    """Of one of the parts of a row."""
+    return row.given.get(name, row.vtype)
 
 
 def _value(vtype: VType, value: Any) -> Values:
