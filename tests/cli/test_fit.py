@@ -156,9 +156,12 @@ def test_the_help_lists_every_option_under_its_heading():
 
 
 def test_the_plan_as_text(target: Path):
-    result = fit_command("--target", target, "--plan", "--size", "16")
+    result = fit_command(
+        "--target", target, "--plan", "--size", "16", "--optimize", "roughness", "--views", "1"
+    )
     assert result.returncode == 0
-    assert "shape 1:" in result.stdout and "texture:" in result.stdout and "Rasterize" in result.stdout
+    assert all(f"{name}:" in result.stdout for name in ("shape 1", "texture", "material 1", "material 3"))
+    assert "Rasterize" in result.stdout
     assert "shipped options" in result.stdout.splitlines()[0]
 
 

@@ -60,7 +60,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
         options = request.options(source.cameras.size)
     material = material_request(request.optimize, request.light, request.photos is not None, options)
     if request.plan:
-        _print_plan(request, source, options, init)
+        _print_plan(request, source, options, init, material)
         return 0
     window = FitWindow(f"{request.out.name} - dressi fit") if request.view else NoWindow()
     with Device.open(request.device) as device, window:
@@ -111,7 +111,13 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
         )
 
 
-def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, init: Mesh | None) -> None:
+def _print_plan(
+    request: Request,
+    source: Mesh | Photos,
+    options: FitOptions,
+    init: Mesh | None,
+    material: MaterialRequest | None,
+) -> None:
     """The plan of every round, or only the counts, for the device or, without a driver, for a desktop GPU.
 
     Nothing is drawn: a mesh is planned with discs for its pictures, on whose sizes alone the plans depend.
@@ -123,7 +129,14 @@ def _print_plan(request: Request, source: Mesh | Photos, options: FitOptions, in
         if isinstance(source, Photos)
         else planned_dataset(source, options.views, options.size)
     )
-    job = FitJob(scene, options, lambda: PlanningEngine(target.limits, target.model, shader_text), init=init)
+    recovery = None if material is None else material.recovery(init is None and scene.exact)
+    job = FitJob(
+        scene,
+        options,
+        lambda: PlanningEngine(target.limits, target.model, shader_text),
+        init=init,
+        recovery=recovery,
+    )
     plans = job.plan()
     if not request.json:
         print(f"limits of {target.name}, device model {target.model.name}, shipped options\n")

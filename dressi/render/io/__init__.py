@@ -100,7 +100,8 @@ def load_scene(path: str | os.PathLike) -> Scene:
     A node of the file with several primitives becomes as many nodes; ``to_world`` holds the product of the matrices above it.
     Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with the weights of the file, skins as
     ``SkinnedGeometry`` whose ``Skeleton`` holds the joints; ``scene.cameras`` are the perspective cameras by name, 512 pixels
-    high, and ``scene.lights`` those of KHR_lights_punctual. Animations are left out. Other kinds of files become a scene of
+    high, and ``scene.lights`` those of KHR_lights_punctual. Animations are not read, and a
+    warning says so. Other kinds of files become a scene of
     one node. Raises InputError, one sentence naming the file and the node: a cycle of nodes, a skin without joints, weights
     that do not add up to 1, and whatever ``load_mesh`` refuses.
 

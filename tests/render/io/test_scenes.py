@@ -28,8 +28,10 @@ from dressi.render import (
     load_scene,
     primitives,
     render,
+    save_mesh,
     save_scene,
 )
+from dressi.render.materials import Placement
 from dressi.render.mesh import Material, Mesh
 
 RANDOM = np.random.default_rng(11)
@@ -266,6 +268,19 @@ def test_tangents_of_a_file_stay_with_normals_of_the_clear_layer(tmp_path: Path)
     np.testing.assert_allclose(
         np.sort(found.reshape(-1, 4), 0), np.sort(own[faces].reshape(-1, 4), 0), atol=1e-6
     )
+
+
+def test_animations_are_named(tmp_path: Path):
+    path = edited(save(tmp_path, Scene([Node(BALL)])), lambda entries: entries.update(animations=[{}, {}]))
+    with pytest.warns(UserWarning, match="has 2 animations, which are not read"):
+        load_scene(path)
+
+
+def test_files_of_wavefront_name_the_placements_that_they_lose(tmp_path: Path):
+    mesh = textured()
+    mesh.material = replace(mesh.material, placements={"texture": Placement(offset=(0.5, 0.0))}, wrap="clamp")
+    with pytest.warns(UserWarning, match="MTL cannot place maps, so texture, wrap of 'painted' was left out"):
+        save_mesh(tmp_path / "box.obj", mesh)
 
 
 def test_a_tree_of_nodes_is_flat_in_the_world(tmp_path: Path):

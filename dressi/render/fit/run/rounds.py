@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ....errors import InputError
 from ...cameras import Cameras
 from ...cameras.alignment import Similarity, align
@@ -159,11 +161,20 @@ class FitRounds:
         return self.start.subdivide(self.rounds[number].subdivisions - self.rounds[0].subdivisions)
 
     def works(self) -> Iterator[tuple[str, Round]]:
-        """Every round of shape and texture with its name (``shape 1``, ..., ``texture``), as it would begin with the mesh of
+        """Every round with its name (``shape 1``, ..., ``texture``, ``material 1``, ...), as it would begin with the mesh of
         the start."""
-        for number in range(len(self.rounds) + 1):
+        texture = len(self.rounds)
+        for number in range(texture + 1):
             begin = Found(self.topology(number), self.cameras)
-            yield f"shape {number + 1}" if number < len(self.rounds) else "texture", self.round(number, begin)
+            yield f"shape {number + 1}" if number < texture else "texture", self.round(number, begin)
+        if self.recovery is None:
+            return
+        mesh = self.placed(Found(self.topology(texture), self.cameras))[0]
+        mesh = mesh if mesh.uvs is not None else with_charts(mesh, self.options.texels)
+        mesh = replace(mesh, texture=np.ones((self.options.texels, self.options.texels, 3)))
+        begin = Found(mesh, self.cameras, values=self.recovery.values(mesh))
+        for number in range(len(self.recovery.stages)):
+            yield f"material {number + 1}", self.round(texture + 1 + number, begin)
 
     def plan(self) -> dict[str, Any]:
         """The plan of every round by its name, without a step. ``plans`` and ``texts`` get the last of each phase."""

@@ -78,6 +78,13 @@ class Document:
                 f"'{path}' uses {shown(', '.join(unread))}, which is not read here and was left out",
                 stacklevel=4,
             )
+        moving = self.items("animations")
+        if moving:
+            warnings.warn(
+                f"'{path}' has {len(moving)} animation{'s' if len(moving) > 1 else ''}, which are not read here; what they move stands"
+                " as its nodes say",
+                stacklevel=4,
+            )
         self._buffers: dict[int, bytes] = {}
         self._accessors: dict[int, np.ndarray] = {}
         self._decoded = 0

@@ -16,6 +16,7 @@ from dressi.render.io.files import LARGEST_TEXT, beside, followed, read_bytes, s
 from dressi.render.io.formats.mtl import KEYS, material_lines, read_material
 from dressi.render.io.formats.sizes import check_counts
 from dressi.render.io.images import encode_png, linear_rgb
+from dressi.render.materials import Placement
 from dressi.render.mesh import Mesh, weld, weld_values
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
@@ -262,7 +263,8 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
     """Write path.obj, and beside it path.mtl, and path.png when there is a texture. Each file is replaced
     whole or not at all; InputError when they cannot be written. Positions keep nine digits, so float32
     survives. Vertex colours are written behind the positions, as sRGB; vertices are split where colours differ.
-    A `Material` is written without its occlusion, alpha and sheen, which MTL lacks, with an image a map.
+    A `Material` is written without its occlusion, alpha and sheen, which MTL lacks, with an image a map; a warning names
+    placements of maps, which are lost.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
@@ -282,6 +284,14 @@ def save_obj(path: str | os.PathLike, mesh: Mesh) -> None:
         material = f"newmtl {stem}\nKd 1 1 1\nmap_Kd {path.stem}.png\n"
     if mesh.material is not None:
         maps = mesh.material if mesh.uvs is not None else mesh.material.without_maps()
+        placed = [name for name in ("texture", *maps.maps()) if maps.place(name) != Placement()]
+        placed += ["wrap"] if maps.wrap != ("repeat", "repeat") else []
+        if placed:
+            warnings.warn(
+                f"'{path}': MTL cannot place maps, so {', '.join(placed)} of '{shown(maps.name)}' was left out and maps repeat at the"
+                " UVs as they are; save a .glb to keep them",
+                stacklevel=2,
+            )
         more, images = material_lines(path.stem, maps)
         files |= {path.with_name(image): content for image, content in images.items()}
         material += "".join(f"{line}\n" for line in more)
