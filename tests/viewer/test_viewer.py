@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import dressi.render.fit.run.running as running
-from dressi import FLOAT, DressiAD, F, InputError, Variable, adam
-from dressi.render import primitives
+from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
+from dressi.render import MorphGeometry, Node, Scene, primitives
 from dressi.render.fit import FitJob
 from dressi.render.io import load_mesh
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
+from dressi.viewer.sessions.mesh import meshes_of
 
 pytestmark = pytest.mark.vk
 
@@ -78,6 +79,23 @@ def test_a_mesh_is_shown_in_every_mode_from_every_side(device, canvas):
         key(viewer, "Home", "h")
         viewer.draw()
         assert not viewer.panel_shown and (viewer.orbit.azimuth, viewer.orbit.elevation) == (20.0, 20.0)
+
+
+def test_a_scene_is_shown_as_its_nodes_say():
+    cube, place, unknown = primitives.cube(), np.eye(4), Variable(MAT4, (1, 1), name="unknown")
+    place[0, 3] = 5
+    known = Variable(MAT4, (1, 1), data=place.reshape(1, 1, 1, 4, 4))
+    scene = Scene(
+        [
+            Node(cube, {"colour": (1, 0, 0)}, known),
+            Node(MorphGeometry(cube, cube.positions[None], [1.0]), to_world=place),
+            Node((cube.positions, cube.faces), to_world=unknown, name="lost"),
+        ]
+    )
+    with pytest.warns(UserWarning, match="node 'lost' has Variables without values"):
+        first, second = meshes_of(scene)
+    assert first.positions[:, 0].max() == 6 and first.color == (1, 0, 0)
+    assert second.positions[:, 0].max() == 7
 
 
 def test_the_mouse_turns_shifts_and_zooms(device, canvas):

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.types import IVEC3, VEC3, list_values
+from ...errors import DressiError
 from ...render.drawing.draw import albedo
 from ...render.fit.graphs.subject import Subject
 from ...render.lists import list_leaf
 from ...render.mesh import Mesh
+from ...render.scene.geometry import Geometry
 from ...render.scene.scene import Scene as Nodes
 from ...render.surface.screen import DrawnMesh
 from ...render.surface.transfer import encoded
@@ -65,20 +70,46 @@ class MeshSession:
 
 
 def meshes_of(scene: Nodes) -> list[Mesh]:
-    """The shapes of the nodes of a scene in the world, each with its texture and colours; without nodes that have none."""
+    """The shapes of the nodes of a scene in the world, each with its texture and colours. Of Variables the values that they were
+    made with; a warning names nodes that have none, and strands and points, which have no faces."""
     found = []
     for node in scene:
-        mesh, place = node.geometry.mesh, node.to_world
-        if mesh is None or isinstance(place, Variable):
+        if not isinstance(node.geometry, Geometry):
+            warnings.warn(f"node '{node.name}' has no faces and is not shown; `render` draws it", stacklevel=2)
             continue
-        given = node.geometry.lists().get("positions")
-        if isinstance(given, Variable):
-            mesh = mesh.moved(list_values(evaluate(given), len(mesh.positions))[0])
-        if place is not None:
-            matrix = place if place.ndim == 2 else place[0]
-            mesh = mesh.moved(mesh.positions @ matrix[:3, :3].T + matrix[:3, 3])
-        found.append(mesh)
+        lists, place = node.geometry.lists(), node.to_world
+        try:
+            count = node.geometry.vertex_count or int(np.max(np.asarray(lists["faces"]))) + 1
+            positions = _rows(lists["positions"], count)
+            matrix = np.eye(4) if place is None else _rows(place, 1)
+        except DressiError:
+            warnings.warn(f"node '{node.name}' has Variables without values and is not shown", stacklevel=2)
+            continue
+        mesh = node.geometry.mesh or Mesh(positions, np.asarray(lists["faces"]), name=node.name)
+        matrix = matrix.reshape(4, 4)
+        moved = mesh.moved(positions @ matrix[:3, :3].T + matrix[:3, 3])
+        found.append(_dressed(moved, node.material))
     return found
+
+
+def _rows(value: np.ndarray | Variable, count: int) -> np.ndarray:
+    """The first tile of a list, or of a matrix."""
+    if isinstance(value, Variable):
+        return list_values(evaluate(value), count)[0]
+    return value if value.ndim == 2 else value[0]
+
+
+def _dressed(mesh: Mesh, given: Any) -> Mesh:
+    """The mesh with the base colour that a node gives it."""
+    if not isinstance(given, Mapping):
+        return mesh
+    texture, colour = (None if isinstance(x, Variable) else x for x in map(given.get, ("texture", "colour")))
+    if np.ndim(texture) == 3 and mesh.uvs is not None:
+        mesh = replace(mesh, texture=np.asarray(texture))
+    if colour is not None:
+        red, green, blue = np.broadcast_to(np.asarray(colour, float), 3).tolist()
+        mesh = replace(mesh, color=(red, green, blue))
+    return mesh
 
 
 def _joined(parts: Sequence[Mesh]) -> Mesh:
