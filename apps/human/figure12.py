@@ -1,0 +1,278 @@
+"""Figure 12 of the paper: a head is found from pictures, first its geometry from a sphere, then a normal map of 1024^2 texels.
+
+    python apps/human/figure12.py --json out/figure12/figure12.json --out out/figure12
+
+The target is the scan in ``head`` of DRESSI_DATA with its normal map, under three lights that are known, as is its albedo (none). In
+the first stage --views pictures around it and their masks move the vertices of a sphere, by large steps (Nicolet et al. 2021), once with the outer form of
+HardSoftRas and once with the antialias form, which is nvdiffrast's. Every step compares colours and silhouettes. In the second stage
+the mesh of the outer form is unwrapped, and a normal map of --texels^2, flat at first, is learned from random views.
+
+Measures: the chamfer distance, in percent of the radius of the target; the mean angle between the normals that other views show, in degrees,
+where both show the surface. Writes the JSON file and figure12.png: wireframes of the antialias form, the outer form and the target; shaded, from
+the outer form without and with the normal map, and the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from dressi import Device, DressiAD, F, Variable, adam, optim
+from dressi.ad.optim.optimizers import Clocked, clock, cosine
+from dressi.ad.types import MAT4, VEC2, VEC3
+from dressi.render import (
+    Cameras,
+    DirectionalLight,
+    Material,
+    Mesh,
+    chamfer,
+    draw_strands,
+    linear_to_srgb,
+    list_leaf,
+    load_mesh,
+    orbit,
+    primitives,
+    render,
+    wireframe,
+)
+from dressi.render.fit.graphs.batches import ViewBatches
+from dressi.render.fit.phases.texture import roughness
+from dressi.render.io import save_png, write_json
+from dressi.render.io.files import data_file
+from dressi.render.objectives.large_steps import spread
+from dressi.render.objectives.regularizers import adjacency
+
+LIGHTS = [
+    DirectionalLight(direction, colour)
+    for direction, colour in (
+        ((0.6, 0.5, 0.8), (1.3, 1.2, 1.1)),
+        ((-0.9, 0.2, 0.4), (0.3, 0.45, 0.7)),
+        ((0.0, 0.3, -1.0), (0.5, 0.5, 0.5)),
+    )
+]
+SKIN = Material(roughness=0.6, metallic=0.0)
+FORMS = ("antialias", "outer")
+RADIUS = 0.03
+STRENGTH = 12.0
+"""Lambda of large steps."""
+SMOOTHNESS = 1e-6
+"""Weight of differences of neighbouring slopes."""
+
+
+def target_mesh() -> Mesh:
+    """The scan with its normal map, without its albedo, in the unit sphere."""
+    scan = load_mesh(data_file("head", "LeePerrySmith.glb"))
+    codes = np.asarray(Image.open(data_file("head", "normal.jpg")).convert("RGB"), np.float64) / 255
+    normals = codes[::-1] * 2 - 1  # made for UVs whose origin is the bottom left corner
+    normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-6)
+    normals = np.where(normals[..., 2:] > 0.05, normals, (0.0, 0.0, 1.0))
+    center, radius = scan.bounding_sphere()
+    material = replace(SKIN, normal=normals)
+    return replace(
+        scan, positions=(scan.positions - center) / radius, material=material, color=(1.0, 1.0, 1.0)
+    )
+
+
+def around(count: int, size: int, turned: float = 0.0) -> Cameras:
+    angles = 360 * np.arange(count) / count + turned
+    heights = [(-20.0, 15.0, 35.0)[k % 3] for k in range(count)]
+    return orbit(np.zeros(3), 1.0, list(angles), heights, (size, size))
+
+
+class Pictures:
+    """What cameras see of a mesh: colours, masks, and normals."""
+
+    def __init__(self, mesh: Mesh, cameras: Cameras):
+        drawn = render(mesh, cameras, light=LIGHTS, samples=2, outputs=("colour", "mask"))
+        self.cameras, self.colours, self.masks = cameras, drawn.colour, drawn.mask
+
+
+def geometry(
+    form: str, seen: Pictures, given: argparse.Namespace, device: Device
+) -> tuple[Mesh, dict[str, Any]]:
+    """A sphere moved until its pictures are those that are seen."""
+    sphere = primitives.icosphere(given.subdivisions)
+    sphere = replace(sphere, positions=sphere.positions * 0.6, material=SKIN)
+    vertices = list_leaf("vertices", VEC3, sphere.positions)
+    # Nvdiffrast blends edges, not the lines on which faces pass through each other.
+    plain = {"with_seams": False} if form == "antialias" else {}
+    radius = RADIUS if form == "outer" else None
+    picture = render(
+        sphere, seen.cameras, positions=vertices, light=LIGHTS, form=form, radius=radius, **plain
+    )
+    size, views = seen.cameras.size, len(seen.cameras)
+    goal = Variable(VEC3, size, views, name="pictures", data=seen.colours)
+    away = picture.colour - goal
+    if form == "outer":  # its margin is no part of the picture
+        inside = Variable.of((seen.masks > 0.999).astype(float), batched=True)
+        both = F.logical_and(F.greater(inside, 0.5), F.greater_equal(picture.face, 0))
+        away = F.select(both, away, (0.0, 0.0, 0.0))
+    masks = Variable.of(seen.masks, batched=True) if form == "antialias" else picture.soft_target(seen.masks)
+    outline = F.mean(F.square(picture.mask - masks))
+    loss = outline + 0.5 * F.mean(F.sum_components(F.square(away)))
+    smooth = spread(adjacency(sphere.faces, len(sphere.positions)), STRENGTH)
+    rate = cosine(given.rate, given.rate / 20, given.steps)
+    with DressiAD(device) as ad:
+        ad.set_loss(loss)
+        counter = clock()
+        steps = optim.chain(
+            smooth.optimizer,
+            optim.scale_by_adam_uniform(),
+            smooth.optimizer,
+            optim.scale_by_learning_rate(rate),
+        )
+        ad.set_optimizer(Clocked(steps, counter), [vertices])
+        begin = time.process_time()
+        ad.step(given.steps)
+        losses = ad.losses()
+        milliseconds = 1e3 * (time.process_time() - begin) / given.steps
+        found = np.asarray(ad.recv(vertices), np.float64).reshape(-1, 3)[: len(sphere.positions)]
+    return replace(sphere, positions=found), {
+        "losses": losses[:: max(given.steps // 50, 1)],
+        "processor_ms": milliseconds,
+    }
+
+
+def normal_map(mesh: Mesh, target: Mesh, given: argparse.Namespace, device: Device) -> tuple[Mesh, float]:
+    """The mesh with a normal map that makes its pictures those of the target, and milliseconds a step."""
+    mesh = mesh.unwrap(given.texels)
+    seen = Pictures(target, around(given.detail_views, given.detail_size, 7.0))
+    slopes = Variable(
+        VEC2, (given.texels, given.texels), name="slopes", data=np.zeros((1, given.texels, given.texels, 2))
+    )
+    normal = F.normalize(F.vec3(slopes, 1.0))
+    counter = clock()
+    pick = ViewBatches(given.detail_views, 2, counter, 0)
+    matrices = seen.cameras.matrices
+    cameras = pick(Variable(MAT4, (1, 1), len(matrices), name="cameras", data=matrices[:, None, None]))
+    goal = pick(Variable(VEC3, seen.cameras.size, len(matrices), name="pictures", data=seen.colours))
+    inside = pick(Variable.of((seen.masks > 0.999).astype(float), batched=True))
+    picture = render(
+        mesh,
+        cameras,
+        size=seen.cameras.size,
+        material={"normal": normal},
+        light=LIGHTS,
+        form="hard",
+        filter="trilinear",
+    )
+    both = F.logical_and(F.greater(inside, 0.5), F.greater_equal(picture.face, 0))
+    away = F.select(both, picture.colour - goal, (0.0, 0.0, 0.0))
+    with DressiAD(device) as ad:
+        ad.set_loss(F.mean(F.sum_components(F.square(away))) + SMOOTHNESS * roughness(slopes), record=False)
+        falling = cosine(0.015, 0.0005, given.detail_steps)
+        ad.set_optimizer(Clocked(adam(falling, (0.9, 0.99)), counter), [slopes])
+        begin = time.process_time()
+        ad.step(given.detail_steps)
+        found = np.asarray(ad.recv(slopes))[0].astype(np.float64)
+        milliseconds = 1e3 * (time.process_time() - begin) / given.detail_steps
+    normals = np.concatenate([found, np.ones_like(found[..., :1])], axis=-1)
+    normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
+    return replace(mesh, material=replace(SKIN, normal=normals)), milliseconds
+
+
+def degrees(mesh: Mesh, target: Mesh, cameras: Cameras, device: Device) -> float:
+    """Mean angle between the shading normals, where both show the surface."""
+    found = []
+    for one in (mesh, target):
+        picture = render(one, Variable(MAT4, (1, 1), len(cameras), data=cameras.matrices[:, None, None]), size=cameras.size,
+            form="hard", shader=lambda point: point.shading_normal)  # fmt: skip
+        with DressiAD(device) as ad:
+            ad.set_output("normal", picture.colour)
+            found.append(np.asarray(ad.recv("normal"), np.float64))
+    lengths = [np.linalg.norm(n, axis=-1) for n in found]
+    both = (lengths[0] > 0.5) & (lengths[1] > 0.5)
+    cosines = (found[0] * found[1]).sum(-1)[both] / (lengths[0] * lengths[1])[both]
+    return float(np.degrees(np.arccos(np.clip(cosines, -1, 1))).mean())
+
+
+def lines(mesh: Mesh, camera: Any) -> np.ndarray:
+    """The shaded mesh under its edges."""
+    flat = render(replace(mesh, material=SKIN), camera, light=LIGHTS, samples=2)
+    front = render(mesh, camera, light=None, outputs=("depth",)).depth
+    nearest = np.where(front > 0, front, camera.far)
+    # Depths in clip space, a little behind the surface, hide the edges of its back.
+    projection = camera.projection
+    limit = (projection[2, 2] * (nearest + 0.01) + projection[2, 3]) / (nearest + 0.01)
+    picture = draw_strands(wireframe(mesh, 0.6), camera, limit=Variable.of(limit.clip(0, 1)))
+    with DressiAD() as ad:
+        ad.set_output("over", picture.over(Variable.of(np.asarray(flat.colour, np.float64), VEC3)))
+        return np.asarray(ad.recv("over"))[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--views", type=int, default=12)
+    parser.add_argument("--size", type=int, default=192)
+    parser.add_argument("--subdivisions", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--rate", type=float, default=0.04)
+    parser.add_argument("--texels", type=int, default=1024)
+    parser.add_argument("--detail-views", type=int, default=48)
+    parser.add_argument("--detail-size", type=int, default=384)
+    parser.add_argument("--detail-steps", type=int, default=400)
+    parser.add_argument(
+        "--quick", action="store_true", help="a coarser sphere, smaller pictures, fewer steps"
+    )
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
+    parser.add_argument("--json", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=Path("out/figure12"))
+    given = parser.parse_args()
+    if given.quick:
+        given.views, given.size, given.subdivisions, given.steps = 8, 96, 4, 200
+        given.detail_views, given.detail_size, given.detail_steps = 16, 192, 150
+    given.out.mkdir(parents=True, exist_ok=True)
+    target, apart = target_mesh(), around(6, 256, 22.0)
+    seen = Pictures(target, around(given.views, given.size))
+    names = (
+        "views",
+        "size",
+        "subdivisions",
+        "steps",
+        "texels",
+        "detail_views",
+        "detail_size",
+        "detail_steps",
+    )
+    entry: dict[str, Any] = {name: getattr(given, name) for name in names}
+    found: dict[str, Mesh] = {}
+    with Device.open(given.device) as device:
+        entry["device"] = device.name
+        for form in FORMS:
+            found[form], entry[form] = geometry(form, seen, given, device)
+            entry[form] |= {
+                "chamfer_percent": 100 * chamfer(found[form], target),
+                "degrees": degrees(found[form], target, apart, device),
+            }
+            print(form, {k: v for k, v in entry[form].items() if k != "losses"}, flush=True)
+            write_json(given.json or given.out / "figure12.json", entry)
+        detailed, milliseconds = normal_map(found["outer"], target, given, device)
+        entry["normal map"] = {
+            "degrees": degrees(detailed, target, apart, device),
+            "processor_ms": milliseconds,
+        }
+        print("normal map", entry["normal map"], flush=True)
+    write_json(given.json or given.out / "figure12.json", entry)
+    (camera,) = orbit(np.zeros(3), 1.0, [20.0], [5.0], (512, 512))
+    first = [lines(found[form], camera) for form in FORMS] + [lines(target, camera)]
+    second = [
+        np.asarray(render(mesh, camera, light=LIGHTS, samples=2, filter="trilinear").colour)
+        for mesh in (found["outer"], detailed, target)
+    ]
+    rows = [
+        np.concatenate([linear_to_srgb(np.clip(c, 0, 1)) for c in row], axis=1) for row in (first, second)
+    ]
+    save_png(given.out / "figure12.png", np.concatenate(rows))
+
+
+if __name__ == "__main__":
+    main()
