@@ -86,6 +86,31 @@ def numbers(x, y) -> Any:
     return x, 3.0
 
 
+def test_gradients_of_conjugate_gradients_are_the_implicit_ones():
+    random = np.random.default_rng(4)
+    root = random.normal(size=(20, 20))
+    system, right, weight = (
+        root @ root.T + 3 * np.eye(20),
+        random.normal(size=(20, 1)),
+        random.normal(size=(20, 1)),
+    )
+    a, b = Variable.of(system, FLOAT, name="a"), Variable.of(right, FLOAT, name="b")
+
+    def step(x, r, p):
+        q, energy = F.matmul(a, p), F.sum(r * r)
+        rest = r - energy / F.sum(p * q) * q
+        return x + energy / F.sum(p * q) * p, rest, rest + F.sum(rest * rest) / energy * p
+
+    x = F.loop(step, [0.0 * b, b, b], 20, checkpoints=4)[0]
+    found = evaluate(gradient(F.sum(x * Variable.of(weight, FLOAT)), [a, b]))
+    solution, adjoint = np.linalg.solve(system, right), np.linalg.solve(system, weight)
+    for mine, implicit in zip(found, (-adjoint @ solution.T, adjoint), strict=True):
+        difference = mine[0] - implicit
+        # Iterations know A by A p alone, and A is symmetric: its gradient is compared as that of a symmetric matrix.
+        both = difference if difference.shape[1] == 1 else difference + difference.T
+        assert np.abs(both).max() < 1e-5 * np.abs(implicit).max()
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [

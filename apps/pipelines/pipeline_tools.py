@@ -1,0 +1,81 @@
+"""Shared by the image pipelines: options, photographs, noise-free figures, and the picture of a result."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from dressi.config import config
+from dressi.errors import InputError
+from dressi.render.io import save_png
+
+
+def options(doc: str | None, *, steps: int, size: int) -> argparse.Namespace:
+    """--steps, --size, --seed, --device, --data, --json, --out, --headless."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--size", type=int, default=size, help="pixels along each side of a picture")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", help="Vulkan device, by name or index")
+    parser.add_argument("--data", type=Path, default=config.data or Path("../shared/data"))
+    parser.add_argument("--json", type=Path, help="write the figures into this file")
+    parser.add_argument("--out", type=Path, default=Path("out/pipelines"), help="folder of the picture")
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
+    return parser.parse_args()
+
+
+def photograph(given: argparse.Namespace, name: str, size: int | None = None) -> np.ndarray:
+    """(H, W, 3) from 0 to 1: the middle square of a photograph, at a size; or all of it as it is."""
+    file = given.data / "images" / name
+    if not file.is_file():
+        raise InputError(f"there is no photograph {file}; give the folder of the data by --data")
+    image = Image.open(file).convert("RGB")
+    if size is not None:
+        edge = min(image.size)
+        left, top = (image.width - edge) // 2, (image.height - edge) // 2
+        image = image.crop((left, top, left + edge, top + edge)).resize((size, size), Image.Resampling.BOX)
+    return np.asarray(image, np.float32) / 255
+
+
+def psnr(a: np.ndarray, b: np.ndarray, rim: int = 0) -> float:
+    """In dB, of values from 0 to 1, without a rim."""
+    inside = (..., slice(rim, a.shape[-3] - rim), slice(rim, a.shape[-2] - rim), slice(None))
+    return float(-10 * np.log10(np.mean((np.clip(a[inside], 0, 1) - b[inside]) ** 2)))
+
+
+def crops(random: np.random.Generator, image: np.ndarray, count: int, edge: int) -> np.ndarray:
+    """Random squares of an image (H, W, ...), at even places."""
+    places = [[2 * random.integers(0, (e - edge) // 2 + 1) for e in image.shape[:2]] for _ in range(count)]
+    return np.stack([image[y : y + edge, x : x + edge] for y, x in places])
+
+
+def wiener(image: np.ndarray, kernel: np.ndarray, ratio: float, margin: int = 24) -> np.ndarray:
+    """Wiener's filter of (H, W) that was correlated with an odd square kernel; ratio: of noise to signal, in energy."""
+    padded, half = np.pad(image, margin, "reflect"), len(kernel) // 2
+    whole = np.pad(kernel, [(0, e - len(kernel)) for e in padded.shape])
+    transfer = np.fft.rfft2(np.roll(whole, (-half, -half), (0, 1))).conj()
+    found = np.fft.rfft2(padded) * transfer.conj() / (np.abs(transfer) ** 2 + ratio)
+    return np.fft.irfft2(found, padded.shape)[margin:-margin, margin:-margin]
+
+
+def dots(spots: np.ndarray, kept: np.ndarray, scale: float) -> np.ndarray:
+    """Rays of three fields, of three lines each, in the colours of the lines; ``scale`` is half a square."""
+    image = np.ones((3, 96, 96, 3))
+    for k, spot in enumerate(spots.reshape(9, -1, 2)):
+        column, row = np.clip(48 + 48 * spot[kept].T / scale, 0, 95).astype(int)
+        image[k // 3, row, column] = np.eye(3)[2 - k % 3] * 0.8
+    return image.reshape(-1, 96, 3)
+
+
+def report(given: argparse.Namespace, name: str, figures: Mapping[str, float], *pictures: np.ndarray) -> None:
+    """Print the figures as JSON, write them where --json says, and pictures of one height (H, W, 3) side by side."""
+    text = json.dumps({name: {key: round(float(value), 6) for key, value in figures.items()}}, indent=1)
+    print(text)
+    if given.json:
+        given.json.write_text(text + "\n")
+    given.out.mkdir(parents=True, exist_ok=True)
+    row = np.concatenate([p.reshape(p.shape[-3:]) for p in pictures], axis=1)
+    save_png(given.out / f"{name}.png", np.clip(row, 0, 1))
