@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -152,7 +153,14 @@ def render(
         soft = "antialias" if layered and radius is None else "outer"
         form = soft if moving or radius is not None else "hard"
     check_options(form, samples, cull, filter, outputs, options)
-    check_transparency(transparency, form, [shown.nodes[k].name for k in scene.recipe.transparent])
+    seen_through = [shown.nodes[k].name for k in scene.recipe.transparent]
+    check_transparency(transparency, form, seen_through)
+    if fibres and seen_through:
+        warnings.warn(
+            f"node '{seen_through[0]}' is transparent, and node '{fibres[0].node.name}' of strands or points is drawn over it, also"
+            " where it lies behind",
+            stacklevel=2,
+        )
     given |= radius_given(radius, form, seen.size)
     tiles = check_batches(given)
     check_eye(given, lights)

@@ -93,3 +93,9 @@ def test_lines_of_a_file_are_strands(tmp_path):
     assert node.name == "wire" and node.geometry.count == 4 and node.geometry.unit == "pixels"
     np.testing.assert_allclose(node.geometry.colours, [[1, 0.5, 0]])
     np.testing.assert_allclose(node.to_world[:3, 3], [0, 0, 2])
+
+
+def test_strands_behind_glass_warn():
+    scene = Scene([Node(StrandGeometry(BEHIND, name="hair")), Node(WALL, {"alpha": 0.5}, name="pane")])
+    with pytest.warns(UserWarning, match="node 'pane' is transparent, and node 'hair' of strands"):
+        render(scene, CAMERA, light=None)
