@@ -51,6 +51,9 @@ losses and regularizers: scalars to minimise
     adjacency, bilaplacian_loss, charbonnier, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
     large_steps, normal_consistency, spread
 
+losses that see: structure and features of pictures, as graphs
+    Features, load_features, multiscale_structural_similarity, perceptual, structural_similarity
+
 measures and colours: of arrays
     chamfer, iou, linear_to_srgb, psnr, srgb_to_linear, ssim
 
@@ -120,6 +123,7 @@ from .mesh import Material, Mesh, primitives
 from .objectives.large_steps import large_steps, spread
 from .objectives.losses import charbonnier, l1, l2
 from .objectives.metrics import chamfer, iou, psnr, ssim
+from .objectives.perceptual import Features, load_features, perceptual
 from .objectives.regularizers import (
     adjacency,
     bilaplacian_loss,
@@ -129,6 +133,7 @@ from .objectives.regularizers import (
     laplacian_loss,
     normal_consistency,
 )
+from .objectives.similarity import multiscale_structural_similarity, structural_similarity
 from .scene.geometry import TriangleGeometry
 from .scene.morph import MorphGeometry
 from .scene.scene import Node, Scene
@@ -161,6 +166,7 @@ __all__ = [
     "DirectionalLight",
     "Environment",
     "EyeBsdf",
+    "Features",
     "Frame",
     "GltfBsdf",
     "HairBsdf",
@@ -235,6 +241,7 @@ __all__ = [
     "linear_to_srgb",
     "list_data",
     "list_leaf",
+    "load_features",
     "load_mesh",
     "load_scene",
     "load_strands",
@@ -244,9 +251,11 @@ __all__ = [
     "matrix_to_axis_angle",
     "matrix_to_quaternion",
     "matrix_to_rotation_6d",
+    "multiscale_structural_similarity",
     "normal_consistency",
     "orbit",
     "outside_distance",
+    "perceptual",
     "poses",
     "primitives",
     "projection_from_fov",
@@ -272,6 +281,7 @@ __all__ = [
     "spread",
     "srgb_to_linear",
     "ssim",
+    "structural_similarity",
     "studio",
     "texture_colour",
     "texture_uv",

@@ -8,7 +8,7 @@ import pytest
 from test_docstrings import ALIASES
 
 import dressi
-from dressi import F, optim, render
+from dressi import F, networks, optim, render
 from dressi.docs import reference
 from dressi.docs.reference import main, markdown, page_text, signature, text_of, write
 from dressi.render import fit, io
@@ -22,7 +22,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, refe
     return folder, write(folder, say=lambda _: None)
 
 
-@pytest.mark.parametrize("module", [dressi, F, optim, render], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [dressi, F, networks, optim, render], ids=lambda m: m.__name__)
 def test_every_public_name_is_there_with_its_text(made, module: ModuleType):
     folder, pages = made
     page = next(page for page in pages.values() if page.text == text_of(module))

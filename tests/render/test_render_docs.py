@@ -15,7 +15,7 @@ GLOBALS = {
     **{n: getattr(dressi, n) for n in dressi.__all__},
     **{n: getattr(r, n) for n in r.__all__},
 }
-FILES = ("load_mesh", "save_mesh", "render_turntable")
+FILES = ("load_features", "load_mesh", "save_mesh", "render_turntable")
 """What needs a file or an engine."""
 
 

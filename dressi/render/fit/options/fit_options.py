@@ -14,6 +14,7 @@ from ..data.dataset import TARGET_SAMPLES
 from ..terms.colours import Colours
 from ..terms.consistency import Consistency
 from ..terms.depths import Depths
+from ..textures.losses import LEAST, LOSSES
 from .option import check_rows, described, option, rows
 
 STEPS = 720
@@ -128,6 +129,13 @@ class FitOptions:
         example=512,
     )
     texture_gradient: str = option("exact", "exact or inverse_uv.", TEXTURE, choices=GRADIENTS)
+    loss: str = option(
+        "l2",
+        "What the texture is fitted by: l2, squared differences; l1; ssim, l1 and structural similarity; or slower:"
+        " perceptual, features of a small network, which forgive shifts and brightness.",
+        TEXTURE,
+        choices=tuple(LOSSES),
+    )
     exposure: bool = option(False, "Find a brightness for each picture along with the texture.", TEXTURE)
     joint: bool = option(
         True,
@@ -142,6 +150,11 @@ class FitOptions:
         if width < 1 or height < 1:
             raise InputError(f"the size {width}x{height} is empty; give at least 1x1, such as --size 256")
         check_rows(self)
+        if min(width, height) < LEAST[self.loss]:
+            least = LEAST[self.loss]
+            raise InputError(
+                f"--loss {self.loss} compares windows, and pictures of {width}x{height} have none; give at least --size {least}"
+            )
         if self.colours and not SOFT_FORMS[self.form].colours:
             able = " or ".join(name for name, form in SOFT_FORMS.items() if form.colours)
             raise InputError(

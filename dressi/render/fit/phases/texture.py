@@ -30,6 +30,7 @@ from ..graphs.round import Found, Round
 from ..graphs.subject import Subject
 from ..graphs.term import BETAS, Term
 from ..textures.charts import charted, dilated
+from ..textures.losses import LOSSES
 from ..textures.pyramid import Pyramid
 from .shape import smoothed
 
@@ -53,7 +54,7 @@ class TextureRound(Round):
 
     mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  The texture is a ``Pyramid`` of sRGB
     codes. It is filtered in linear light over the footprint of each pixel, and compared as codes.  batch: number of random
-    views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each view has its own factor on the codes, kept near 1; ``gains`` reads them.
+    views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each view has its own factor on the codes, kept near 1; ``gains`` reads them.  loss: one of ``LOSSES``, by which colours are compared.
 
     shape: whether vertices move too. Then whole pictures are compared, masks and colours on black, blended at outlines and
     inner contours by the share of the pixel that each side covers (the antialias form). The mip level is a constant there: a
@@ -81,6 +82,7 @@ class TextureRound(Round):
         shape: bool = False,
         rest: np.ndarray | None = None,
         factors: Factors = UNCHANGED,
+        loss: str = "l2",
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -121,7 +123,7 @@ class TextureRound(Round):
         rate = optim.cosine(0.05 * factors.rate, 0.002 * factors.rate, steps)
         paces = {leaf: optim.adam(rate, BETAS) for leaf in self.pyramid.levels}
         terms = [
-            Term(l2(color, target, weight) * scale),
+            Term(LOSSES[loss](color, target, weight) * scale),
             Term(roughness(self.pyramid.texture) * smoothness, optimizers=paces),
         ]
         if exposure:

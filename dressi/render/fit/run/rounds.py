@@ -148,6 +148,7 @@ class FitRounds:
             shape=self.dataset.exact and options.joint and not options.lit,
             rest=self.start.positions if self.keeps_faces else None,
             factors=self.factors,
+            loss=options.loss,
         )
 
     @property
