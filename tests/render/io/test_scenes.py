@@ -194,6 +194,11 @@ def cycle(entries: dict) -> None:
     entries["scenes"][0]["nodes"] = [left]
 
 
+def cycle_outside(entries: dict) -> None:
+    cycle(entries)
+    del entries["scenes"], entries["scene"]
+
+
 def no_joints(entries: dict) -> None:
     entries["skins"][0]["joints"] = []
 
@@ -223,6 +228,7 @@ def outside_joint(entries: dict) -> None:
     ("change", "words"),
     [
         (cycle, "node '(left|right)' is its own ancestor"),
+        (cycle_outside, "node '(left|right)' is its own ancestor"),
         (no_joints, "node 'figure' has a skin without joints"),
         (no_attributes, "node 'figure' has a skin, and its mesh has no JOINTS_0"),
         (wrong_weights, "node 'figure': skin of mesh 'figure': the weights of vertex .* add up to"),

@@ -51,9 +51,7 @@ class Nodes:
             index, parent, above = stack.pop()
             node = self.document.item("nodes", index)
             if index in seen:
-                raise InputError(
-                    f"'{self.path}': {self.name(index)} is its own ancestor or has two parents; export it again"
-                )
+                raise self._knot(index)
             seen.add(index)
             own = self.matrix(node)
             matrix = own if above is None else above if own is None else above @ own
@@ -63,6 +61,13 @@ class Nodes:
                 )
             yield Placed(index, parent, node, matrix)
             stack += [(child, index, matrix) for child in reversed(node.get("children", ()))]
+        if not scenes and (lost := set(range(len(nodes))) - seen):
+            raise self._knot(min(lost))
+
+    def _knot(self, index: int) -> InputError:
+        return InputError(
+            f"'{self.path}': {self.name(index)} is its own ancestor or has two parents; export it again"
+        )
 
     def matrix(self, node: dict[str, Any]) -> np.ndarray | None:
         """(4, 4) from a node to its parent; None where it is the identity. Raises InputError when it is not finite."""
