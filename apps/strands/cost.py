@@ -77,13 +77,15 @@ def predicted(program: Program) -> dict[str, Any]:
 
 
 def measured(make: Callable[[], tuple[Variable, list[Variable]]], turns: int) -> dict[str, float]:
-    """Milliseconds of the processor and of the clock of a frame and a step, in turns."""
+    """Milliseconds of the processor that a frame and a step take, in turns."""
     engines, times = [], {"frame": [], "step": []}
     for step in (False, True):
         picture, moved = make()
         ad = DressiAD()
         prepared(ad, picture, moved, step=step)
-        ad.step(2)
+        ad.step(8)
+        if not step:
+            ad.recv("picture")
         ad.wait()
         engines.append((ad, moved))
     for _ in range(turns):
@@ -93,6 +95,8 @@ def measured(make: Callable[[], tuple[Variable, list[Variable]]], turns: int) ->
             ad.wait()
             start = time.process_time()
             ad.step()
+            if kind == "frame":
+                ad.recv("picture")
             ad.wait()
             times[kind].append(1e3 * (time.process_time() - start))
     for ad, _ in engines:
