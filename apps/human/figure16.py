@@ -266,7 +266,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--device")
     args = parser.parse_args()
-    device = Device.find(args.device) if args.device else None
+    device = Device.open(args.device)
     bundle = Bundle.of(device, 96 if args.quick else 192, 4 if args.quick else 1)
     tables = (64, 16, 16) if args.quick else (128, 32, 32)
     clock = time.perf_counter()
