@@ -210,7 +210,12 @@ def baked(
     bent = unit(bent * near + normal * (1 - near) + 1e-9)
     texel = np.stack([(bent * x).sum(-1) for x in (t, b, normal)], axis=-1)
     texel[..., 2] = np.maximum(texel[..., 2], 0.3)
-    texel = np.where(inside[..., None] > 0, unit(texel), (0, 0, 1))
+    # Texels beside the charts are those of the nearest one inside.
+    known = np.argwhere(inside > 0)
+    beside = np.argwhere(inside == 0)
+    _, nearest = cKDTree(known).query(beside)
+    for image in (colour, texel := unit(texel)):
+        image[tuple(beside.T)] = image[tuple(known[nearest].T)]
     return colour, texel
 
 

@@ -30,6 +30,8 @@ TAPS = 4
 """Samples to each side of a Gaussian."""
 STEP = 0.65
 """Between them, in deviations."""
+BORDER = 2
+"""Texels beside charts that are filled."""
 WRAP = 0.3
 """Cosine by which light from behind reaches beyond the plane of a thin part (Jimenez et al. 2010)."""
 
@@ -139,6 +141,18 @@ class UvSurface:
             total = total + image.xyz * (1.0 / F.maximum(image.w, 1e-4)) * _weight(profile, k)
         return total * self.inside
 
+    def beyond(self, image: Variable) -> Variable:
+        """The image with texels beside charts, which filters read, as the mean of their neighbours inside."""
+        image, known = F.store(image), self.inside
+        for _ in range(BORDER):
+            both = F.vec4(image * known, known)
+            rows = F.store(F.shift(both, 1, 0) + both + F.shift(both, -1, 0))
+            near = F.store(F.shift(rows, 0, 1) + rows + F.shift(rows, 0, -1))
+            filled = near.xyz * (1.0 / F.maximum(near.w, 1e-6))
+            image = F.store(F.select(F.greater(known, 0.0), image, filled))
+            known = F.greater(near.w, 0.0)
+        return image
+
     def _step(self, axis: int) -> Variable:
         """FLOAT: how much of the texture a unit of the world is along u or v."""
         one = (1, 0) if axis == 0 else (0, 1)
@@ -209,7 +223,7 @@ def diffused(
     root = F.sqrt(F.maximum(colour, 1e-6))
     light = at.spread(F.store(at.irradiance(given) * root), profile)
     through = at.through(given, profile) if thin else None
-    return light if through is None else light + through * root
+    return at.beyond(light if through is None else light + through * root)
 
 
 def transmitted(profile: Profile, thickness: Variable) -> Variable:
