@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from head import Head, eye_ball, eye_places, fitted, hair, mouth_bag, teeth, teeth_places
+from head import Head, fitted
+from placed import eye_ball, eye_places, hair, mouth_bag, teeth, teeth_places
 
 from dressi import MAT4, Device, DressiAD, F, Variable
 from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
