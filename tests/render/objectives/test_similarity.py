@@ -14,6 +14,8 @@ from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
 from dressi.ad.types import FLOAT, VEC3
 from dressi.errors import InputError
+from dressi.render.fit import FitOptions
+from dressi.render.fit.textures.losses import LEAST, LOSSES
 from dressi.render.objectives.perceptual import Features, load_features, perceptual, shipped_features
 from dressi.render.objectives.similarity import multiscale_structural_similarity, structural_similarity
 from dressi.vk.run.executor import VulkanExecutor
@@ -201,3 +203,12 @@ def test_the_shipped_features_forgive_a_shift_and_see_a_blur():
     squares = [float(((p.data - leaf.data) ** 2).mean()) for p in (near, far)]
     found = [v.item() for v in evaluate([perceptual(leaf, near), perceptual(leaf, far)])]
     assert squares[0] > squares[1] and found[0] < found[1]
+
+
+def test_a_fit_takes_them_by_name():
+    a, b = pair()
+    found = {name: evaluate([compare(a, b, None)])[0].item() for name, compare in LOSSES.items()}
+    assert all(value > 0 for value in found.values()) and found["perceptual"] > found["l2"]
+    assert FitOptions(loss="ssim").loss == "ssim" and set(LEAST) == set(LOSSES)
+    with pytest.raises(InputError, match=r"--loss perceptual .* 12x12 .* --size 16"):
+        FitOptions(loss="perceptual", size=(12, 12))
