@@ -58,6 +58,11 @@ def drawn(*given) -> np.ndarray:
         return np.asarray(ad.evaluate(picture(*given)))
 
 
+def held(leaf: Variable) -> np.ndarray:
+    assert leaf.data is not None
+    return leaf.data
+
+
 def distance(points: np.ndarray, truth: np.ndarray) -> float:
     """Of points from the true strand of the same number, the mean, in radii."""
     found = []
@@ -113,14 +118,14 @@ def main() -> None:
                 ad.set_optimizer(adam(rate), [leaf])
                 ad.step(turns)
                 leaf.data = ad.recv(leaf)
-        history.append(distance(points.data.reshape(-1, 3)[: strands * count].reshape(truth.shape), truth))
+        history.append(distance(held(points).reshape(-1, 3)[: strands * count].reshape(truth.shape), truth))
         print(f"over {blur} pixels: {history[-1]:.2f} radii")
     seconds = time.perf_counter() - began
     found = (
-        points.data.reshape(-1, 3)[: strands * count],
+        held(points).reshape(-1, 3)[: strands * count],
         offsets,
-        float(width.data.item()),
-        colour.data.reshape(3),
+        float(held(width).item()),
+        held(colour).reshape(3),
     )
     own, other = drawn(*given, unseen)[0], drawn(*found, unseen)[0]
     first = drawn(start.reshape(-1, 3), offsets, 1.6 * RADIUS, (0.4, 0.4, 0.4), cameras)
