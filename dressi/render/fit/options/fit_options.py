@@ -132,7 +132,7 @@ class FitOptions:
     loss: str = option(
         "l2",
         "What the texture is fitted by: l2, squared differences; l1; ssim, l1 and structural similarity; or slower:"
-        " perceptual, features of a small network, which forgive shifts and brightness.",
+        " perceptual, features of a small network beside l2.",
         TEXTURE,
         choices=tuple(LOSSES),
     )
