@@ -4,9 +4,9 @@
     python apps/human/figure15.py --quick
 
 The head is the face model (DRESSI_DATA/face) fitted to the scan of DRESSI_DATA/head, with its colours and normals; the model
-places eyes and teeth, and the strands of DRESSI_DATA/hair stand on the scalp. Writes figure15.png, details of it, and turntable.png, the
-head from eight sides; the JSON has milliseconds of a picture, passes, memory, the first build, predictions for recorded
-devices, and what one backward step through everything costs, with its gradient against differences of the picture.
+places eyes and teeth, and the strands of DRESSI_DATA/hair stand on the scalp. Writes figure15.png and turn0.png, turn1.png, ..., the
+head from other sides; the JSON has milliseconds of a picture, passes, memory, the first build and predictions for recorded
+devices.
 """
 
 import argparse
