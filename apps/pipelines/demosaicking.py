@@ -9,8 +9,8 @@ from pipeline_tools import crops, options, photograph, psnr, report
 
 from dressi import FLOAT, VEC3, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=4800, size=256)
-random, crop, batch, width, rim = np.random.default_rng(given.seed), 32, 8, 24, 8
+given = options(__doc__, steps=6600, size=256)
+random, crop, batch, width, rim = np.random.default_rng(given.seed), 32, 8, 32, 8
 names = ("astronaut", "coffee", "rgb_small")
 images = [photograph(given, f"{name}.png") for name in names]
 parts = [
