@@ -15,9 +15,21 @@ LEFT_OUT = {
         ("asin", "acos", "atan", "atan2", "tan", "sphere_uv", "sample_sphere"),
         "Vulkan lets drivers approximate arcs and tangents to a few digits; their own tests know by how much",
     ),
+    **dict.fromkeys(
+        (
+            "box_blur", "gaussian_blur", "guided_filter", "histogram", "bilateral_filter", "slice_grid", "splat_grid",
+            "bayer_filter", "bayer_mosaic", "demosaic", "depth_to_space", "space_to_depth", "collapse_pyramid",
+            "gaussian_pyramid", "laplacian_pyramid", "local_laplacian", "recurrence", "recursive_blur",
+            "transform_points", "warp", "warp_homography",
+        ),
+        "are composed of operators that are drawn",
+    ),
+    **dict.fromkeys(("checkpoint", "loop"), "take functions; their own tests compare them with unrolled graphs"),
+    **dict.fromkeys(("derivative", "hessian", "jacobian"), "return rows; their own tests draw random graphs"),
+    "source": "returns text",
     "constant_value": "returns an array",
     "Like": "is a type",
-}
+}  # fmt: skip
 """The names of F that no random graph uses, and why."""
 
 

@@ -116,6 +116,7 @@ class Recomputed(Alias):
     """Inputs (value, given..., captured...): the value, with the gradient of its segment at the given values."""
 
     fields = ("joint", "number")
+    fetches = 0.0  # the value alone is read; the rest is for derivatives
     joint: Joint
     number: int
 

@@ -112,5 +112,5 @@ def test_arguments_of_stacks():
         F.sample(stack, (0.5, 0.5), layers=3)
     with pytest.raises(GraphError, match="a height that 5 divides, not 12"):
         F.sample(stack, (0.5, 0.5), layers=5, layer=0)
-    with pytest.raises(GraphError, match="layer is INT"):
-        F.sample(stack, (0.5, 0.5), layers=3, layer=Variable(FLOAT))
+    with pytest.raises(GraphError, match="layer is INT, or FLOAT"):
+        F.sample(stack, (0.5, 0.5), layers=3, layer=Variable(VEC2))

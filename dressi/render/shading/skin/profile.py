@@ -70,6 +70,7 @@ def burley(distances: Sequence[float]) -> Profile:
     distances: d of red, green and blue, in units of the world; skin has about (1.2, 0.5, 0.3) mm. Raises InputError.
 
     >>> profile = burley((1.0, 0.5, 0.25))
+    >>> from dressi.render.shading.skin.profile import burley_within
     >>> bool(abs(profile.within(2.0) - burley_within(2.0, np.array([1.0, 0.5, 0.25]))).max() < 0.01)
     True
     """
