@@ -85,6 +85,10 @@ class Paths:
     def _extended(self, path: Path, function: Function) -> Path:
         """The path with one more selection. Index maps after each other are one: there and back is no path of its own, and
         what is outside on the way is zero in the derivatives."""
+        table, x = function.inputs[0], self.read[path]
+        if x.domain != table.domain:  # what was broadcast on the way has its texels everywhere
+            path = (*path, (Expand, table.domain))
+            self.read.setdefault(path, F.expand(x, table.tiles, table.size))
         name: Hashable = (type(function), function.attributes, function.inputs[1:])
         if isinstance(function, Gather):
             name = Texels(function.map, function.output.domain)
