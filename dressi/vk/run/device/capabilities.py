@@ -121,8 +121,10 @@ def read_capabilities(vk: Binding, physical: Any, enabled: frozenset[str] | None
     )
     if is_lavapipe:
         # It has room for so many of both together: what is beyond reads 0, or ends the process.
-        storage = limits.max_storage_images - limits.max_input_attachments
-        limits = replace(limits, max_storage_images=max(storage, 0))
+        # Newer ones say that all of it may be either.
+        both = limits.max_storage_images
+        attachments = min(limits.max_input_attachments, both // 8)
+        limits = replace(limits, max_input_attachments=attachments, max_storage_images=both - attachments)
     families = tuple(
         QueueFamily(
             bool(f.queueFlags & vk.VK_QUEUE_GRAPHICS_BIT),
