@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, TypeVar
 
 from .graph import Function, Variable
@@ -44,6 +44,18 @@ def producers_first(start: Iterable[T], makers: Callable[[T], Iterable[T]]) -> l
             stack.append((x, True))
             stack += [(y, False) for y in makers(x)]
     return list(order)
+
+
+def rebuilt(
+    functions: Iterable[Function],
+    known: MutableMapping[Variable, Variable],
+    other: Callable[[Variable], Variable] = lambda x: x,
+) -> None:
+    """Adds to ``known``, what stands for some Variables, what the Functions compute of it. functions: producers first; those that
+    read nothing known stay. other: what stands for the other inputs of the rest."""
+    for f in functions:
+        if not known.keys().isdisjoint(f.inputs):
+            known[f.output] = f.rebuild(*(known[x] if x in known else other(x) for x in f.inputs)).output
 
 
 def topological_order(roots: Iterable[Variable], given: Iterable[Variable] = ()) -> list[Function]:

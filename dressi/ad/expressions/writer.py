@@ -9,9 +9,10 @@ from typing import Any
 from ..graph import Variable, as_variable
 from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import hadamard
+from ..ops.pixel.components import component
 from ..ops.pixel.constant import constant
-from ..ops.pixel.matrix import Columns, column
-from ..ops.pixel.vector import XYZW, Construct, swizzle
+from ..ops.pixel.matrix import Columns
+from ..ops.pixel.vector import Construct
 from ..types import Domain, VType, vector_type
 from .operations.steps import Added, Called, Given, Multiplied, Number, Reciprocal, Step, Steps
 
@@ -36,7 +37,7 @@ class Writer:
     def _step(self, step: Step) -> Variable:
         match step:
             case Given(of):
-                return component(*of)  # type: ignore[misc]
+                return component_of(*of)  # type: ignore[misc]
             case Number(value):
                 return constant(float(value))
             case Reciprocal(of):
@@ -83,14 +84,11 @@ class Writer:
         return square
 
 
-def component(v: Variable, number: int) -> Variable:
+def component_of(v: Variable, number: int) -> Variable:
     """A component of a Variable, those of a matrix row by row."""
     if v.vtype.is_scalar:
         return v
-    if v.vtype.is_matrix:
-        row, place = divmod(number, v.vtype.shape[1])
-        return swizzle(column(v, place), XYZW[row])
-    return swizzle(v, XYZW[number])
+    return component(v, divmod(number, v.vtype.shape[1]) if v.vtype.is_matrix else number)
 
 
 def of_components(parts: Sequence[Variable], vtype: VType, domain: Domain) -> Variable:

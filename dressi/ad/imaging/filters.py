@@ -21,11 +21,11 @@ from ..types import FLOAT, VEC3, whole
 __all__ = ["box_blur", "gaussian_blur", "guided_filter", "histogram"]
 
 
-def gaussian_blur(x: Variable, sigma: float, border: str = "clamp", *, reach: float = 3.0) -> Variable:
+def gaussian_blur(x: Variable, sigma: float, border: str | None = "clamp", *, reach: float = 3.0) -> Variable:
     """The image blurred by a Gaussian, row by row and column by column.
 
     x: FLOAT, VECn or MATn, any channels. sigma: its standard deviation in texels, above 0. The kernel ends at ``reach``
-    sigma and sums to 1. border: as for ``correlate``. The result has type and domain of x. Differentiable in x. Raises
+    sigma and sums to 1. border: as for ``correlate``. The result has type and domain of x, or without a border what lies inside. Differentiable in x. Raises
     GraphError.
 
     >>> (100 * evaluate(F.gaussian_blur(Variable.of([[0.0, 0.0, 1.0, 0.0, 0.0]]), 0.8))).round().ravel().tolist()
@@ -38,7 +38,7 @@ def gaussian_blur(x: Variable, sigma: float, border: str = "clamp", *, reach: fl
     return _separable(x, kernel / kernel.sum(), border)
 
 
-def _separable(x: Variable, kernel: np.ndarray, border: str) -> Variable:
+def _separable(x: Variable, kernel: np.ndarray, border: str | None) -> Variable:
     """Correlated with a row, and then with the same as a column."""
     row = correlate(x, Variable.of(kernel[None], FLOAT), border=border)
     return correlate(row, Variable.of(kernel[:, None], FLOAT), border=border)

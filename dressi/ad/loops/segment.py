@@ -12,7 +12,7 @@ from ..ops.pixel.constant import Constant
 from ..ops.pixel.kinds import Linear
 from ..ops.pixel.shortcut import Alias
 from ..transform.gradient import backward
-from ..traversal import topological_order
+from ..traversal import rebuilt, topological_order
 from ..types import Access
 
 TOGETHER = 4
@@ -60,13 +60,8 @@ class Segment:
         """The roots where the formals have these values. captured: what stands for Variables from outside."""
         known: dict[Variable, Variable] = dict(captured or {})
         known.update(zip(self.formals, given, strict=True))
-
-        def now(x: Variable) -> Variable:
-            return known.get(x, x)
-
-        for f in self.functions:
-            known[f.output] = f.rebuild(*map(now, f.inputs)).output
-        return [*map(now, self.roots)]
+        rebuilt(self.functions, known)
+        return [known.get(r, r) for r in self.roots]
 
     def joined(self, given: Sequence[Variable], *, again: bool) -> list[Variable]:
         """The roots, whose gradients are taken together, before those of what comes before the segment. again: for them the

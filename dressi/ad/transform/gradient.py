@@ -56,13 +56,9 @@ def gradient(
                 f"{'' if loss.vtype.is_scalar else ' of F.sum_components'}, or give a seed"
             )
         seed = constant(1.0)
-    elif loss.vtype.is_int or seed.vtype is not loss.vtype:
-        raise GraphError(
-            f"the seed {seed} of the gradient must have the type of the loss {loss}, and not be integer"
-        )
-    for x in wrt:
-        if x.vtype.is_int:
-            raise GraphError(f"{x} holds integers: there is no gradient by it")
+    else:
+        _check_seed(seed, loss)
+    _check_floats(wrt)
     totals = backward({loss: [entries_only(seed, of=loss)]}, wrt)
     unused = [x for x in wrt if x not in totals]
     if unused and not allow_unused:
@@ -70,10 +66,7 @@ def gradient(
             f"the loss {loss} (made at {loss.where}) does not depend on {', '.join(map(str, unused))}; leave out what is "
             "not to be optimised, and look for integers, comparisons or F.stop_gradient on the way"
         )
-    found = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
-    for x, g in zip(wrt, found, strict=True):
-        g.count = g.count if x.count is None else x.count  # the gradient of a list is a list
-    return found
+    return _like(wrt, totals)
 
 
 def backward(
@@ -191,11 +184,35 @@ def vjp(
         raise GraphError(
             f"{len(outputs)} outputs but {len(seeds)} seeds; give one for each output, None for zero"
         )
-    found: list[list[Variable]] = []
-    for y, seed in zip(outputs, seeds, strict=True):
-        if seed is not None:
-            found.append(gradient(y, inputs, _widen(operands(seed, beside=(y,))[0], y.vtype)))
-    return [total(parts) for parts in zip(*found, strict=True)] if found else [zeros_like(x) for x in inputs]
+    parts: dict[Variable, list[Variable]] = {}
+    for y, given in zip(outputs, seeds, strict=True):
+        if given is not None:
+            seed = _widen(operands(given, beside=(y,))[0], y.vtype)
+            _check_seed(seed, y)
+            parts.setdefault(y, []).append(entries_only(seed, of=y))
+    _check_floats(inputs)
+    return _like(inputs, backward(parts, inputs))
+
+
+def _like(wrt: Sequence[Variable], totals: Mapping[Variable, Variable]) -> list[Variable]:
+    """The gradient by each Variable with its type and domain; zero where there is none."""
+    found = [fit(totals[x], x) if x in totals else zeros_like(x) for x in wrt]
+    for x, g in zip(wrt, found, strict=True):
+        g.count = g.count if x.count is None else x.count  # the gradient of a list is a list
+    return found
+
+
+def _check_seed(seed: Variable, y: Variable) -> None:
+    if y.vtype.is_int or seed.vtype is not y.vtype:
+        raise GraphError(
+            f"the seed {seed} of the gradient must have the type of the loss {y}, and not be integer"
+        )
+
+
+def _check_floats(wrt: Sequence[Variable]) -> None:
+    for x in wrt:
+        if x.vtype.is_int:
+            raise GraphError(f"{x} holds integers: there is no gradient by it")
 
 
 def _variables(given: Any, purpose: str, *, one: bool = False) -> list[Variable]:

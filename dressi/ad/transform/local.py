@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..graph import Variable
-from ..traversal import topological_order
+from ..traversal import rebuilt, topological_order
 from .gradient import gradient, jvp
 
 Build = Callable[..., Variable]
@@ -39,9 +39,7 @@ def _placeholder(like: Variable) -> Variable:
 def _filled(y: Variable, values: dict[Variable, Variable]) -> Variable:
     """The graph of y with the placeholders replaced by Variables."""
     made = dict(values)
-    for f in topological_order([y]):
-        inputs = tuple(made.get(x, x) for x in f.inputs)
-        made[f.output] = f.output if inputs == f.inputs else f.rebuild(*inputs).output
+    rebuilt(topological_order([y]), made)
     return made.get(y, y)
 
 

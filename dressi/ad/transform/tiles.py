@@ -13,7 +13,7 @@ from ..ops.coordinates.coordinates import tile_index
 from ..ops.image.reduce import expand
 from ..ops.image.take import take
 from ..ops.pixel.arithmetic import div
-from ..traversal import topological_order
+from ..traversal import rebuilt, topological_order
 
 
 def stacked(images: Sequence[Variable]) -> Variable:
@@ -65,8 +65,6 @@ def over_tiles(
             shared[x] = take(x, index % tiles)
         return shared[x]
 
-    for f in topological_order(outputs):
-        if not made.keys().isdisjoint(f.inputs):
-            made[f.output] = f.rebuild(*(made[x] if x in made else wide(x) for x in f.inputs)).output
+    rebuilt(topological_order(outputs), made, wide)
     found = [made[y] if y in made else wide(y) for y in outputs]
     return [y if y.batch == count * tiles else expand(y, count * tiles) for y in found]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like, operands
-from ...ad.types import FLOAT
 from ...errors import InputError
 
 RADIUS, SIGMA = 5, 1.5
@@ -108,7 +105,4 @@ def _over(above: Variable, below: Variable, c: float) -> Variable:
 
 
 def _blurred(x: Variable) -> Variable:
-    taps = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / SIGMA) ** 2)
-    taps /= taps.sum()
-    rows = F.correlate(x, Variable.of(taps[None, :], FLOAT), border=None)
-    return F.correlate(rows, Variable.of(taps[:, None], FLOAT), border=None)
+    return F.gaussian_blur(x, SIGMA, border=None, reach=RADIUS / SIGMA)

@@ -75,7 +75,9 @@ def meshes_of(scene: Nodes) -> list[Mesh]:
     found = []
     for node in scene:
         if not isinstance(node.geometry, Geometry):
-            warnings.warn(f"node '{node.name}' has no faces and is not shown; `render` draws it", stacklevel=2)
+            warnings.warn(
+                f"node '{node.name}' has no faces and is not shown; `render` draws it", stacklevel=2
+            )
             continue
         lists, place = node.geometry.lists(), node.to_world
         try:

@@ -7,7 +7,7 @@ from shared_expressions import random_outputs
 from dressi import DressiAD
 from dressi.ad import functional as F
 from dressi.ad.evaluate import evaluate
-from dressi.ad.expressions.writer import component
+from dressi.ad.expressions.writer import component_of
 from dressi.ad.graph import Variable
 from dressi.ad.transform.gradient import gradient, hvp, jvp, vjp
 from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
@@ -35,7 +35,7 @@ def everything():
 def test_rows_are_gradients_of_the_components():
     outputs, inputs = everything()
     rows = F.jacobian(outputs, inputs)
-    components = [component(y, k) for y in outputs for k in range(y.vtype.components)]
+    components = [component_of(y, k) for y in outputs for k in range(y.vtype.components)]
     assert len(rows) == len(components)
     for y, row in zip(components, rows, strict=True):
         for x, entry in zip(inputs, row, strict=True):
@@ -44,7 +44,7 @@ def test_rows_are_gradients_of_the_components():
                 seed = np.zeros(x.vtype.components)
                 seed[k] = 1.0
                 (along,) = evaluate(jvp([y], [x], [F.constant(seed.reshape(x.vtype.shape), x.vtype)]))
-                (found,) = evaluate([component(entry, k)])
+                (found,) = evaluate([component_of(entry, k)])
                 np.testing.assert_allclose(found, along, rtol=1e-12, atol=1e-12)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...traversal import producers_first
 from ..terms.field import Rational, plain, quotient
 from ..terms.table import ONE, Call, Form, Product, Scaled, Sum, Symbol, Table
 
@@ -103,18 +104,7 @@ class Steps:
 
     def order(self) -> list[int]:
         """The values that the roots need, operands first."""
-        found, values = list[int](), self.values
-        state = bytearray(len(values))
-        stack = [n for s, n in reversed(self.roots) if s]
-        while stack:
-            n = stack.pop()
-            if n < 0:
-                found.append(~n)
-            elif not state[n]:
-                state[n] = 1
-                stack.append(~n)
-                stack += [m for m in values[n].operands() if not state[m]]
-        return found
+        return producers_first((n for s, n in reversed(self.roots) if s), lambda n: self.values[n].operands())
 
     def uses(self, order: Sequence[int]) -> Counter[int]:
         """How often each value is read."""
@@ -144,7 +134,7 @@ class Lowering:
         wanted = self._wanted(roots, order)
         for entry in order:
             if entry != ONE:
-                self._at[entry] = self._form(self.table.forms[entry][0][1], wanted.get(entry))
+                self._at[entry] = self._form(self.table.forms[entry], wanted.get(entry))
         self.steps.roots = [self._of(r) for r in roots]
         return self.steps
 
@@ -162,7 +152,7 @@ class Lowering:
         for entry in reversed(order):
             if entry in votes:
                 (found[entry], _), *_ = votes[entry].most_common(1)
-            match self.table.forms[entry][0][1] if entry != ONE else None:
+            match self.table.forms[entry]:
                 case Sum(terms) if entry in found:
                     for c, n in terms:
                         vote(plain(found[entry] * c), n)

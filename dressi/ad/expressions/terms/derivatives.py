@@ -15,19 +15,21 @@ from .walk import order_of
 
 
 class Derivatives:
-    """Derivatives of the entries of a table, by the first form of each."""
+    """Derivatives of the entries of a table, by the form of each."""
 
     def __init__(self, table: Table):
         self.table = table
-        self._partials: dict[int, list[Scaled]] = {}
+        self._partials: dict[int, list[tuple[int, Scaled]]] = {}
 
     def partials(self, entry: int) -> list[tuple[int, Scaled]]:
-        """(entry it is made of, derivative by that entry) for the first form of an entry."""
+        """(entry it is made of, derivative by that entry)."""
+        if entry not in self._partials:
+            self._partials[entry] = self._of_form(entry)
+        return self._partials[entry]
+
+    def _of_form(self, entry: int) -> list[tuple[int, Scaled]]:
         table = self.table
-        if entry == ONE:
-            return []
-        form = table.forms[entry][0][1]
-        match form:
+        match table.forms[entry]:
             case Sum(terms):
                 return [(n, Scaled(c, ONE)) for c, n in terms if n != ONE]
             case Product(factors):
@@ -47,21 +49,17 @@ class Derivatives:
         return []
 
     def _of_call(self, entry: int, function: Any, arguments: Sequence[Scaled]) -> list[Scaled]:
-        if entry not in self._partials:
-            kind, fields = function
-            formals = [Variable(FLOAT) for _ in arguments]
-            made = kind(*formals, **dict(zip(kind.fields, fields, strict=True)))
-            if made.zero_derivative:
-                self._partials[entry] = [ZERO] * len(arguments)
-                return self._partials[entry]
-            given = declared(made)
-            reader = Reader(self.table)
-            known = [*zip(formals, arguments, strict=True), (made.output, Scaled(1, entry))]
-            reader.put({v: objects([x]) for v, x in known})
-            wanted = [p for p in given if p is not None]
-            read = iter(reader.read(wanted))
-            self._partials[entry] = [ZERO if p is None else next(read).item() for p in given]
-        return self._partials[entry]
+        kind, fields = function
+        formals = [Variable(FLOAT) for _ in arguments]
+        made = kind(*formals, **dict(zip(kind.fields, fields, strict=True)))
+        if made.zero_derivative:
+            return [ZERO] * len(arguments)
+        given = declared(made)
+        reader = Reader(self.table)
+        known = [*zip(formals, arguments, strict=True), (made.output, Scaled(1, entry))]
+        reader.put({v: objects([x]) for v, x in known})
+        read = iter(reader.read([p for p in given if p is not None]))
+        return [ZERO if p is None else next(read).item() for p in given]
 
     def tangents(self, roots: Iterable[Scaled], seeds: Mapping[int, Scaled]) -> list[Scaled]:
         """The derivative of each root along the seeds: (entry, its tangent). Forward mode."""

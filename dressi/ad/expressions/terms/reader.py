@@ -19,6 +19,7 @@ from ...ops.pixel.math import Neg, Square
 from ...ops.pixel.matrix import Column, Columns, MatMul, Outer, Transpose
 from ...ops.pixel.shortcut import Shortcut
 from ...ops.pixel.vector import Construct, Fill, Spread, SumComponents, Swizzle
+from ...traversal import producers_first
 from ...types import Access
 from .table import Scaled, Table
 
@@ -115,32 +116,26 @@ class Reader:
     def read(self, variables: Iterable[Variable]) -> list[np.ndarray]:
         """Of each Variable an array of Scaled, of the shape of its type."""
         variables = list(variables)
-        for function in self._order(variables):
-            try:
-                self._known[function.output] = self._function(function)
-            except ZeroDivisionError:
-                raise function.fail("divides by a constant zero") from None
+        order = [v for v in producers_first(variables, self._makers) if v not in self._known]
+        for v in order:
+            if not self._is_made(v):
+                self._symbol(v)
+        for v in order:
+            f = v.creator
+            if f is not None and v not in self._known:
+                try:
+                    self._known[v] = self._function(f)
+                except ZeroDivisionError:
+                    raise f.fail("divides by a constant zero") from None
         return [self._known[v] for v in variables]
 
-    def _order(self, roots: list[Variable]) -> list[Function]:
-        order, seen, stack = [], set(self._known), list(roots)
-        while stack:
-            v = stack[-1]
-            if v in seen:
-                stack.pop()
-                continue
-            f = v.creator
-            if f is None or not readable(f):
-                self._symbol(v)
-                seen.add(v)
-                continue
-            missing = [x for x in f.inputs if x not in seen]
-            if missing:
-                stack.extend(missing)
-                continue
-            seen.add(v)
-            order.append(f)
-        return order
+    def _makers(self, v: Variable) -> tuple[Variable, ...]:
+        return (
+            v.creator.inputs if v.creator is not None and v not in self._known and readable(v.creator) else ()
+        )
+
+    def _is_made(self, v: Variable) -> bool:
+        return v.creator is not None and readable(v.creator)
 
     def _symbol(self, v: Variable) -> np.ndarray:
         count = v.vtype.components

@@ -1,9 +1,9 @@
 """A table of scalar expressions in which equal ones are one, whatever way they were written.
 
 An expression is a rational number times an entry of the table (``Scaled``). An entry is known by its samples in a finite
-field (``field``): a sum or a product whose samples are those of an entry, or a multiple of them, becomes another *form* of
-that entry. So (a + b)(a - b) and a a - b b are one entry of two forms, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
-derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both forms
+field (``field``): a sum or a product whose samples are those of an entry, or a multiple of them, is that entry, which keeps the *form*
+in which it was first written. So (a + b)(a - b) and a a - b b are one entry, x - x is zero, sin(x)^2 + cos(x)^2 is one, and the
+derivative of a recurrence that is a member of the recurrence is found to be that member. Values are equal where both ways of writing
 are finite: x / x is 1, also where x is 0.
 """
 
@@ -87,11 +87,11 @@ def rounded(c: Rational) -> Rational:
 
 
 class Table:
-    """All entries, with their forms, and the operations that make them."""
+    """All entries and the operations that make them."""
 
     def __init__(self) -> None:
-        self.forms: list[list[tuple[Rational, Form]]] = [[]]
-        """Of each entry: forms, and the number by which each is multiplied to give the entry."""
+        self.forms: list[Form] = [Product(())]
+        """The form in which each entry was first written."""
         self.samples: list[Sample] = [(1, 1)]
         self._of_form: dict[Form, Scaled] = {}
         self._of_ratio: dict[int, int] = {1: ONE}
@@ -141,7 +141,7 @@ class Table:
         if not scale:
             return ZERO
         for entry, power in list(powers.items()):
-            root = self.forms[entry][0][1]
+            root = self.forms[entry]
             if abs(power) > 1 and isinstance(root, Call) and root.function == (Sqrt, ()):
                 half = int(power / 2)
                 powers[entry] -= 2 * half
@@ -202,13 +202,13 @@ class Table:
         if known is None:
             c, (a, b) = of_rational(form.terms[0][0]), self.samples[x.entry]
             entry = len(self.forms)
-            self.forms.append([(1, form)])
+            self.forms.append(form)
             self.samples.append((c * a % PRIME, c * b % PRIME))
             known = self._of_form[form] = Scaled(1, entry)
         return known
 
     def _add(self, form: Form, sample: Sample) -> Scaled:
-        """The entry of a form that is new: one that has it as another form, or a new one."""
+        """The entry of a form that is new: one of the same value, or a new one."""
         a, b = sample
         if not a and not b:
             self._of_form[form] = ZERO
@@ -218,12 +218,10 @@ class Table:
         if entry is not None:
             factor = to_rational(a * inverse(self.samples[entry][0]) % PRIME)
             if factor is not None:
-                if entry != ONE:
-                    self.forms[entry].append((quotient(1, factor), form))
                 self._of_form[form] = Scaled(factor, entry)
                 return self._of_form[form]
         entry = len(self.forms)
-        self.forms.append([(1, form)])
+        self.forms.append(form)
         self.samples.append(sample)
         self._of_ratio.setdefault(ratio, entry)
         self._of_form[form] = Scaled(1, entry)

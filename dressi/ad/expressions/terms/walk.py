@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 
-from .table import ONE, Call, Product, Sum, Table
+from ...traversal import producers_first
+from .table import Call, Product, Sum, Table
 
 
-def children(table: Table, entry: int, form: int = 0) -> list[int]:
-    """The entries that a form of an entry is made of."""
-    if entry == ONE:
-        return []
-    match table.forms[entry][form][1]:
+def children(table: Table, entry: int) -> list[int]:
+    """The entries that an entry is made of."""
+    match table.forms[entry]:
         case Sum(terms):
             return [n for _, n in terms]
         case Product(factors):
@@ -21,19 +20,6 @@ def children(table: Table, entry: int, form: int = 0) -> list[int]:
     return []
 
 
-def order_of(table: Table, roots: Sequence[int], chosen: Mapping[int, int] | None = None) -> list[int]:
-    """What the roots are made of, before what is made of it. chosen: the form of an entry, 0 where it does not say."""
-    chosen = chosen or {}
-    order, seen, stack = list[int](), set[int](), list(reversed(roots))
-    while stack:
-        entry = stack[-1]
-        if entry in seen:
-            stack.pop()
-            continue
-        missing = [n for n in children(table, entry, chosen.get(entry, 0)) if n not in seen]
-        if missing:
-            stack.extend(reversed(missing))
-            continue
-        seen.add(entry)
-        order.append(entry)
-    return order
+def order_of(table: Table, roots: Iterable[int]) -> list[int]:
+    """What the roots are made of, before what is made of it."""
+    return producers_first(reversed([*roots]), lambda n: reversed(children(table, n)))

@@ -14,17 +14,22 @@ FAR = 30.0
 """From here on the asymptotic series is exact in double precision."""
 
 
-class LogBessel(PixelFunction):
-    """Input: FLOAT x, at least 0. FLOAT: log(exp(-x) I0(x)), which neither overflows nor vanishes. Differentiable."""
+class _OfFloat(PixelFunction):
+    """Input: a FLOAT of at least 0."""
 
     operations = 60.0
     includes = ("bessel.glsl",)
-    glsl = "bessel_log($0)"
 
     def infer(self):
         if self.inputs[0].vtype is not FLOAT:
             raise self.fail("takes a FLOAT")
         return FLOAT, self.broadcast()
+
+
+class LogBessel(_OfFloat):
+    """Input: FLOAT x, at least 0. FLOAT: log(exp(-x) I0(x)), which neither overflows nor vanishes. Differentiable."""
+
+    glsl = "bessel_log($0)"
 
     def eval(self, x):
         near, far = np.minimum(x, FAR), np.maximum(x, FAR)
@@ -36,17 +41,10 @@ class LogBessel(PixelFunction):
         return (BesselRatio(x).output - 1.0,)
 
 
-class BesselRatio(PixelFunction):
+class BesselRatio(_OfFloat):
     """Input: FLOAT x, at least 0. FLOAT in [0, 1): I1(x) / I0(x). Differentiable."""
 
-    operations = 60.0
-    includes = ("bessel.glsl",)
     glsl = "bessel_ratio($0)"
-
-    def infer(self):
-        if self.inputs[0].vtype is not FLOAT:
-            raise self.fail("takes a FLOAT")
-        return FLOAT, self.broadcast()
 
     def eval(self, x):
         near, far = np.minimum(x, FAR), np.maximum(x, FAR)

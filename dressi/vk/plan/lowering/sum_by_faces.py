@@ -29,7 +29,7 @@ from ....ad.ops.sums.accumulate import FragmentScatter
 from ....ad.ops.sums.inside import joined
 from ....ad.program import Program
 from ....ad.transform.rewrite import mapped, rewrite
-from ....ad.traversal import topological_order
+from ....ad.traversal import rebuilt, topological_order
 from ....ad.types import INT, Access, Domain, list_image, list_size
 from ..lists import COVERED
 from ..model.cost import operations, planes
@@ -115,9 +115,8 @@ def _over_faces(f: FragmentScatterFunction, index: Variable, numbers: Variable) 
     """An index as a list of faces."""
     graph = f.fragment
     made = {graph.face: numbers, **dict(zip(graph.formals, f.externals, strict=True))}
-    for g in topological_order([index]):
-        made[g.output] = g.rebuild(*(made[x] for x in g.inputs)).output
-    return made[index]
+    rebuilt(topological_order([index]), made)
+    return made.get(index, index)
 
 
 def _pays(scatters: Sequence[FragmentScatterFunction], model: DeviceModel) -> bool:
