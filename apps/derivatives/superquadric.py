@@ -15,6 +15,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from descent import Trace, adam
 
 from dressi import VEC2, VEC3, DressiAD, F, Variable
 from dressi.ad.expressions.compare import fewest
@@ -103,7 +104,7 @@ def bounded(c: np.ndarray) -> np.ndarray:
     return np.concatenate([np.maximum(c[:3], 0.1), np.clip(c[3:5], 0.2, 2.0), c[5:]])
 
 
-def newton(cost: Cost, iterations: int) -> list[tuple[float, np.ndarray]]:
+def newton(cost: Cost, iterations: int) -> Trace:
     """(cost, parameters) after each iteration. Directions of negative curvature are turned around."""
     c, damping = START, 1e-3
     value, g, h = cost(c)
@@ -121,18 +122,6 @@ def newton(cost: Cost, iterations: int) -> list[tuple[float, np.ndarray]]:
     return trace
 
 
-def adam(cost: Cost, iterations: int, rate: float) -> list[tuple[float, np.ndarray]]:
-    """The same by Adam."""
-    c, first, second = START, np.zeros(8), np.zeros(8)
-    trace = []
-    for k in range(1, iterations + 1):
-        value, g, _ = cost(c)
-        trace.append((value, c))
-        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
-        c = bounded(c - rate * (first / (1 - 0.9**k)) / (np.sqrt(second / (1 - 0.999**k)) + 1e-12))
-    return trace
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -147,10 +136,13 @@ def main() -> None:
     points, seen = depth_picture(size, TRUTH, NOISE)
     cost = Cost(points, seen)
     fast = newton(cost, 30)
-    slow = {rate: adam(cost, steps, rate) for rate in (RATES[2:3] if arguments.quick else RATES)}
+    slow = {
+        rate: adam(lambda c: cost(c)[:2], START, steps, rate, bounded)
+        for rate in (RATES[2:3] if arguments.quick else RATES)
+    }
     best = min(trace[-1][0] for trace in (fast, *slow.values()))
 
-    def until(trace: list[tuple[float, np.ndarray]]) -> int | None:
+    def until(trace: Trace) -> int | None:
         return next((k for k, (value, _) in enumerate(trace) if value <= 1.01 * best), None)
 
     found = fast[-1][1]

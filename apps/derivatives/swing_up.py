@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from descent import Trace, adam
 from problems import Chain
 
 from dressi import FLOAT, F, Variable
@@ -118,9 +119,6 @@ def start() -> np.ndarray:
     return np.concatenate([START[0] + (END[0] - START[0]) * t, 0.8 * np.sin(np.pi * t)])
 
 
-Trace = list[tuple[float, np.ndarray]]
-
-
 def levenberg_marquardt(compute: Residuals, iterations: int) -> Trace:
     """(cost, coefficients) after each iteration."""
     c, damping = start(), 1e-2
@@ -138,17 +136,14 @@ def levenberg_marquardt(compute: Residuals, iterations: int) -> Trace:
     return trace
 
 
-def adam(compute: Residuals, iterations: int, rate: float) -> Trace:
-    """The same by Adam with its usual moments."""
-    c, first, second = start(), 0.0, 0.0
-    trace: Trace = []
-    for k in range(1, iterations + 1):
+def slope_of(compute: Residuals) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """Cost and gradient from residuals and their Jacobian."""
+
+    def cost(c: np.ndarray) -> tuple[float, np.ndarray]:
         r, j = compute(c)
-        trace.append((float(r @ r), c))
-        g = 2.0 * j.T @ r
-        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
-        c = c - rate * (first / (1 - 0.9**k)) / (np.sqrt(second / (1 - 0.999**k)) + 1e-12)
-    return trace
+        return float(r @ r), 2.0 * j.T @ r
+
+    return cost
 
 
 def until(trace: Trace, best: float) -> int | None:
@@ -198,7 +193,7 @@ def main() -> None:
     compute = residuals(torques)
     newton = levenberg_marquardt(compute, 100)
     slow = {
-        rate: adam(compute, 200 if arguments.quick else 3000, rate)
+        rate: adam(slope_of(compute), start(), 200 if arguments.quick else 3000, rate)
         for rate in (RATES[2:3] if arguments.quick else RATES)
     }
     best = min(t[-1][0] for t in (newton, *slow.values()))
