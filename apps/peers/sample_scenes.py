@@ -4,6 +4,7 @@
 ``panes`` (alpha blended and cut out), ``arm`` (a skin), ``head`` (morph targets) and ``models`` (nine meshes of the data).
 """
 
+import argparse
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dressi.config import config
+from dressi.errors import InputError
 from dressi.render import (
     Camera,
     DirectionalLight,
@@ -276,3 +279,23 @@ def models(data: Path | None) -> Scene:
 SCENES: dict[str, Callable[[Path | None], Scene]] = {
     "layers": layers, "panes": panes, "arm": arm, "head": head, "models": models,
 }  # fmt: skip
+
+
+def add_options(parser: argparse.ArgumentParser, name: str, holds: str) -> None:
+    """Options of every comparison. name: of the program. holds: what is in the folder of the data."""
+    parser.add_argument("--scenes", nargs="+", choices=[*SCENES], default=[*SCENES])
+    parser.add_argument("--data", type=Path, help=f"the folder with {holds}; DRESSI_DATA without it")
+    parser.add_argument("--samples", type=int, default=4, help="along each axis of a pixel")
+    parser.add_argument("--json", type=Path, help=f"the figures; {name}.json in --out by default")
+    parser.add_argument("--out", type=Path, default=Path(f"out/{name}"))
+    parser.add_argument("--headless", action="store_true", help="no window; there is none")
+
+
+def data_of(given: argparse.Namespace, holds: str) -> Path | None:
+    """The folder of the data. Raises InputError where a scene needs it and there is none."""
+    data = given.data or config.data
+    if data is None and {"head", "models"} & {*given.scenes}:
+        raise InputError(
+            f"set DRESSI_DATA to the folder that holds {holds}; --scenes layers panes arm need none"
+        )
+    return data

@@ -19,13 +19,11 @@ The environment map lights the same scenes by rays of Mitsuba in random directio
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sample_scenes import SCENES, SIZE
+from sample_scenes import SCENES, SIZE, add_options, data_of
 
-from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import (
     Environment,
@@ -128,11 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--scenes", nargs="+", choices=[*SCENES], default=[*SCENES])
-    parser.add_argument(
-        "--data", type=Path, help="the folder with 'meshes', 'face' and 'hdri'; DRESSI_DATA without it"
-    )
-    parser.add_argument("--samples", type=int, default=4, help="along each axis of a pixel")
+    add_options(parser, "scenes_in_mitsuba", "'meshes', 'face' and 'hdri'")
     parser.add_argument(
         "--directions", type=int, default=512, help="of the sky, a pixel; 0: no environment map"
     )
@@ -140,15 +134,8 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="two samples along each axis, and no environment map"
     )
-    parser.add_argument("--json", type=Path, help="the figures; scenes_in_mitsuba.json in --out by default")
-    parser.add_argument("--out", type=Path, default=Path("out/scenes_in_mitsuba"))
-    parser.add_argument("--headless", action="store_true", help="no window; there is none")
     given = parser.parse_args()
-    data = given.data or config.data
-    if data is None and {"head", "models"} & {*given.scenes}:
-        raise InputError(
-            "set DRESSI_DATA to the folder that holds 'meshes', 'face' and 'hdri'; --scenes layers panes arm need none"
-        )
+    data = data_of(given, "'meshes', 'face' and 'hdri'")
     try:
         import mitsuba_light as peer
         from gltf_reader import read

@@ -29,10 +29,9 @@ from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
 import numpy as np
-from sample_scenes import SCENES, SIZE
+from sample_scenes import SCENES, SIZE, add_options, data_of
 from scenes_in_mitsuba import decibel, drawn, is_blended, owners, shown_difference
 
-from dressi.config import config
 from dressi.errors import InputError
 from dressi.render import Scene, load_scene, save_scene
 from dressi.render.io import save_png, write_json
@@ -184,24 +183,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--scenes", nargs="+", choices=[*SCENES], default=[*SCENES])
-    parser.add_argument(
-        "--data", type=Path, help="the folder with 'meshes' and 'face'; DRESSI_DATA without it"
-    )
+    add_options(parser, "scenes_in_three", "'meshes' and 'face'")
     parser.add_argument(
         "--modules", type=Path, default=Path("node_modules"), help="with three and gltf-validator"
     )
-    parser.add_argument("--samples", type=int, default=4, help="along each axis of a pixel")
     parser.add_argument("--quick", action="store_true", help="two samples along each axis")
-    parser.add_argument("--json", type=Path, help="the figures; scenes_in_three.json in --out by default")
-    parser.add_argument("--out", type=Path, default=Path("out/scenes_in_three"))
-    parser.add_argument("--headless", action="store_true", help="no window; there is none")
     given = parser.parse_args()
-    data = given.data or config.data
-    if data is None and {"head", "models"} & {*given.scenes}:
-        raise InputError(
-            "set DRESSI_DATA to the folder that holds 'meshes' and 'face'; --scenes layers panes arm need none"
-        )
+    data = data_of(given, "'meshes' and 'face'")
     modules = given.modules.resolve()
     missing = [name for name in ("three", "gltf-validator") if not (modules / name).is_dir()]
     if missing:
