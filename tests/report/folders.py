@@ -55,7 +55,7 @@ def write_fit(folder: Path, mesh: Mesh | None = None, size: tuple[int, int] = SI
         "time": {"first_build_ms": 12.5, "step_ms": 3.25, "total_s": 61.0},
         "metrics": {
             "train": {"iou": 0.95, "psnr": 25.5, "ssim": 0.9},
-            "heldout": {"iou": 0.875, "psnr": 22.125, "ssim": 0.8},
+            "heldout": {"iou": 0.875, "psnr": 22.125, "ssim": 0.8, "exposed_inside": 24.5},
         },
         "views": {
             "size": list(size),
@@ -65,6 +65,13 @@ def write_fit(folder: Path, mesh: Mesh | None = None, size: tuple[int, int] = SI
             "heldout": [view(3)],
         },
         "surface": {"faces": 100, "inside_out": 0, "self_intersecting": 0.0, "relative_chamfer": 0.0123},
+        "pictures": {
+            "train": [
+                view(0, name="a.png", inside=21.0, gains=[1.0, 0.9, 1.1]),
+                view(1, name="b.png", inside=19.0),
+            ],
+            "heldout": [view(3, name="c<d>.png", inside=None)],
+        },
         "parts": {"components": 1, "views": 2, "apart": 0, "result": 1},
         "hull": {"heldout": {"iou": 0.8}},
     }

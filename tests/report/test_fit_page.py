@@ -36,9 +36,13 @@ def test_the_page_shows_what_the_folder_holds(tmp_path: Path):
         "Round 1: shape",
         "4.0 KiB",
         "View 4",
+        "24.5 dB",
+        "c&lt;d&gt;.png",
+        "1.00 0.900 1.10",
         "IoU 0.930",
     ):
         assert shown in body, shown
+    assert body.index("b.png") < body.index("a.png"), "the worst picture is the first"
     assert body.count('class="compare"') == 3 and body.count('class="error"') == 3
     assert "<!doctype html>" in html and (tmp_path / "report.html").is_file()
 

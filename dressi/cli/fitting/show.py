@@ -44,12 +44,21 @@ class Bar:
                 self._bar.close()
 
 
+def _inside(values: dict[str, Any]) -> str:
+    """What colours say where outlines do not count, and with the exposure of each picture."""
+    if values["inside"] is None or values["exposed_inside"] is None:
+        return ""
+    return f"; inside of both masks {values['inside']:.2f} dB, with exposures solved for {values['exposed_inside']:.2f} dB"
+
+
 def print_report(report: dict[str, Any], folder: Path) -> None:
     """The figures of a report, a line for each set of views."""
     for name, values in report["metrics"].items():
         if values is not None:
             quality = "equal" if values["psnr"] is None else f"{values['psnr']:.2f} dB"
-            print(f"{name}: IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}")
+            print(
+                f"{name}: IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}{_inside(values)}"
+            )
     if "hull" in report:
         print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
     surface = report["surface"]

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 
 from ...errors import InputError
 from ..drawing import pictures
-from ..drawing.draw import draw
 from ..drawing.turntable import render_turntable
 from ..engine import MakeEngine
 from ..io import Photos, save_gif, save_glb, save_png
@@ -26,13 +25,14 @@ from ..io.files import finite
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..objectives.hull import hull_iou
-from ..objectives.metrics import chamfer, iou, iou_per_view, psnr, ssim
+from ..objectives.metrics import chamfer
 from ..shading.lights import LightSource
 from .cameras import cameras_file, moves
 from .data.dataset import Dataset, Observations
 from .data.result import FitResult, Quality
 from .disk import cannot_write, locked, temporary_prefix
 from .parts import Parts
+from .scores import picture_facts, pose_facts, score
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""
@@ -41,65 +41,6 @@ HELD_OUT = "heldout.png"
 STAGES = "stages.json"
 """What the Stages of each round take, where that was measured."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "loss.png", "views.png", "turntable.gif", "report.json")
-
-
-@dataclass(frozen=True)
-class Score:
-    """Quality of a result in some views. masks, colors: the rendered images."""
-
-    iou: float
-    psnr: float
-    ssim: float
-    masks: np.ndarray
-    colors: np.ndarray
-
-    def as_dict(self) -> dict[str, float | None]:
-        """For JSON, which has no infinity: the PSNR of equal images is null."""
-        quality = self.psnr if np.isfinite(self.psnr) else None
-        return {"iou": self.iou, "psnr": quality, "ssim": self.ssim}
-
-
-def score(
-    result: FitResult, views: Observations, make_engine: MakeEngine, exposures: np.ndarray | None = None
-) -> Score:
-    """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them.
-
-    exposures: (N,) factors of the views."""
-    masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
-    if exposures is not None:
-        colors = colors * exposures[:, None, None, None]
-    return Score(
-        iou(masks, views.masks, views.known),
-        psnr(colors, views.colors, views.masks),
-        ssim(colors, views.colors, views.masks, views.known),
-        masks,
-        colors,
-    )
-
-
-def view_facts(score: Score, views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
-    """Of each view that is shown: its IoU and PSNR, and where it is seen from: ``eye``, ``forward`` and ``up`` in the world
-    and ``fov``, the vertical field of view in degrees."""
-    known = None if views.known is None else views.known[shown]
-    overlaps = iou_per_view(score.masks[shown], views.masks[shown], known)
-    facts = []
-    for k, overlap in zip(shown, overlaps, strict=True):
-        camera, one = views.cameras[int(k)], slice(k, k + 1)
-        colours = (
-            psnr(score.colors[one], views.colors[one], views.masks[one]) if views.masks[k].any() else np.inf
-        )
-        facts.append(
-            {
-                "view": int(k),
-                "iou": float(overlap),
-                "psnr": float(colours) if np.isfinite(colours) else None,
-                "eye": camera.center.tolist(),
-                "forward": camera.forward.tolist(),
-                "up": camera.up.tolist(),
-                "fov": float(np.degrees(2 * np.arctan(0.5 * camera.size[1] / camera.intrinsics[1, 1]))),
-            }
-        )
-    return facts
 
 
 def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
@@ -163,6 +104,9 @@ def write_results(
     held_out = None if dataset.held_out is None else score(result, dataset.held_out, make_engine)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
     shown = np.arange(min(len(dataset.train.masks), pictures.COLUMNS))
+    found = {"train": picture_facts(train, dataset.train)}
+    if held_out is not None and dataset.held_out is not None:
+        found["heldout"] = picture_facts(held_out, dataset.held_out)
     report: dict[str, Any] = {
         **({} if task is None else {"task": task}),
         **({"stages": [one["round"] for one in stages]} if stages else {}),
@@ -184,8 +128,9 @@ def write_results(
             "size": list(dataset.train.cameras.size),
             "gap": pictures.GAP,
             "up": np.asarray(dataset.up).tolist(),
-            "train": view_facts(train, dataset.train, shown),
+            "train": _shown(found["train"], dataset.train, shown),
         },
+        "pictures": found,
     }
     if result.light is not None:
         files = (*files, LIGHT)
@@ -214,7 +159,7 @@ def write_results(
         if held_out is not None and dataset.held_out is not None:
             other = dataset.held_out
             spread = np.unique(np.linspace(0, len(other.masks) - 1, pictures.COLUMNS).round().astype(int))
-            report["views"]["heldout"] = view_facts(held_out, other, spread)
+            report["views"]["heldout"] = _shown(found["heldout"], other, spread)
             save_png(new / HELD_OUT, pictures.compare(other.colors[spread], held_out.colors[spread]))
         if stages:
             (new / STAGES).write_text(json.dumps(finite(list(stages)), indent=1) + "\n")
@@ -231,6 +176,11 @@ def write_results(
             (new / NAME).write_bytes(cameras_file(result.cameras, dataset, photos))
         (new / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     return report
+
+
+def _shown(facts: list[dict[str, Any]], views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
+    """Facts of the views of a sheet, with where they are seen from."""
+    return [{**facts[k], **pose} for k, pose in zip(shown, pose_facts(views, shown), strict=True)]
 
 
 @contextmanager

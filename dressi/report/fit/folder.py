@@ -19,18 +19,23 @@ REPORT, MESH, SHEET, LOSSES, QUALITY, TURNTABLE = (
     "report.json", "result.glb", "views.png", "loss.csv", "quality.csv", "turntable.gif",
 )  # fmt: skip
 AGAIN = "run `dressi fit` again, or name another folder"
+MOST_PICTURES = 1000
+"""Rows of the table of pictures."""
 MOST_ROWS = 2_000_000
 """Of a table of losses."""
 
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """One view of a sheet.  eye, forward, up, fov: where it is seen from; None in reports that do not say it."""
+    """One view of a sheet, or one picture of a list.  inside: PSNR of the interior.  gains: of the channels.  eye, forward, up, fov: where it is seen from; None in reports that do not say it."""
 
     view: int
     iou: float | None
     psnr: float | None
     pose: dict[str, Any] | None
+    name: str = ""
+    inside: float | None = None
+    gains: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Views:
 @dataclass(frozen=True)
 class FitFolder:
     """report: as it stands in the file.  losses: a curve a phase.  overlap, colours: IoU and PSNR of the training views.
-    train, held_out: None where the folder has no such pictures.  stages: those of each round."""
+    train, held_out: None where the folder has no such pictures.  stages: those of each round.  pictures: what is left of each, by its
+    set; empty in reports that do not say it."""
 
     path: Path
     report: dict[str, Any]
@@ -57,6 +63,7 @@ class FitFolder:
     held_out: Views | None
     up: list[float] | None
     stages: dict[str, list[StageRow]] = field(default_factory=dict)
+    pictures: dict[str, list[ViewFacts]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> FitFolder:
@@ -69,8 +76,14 @@ class FitFolder:
             views = report.get("views") or {}
             train, held_out = _views(path / SHEET, views, "train"), _views(path / HELD_OUT, views, "heldout")
             up = _numbers(views["up"], 3) if views else None
+            pictures = {
+                name: [_view(facts) for facts in (report.get("pictures") or {}).get(name, ())][:MOST_PICTURES]
+                for name in ("heldout", "train")
+            }
         stages = _stages(path / STAGES) if report.get("stages") else {}
-        return cls(path, report, _losses(path / LOSSES), overlap, colours, train, held_out, up, stages)
+        return cls(
+            path, report, _losses(path / LOSSES), overlap, colours, train, held_out, up, stages, pictures
+        )
 
 
 def _report(path: Path) -> dict[str, Any]:
@@ -98,7 +111,9 @@ def _view(facts: dict[str, Any]) -> ViewFacts:
         pose = {name: _numbers(facts[name], 3) for name in ("eye", "forward", "up")} | {
             "fov": float(facts["fov"])
         }
-    return ViewFacts(int(facts["view"]), _number(facts.get("iou")), _number(facts.get("psnr")), pose)
+    gains = _numbers(facts["gains"], 3) if "gains" in facts else None
+    iou, psnr, inside = (_number(facts.get(name)) for name in ("iou", "psnr", "inside"))
+    return ViewFacts(int(facts["view"]), iou, psnr, pose, str(facts.get("name", "")), inside, gains)
 
 
 def _numbers(values: Any, count: int) -> list[float]:

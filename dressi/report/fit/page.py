@@ -14,7 +14,7 @@ from ..parts.markup import Markup, element, figures, joined, number, section, si
 from ..parts.model import Model
 from ..parts.pictures import WORST, colour, data_uri, error_map, first_frame, scaled, sheet_cells
 from ..parts.timeline import kinds_legend, timeline
-from .folder import SHEET, TURNTABLE, FitFolder, Views
+from .folder import SHEET, TURNTABLE, FitFolder, ViewFacts, Views
 
 DOWN = 0.35
 """Sine of the angle at which the 3D view begins to look down, or the nearest to it of a view."""
@@ -35,6 +35,7 @@ def fit_page(folder: FitFolder, model: Model, side: int) -> Page:
     sections = [
         _hero(folder, model, side),
         _views(folder, side),
+        _pictures(folder),
         _curves(folder),
         _stages(folder),
         _run(folder, model),
@@ -121,6 +122,11 @@ def _key_figures(folder: FitFolder, model: Model) -> Markup:
                 "equal" if seen and seen.get("psnr") is None else _some(seen.get("psnr"), 3, " dB"),
                 which,
             ),
+            (
+                "Colours inside",
+                _some(seen.get("exposed_inside"), 3, " dB"),
+                "3 pixels from all rims, exposures solved for",
+            ),
             ("Structure, SSIM", _some(seen.get("ssim"), 3), which),
             ("Visual hull, IoU", _some(baseline, 3), "of the same masks, a baseline"),
             (
@@ -169,6 +175,28 @@ def _views(folder: FitFolder, side: int) -> Markup | None:
     )
     note = "Drag across a picture, or focus it and use the arrow keys: target on the left, fit on the right. Below it the error."
     return section("Views", scale, *groups, note=note)
+
+
+def _pictures(folder: FitFolder) -> Markup | None:
+    """A table of what is left of each picture, the worst of each set first."""
+    rows = []
+    for title, name in (("held out", "heldout"), ("learned from", "train")):
+        for one in sorted(folder.pictures.get(name, []), key=_worst):
+            gains = " ".join(number(gain) for gain in one.gains or [])
+            rows.append([one.name, title, number(one.iou), number(one.psnr), number(one.inside), gains])
+    if not rows:
+        return None
+    heads = ["Picture", "", "IoU", "PSNR, dB", "inside, dB", "gains of its codes"]
+    note = (
+        "The worst first. Inside: 3 pixels from the rims of both masks, with the gains that bring the result nearest to"
+        " the picture. A picture that is much worse than others has a wrong camera or mask, or shows another moment."
+    )
+    return section("Pictures", table(heads, rows, text_columns=2), note=note)
+
+
+def _worst(one: ViewFacts) -> float:
+    measure = one.psnr if one.inside is None else one.inside
+    return float("inf") if measure is None else measure
 
 
 def _before(folder: FitFolder) -> int:

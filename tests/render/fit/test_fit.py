@@ -245,7 +245,17 @@ def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path
     report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*FILES, HELD_OUT])
     assert json.loads((tmp_path / "report.json").read_text()) == report
-    assert set(report) == {"device", "plan", "time", "metrics", "views", "parts", "surface", "hull"}
+    assert set(report) == {
+        "device",
+        "plan",
+        "time",
+        "metrics",
+        "views",
+        "pictures",
+        "parts",
+        "surface",
+        "hull",
+    }
     cameras = scene.held_out.cameras if scene.held_out is not None else []
     for view in report["views"]["heldout"]:
         np.testing.assert_allclose(view["eye"], cameras[view["view"]].center)
@@ -256,6 +266,10 @@ def test_results_are_written_and_replaced(device, scene: Dataset, tmp_path: Path
     for views in ("train", "heldout"):
         assert 0 < report["metrics"][views]["iou"] <= 1 and report["metrics"][views]["psnr"] > 0
         assert -1 <= report["metrics"][views]["ssim"] <= 1
+        # Gains that are solved for are never worse than none.
+        assert report["metrics"][views]["exposed_inside"] >= report["metrics"][views]["inside"] > 0
+        names = [camera.name for camera in getattr(scene, views.replace("heldout", "held_out")).cameras]
+        assert [one["name"] for one in report["pictures"][views]] == names
     surface = report["surface"]
     assert surface["closed"] and surface["volume"] > 0 and 0 <= surface["self_intersecting"] <= 1
     assert 0 < surface["relative_chamfer"] < 0.2 and surface["inside_out"] < surface["faces"]

@@ -87,3 +87,17 @@ def test_ssim_does_not_look_where_nothing_is_known():
     cropped = metrics.ssim(x[:, :, :14], y[:, :, :14], np.ones((1, 16, 14)))
     x[:, :, 14:] = 0.7
     assert metrics.ssim(x, y, np.ones((1, 16, 20)), known) == pytest.approx(cropped)
+
+
+def test_inside_of_both_masks_colours_count_without_rims_and_exposures():
+    rng = np.random.default_rng(0)
+    targets = rng.uniform(0.1, 0.35, (2, 20, 24, 3))
+    masks, covered = np.zeros((2, 20, 24)), np.zeros((2, 20, 24))
+    masks[:, 2:18, 2:20], covered[:, 4:18, 2:24] = 1, 1
+    inside = metrics.interior(covered, masks)
+    assert inside[0].sum() == 8 * 12 and inside[0, 7:15, 5:17].all()
+    gains = np.array([[0.8, 1.0, 1.3], [1.1, 0.9, 0.7]])
+    images = srgb_to_linear(linear_to_srgb(targets) / gains[:, None, None])
+    images[:, :7] = 7.0  # beside the interior anything may be
+    np.testing.assert_allclose(metrics.code_gains(images, targets, inside), gains)
+    assert (metrics.code_gains(images, targets, np.zeros_like(inside)) == 1).all()
